@@ -122,7 +122,7 @@ pub struct Kept {
 }
 
 /// The facts that an upload begins with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Begin {
     /// How many bytes there will be, where that is known.
     pub len: Option<u64>,

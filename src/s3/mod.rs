@@ -28,10 +28,8 @@ pub use contract::{
     Begin, Conditions, Exact, Kept, Place, Read, RemoteMeta, RemoteValue, Settings, Written,
 };
 pub use objects::Gateway;
-pub use objects::body::{RemoteBody, RemotePiece};
-pub use objects::get::Got;
-pub use objects::spool::PIECE;
-pub use objects::upload::{RemoteUpload, is_long};
+pub use objects::get::{Got, RemoteBody, RemotePiece};
+pub use objects::upload::{PIECE, RemoteUpload, is_long};
 pub use transport::client::Connections;
 pub use trial::{OpenError, Report, Row, Verdict, What};
 

@@ -1,10 +1,8 @@
 //! The engine against a real store, and against one that fails as told: an engine over a bucket, and the calls that tests
 //! make again and again.
 
-mod faults;
-mod listing;
-mod long;
-mod objects;
+mod real_store;
+mod stub;
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -82,13 +80,18 @@ async fn write(
         len: Some(value.len() as u64),
         kept,
         condition: Some(condition.clone()),
-        uploader: None,
+        ..Begin::default()
     };
     let mut upload = gateway.upload(key, begin).await?;
-    for piece in value.chunks(30_000) {
+    push(&mut upload, value).await?;
+    upload.publish(condition).await
+}
+
+async fn push(upload: &mut RemoteUpload, value: &[u8]) -> Result<(), Error> {
+    for piece in value.chunks(70_001) {
         upload.push(Bytes::copy_from_slice(piece)).await?;
     }
-    upload.publish(condition).await
+    Ok(())
 }
 
 async fn read(gateway: Gateway<'_>, key: &Key<'_>, read: Read<'_>) -> Result<Vec<u8>, Error> {

@@ -46,14 +46,10 @@ impl Attributes {
         if let Some(fields) = &self.fields {
             set(&file, FIELDS, fields)?;
         }
-        let digests = self.digests.as_deref();
-        if let Some(digest) = digests.and_then(|digests| digests.sha256) {
-            keep_digest(&file, version, Digest::Sha256(digest))?;
-        }
-        if let Some(digest) = digests.and_then(|digests| digests.sha512) {
-            keep_digest(&file, version, Digest::Sha512(digest))?;
-        }
-        Ok(())
+        let digests = self.digests.as_deref().copied().unwrap_or_default();
+        let sha256 = digests.sha256.map(Digest::Sha256);
+        let mut both = sha256.into_iter().chain(digests.sha512.map(Digest::Sha512));
+        both.try_for_each(|digest| keep_digest(&file, version, digest))
     }
 }
 
@@ -85,14 +81,13 @@ pub fn keep_digest(file: impl AsFd, version: Version, digest: Digest) -> Result<
     set(file, name, &kept)
 }
 
-/// The SHA-256 kept with `file`, if it is of `version`.
-pub fn sha256(file: impl AsFd, version: Version) -> Option<[u8; 32]> {
-    kept(file, SHA256, version)
-}
-
-/// The SHA-512 kept with `file`, if it is of `version`.
-pub fn sha512(file: impl AsFd, version: Version) -> Option<[u8; 64]> {
-    kept(file, SHA512, version)
+/// The digest that `sha512` chooses, SHA-256 otherwise, kept with `file`, if it is of `version`.
+pub fn kept_digest(file: impl AsFd, version: Version, sha512: bool) -> Option<Digest> {
+    if sha512 {
+        kept(file, SHA512, version).map(Digest::Sha512)
+    } else {
+        kept(file, SHA256, version).map(Digest::Sha256)
+    }
 }
 
 fn kept<const N: usize>(file: impl AsFd, name: &str, version: Version) -> Option<[u8; N]> {

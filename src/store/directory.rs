@@ -1,33 +1,37 @@
 //! The directory store: one key, one file, the file's path is the key.
 //!
-//! Reads answer from the kernel's caches without blocking, and go to the disk threads only for what those do not have.
-//! Writes go through an [`Upload`] to the publisher. Any of its futures may be dropped: an upload that has not been handed
-//! over leaves nothing, and a change that was handed over is made.
-
-mod open;
+//! It is opened for writing, by one server alone, or for reading, by any number. Reads answer from the kernel's caches without blocking,
+//! and go to the disk threads only for what those do not have. Writes go through an [`Upload`] to the publisher. Any of its futures may
+//! be dropped: an upload that has not been handed over leaves nothing, and a change that was handed over is made.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::thread::CpuSet;
 
 use super::cache::Cache;
 use super::changes::Changes;
-use super::directory_fd::{Blocking, Dir, Opened};
+use super::directory_fd::{Blocking, Dir, Location, open_beneath};
+use super::journal::{self, Journal, Place};
+use super::layout::{OpenError, StateDir, file_system, is_in_use};
 use super::list::Lister;
 use super::object::{IsText, Object};
 use super::publish::{Condition, Publisher};
-use super::read::{self, Read};
 use super::resumable::{NewUpload, Registry, Resumable};
-use super::space::Free;
+use super::temp_file::TempDir;
 use super::upload::Upload;
 use super::upload_claim::UploadId;
-use super::writer::{Durability, Writer};
+use super::value_file::{self, Opened, Read};
+use super::writer::{Durability, Free, Space, Writer};
 use crate::metrics::StoreCounters;
-use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, NEGLIGIBLE, StagingBounds, Uploader};
+use crate::transfer::{
+    BlockingPool, IN_MEMORY, InFlight, NEGLIGIBLE, StagingBounds, StagingQuota, Uploader,
+};
 use crate::value::{Error, Key, Listing, Meta, Page, Version};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
@@ -56,12 +60,6 @@ struct Writing {
     _lock: File,
 }
 
-impl Writing {
-    fn heard<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
-        heard(&self.writer, done)
-    }
-}
-
 /// Has `writer` hear what became of something that writes.
 fn heard<T>(writer: &Writer, done: Result<T, Error>) -> Result<T, Error> {
     match &done {
@@ -69,6 +67,130 @@ fn heard<T>(writer: &Writer, done: Result<T, Error>) -> Result<T, Error> {
         Err(error) => writer.failed(error),
     }
     done
+}
+
+impl Directory {
+    /// Opens `dir` for reading and writing, making it when it is missing.
+    pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
+        let state = StateDir::open(dir, options.durability)?;
+        let place = place(dir, options);
+        let wants_journal = options.durability == Durability::Disk && options.journal.is_used;
+        let may_have_one = file_system::may_be_journaled(state.kind.as_deref());
+        let is_journaled = wants_journal && may_have_one;
+        let exchanges = is_journaled && file_system::flushes_at_rename(state.kind.as_deref());
+        let failed = OpenError::failed("start threads for", dir);
+        let values = values(dir, state.root, Some(&state.lock), options).map_err(&failed)?;
+        let counters = Arc::<StoreCounters>::default();
+        let changes = Arc::new(Changes::after(state.clock.reached()));
+        let temp_dir = TempDir::new(
+            Arc::clone(&values),
+            state.own,
+            state.staging,
+            state.uploads,
+            state.method,
+            exchanges,
+        );
+        let quota = StagingQuota::new(options.staging);
+        let uploads = Registry::load(temp_dir.uploads(), &quota, options.upload_expiry);
+        let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
+        let writer = Arc::new(Writer::new(
+            temp_dir,
+            options.durability,
+            quota,
+            Space::new(options.min_free),
+            state.clock,
+            Arc::clone(&counters),
+        ));
+        // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of them.
+        let _ = writer.space().free(writer.dir().root());
+        let recovered = journal::recover(&place, &writer, options.journal.discards)?;
+        let journal = if is_journaled {
+            Journal::start(&place, recovered, &writer)?
+        } else {
+            None
+        };
+        if wants_journal && !may_have_one {
+            writer.set_unjournaled(
+                "it is not known that this file system tells whether files could be written",
+            );
+        }
+        let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes), journal);
+        let publisher = publisher.map_err(&failed)?;
+        let writing = Writing {
+            writer,
+            publisher,
+            uploads: Arc::new(uploads),
+            _lock: state.lock,
+        };
+        Self::with(values, options, counters, changes, Some(writing)).map_err(failed)
+    }
+
+    /// Opens `dir` for reading alone: nothing is created or locked, so it may lie on a read-only file system and have
+    /// other servers.
+    pub fn open_read_only(dir: &Path, options: &Options) -> Result<Self, OpenError> {
+        let failed = OpenError::failed("open", dir);
+        let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(dir, directory, Mode::empty())
+            .map_err(OpenError::failed("open", dir))?;
+        if let Err(Errno::NOSYS | Errno::PERM) = open_beneath(&root, ".", directory, Mode::empty())
+        {
+            return Err(OpenError::NoOpenat2 {
+                dir: dir.to_owned(),
+            });
+        }
+        refuse_unreplayed(dir, &root, options)?;
+        let values = values(dir, root, None, options).map_err(&failed)?;
+        let changes = Arc::new(Changes::after(Version::from_nanos(0)));
+        Self::with(values, options, Arc::default(), changes, None).map_err(failed)
+    }
+
+    fn with(
+        dir: Arc<Dir>,
+        options: &Options,
+        counters: Arc<StoreCounters>,
+        changes: Arc<Changes>,
+        writing: Option<Writing>,
+    ) -> std::io::Result<Self> {
+        let threads = BlockingPool::listing(options.cpus)?;
+        let listings = Arc::clone(&counters.listings);
+        Ok(Self {
+            lister: Lister::new(Arc::clone(&dir), threads, options.listing_index, listings),
+            compute: BlockingPool::compute(options.compute_threads, options.cpus)?,
+            cache: Arc::new(Cache::new(options.cache, options.cached_files)),
+            dir,
+            counters,
+            changes,
+            is_text: options.is_text,
+            writing,
+        })
+    }
+}
+
+/// The directory `dir`, which `root` is and a server that writes has this `lock` in.
+fn values(
+    dir: &Path,
+    root: OwnedFd,
+    lock: Option<&File>,
+    options: &Options,
+) -> std::io::Result<Arc<Dir>> {
+    let location = Location::new(dir, &root, lock)?;
+    let disk = BlockingPool::disk(options.cpus)?;
+    Ok(Arc::new(Dir::new(root, location, disk)))
+}
+
+fn place(dir: &Path, options: &Options) -> Place {
+    Place::new(dir, options.journal.dir.as_deref(), options.journal.size)
+}
+
+/// A directory that nothing writes to, and whose journal has what its files lack, would be answered without that.
+fn refuse_unreplayed(dir: &Path, root: &OwnedFd, options: &Options) -> Result<(), OpenError> {
+    let place = place(dir, options);
+    if is_in_use(&place.own) || !journal::needs_replay(&place, root)? {
+        return Ok(());
+    }
+    Err(OpenError::NotReplayed {
+        dir: dir.to_owned(),
+    })
 }
 
 impl Directory {
@@ -111,7 +233,7 @@ impl Directory {
         let (disk, is_memory) = (self.dir.disk(), self.dir.is_memory());
         let len = Meta::of(&opened.stat).len;
         let mut object = if len <= IN_MEMORY {
-            let Read { fd, stat, bytes } = read::whole(opened, disk, is_memory).await?;
+            let Read { fd, stat, bytes } = value_file::whole(opened, disk, is_memory).await?;
             Object::new(fd, &stat, Some(bytes), disk.clone(), is_memory)?
         } else {
             Object::new(opened.fd, &opened.stat, None, disk.clone(), is_memory)?
@@ -165,14 +287,14 @@ impl Directory {
         let value = upload.finish().await?;
         let published = writing.publisher.put(key.clone(), value, condition).await;
         self.cache.forget(&key);
-        writing.heard(published)
+        heard(&writing.writer, published)
     }
 
     /// Makes an upload that can be received in several requests, and claims it.
     pub async fn begin_resumable(&self, new: NewUpload) -> Result<Resumable, Error> {
         let writing = self.writing()?;
         let begun = Resumable::begin(&writing.writer, &writing.uploads, new).await;
-        writing.heard(begun)
+        heard(&writing.writer, begun)
     }
 
     /// The key that the resumable upload `id` will be the value of; `None` where there is none. Its request goes on.

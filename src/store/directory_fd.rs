@@ -1,10 +1,15 @@
 //! The directory of the values by its descriptor: every system call that opens, looks up or removes a value in it
-//! ([`super::temp_file`] adds them, [`super::folder`] walks to the folders that they lie in).
+//! ([`super::temp_file`] adds them), and the one walk from a key to its folder.
 //!
 //! Promises that nothing outside the directory is ever reached and nothing but a regular file is ever opened: each open
 //! goes through openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start, and each other
 //! call names one entry of a directory that was opened so. It decides nothing ([`super::publish`] does). Its calls may block, except an
 //! open with [`Blocking::Never`].
+//!
+//! A flat key lies in the directory itself, which is open: nothing is asked of the system. Every other folder is opened by one
+//! `openat2`. What is done with an open folder is done in that very directory, wherever another program moves it meanwhile. Folders
+//! come with the keys in them and go with the last: they are made level by level, and removed by `rmdir`, which refuses one that is not
+//! empty.
 //!
 //! Descriptors stay with the directory wherever it is moved. A value that is written after DIR was moved away and another put in its
 //! place, as restores do, would go where its readers do not look, and a second server could lock the new one. So [`Location`] is asked
@@ -13,19 +18,19 @@
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::value_file::{FileStamp, ValueFile};
+use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
-use crate::value::{Error, Key, Meta, RESERVED, is_directory, is_regular};
+use crate::value::{Error, Key, Meta, RESERVED, folder_and_above, is_directory, is_regular};
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -87,12 +92,6 @@ pub struct Dir {
     disk: BlockingPool,
     is_memory: bool,
     left_out: LeftOut,
-}
-
-/// A regular file, opened for reading.
-pub struct Opened {
-    pub fd: OwnedFd,
-    pub stat: Stat,
 }
 
 /// The kind of thing that a name stands for.
@@ -240,12 +239,8 @@ struct Known {
     is: Identity,
 }
 
-/// No two files have the same at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-}
+/// The device and the inode: no two files have the same at the same time.
+type Identity = (u64, u64);
 
 /// Why nothing may be written.
 #[derive(Clone, Copy, Debug)]
@@ -316,26 +311,21 @@ impl Known {
     fn new(path: &Path, file: impl AsFd) -> std::io::Result<Self> {
         Ok(Self {
             path: CString::new(path.as_os_str().as_bytes())?,
-            is: Identity::of(&rustix::fs::fstat(file)?),
+            is: identity(&rustix::fs::fstat(file)?),
         })
     }
 
     fn is_there(&self) -> Result<bool, Errno> {
         match retry_on_intr(|| rustix::fs::stat(self.path.as_c_str())) {
-            Ok(stat) => Ok(Identity::of(&stat) == self.is),
+            Ok(stat) => Ok(identity(&stat) == self.is),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(false),
             Err(errno) => Err(errno),
         }
     }
 }
 
-impl Identity {
-    fn of(stat: &Stat) -> Self {
-        Self {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-        }
-    }
+fn identity(stat: &Stat) -> Identity {
+    (stat.st_dev, stat.st_ino)
 }
 
 /// The folders that listings leave out: those that this server may not read, and what was mounted and has gone.
@@ -370,5 +360,120 @@ impl LeftOut {
             return !known.contains(path);
         }
         known.insert(path.into())
+    }
+}
+
+/// Folders are made with this mode; the process's umask takes away from it, as it does for `mkdir`.
+const FOLDER_MODE: u32 = 0o777;
+
+/// A directory that values lie in, open.
+#[derive(Debug)]
+pub enum Folder<'a> {
+    /// The directory itself.
+    Root(&'a OwnedFd),
+    Below(OwnedFd),
+}
+
+impl AsFd for Folder<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Root(root) => root.as_fd(),
+            Self::Below(folder) => folder.as_fd(),
+        }
+    }
+}
+
+/// Whether `errno`, met on the way to a folder, says that there is none: a level is missing, or is no directory.
+pub fn is_no_folder(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
+impl Dir {
+    /// Opens the folder `path`. `NOENT` where a level is missing, `NOTDIR` or `LOOP` where one is no directory.
+    pub fn folder(&self, path: &str) -> Result<Folder<'_>, Errno> {
+        if path.is_empty() {
+            return Ok(Folder::Root(self.root()));
+        }
+        open_folder(self.root(), path).map(Folder::Below)
+    }
+
+    /// Opens the folder `path`, or the lowest one above it that there is; which, by its path.
+    fn folder_or_above<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
+        for there in folder_and_above(path) {
+            match self.folder(there) {
+                Err(errno) if is_no_folder(errno) => {}
+                opened => return opened.map(|folder| (folder, there)),
+            }
+        }
+        Ok((Folder::Root(self.root()), ""))
+    }
+
+    /// Opens the folder `path`, and makes what is missing of it; in which folder that was, by its path. `NOENT` where another
+    /// program removes a level meanwhile, `NOTDIR` or `LOOP` where something else has its name. Then it leaves nothing.
+    pub fn make_folder<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
+        let (mut folder, there) = self.folder_or_above(path)?;
+        let missing = path[there.len()..].split('/').filter(|s| !s.is_empty());
+        for segment in missing {
+            match make_and_open(&folder, segment) {
+                Ok(made) => folder = Folder::Below(made),
+                Err(errno) => {
+                    self.remove_empty_folders(path, there);
+                    return Err(errno);
+                }
+            }
+        }
+        Ok((folder, there))
+    }
+
+    /// Removes the folder `path` if it is empty, and then those above it that are, but not `keep`; answers the path of the
+    /// lowest that stays.
+    pub fn remove_empty_folders<'p>(&self, path: &'p str, keep: &str) -> &'p str {
+        let mut lowest = path;
+        while lowest.len() > keep.len() {
+            let (above, name) = lowest.rsplit_once('/').unwrap_or(("", lowest));
+            let remove =
+                |above| retry_on_intr(|| rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR));
+            match self.folder(above).and_then(remove) {
+                // Another program may have been quicker.
+                Ok(()) | Err(Errno::NOENT) => lowest = above,
+                // NOTEMPTY, as a rule. An empty folder that stays for another reason takes nothing from any value.
+                Err(_) => break,
+            }
+        }
+        lowest
+    }
+
+    /// Why no folder `path` can be: the first level that is no directory, in words.
+    pub fn occupied(&self, path: &str) -> Error {
+        let mut levels: Vec<_> = folder_and_above(path).collect();
+        levels.reverse();
+        let other = levels.into_iter().skip(1).find_map(|level| {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW;
+            let found = open_beneath(self.root(), level, flags, Mode::empty()).ok()?;
+            let stat = retry_on_intr(|| rustix::fs::fstat(&found)).ok()?;
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => None,
+                FileType::RegularFile => Some((level, "a value")),
+                _ => Some((level, "a link or device")),
+            }
+        });
+        let (level, what) = other.unwrap_or((path, "no directory"));
+        Error::Occupied(format!("{level:?} is {what}, so no key lies below it"))
+    }
+}
+
+/// Opens the directory `path` below `dir`.
+fn open_folder(dir: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
+    // For reading, as a directory that is opened for its path alone (`O_PATH`) cannot be synced.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    open_beneath(dir, path, flags, Mode::empty())
+}
+
+/// Makes the directory `name` in `folder`, if nothing has that name, and opens it.
+fn make_and_open(folder: &Folder<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    match retry_on_intr(|| rustix::fs::mkdirat(folder, name, Mode::from(FOLDER_MODE))) {
+        // What has the name is opened, if it is a directory.
+        Ok(()) | Err(Errno::EXIST) => open_folder(folder, name),
+        Err(errno) => Err(errno),
     }
 }

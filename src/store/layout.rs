@@ -2,13 +2,12 @@
 //!
 //! Owns opening the directory at the start: it is created when missing and never emptied, locked against a second
 //! server, swept of what a killed server had staged, and tried for what the contract needs of the file system. Also a look at a
-//! directory that changes nothing, for a check before a start.
+//! directory that changes nothing, for a check before a start; and why a directory cannot be served, in words for the operator.
 
-mod error;
 pub mod file_system;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,16 +15,15 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::clock::Clock;
 use super::directory_fd::open_beneath;
-use super::inherit;
 use super::publish_method::PublishMethod;
+use super::temp_file::lend_nothing;
 use super::writer::Durability;
 use crate::value::RESERVED;
 use file_system::{Capabilities, Unsupported};
-
-pub use error::OpenError;
 
 /// How long the lock is tried for: a server that only reads holds it for some microseconds while it looks whether another writes.
 const LOOKED_AT: Duration = Duration::from_millis(500);
@@ -54,24 +52,18 @@ pub struct StateDir {
 impl StateDir {
     /// Opens `dir` for reading and writing. What it creates is as durable as the values are to be.
     pub fn open(dir: &Path, durability: Durability) -> Result<Self, OpenError> {
-        let failed = |doing, path: PathBuf| {
-            move |source| OpenError::Failed {
-                doing,
-                path,
-                source,
-            }
-        };
         make(dir, durability)?;
         let own = dir.join(RESERVED);
         let is_new = !own.join("clock").exists();
         for name in ["staging", "uploads"] {
-            fs::create_dir_all(own.join(name)).map_err(failed("create", own.join(name)))?;
+            fs::create_dir_all(own.join(name))
+                .map_err(OpenError::failed("create", &own.join(name)))?;
         }
         let lock = lock(dir, &own.join("lock"), LOOKED_AT)?;
 
         let directory = OFlags::RDONLY | OFlags::DIRECTORY;
         let root = rustix::fs::open(dir, directory | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|e| failed("open", dir.to_owned())(e.into()))?;
+            .map_err(OpenError::failed("open", dir))?;
         let staging = open_beneath(
             &root,
             &format!("{RESERVED}/staging"),
@@ -82,21 +74,21 @@ impl StateDir {
             Errno::NOSYS | Errno::PERM => OpenError::NoOpenat2 {
                 dir: dir.to_owned(),
             },
-            e => failed("open", own.join("staging"))(e.into()),
+            e => OpenError::io("open", &own.join("staging"), e.into()),
         })?;
 
-        sweep(&own.join("staging")).map_err(failed("empty", own.join("staging")))?;
+        sweep(&own.join("staging")).map_err(OpenError::failed("empty", &own.join("staging")))?;
         let kind = file_system::kind(&root);
         if durability != Durability::Os {
             prove_syncs(dir, &root, kind.as_deref())?;
         }
         let method = try_out(dir, &root, &staging, kind.as_deref())?;
         let own_fd = open_beneath(&root, RESERVED, directory, Mode::empty())
-            .map_err(|e| failed("open", own.clone())(e.into()))?;
+            .map_err(OpenError::failed("open", &own))?;
         let uploads = open_beneath(&own_fd, "uploads", directory, Mode::empty())
-            .map_err(|e| failed("open", own.join("uploads"))(e.into()))?;
-        inherit::lend_nothing(&staging);
-        inherit::lend_nothing(&uploads);
+            .map_err(OpenError::failed("open", &own.join("uploads")))?;
+        lend_nothing(&staging);
+        lend_nothing(&uploads);
         let clock = open_beneath(
             &root,
             &format!("{RESERVED}/clock"),
@@ -104,9 +96,9 @@ impl StateDir {
             Mode::from(0o644),
         )
         .and_then(Clock::resume)
-        .map_err(|e| failed("read", own.join("clock"))(e.into()))?;
+        .map_err(OpenError::failed("read", &own.join("clock")))?;
         if is_new && durability != Durability::Os {
-            sync_names(&own, dir).map_err(failed("sync", own))?;
+            sync_names(&own, dir).map_err(OpenError::failed("sync", &own))?;
         }
         Ok(Self {
             root,
@@ -123,13 +115,7 @@ impl StateDir {
 
 /// Takes the lock for as long as the file stays open, and writes our process id into it for the error message of the next server.
 fn lock(dir: &Path, path: &Path, within: Duration) -> Result<fs::File, OpenError> {
-    let failed = |doing| {
-        move |source| OpenError::Failed {
-            doing,
-            path: path.to_owned(),
-            source,
-        }
-    };
+    let failed = |doing| OpenError::failed(doing, path);
     let mut options = fs::OpenOptions::new();
     let mut file = options
         .read(true)
@@ -149,15 +135,11 @@ fn lock(dir: &Path, path: &Path, within: Duration) -> Result<fs::File, OpenError
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             let mut pid = String::new();
-            let known = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
-            let pid = if known {
-                pid.trim().to_owned()
-            } else {
-                "unknown".to_owned()
-            };
+            let _ = file.read_to_string(&mut pid);
+            let pid = Some(pid.trim()).filter(|pid| !pid.is_empty());
             return Err(OpenError::InUse {
                 dir: dir.to_owned(),
-                pid,
+                pid: pid.unwrap_or("unknown").to_owned(),
             });
         }
         Err(errno) => return Err(failed("lock")(errno.into())),
@@ -239,13 +221,7 @@ fn prove_syncs(dir: &Path, root: &OwnedFd, kind: Option<&str>) -> Result<(), Ope
 
 /// Makes `dir` if it is missing. The names of what it makes are as durable as the values are to be.
 pub fn make(dir: &Path, durability: Durability) -> Result<(), OpenError> {
-    let failed = |doing| {
-        move |source| OpenError::Failed {
-            doing,
-            path: dir.to_owned(),
-            source,
-        }
-    };
+    let failed = |doing| OpenError::failed(doing, dir);
     match dir.metadata() {
         Ok(there) if there.is_dir() => return Ok(()),
         Ok(_) => {
@@ -285,13 +261,7 @@ pub fn sync_names(own: &Path, there: &Path) -> std::io::Result<()> {
 
 /// Makes the default directory `dir` if it `may_make` and nothing is there; refuses a link, and what another user owns.
 pub fn take_default(dir: &Path, may_make: bool) -> Result<(), OpenError> {
-    let failed = |doing| {
-        move |source| OpenError::Failed {
-            doing,
-            path: dir.to_owned(),
-            source,
-        }
-    };
+    let failed = |doing| OpenError::failed(doing, dir);
     if may_make {
         match std::fs::create_dir(dir) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
@@ -328,9 +298,8 @@ pub enum Inspected {
 
 /// Looks whether a start could serve `dir`, and write there if it `may_write`.
 pub fn inspect(dir: &Path, may_write: bool) -> Result<Inspected, OpenError> {
-    let failed = |doing, path: &Path, source| OpenError::io(doing, path, source);
     let may = |path: &Path, doing, access| {
-        rustix::fs::access(path, access).map_err(|errno| failed(doing, path, errno.into()))
+        rustix::fs::access(path, access).map_err(OpenError::failed(doing, path))
     };
     match dir.metadata() {
         Ok(there) if there.is_dir() => {
@@ -349,12 +318,12 @@ pub fn inspect(dir: &Path, may_write: bool) -> Result<Inspected, OpenError> {
             dir: dir.to_owned(),
         }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_write => {
-            let absolute = std::path::absolute(dir).map_err(|error| failed("name", dir, error))?;
+            let absolute = std::path::absolute(dir).map_err(OpenError::failed("name", dir))?;
             let there = absolute.ancestors().skip(1).find(|path| path.exists());
             may(there.unwrap_or(&absolute), "write in", Access::WRITE_OK)?;
             Ok(Inspected::Missing)
         }
-        Err(error) => Err(failed("open", dir, error)),
+        Err(error) => Err(OpenError::io("open", dir, error)),
     }
 }
 
@@ -365,6 +334,148 @@ pub fn is_in_use(own: &Path) -> bool {
         let locked = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared);
         locked == Err(Errno::WOULDBLOCK)
     })
+}
+
+/// Why the directory cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another server has it.
+    #[error("{} is in use by another data-server (pid {pid})", dir.display())]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// The other server's process id, or `unknown`.
+        pid: String,
+    },
+    /// It is no directory.
+    #[error("{} is no directory: give the directory of the values", dir.display())]
+    NoDirectory {
+        /// The thing that is there.
+        dir: PathBuf,
+    },
+    /// The kernel lacks openat2 (Linux before 5.6), without which nothing keeps requests inside the directory.
+    #[error("this kernel has no openat2 (Linux 5.6 or later is needed), so requests could not be kept inside {}", dir.display())]
+    NoOpenat2 {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The file system rounds times, so versions could repeat.
+    #[error("the file system of {} keeps no times in nanoseconds, so versions of values could repeat", dir.display())]
+    CoarseTimes {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// No method of publishing a value works.
+    #[error("values cannot be published in {}: {tried}", dir.display())]
+    NoPublishMethod {
+        /// The directory.
+        dir: PathBuf,
+        /// Each method, and why it does not work.
+        tried: String,
+    },
+    /// Names cannot be put on the disk, or the kernel cannot tell whether they are.
+    #[error("--durability disk cannot be promised in {}: {why}; give --durability os, or a directory on ext4, xfs or btrfs", dir.display())]
+    NoSync {
+        /// The directory.
+        dir: PathBuf,
+        /// The thing that is missing.
+        why: String,
+    },
+    /// The default directory is not this user's own.
+    #[error("the default directory {} is {what}: it is not taken unless it is named; give --dir", dir.display())]
+    NotOurs {
+        /// The directory.
+        dir: PathBuf,
+        /// The thing that is there instead.
+        what: String,
+    },
+    /// The directory was not closed in order, and its journal is not where it is looked for.
+    #[error("the journal of the directory is not in {}, and may have changes that its files lack: it was in {}; give that as --journal-dir, or give those changes up with --journal discard", at.display(), noted.display())]
+    NoJournal {
+        /// Where it was looked for.
+        at: PathBuf,
+        /// Where it was.
+        noted: PathBuf,
+    },
+    /// The directory that is to have the journal has that of another one.
+    #[error("{} has the journal of another directory, or of a server that runs: give each its own --journal-dir", at.display())]
+    ForeignJournal {
+        /// The directory of the journal.
+        at: PathBuf,
+    },
+    /// The journal has changes that could not be made in the files.
+    #[error("the journal in {} cannot be replayed ({why}); nothing of it was changed: mend that and start again{}", at.display(), if *is_damaged { ", or look with `data-server journal check` at what it has, and give up what cannot be read with --journal discard" } else { "" })]
+    Unreplayed {
+        /// The directory of the journal.
+        at: PathBuf,
+        /// The thing that is in the way.
+        why: String,
+        /// It is the journal itself.
+        is_damaged: bool,
+    },
+    /// The note of the journal in the directory cannot be read.
+    #[error("cannot read the journal's state in {}: {source}; a server that was not ended in order may have left changes in the journal alone: put the file back, or give them up with --journal discard", own.display())]
+    BadNote {
+        /// The server's directory beside the values.
+        own: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The journal has changes that a server which only reads cannot make in the files.
+    #[error("{} was not closed in order, and its journal has changes that its files lack: start it once without --read-only", dir.display())]
+    NotReplayed {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Anything else.
+    #[error("cannot {doing} {}: {source}{}", path.display(), hint(path, source))]
+    Failed {
+        /// The step that was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+}
+
+/// Advice for the operator.
+fn hint(path: &Path, error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ReadOnlyFilesystem => "; --read-only serves what is there".to_owned(),
+        ErrorKind::NotFound => "; a server that only reads makes no directory".to_owned(),
+        ErrorKind::PermissionDenied => {
+            let found = path
+                .ancestors()
+                .find_map(|there| Some((there, there.metadata().ok()?)));
+            found.map_or_else(String::new, |(there, metadata)| {
+                format!(
+                    "; this process has the uid {}, and {} has the owner {} and the mode {:04o}",
+                    geteuid().as_raw(),
+                    there.display(),
+                    metadata.uid(),
+                    metadata.mode() & 0o7777
+                )
+            })
+        }
+        _ => String::new(),
+    }
+}
+
+impl OpenError {
+    /// For `map_err`: as [`OpenError::io`].
+    pub fn failed<E: Into<std::io::Error>>(doing: &'static str, path: &Path) -> impl Fn(E) -> Self {
+        move |error| Self::io(doing, path, error.into())
+    }
+
+    /// A failure with no meaning of its own, met while `doing` with `path`.
+    pub fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self::Failed {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -113,7 +113,11 @@ impl Lister {
         is_wanted: &dyn Fn() -> Result<(), Failure>,
     ) -> Result<Listing, Failure> {
         is_wanted()?;
-        let mut smallest = page.visible(|part| self.smallest(part, is_wanted))?;
+        let mut visible = page.visible();
+        while let Some(part) = visible.next() {
+            visible.add(self.smallest(&part, is_wanted)?);
+        }
+        let mut smallest: Vec<String> = visible.found;
         let more = smallest.len() > page.limit;
         smallest.truncate(page.limit);
         let next = smallest.last().filter(|_| more).cloned();

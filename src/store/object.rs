@@ -1,10 +1,14 @@
-//! A value as it is read: its version, its length, and, for a large one, an open file.
+//! A value as it is read: its version, its length, and, for a large one, an open file; and its digest, as it is kept beside the value
+//! or computed from all of it.
 //!
 //! An [`Object`] is a snapshot: replacing or deleting the value does not change what it reads. Cutting or editing the
 //! file by hand does, and shows as a file that ends too early.
+//!
+//! A digest is computed by turns, each a job of its own on the compute threads: other jobs have theirs in between, however large the
+//! value is, and when the future is dropped there is no next turn.
 
 use std::any::Any;
-use std::io::IoSliceMut;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::from_utf8;
 use std::sync::{Arc, OnceLock};
@@ -12,16 +16,15 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use memchr::{memchr, memmem};
 use rustix::fs::{Advice, Stat};
-use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
+use rustix::io::{Errno, retry_on_intr};
 
-use super::read::Residency;
-use super::value_file::{FileStamp, ValueFile};
-use super::{attributes, read};
-use crate::transfer::BlockingPool;
-use crate::value::{Error, Meta};
+use super::attributes;
+use super::value_file::{FileStamp, Residency, STRIDE, ValueFile, read_now, start};
+use crate::transfer::{BlockingPool, hash_file};
+use crate::value::{Digest, Error, Hasher, Meta, Wanted};
 
 /// Bytes at the beginning of a value that are looked at.
-pub const LOOKED_AT: usize = 64 << 10;
+const LOOKED_AT: usize = 64 << 10;
 
 /// A value, open for reading; a small one has its bytes in memory too.
 pub struct Object {
@@ -65,10 +68,6 @@ impl Object {
         self.meta
     }
 
-    pub(crate) fn file(&self) -> &ValueFile {
-        &self.file
-    }
-
     /// All of the value, if it is in memory.
     pub fn bytes(&self) -> Option<&Bytes> {
         self.bytes.as_ref()
@@ -96,7 +95,7 @@ impl Object {
             return Ok(());
         }
         let len = usize::try_from(self.meta.len).map_or(LOOKED_AT, |len| len.min(LOOKED_AT));
-        let start = read::start(&self.file, len, self.file.disk(), self.is_memory).await?;
+        let start = start(&self.file, len, self.is_memory).await?;
         self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
         Ok(())
     }
@@ -114,13 +113,7 @@ impl Object {
     /// The bytes from `offset` on, `len` of them, if the kernel has them in memory.
     pub fn read_now(&self, offset: u64, len: usize) -> Option<Bytes> {
         let mut bytes = vec![0; len];
-        let read = if self.is_memory {
-            rustix::io::pread(&*self.file, &mut bytes, offset)
-        } else {
-            let into = &mut [IoSliceMut::new(&mut bytes)];
-            rustix::io::preadv2(&*self.file, into, offset, ReadWriteFlags::NOWAIT)
-        };
-        (read == Ok(len)).then(|| bytes.into())
+        read_now(&*self.file, &mut bytes, offset, self.is_memory).then(|| bytes.into())
     }
 
     /// Reads the bytes from `offset` on, at most `len` of them and not none, on a disk thread.
@@ -203,7 +196,7 @@ impl Object {
                 );
                 let mut byte = [0];
                 for at in (offset..offset + len)
-                    .step_by(read::STRIDE)
+                    .step_by(STRIDE)
                     .chain([offset + len.saturating_sub(1)])
                 {
                     retry_on_intr(|| rustix::io::pread(&*file, &mut byte, at))
@@ -253,6 +246,65 @@ pub fn is_utf8(start: &[u8], is_all: bool) -> bool {
         Err(error) => !is_all && error.error_len().is_none(),
     };
     is_valid && memchr(0, start).is_none() && memmem::find(start, ISO_2022).is_none()
+}
+
+/// How much is hashed in a turn: some milliseconds, as a turn of compression takes.
+const TURN: u64 = 4 << 20;
+
+/// A digest being computed.
+struct Digesting {
+    object: Arc<Object>,
+    sha512: bool,
+    hasher: Hasher,
+    offset: u64,
+}
+
+impl Object {
+    /// The digest that `sha512` chooses, SHA-256 otherwise: as kept beside the value, or computed by `compute` from all of
+    /// it, and then kept if `keep`.
+    pub async fn digest(
+        self: &Arc<Self>,
+        sha512: bool,
+        keep: bool,
+        compute: &BlockingPool,
+    ) -> Result<Digest, Error> {
+        let mut digesting = Box::new(Digesting {
+            object: Arc::clone(self),
+            sha512,
+            hasher: Hasher::new(Wanted::one(sha512)),
+            offset: 0,
+        });
+        loop {
+            match compute.run(move || digesting.take_turn(keep)).await? {
+                ControlFlow::Break(digest) => return Ok(digest),
+                ControlFlow::Continue(next) => digesting = next,
+            }
+        }
+    }
+}
+
+impl Digesting {
+    /// The digest, or what is left to do after one turn.
+    fn take_turn(mut self: Box<Self>, keep: bool) -> Result<ControlFlow<Digest, Box<Self>>, Error> {
+        let (file, Meta { len, version }) = (&self.object.file, self.object.meta);
+        if self.offset == 0
+            && let Some(kept) = attributes::kept_digest(file, version, self.sha512)
+        {
+            return Ok(ControlFlow::Break(kept));
+        }
+        let end = len.min(self.offset + TURN);
+        self.hasher = hash_file(file, self.offset..end, self.hasher)?;
+        self.offset = end;
+        if end < len {
+            return Ok(ControlFlow::Continue(self));
+        }
+        let digest = self.hasher.finish().one().ok_or(Error::Truncated)?;
+        if keep && self.object.is_current() {
+            // A convenience: the digest is as good without it.
+            let _ = attributes::keep_digest(&self.object.file, version, digest);
+        }
+        Ok(ControlFlow::Break(digest))
+    }
 }
 
 #[cfg(test)]

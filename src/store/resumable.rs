@@ -8,7 +8,6 @@
 //! Promises that an offset that is answered stays: it survives the death of the process, and with `Durability::Disk` the
 //! loss of power, after [`Resumable::secure`].
 
-mod record;
 mod registry;
 
 use std::sync::Arc;
@@ -22,11 +21,9 @@ use super::value_file::ValueFile;
 use super::writer::{Durability, Writer};
 use crate::transfer::{BlockingPool, Reservation, Share, Uploader, hash_file};
 use crate::value::{Digests, Error, Hasher, Key, Meta, Wanted};
-use record::{create, keep_record, open, record};
-use registry::remove_files;
+use registry::{create, keep_record, open, record, remove_files};
 
-pub use record::Field;
-pub use registry::Registry;
+pub use registry::{Field, Registry};
 
 /// An upload to be made.
 #[derive(Debug)]

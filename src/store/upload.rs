@@ -14,7 +14,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::attributes::Attributes;
-use super::folder::Folder;
+use super::directory_fd::Folder;
 use super::temp_file::{Target, TempFile};
 use super::writer::{Durability, Writer};
 use crate::transfer::{

@@ -35,6 +35,15 @@ impl Wanted {
         checksum: None,
     };
 
+    /// SHA-512 or else SHA-256.
+    pub fn one(sha512: bool) -> Self {
+        Self {
+            sha256: !sha512,
+            sha512,
+            ..Self::default()
+        }
+    }
+
     /// The digests that either wants.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
@@ -72,6 +81,14 @@ pub struct Digests {
     pub md5: Option<[u8; 16]>,
     /// A checksum.
     pub checksum: Option<Checksum>,
+}
+
+impl Digests {
+    /// The one that [`Wanted::one`] wants.
+    pub fn one(&self) -> Option<Digest> {
+        let sha256 = self.sha256.map(Digest::Sha256);
+        sha256.or(self.sha512.map(Digest::Sha512))
+    }
 }
 
 /// Digests being computed.

@@ -7,7 +7,7 @@ use rustix::fs::{FileType, Stat};
 /// The last second of the year 9999, in nanoseconds since the epoch.
 const LATEST: i128 = 253_402_300_799 * 1_000_000_000;
 
-/// Which write of a key this is: nanoseconds since the epoch, from a clock that never repeats (see `clock.rs`).
+/// Which write of a key this is: nanoseconds since the epoch, from a clock that never repeats.
 /// The file carries it as its modification time, so a version written by hand is the hand's time of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(i128);

@@ -12,4 +12,4 @@ pub use key::{
     BadKey, Key, MAX_LEN, MAX_SEGMENT, Prefixes, RESERVED, folder_and_above, may_have_keys,
 };
 pub use meta::{Meta, Version, is_directory, is_regular};
-pub use page::{Failure, Listing, Page, Part};
+pub use page::{Failure, Listing, Page};

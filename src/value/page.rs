@@ -25,8 +25,7 @@ pub struct Page {
 }
 
 /// A part of a page, of which all keys may be seen.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Part {
+enum Part {
     /// The items of this page.
     Items(Page),
     /// This folder, if this page has a key.
@@ -35,7 +34,7 @@ pub enum Part {
 
 impl Page {
     /// The parts of this page that may be seen, in the order of its items. A folder may come several times, once for each prefix in it.
-    pub fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<Part> {
         let all = |prefix: &str| Self {
             prefix: prefix.to_owned(),
             within: Prefixes::all(),
@@ -61,31 +60,14 @@ impl Page {
         self.within.below(&self.prefix).filter_map(part).collect()
     }
 
-    /// The `limit + 1` smallest items of what may be seen of this page, where `smallest` has those of a page that may be
-    /// seen whole. Asks once for each part at most, and no further than there are enough.
-    pub fn visible<E>(
-        &self,
-        mut smallest: impl FnMut(&Self) -> Result<Vec<String>, E>,
-    ) -> Result<Vec<String>, E> {
-        let mut found: Vec<String> = Vec::new();
-        for part in self.parts() {
-            if found.len() > self.limit {
-                break;
-            }
-            match part {
-                Part::Items(part) => {
-                    let limit = self.limit - found.len();
-                    found.extend(smallest(&Self { limit, ..part })?);
-                }
-                Part::Folder(folder, _) if found.last() == Some(&folder) => {}
-                Part::Folder(folder, below) => {
-                    if !smallest(&below)?.is_empty() {
-                        found.push(folder);
-                    }
-                }
-            }
+    /// The `limit + 1` smallest items of what may be seen of this page, none of them found yet.
+    pub fn visible<T>(&self) -> Visible<'_, T> {
+        Visible {
+            page: self,
+            parts: self.parts().into_iter(),
+            folder: None,
+            found: Vec::new(),
         }
-        Ok(found)
     }
 
     /// The item that `key`, which begins with the prefix, is on this page: itself, or a part of it that ends with `/`.
@@ -123,6 +105,50 @@ impl Page {
         self.prefix
             .rsplit_once('/')
             .map_or("", |(folder, _)| folder)
+    }
+}
+
+/// The items of what may be seen of a page, found part by part: [`Visible::next`] says what is to be looked for, and [`Visible::add`] takes
+/// what was found. Each part is asked for once at most, and none once there are enough.
+pub struct Visible<'p, T> {
+    page: &'p Page,
+    parts: std::vec::IntoIter<Part>,
+    /// The folder that the part asked for last is about.
+    folder: Option<String>,
+    /// The items, in order.
+    pub found: Vec<T>,
+}
+
+impl<T: AsRef<str> + From<String>> Visible<'_, T> {
+    /// The next page to look for, all of which may be seen.
+    pub fn next(&mut self) -> Option<Page> {
+        let room = self.page.limit.checked_sub(self.found.len())?;
+        loop {
+            match self.parts.next()? {
+                Part::Items(part) => {
+                    return Some(Page {
+                        limit: room,
+                        ..part
+                    });
+                }
+                Part::Folder(folder, below) => {
+                    let last = self.found.last();
+                    if last.is_none_or(|last| last.as_ref() != folder) {
+                        self.folder = Some(folder);
+                        return Some(below);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the smallest items of the page that was asked for last.
+    pub fn add(&mut self, items: Vec<T>) {
+        match self.folder.take() {
+            None => self.found.extend(items),
+            Some(_) if items.is_empty() => {}
+            Some(folder) => self.found.push(folder.into()),
+        }
     }
 }
 
@@ -184,8 +210,11 @@ mod tests {
             let within = Prefixes::new(prefixes.iter().map(String::as_str));
             let seen = keys.iter().filter(|key| within.has(key)).cloned().collect();
             let page = Page { prefix, after, limit, by_folder, within };
-            let visible = page.visible(|part| Ok::<_, ()>(smallest(&keys, part)));
-            prop_assert_eq!(visible, Ok(smallest(&seen, &page)));
+            let mut visible = page.visible();
+            while let Some(part) = visible.next() {
+                visible.add(smallest(&keys, &part));
+            }
+            prop_assert_eq!(visible.found, smallest(&seen, &page));
         }
     }
 }

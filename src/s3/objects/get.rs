@@ -1,17 +1,35 @@
-//! Reading a value, or a range of it, and the digest of one that the store keeps none of.
+//! Reading an object: its metadata, its bytes or a range of them, a link to it, and the digest of one that the store keeps none of.
+//!
+//! Nothing is read ahead but what the connection holds. A long answer can be moved on inside the kernel. An answer that
+//! breaks off is resumed where it ended, by a request for the rest of the same version; a few times, and then the body
+//! ends with an error.
 
 use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::SystemTime;
+use std::{fmt, io};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
 use hyper::Method;
-use hyper::header::IF_MATCH;
+use hyper::body::Body;
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
+    CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, LAST_MODIFIED,
+};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Gateway;
-use super::body::RemoteBody;
-use super::head::{check_range, meta};
 use crate::s3::contract::{Read, RemoteMeta};
-use crate::s3::transport::call::Call;
-use crate::s3::transport::client::Found;
-use crate::transfer::{CHUNK, Hashing, WriteBuffer};
+use crate::s3::transport::answer::{Answer, text, unclear};
+use crate::s3::transport::call::{Call, NO_MEDIA_TYPE};
+use crate::s3::transport::client::{Client, Found};
+use crate::s3::transport::connector::Loan;
+use crate::transfer::{CHUNK, Hashing, Pipe, Piped, WriteBuffer};
 use crate::value::{Digest, Error, Key, Wanted};
 
 /// The outcome of a read.
@@ -76,12 +94,7 @@ impl Gateway<'_> {
         let Got::Value(_, mut body) = self.get(key, read).await? else {
             return Ok(None);
         };
-        let wanted = Wanted {
-            sha256: !sha512,
-            sha512,
-            ..Wanted::default()
-        };
-        let mut hashing = Hashing::new(wanted, self.shared.compute.clone());
+        let mut hashing = Hashing::new(Wanted::one(sha512), self.shared.compute.clone());
         let mut buffer = WriteBuffer::default();
         while let Some(data) = poll_fn(|cx| body.poll_next(cx)).await {
             buffer.push(data?);
@@ -90,7 +103,379 @@ impl Gateway<'_> {
             }
         }
         let digests = hashing.next(buffer.take()).await?.finish().await?;
-        let sha256 = digests.sha256.map(Digest::Sha256);
-        Ok(sha256.or(digests.sha512.map(Digest::Sha512)))
+        Ok(digests.one())
+    }
+}
+
+/// The fields that are kept with a value.
+const KEPT: [HeaderName; 4] = [
+    CACHE_CONTROL,
+    CONTENT_DISPOSITION,
+    CONTENT_ENCODING,
+    CONTENT_LANGUAGE,
+];
+
+/// The coding of a body in pieces, which some stores answer as if it were the value's own.
+const FRAMING: &str = "aws-chunked";
+
+impl Gateway<'_> {
+    /// The length, the entity tag and the fields of the value of `key`; `None` when there is none.
+    pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
+        let call = Call::object(Method::HEAD, &self.client.place, key)?;
+        let call = call.with_static("x-amz-checksum-mode", "ENABLED");
+        match self.client.read(&call).await? {
+            Found::Answer(answer) => meta(&answer, None).map(Some),
+            Found::Missing => Ok(None),
+            Found::Changed => Err(unclear("a condition failed that was not set")),
+        }
+    }
+}
+
+/// The metadata that `answer` has of the value, whose entity tag is `known` where the store leaves it out.
+fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
+    let headers = &answer.headers;
+    let etag = text(headers, &ETAG).or(known);
+    let etag = etag.ok_or_else(|| unclear("an object has no entity tag"))?;
+    let len = match text(headers, &CONTENT_RANGE) {
+        Some(range) if answer.status == 206 => {
+            range.rsplit_once('/').and_then(|(_, len)| len.parse().ok())
+        }
+        _ => text(headers, &CONTENT_LENGTH).and_then(|len| len.parse().ok()),
+    };
+    let modified = text(headers, &LAST_MODIFIED);
+    let modified = modified.and_then(|date| httpdate::parse_http_date(date).ok());
+    let media_type = text(headers, &CONTENT_TYPE).filter(|&media_type| media_type != NO_MEDIA_TYPE);
+    Ok(RemoteMeta {
+        len: len.ok_or_else(|| unclear("an object has no length"))?,
+        etag: etag.to_owned(),
+        modified: modified.unwrap_or(SystemTime::UNIX_EPOCH),
+        media_type: media_type.map(str::to_owned),
+        fields: fields(headers),
+        sha256: sha256(headers),
+    })
+}
+
+/// Whether `answer`, of a value of `len` bytes, is that range of it.
+fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Error> {
+    let is_whole = *range == (0..len);
+    let expected = format!(
+        "bytes {}-{}/{len}",
+        range.start,
+        range.end.saturating_sub(1)
+    );
+    let said = answer.headers.get("content-range");
+    let is_range =
+        answer.status == 206 && said.is_some_and(|said| said.as_bytes() == expected.as_bytes());
+    if is_range || (answer.status == 200 && is_whole) {
+        return Ok(());
+    }
+    Err(unclear("the answer is not the range that was asked for"))
+}
+
+/// The fields that are kept with a value, a line for each.
+fn fields(headers: &HeaderMap) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for name in KEPT {
+        let Some(value) = headers.get(&name).map(HeaderValue::as_bytes) else {
+            continue;
+        };
+        let value = match std::str::from_utf8(value) {
+            Ok(codings) if name == CONTENT_ENCODING => unframed(codings).into_bytes(),
+            _ => value.to_vec(),
+        };
+        if !value.is_empty() {
+            for part in [name.as_str().as_bytes(), b": ", &value, b"\n"] {
+                lines.extend_from_slice(part);
+            }
+        }
+    }
+    lines
+}
+
+/// `codings` without that of a body in pieces.
+fn unframed(codings: &str) -> String {
+    let codings = codings.split(',').map(str::trim);
+    let own: Vec<_> = codings
+        .filter(|coding| !coding.eq_ignore_ascii_case(FRAMING))
+        .collect();
+    own.join(", ")
+}
+
+/// The digest of all bytes; that of a value in parts is one of the parts' digests, with their number behind it.
+fn sha256(headers: &HeaderMap) -> Option<[u8; 32]> {
+    let text = headers.get("x-amz-checksum-sha256")?;
+    let digest = BASE64_STANDARD.decode(text.as_bytes()).ok()?;
+    digest.try_into().ok()
+}
+
+const ENDED_EARLY: &str = "the answer ended early";
+
+/// How often a body is resumed.
+const RESUMED: u32 = 3;
+
+/// The shortest body that is spliced; a shorter one goes through memory: a connection that was lent serves no second request.
+const WORTH_LENDING: u64 = 1 << 20;
+
+/// The most that is moved at once, in bytes.
+const STEP: u64 = 512 << 10;
+
+/// The bytes of a value, or of a range of it, as the store sends them.
+pub struct RemoteBody {
+    client: Arc<Client>,
+    /// A request for the object, without a range.
+    call: Box<Call>,
+    etag: String,
+    /// The bytes that are to come.
+    left: Range<u64>,
+    state: State,
+    resumed: u32,
+    /// Until when the next bytes are awaited.
+    patience: Option<Pin<Box<Sleep>>>,
+    /// Through which bytes are moved.
+    pipe: Option<Arc<Pipe>>,
+}
+
+/// The next bytes of a value.
+#[derive(Debug)]
+pub enum RemotePiece {
+    /// These.
+    Bytes(Bytes),
+    /// Those in a pipe.
+    Piped(Piped),
+}
+
+impl RemotePiece {
+    /// How many they are.
+    #[expect(clippy::len_without_is_empty, reason = "none is empty")]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Piped(piped) => piped.len,
+        }
+    }
+}
+
+type Resuming = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>>;
+
+enum State {
+    Reading(Box<Answer>),
+    Resuming(Resuming),
+    Ended,
+}
+
+impl RemoteBody {
+    /// The bytes `left` of the version `etag` of what `call` names, which `answer` brings.
+    pub fn new(
+        client: &Arc<Client>,
+        call: Call,
+        etag: &str,
+        left: Range<u64>,
+        answer: Answer,
+    ) -> Self {
+        Self {
+            client: Arc::clone(client),
+            call: Box::new(call),
+            etag: etag.to_owned(),
+            left,
+            state: State::Reading(Box::new(answer)),
+            resumed: 0,
+            patience: None,
+            pipe: None,
+        }
+    }
+
+    /// The next bytes, or `None` at the end.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        loop {
+            let broken = match &mut self.state {
+                State::Ended => return Poll::Ready(None),
+                State::Resuming(resuming) => match ready!(resuming.as_mut().poll(cx)) {
+                    Ok(answer) => {
+                        self.state = State::Reading(Box::new(answer));
+                        continue;
+                    }
+                    Err(error) => return self.end_with(error),
+                },
+                State::Reading(answer) => match Pin::new(&mut answer.body).poll_frame(cx) {
+                    Poll::Ready(Some(Ok(frame))) => {
+                        self.patience = None;
+                        let Ok(data) = frame.into_data() else {
+                            continue;
+                        };
+                        return self.pass(data);
+                    }
+                    Poll::Ready(None) if self.left.is_empty() => {
+                        self.state = State::Ended;
+                        continue;
+                    }
+                    Poll::Ready(None) => ENDED_EARLY.to_owned(),
+                    Poll::Ready(Some(Err(error))) => error.to_string(),
+                    Poll::Pending => {
+                        ready!(self.poll_patience(cx));
+                        "the next bytes did not come in time".to_owned()
+                    }
+                },
+            };
+            if self.left.is_empty() {
+                self.state = State::Ended;
+            } else if let Err(error) = self.resume(broken) {
+                return self.end_with(error);
+            }
+        }
+    }
+
+    /// As [`RemoteBody::poll_next`], but of a long answer all that hyper has not read is moved through a pipe.
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RemotePiece, Error>>> {
+        loop {
+            self.borrow();
+            if let Poll::Ready(next) = self.poll_next(cx) {
+                return Poll::Ready(next.map(|bytes| bytes.map(RemotePiece::Bytes)));
+            }
+            let broken = match ready!(self.poll_pipe(cx)) {
+                Ok(Some(piped)) => return Poll::Ready(Some(Ok(RemotePiece::Piped(piped)))),
+                Ok(None) => ENDED_EARLY.to_owned(),
+                Err(error) => error.to_string(),
+            };
+            if let Err(error) = self.resume(broken) {
+                self.state = State::Ended;
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+    }
+
+    /// The loan of the connection, where so much is to come, and its length is known, that it is worth it.
+    fn loan(&self) -> Option<&Loan> {
+        let State::Reading(answer) = &self.state else {
+            return None;
+        };
+        let left = self.remaining();
+        let is_long = left >= WORTH_LENDING && answer.body.size_hint().exact() == Some(left);
+        answer.loan.as_ref().filter(|_| is_long)
+    }
+
+    /// Borrows the connection, where that is worth it and there is a pipe.
+    fn borrow(&mut self) {
+        let Some(loan) = self.loan().filter(|loan| !loan.is_lent()).cloned() else {
+            return;
+        };
+        self.pipe = (self.pipe.take()).or_else(|| self.client.pipe().map(Arc::new));
+        if self.pipe.is_some() {
+            loan.borrow();
+        }
+    }
+
+    /// The next bytes through the pipe, `None` at the end of the stream; for ever pending where nothing is borrowed.
+    fn poll_pipe(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Piped>>> {
+        let (State::Reading(answer), Some(pipe)) = (&self.state, &self.pipe) else {
+            return Poll::Pending;
+        };
+        let Some(loan) = &answer.loan else {
+            return Poll::Pending;
+        };
+        let most = usize::try_from(self.remaining().min(STEP)).unwrap_or(0);
+        let moved = ready!(loan.poll_splice(cx, pipe, most))?;
+        let piped = (moved > 0).then(|| Piped::new(pipe, moved));
+        self.patience = None;
+        self.left.start += moved as u64;
+        if self.left.is_empty() {
+            self.state = State::Ended;
+        }
+        Poll::Ready(Ok(piped))
+    }
+
+    /// How many bytes are left.
+    pub fn remaining(&self) -> u64 {
+        self.left.end - self.left.start
+    }
+
+    fn pass(&mut self, data: Bytes) -> Poll<Option<Result<Bytes, Error>>> {
+        let len = data.len() as u64;
+        if len > self.remaining() {
+            return self.end_with(unclear("the answer is longer than it said"));
+        }
+        self.left.start += len;
+        if self.left.is_empty()
+            && let State::Reading(answer) = &self.state
+            && answer.body.is_end_stream()
+        {
+            // The connection is free for the next request.
+            self.state = State::Ended;
+        }
+        Poll::Ready(Some(Ok(data)))
+    }
+
+    fn end_with(&mut self, error: Error) -> Poll<Option<Result<Bytes, Error>>> {
+        self.state = State::Ended;
+        Poll::Ready(Some(Err(error)))
+    }
+
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let until = Instant::now() + self.client.timeout;
+        let patience = self
+            .patience
+            .get_or_insert_with(|| Box::pin(sleep_until(until)));
+        ready!(patience.as_mut().poll(cx));
+        self.patience = None;
+        Poll::Ready(())
+    }
+
+    /// Asks for the rest, after the answer broke off.
+    fn resume(&mut self, broken: String) -> Result<(), Error> {
+        if self.resumed == RESUMED {
+            return Err(Error::BadGateway { said: broken });
+        }
+        self.resumed += 1;
+        let client = Arc::clone(&self.client);
+        let (etag, left) = (self.etag.clone(), self.left.clone());
+        let call = self.call.ranged(&left)?.with(IF_MATCH, &etag)?;
+        self.state = State::Resuming(Box::pin(async move {
+            match client.read(&call).await? {
+                Found::Answer(answer) => {
+                    let meta = meta(&answer, Some(&etag))?;
+                    if meta.etag != etag {
+                        return Err(Error::Truncated);
+                    }
+                    check_range(&answer, &left, meta.len).map(|()| answer)
+                }
+                Found::Missing | Found::Changed => Err(Error::Truncated),
+            }
+        }));
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RemoteBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteBody")
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_coding_of_the_way_is_no_coding_of_the_value() {
+        assert_eq!(unframed("aws-chunked"), "");
+        assert_eq!(unframed("gzip,aws-chunked"), "gzip");
+        assert_eq!(unframed("AWS-Chunked, gzip, br"), "gzip, br");
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("aws-chunked"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        assert_eq!(fields(&headers), b"cache-control: no-store\n");
+    }
+
+    #[test]
+    fn a_digest_of_parts_is_no_digest_of_the_value() {
+        let of = |text| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-amz-checksum-sha256", HeaderValue::from_static(text));
+            sha256(&headers)
+        };
+        assert!(of("47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=").is_some());
+        assert_eq!(of("47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=-2"), None);
+        assert_eq!(of("AAAA"), None);
     }
 }

@@ -5,14 +5,14 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use hyper::Method;
 use serde::Deserialize;
-use tokio::time::timeout;
 
 use super::Gateway;
 use crate::s3::contract::RemoteValue;
-use crate::s3::transport::call::{self, Call, unclear};
+use crate::s3::transport::answer::{Failure, parse, unclear};
+use crate::s3::transport::call::{self, Call};
 use crate::s3::transport::client::{Client, Found};
 use crate::transfer::{BlockingPool, COPIED};
-use crate::value::{Error, Key, Listing, Page, Part, RESERVED};
+use crate::value::{Error, Key, Listing, Page, RESERVED};
 
 /// The longest page of a store that is read: 1,000 of the longest names, encoded, are a part of it.
 const MAX_PAGE: usize = 16 << 20;
@@ -61,26 +61,11 @@ impl Gateway<'_> {
     /// One page of the keys, in byte order. Long pages of the store are read on the compute threads.
     pub async fn list(&self, page: &Page) -> Result<Listing<RemoteValue>, Error> {
         let (client, compute) = (self.client, &self.shared.compute);
-        let mut items: Vec<Item> = Vec::new();
-        for part in page.parts() {
-            if items.len() > page.limit {
-                break;
-            }
-            match part {
-                Part::Items(part) => {
-                    let limit = page.limit - items.len();
-                    items.extend(collect(client, compute, &Page { limit, ..part }).await?);
-                }
-                Part::Folder(folder, _)
-                    if items.last().is_some_and(|last| last.name() == folder) => {}
-                Part::Folder(folder, below) => {
-                    if !collect(client, compute, &below).await?.is_empty() {
-                        items.push(Item::Folder(folder));
-                    }
-                }
-            }
+        let mut visible = page.visible();
+        while let Some(part) = visible.next() {
+            visible.add(collect(client, compute, &part).await?);
         }
-        Ok(listing(items, page.limit))
+        Ok(listing(visible.found, page.limit))
     }
 }
 
@@ -90,38 +75,31 @@ async fn collect(client: &Client, compute: &BlockingPool, page: &Page) -> Result
     let mut token: Option<String> = None;
     loop {
         let body = ask(client, page, items.len(), token.as_deref()).await?;
-        let more = if body.len() <= COPIED {
+        let (more, next) = if body.len() <= COPIED {
             read(&body, page, &client.place.prefix)?
         } else {
             let (page, prefix) = (page.clone(), client.place.prefix.clone());
             compute.run(move || read(&body, &page, &prefix)).await?
         };
-        items.extend(more.items);
-        if more.next.is_some() && more.next == token {
+        items.extend(more);
+        if next.is_some() && next == token {
             return Err(unclear("a list goes on where it began"));
         }
-        token = more.next;
+        token = next;
         if token.is_none() || items.len() > page.limit {
             return Ok(items);
         }
     }
 }
 
-/// The items of a page of the store.
-struct More {
-    /// In byte order.
-    items: Vec<Item>,
-    /// The token of the next page.
-    next: Option<String>,
-}
-
-fn read(body: &[u8], page: &Page, prefix: &str) -> Result<More, Error> {
-    let mut found = parse(body)?;
+/// The items of a page of the store, in byte order, and the token of the next page.
+fn read(body: &[u8], page: &Page, prefix: &str) -> Result<(Vec<Item>, Option<String>), Error> {
+    let mut found: StorePage = parse(body)?;
     let next = found.next();
     let mut items = found.into_items(page, prefix);
     // What lies between the folders and keys of one page is not said by the order of the two kinds.
-    items.sort_by(|a, b| a.name().cmp(b.name()));
-    Ok(More { items, next })
+    items.sort_by(|a, b| a.as_ref().cmp(b.as_ref()));
+    Ok((items, next))
 }
 
 pub async fn ask(
@@ -156,16 +134,8 @@ pub async fn ask(
     let Found::Answer(answer) = client.read(&call).await? else {
         return Err(unclear("there is no list"));
     };
-    let body = timeout(client.timeout, answer.whole(MAX_PAGE)).await;
-    let body = body.map_err(|_| Error::TimedOut)?;
-    body.map_err(|said| Error::BadGateway { said })
-}
-
-pub fn parse(body: &[u8]) -> Result<StorePage, Error> {
-    let text = std::str::from_utf8(body).map_err(|_| unclear("a list is not UTF-8"))?;
-    quick_xml::de::from_str(text).map_err(|error| Error::BadGateway {
-        said: format!("a list cannot be read: {error}"),
-    })
+    let body = answer.whole(MAX_PAGE, client.timeout).await;
+    body.map_err(Failure::error)
 }
 
 impl StorePage {
@@ -206,12 +176,18 @@ impl Object {
     }
 }
 
-impl Item {
-    fn name(&self) -> &str {
+impl AsRef<str> for Item {
+    fn as_ref(&self) -> &str {
         match self {
             Self::Key(key, _) => key.as_str(),
             Self::Folder(name) => name,
         }
+    }
+}
+
+impl From<String> for Item {
+    fn from(folder: String) -> Self {
+        Self::Folder(folder)
     }
 }
 
@@ -223,7 +199,7 @@ fn listing(mut items: Vec<Item>, limit: usize) -> Listing<RemoteValue> {
     let mut listing = Listing {
         keys: Vec::new(),
         folders: Vec::new(),
-        next: last.map(|item| item.name().to_owned()),
+        next: last.map(|item| item.as_ref().to_owned()),
     };
     for item in items {
         match item {
@@ -260,10 +236,10 @@ mod tests {
     #[test]
     fn a_page_of_the_store_is_read_as_it_says_it_is_encoded() {
         let keys = |body: &str, after| {
-            let items = parse(body.as_bytes())
+            let items = parse::<StorePage>(body.as_bytes())
                 .unwrap()
                 .into_items(&page(after, 10), "p/");
-            let mut names: Vec<_> = items.iter().map(|item| item.name().to_owned()).collect();
+            let mut names: Vec<_> = items.iter().map(|item| item.as_ref().to_owned()).collect();
             names.sort();
             names
         };
@@ -272,12 +248,12 @@ mod tests {
         assert_eq!(keys(&plain, ""), ["a%2Bb", "a/", "c+d"]);
         assert_eq!(keys(&encoded, ""), ["a+b", "a/", "c d"]);
         assert_eq!(keys(&encoded, "a/"), ["c d"]);
-        assert!(parse(b"<ListBucketResult><Contents>").is_err());
+        assert!(parse::<StorePage>(b"<ListBucketResult><Contents>").is_err());
     }
 
     #[test]
     fn an_object_has_its_length_tag_and_time() {
-        let items = parse(BODY.as_bytes())
+        let items = parse::<StorePage>(BODY.as_bytes())
             .unwrap()
             .into_items(&page("b", 10), "p/");
         let [Item::Key(key, value)] = &items[..] else {

@@ -1,12 +1,9 @@
 //! Values as objects: how each is read, written, removed and listed, through the [`Gateway`] of a reactor.
 
-pub mod body;
 pub mod get;
-pub mod head;
 pub mod list;
 pub mod multipart;
 pub mod put;
-pub mod spool;
 pub mod upload;
 
 use std::sync::Arc;

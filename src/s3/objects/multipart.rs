@@ -10,15 +10,14 @@ use hyper::Method;
 use hyper::header::{ETAG, HeaderName};
 use quick_xml::escape::escape;
 use serde::Deserialize;
-use tokio::time::{Instant, timeout};
 
 use super::put::{Sending, refused};
 use crate::s3::contract::{Exact, Written};
+use crate::s3::transport::answer::{Answer, Failure, parse, text, unclear};
 use crate::s3::transport::body::{CHECKSUM, SendBody};
-use crate::s3::transport::call::{Answer, Call, Failure, query, text, unclear};
+use crate::s3::transport::call::{Call, query};
 use crate::s3::transport::client::Client;
-use crate::s3::transport::retry::Tries;
-use crate::s3::transport::sign::{NOTHING, hex};
+use crate::s3::transport::sign::NOTHING;
 use crate::value::Error;
 
 /// The most bytes that one request may carry.
@@ -200,17 +199,18 @@ async fn initiate(client: &Client, call: &Call) -> Result<String, Error> {
         query: query(&[("uploads", "")]),
         ..call.clone()
     };
-    let until = Instant::now() + client.timeout;
-    let mut tries = Tries::until(until, &client.counters);
+    let mut tries = client.tries();
     let answer = loop {
         // What is begun twice stays, unseen and without parts. It cannot be told from one that another server has begun and is
         // about to use: a list of uploads has neither their metadata nor who asked for them.
-        match client.ask(&call, SendBody::Empty, NOTHING, until).await {
+        let asked = client.ask(&call, SendBody::Empty, NOTHING, tries.until);
+        match asked.await {
             Ok(answer) => break answer,
             Err(failure) => tries.retry(failure).await?,
         }
     };
-    let upload: Begun = parse(&whole(client, answer).await.map_err(Failure::error)?)?;
+    let body = answer.whole(MAX_ANSWER, client.timeout).await;
+    let upload: Begun = parse(&body.map_err(Failure::error)?)?;
     Ok(upload.upload_id)
 }
 
@@ -221,14 +221,13 @@ async fn join(
     parts: &[Part],
     condition: &Exact,
 ) -> Result<Written, Error> {
-    let (body, payload) = listed(parts);
+    let (body, payload) = SendBody::whole(listed(parts).into());
     let call = call.under(condition)?;
-    let until = Instant::now() + client.timeout;
-    let mut tries = Tries::until(until, &client.counters);
+    let mut tries = client.tries();
     loop {
-        let body = SendBody::Whole(body.clone());
-        let failure = match client.ask(&call, body, &payload, until).await {
-            Ok(answer) => match whole(client, answer).await {
+        let asked = client.ask(&call, body.clone(), &payload, tries.until);
+        let failure = match asked.await {
+            Ok(answer) => match answer.whole(MAX_ANSWER, client.timeout).await {
                 Ok(joined) => return written(&joined),
                 Err(failure) => failure,
             },
@@ -251,19 +250,16 @@ async fn join(
     }
 }
 
-/// The body that tells the store all parts, and its payload for the signature.
-fn listed(parts: &[Part]) -> (Bytes, String) {
+/// The body that tells the store all parts.
+fn listed(parts: &[Part]) -> String {
     use std::fmt::Write as _;
     let mut xml = "<CompleteMultipartUpload>".to_owned();
     for part in parts {
         let (number, etag) = (part.number, escape(&part.etag));
-        let checksum = part
-            .checksum
-            .as_deref()
-            .map(escape)
-            .map_or_else(String::new, |sum| {
-                format!("<ChecksumCRC64NVME>{sum}</ChecksumCRC64NVME>")
-            });
+        let checksum = part.checksum.as_deref().map(escape);
+        let checksum = checksum.map_or_else(String::new, |sum| {
+            format!("<ChecksumCRC64NVME>{sum}</ChecksumCRC64NVME>")
+        });
         // Writing to a string does not fail.
         let _ = write!(
             xml,
@@ -271,16 +267,15 @@ fn listed(parts: &[Part]) -> (Bytes, String) {
         );
     }
     xml.push_str("</CompleteMultipartUpload>");
-    let payload = hex(&<sha2::Sha256 as sha2::Digest>::digest(&xml));
-    (xml.into(), payload)
+    xml
 }
 
 /// Has the store forget an upload in parts.
 async fn forget(client: &Client, call: &Call) {
-    let until = Instant::now() + client.timeout;
-    let mut tries = Tries::until(until, &client.counters);
+    let mut tries = client.tries();
     loop {
-        let failure = match client.ask(call, SendBody::Empty, NOTHING, until).await {
+        let asked = client.ask(call, SendBody::Empty, NOTHING, tries.until);
+        let failure = match asked.await {
             Ok(_) => return,
             Err(Failure::Refused(refusal)) if refusal.is_missing() => return,
             Err(failure) => failure,
@@ -292,13 +287,6 @@ async fn forget(client: &Client, call: &Call) {
     }
 }
 
-async fn whole(client: &Client, answer: Answer) -> Result<Bytes, Failure> {
-    let whole = timeout(client.timeout, answer.whole(MAX_ANSWER)).await;
-    whole
-        .map_err(|_| Failure::Late)?
-        .map_err(Failure::MaybeDone)
-}
-
 fn written(body: &[u8]) -> Result<Written, Error> {
     let joined: Joined = parse(body)?;
     match &*joined.code {
@@ -306,13 +294,6 @@ fn written(body: &[u8]) -> Result<Written, Error> {
         "PreconditionFailed" => Err(Error::Precondition),
         _ => Err(Error::OutcomeUnknown { is_late: false }),
     }
-}
-
-fn parse<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Error> {
-    let text = std::str::from_utf8(body).map_err(|_| unclear("an answer is not UTF-8"))?;
-    quick_xml::de::from_str(text).map_err(|error| Error::BadGateway {
-        said: format!("an answer cannot be read: {error}"),
-    })
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! Writing and removing an object by one request, whose body is in memory or comes piece by piece.
 //!
 //! A write is sent again only where it surely was not made. Each one carries a nonce of its own, which is kept with the object: where
-//! an answer was lost, [`find`] tells by it whether the write was made.
+//! an answer was lost, the nonce tells whether the write was made.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use base64::Engine;
@@ -19,10 +17,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Gateway;
 use crate::s3::contract::{Exact, Written};
-use crate::s3::transport::body::{Feed, Framing, SendBody};
-use crate::s3::transport::call::{Answer, Call, Failure, NONCE, Refusal, text, unclear};
+use crate::s3::transport::answer::{Answer, Failure, Refusal, Tries, text, unclear};
+use crate::s3::transport::body::{Feed, Framing, SendBody, feed};
+use crate::s3::transport::call::{Call, NONCE};
 use crate::s3::transport::client::{Client, Found};
-use crate::s3::transport::retry::Tries;
 use crate::s3::transport::sign::{NOTHING, hex};
 use crate::transfer::{COPIED, random};
 use crate::value::{Error, Key};
@@ -30,86 +28,94 @@ use crate::value::{Error, Key};
 /// The shortest time that is taken to find out.
 const AT_LEAST: Duration = Duration::from_millis(1500);
 
-/// Writes `body`, whose digest is `sha256`, as `call` says, if `condition` holds.
-pub async fn put(
-    client: &Client,
-    call: &Call,
-    body: &Bytes,
-    sha256: &[u8; 32],
-    condition: &Exact,
-) -> Result<Written, Error> {
-    let checksum = HeaderName::from_static("x-amz-checksum-sha256");
-    let signed = call.clone().under(condition)?;
-    let signed = signed.with(checksum, &BASE64_STANDARD.encode(sha256))?;
-    let payload = hex(sha256);
-    let until = Instant::now() + client.timeout;
-    let mut tries = Tries::until(until, &client.counters);
-    loop {
-        let body = SendBody::Whole(body.clone());
-        let asked = client.ask(&signed, body, &payload, until).await;
-        if let Some(ended) = ended(client, call, condition, &mut tries, asked).await {
-            return ended;
+/// A write of an object, under a condition.
+#[derive(Clone, Copy)]
+pub struct Write<'a> {
+    pub client: &'a Arc<Client>,
+    /// The request, with its nonce and without the condition.
+    pub call: &'a Call,
+    pub condition: &'a Exact,
+}
+
+impl Write<'_> {
+    /// The request, under the condition.
+    pub fn conditional(&self) -> Result<Call, Error> {
+        self.call.clone().under(self.condition)
+    }
+
+    /// Writes `body`, whose digest is `sha256`.
+    pub async fn put(&self, body: &Bytes, sha256: &[u8; 32]) -> Result<Written, Error> {
+        let checksum = HeaderName::from_static("x-amz-checksum-sha256");
+        let signed = self.conditional()?;
+        let signed = signed.with(checksum, &BASE64_STANDARD.encode(sha256))?;
+        let payload = hex(sha256);
+        let mut tries = self.client.tries();
+        loop {
+            let body = SendBody::Whole(body.clone());
+            let asked = self.client.ask(&signed, body, &payload, tries.until).await;
+            if let Some(ended) = self.ended(&mut tries, asked).await {
+                return ended;
+            }
         }
     }
-}
 
-/// The end of a write by `call` that was `asked` for whole; `None` where it is to be sent again.
-pub async fn ended(
-    client: &Client,
-    call: &Call,
-    condition: &Exact,
-    tries: &mut Tries<'_>,
-    asked: Result<Answer, Failure>,
-) -> Option<Result<Written, Error>> {
-    let failure = match asked {
-        Ok(answer) => return Some(written(&answer.headers)),
-        Err(Failure::Refused(refusal)) => {
-            let error = refused(refusal, condition);
-            return Some(settle_again(client, call, tries, error).await);
+    /// The end of the write, which was `asked` for whole; `None` where it is to be sent again.
+    pub async fn ended(
+        &self,
+        tries: &mut Tries<'_>,
+        asked: Result<Answer, Failure>,
+    ) -> Option<Result<Written, Error>> {
+        let failure = match asked {
+            Ok(answer) => return Some(written(&answer.headers)),
+            Err(Failure::Refused(refusal)) => {
+                let error = refused(refusal, self.condition);
+                return Some(self.settle_refused(tries, error).await);
+            }
+            Err(failure) => failure,
+        };
+        match tries.retry_change(failure).await {
+            Ok(()) => None,
+            Err(error) => Some(self.settle(tries.until, error).await),
         }
-        Err(failure) => failure,
-    };
-    match tries.retry_change(failure).await {
-        Ok(()) => None,
-        Err(error) => Some(settle(client, call, tries.until, error).await),
     }
-}
 
-/// Settles a write by `call` that was sent whole and ended with `error`: it was made if the object carries its nonce.
-pub async fn settle(
-    client: &Client,
-    call: &Call,
-    until: Instant,
-    error: Error,
-) -> Result<Written, Error> {
-    let is_unknown = match error {
-        Error::OutcomeUnknown { .. } => true,
-        // It says that nothing was done, which is not always so.
-        Error::Busy { .. } => false,
-        error => return Err(error),
-    };
-    let counters = &client.counters;
-    counters.unknown.add(u64::from(is_unknown));
-    let found = find(client, call, until).await;
-    counters
-        .resolved
-        .add(u64::from(is_unknown && found.is_some()));
-    found.ok_or(error)
-}
-
-/// Settles a write by `call` that the store refuses with `error`. Where an earlier try was answered by what asks for patience,
-/// that may have been made after all, by a store behind a proxy or a part of one: then it is our own write that the condition met.
-pub async fn settle_again(
-    client: &Client,
-    call: &Call,
-    tries: &Tries<'_>,
-    error: Error,
-) -> Result<Written, Error> {
-    if !tries.may_be_made() || !matches!(error, Error::Precondition) {
-        return Err(error);
+    /// Settles the write, which was sent whole and ended with `error`: it was made if the object carries its nonce.
+    pub async fn settle(&self, until: Instant, error: Error) -> Result<Written, Error> {
+        let is_unknown = match error {
+            Error::OutcomeUnknown { .. } => true,
+            // It says that nothing was done, which is not always so.
+            Error::Busy { .. } => false,
+            error => return Err(error),
+        };
+        let counters = &self.client.counters;
+        counters.unknown.add(u64::from(is_unknown));
+        let found = self.find(until).await;
+        let is_resolved = is_unknown && found.is_some();
+        counters.resolved.add(u64::from(is_resolved));
+        found.ok_or(error)
     }
-    let found = find(client, call, Instant::now()).await;
-    found.ok_or(error)
+
+    /// Settles the write, which the store refuses with `error`. Where an earlier try was answered by what asks for patience, that may
+    /// have been made after all, by a store behind a proxy or a part of one: then it is our own write that the condition met.
+    async fn settle_refused(&self, tries: &Tries<'_>, error: Error) -> Result<Written, Error> {
+        if !tries.may_be_made() || !matches!(error, Error::Precondition) {
+            return Err(error);
+        }
+        let found = self.find(Instant::now()).await;
+        found.ok_or(error)
+    }
+
+    /// Looks whether the write was made: the object then carries its nonce. Otherwise it is not known: another write may have come
+    /// after it, or it may yet be made.
+    async fn find(&self, until: Instant) -> Option<Written> {
+        let call = Call::named(Method::HEAD, self.call.object.clone());
+        let until = until.max(Instant::now() + AT_LEAST);
+        let Ok(Found::Answer(answer)) = self.client.read_until(&call, until).await else {
+            return None;
+        };
+        let is_ours = self.call.headers.get(NONCE)? == answer.headers.get(NONCE)?;
+        written(&answer.headers).ok().filter(|_| is_ours)
+    }
 }
 
 /// The entity tag of a write that the store has made.
@@ -143,7 +149,7 @@ type Sent = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
 
 /// A body on its way to the store.
 pub struct Sending {
-    client: Arc<Client>,
+    timeout: Duration,
     framing: Framing,
     feed: Feed,
     sent: Sent,
@@ -160,31 +166,29 @@ impl Sending {
         let framing = Framing::new(len, sha256);
         let call = framing.describe(call.clone())?;
         let (payload, body_len) = (framing.payload(), framing.body_len());
-        let feed = Feed::default();
-        let (taker, to) = (feed.fed(), Arc::clone(client));
+        let (feed, taker) = feed();
+        let to = Arc::clone(client);
         let sent = async move {
-            let mut tries = Tries::until(Instant::now() + to.timeout, &to.counters);
+            let mut tries = to.tries();
             loop {
-                let permit = to.permit(Instant::now() + to.timeout).await?;
+                let permit = to.permit(to.deadline()).await?;
                 let body = SendBody::Fed(taker.clone(), body_len);
                 let failure = match to.send(&call, body, &payload, permit).await {
                     Ok(answer) => return answer.checked(to.timeout).await,
                     Err(failure) => failure,
                 };
                 // What a connection has taken is gone.
-                let pause = if taker.is_taken() {
-                    None
-                } else {
-                    tries.pause_after(&failure)
-                };
-                match pause {
-                    Some(pause) if matches!(failure, Failure::NotSent(_)) => sleep(pause).await,
-                    _ => return Err(failure),
+                if taker.is_taken() || !matches!(failure, Failure::NotSent(_)) {
+                    return Err(failure);
+                }
+                match tries.pause_after(&failure) {
+                    Some(pause) => sleep(pause).await,
+                    None => return Err(failure),
                 }
             }
         };
         Ok(Self {
-            client: Arc::clone(client),
+            timeout: client.timeout,
             framing,
             feed,
             sent: Box::pin(sent),
@@ -198,38 +202,35 @@ impl Sending {
 
     /// Sends the next bytes, waiting while the store is slower than the sender. The write is not made whatever comes.
     pub async fn push(&mut self, data: Bytes) -> Result<(), Failure> {
-        let room = timeout(self.client.timeout, poll_fn(|cx| self.poll_room(cx)));
-        room.await.map_err(|_| Failure::Late)??;
         // A short run would keep all that was received with it.
         let data = if data.len() < COPIED {
             Bytes::copy_from_slice(&data)
         } else {
             data
         };
-        let feed = &self.feed;
-        let framed = self.framing.frame(data, |bytes| feed.push(bytes));
-        framed.map_err(Failure::NotTried)
+        let runs = self.framing.frame(data).map_err(Failure::NotTried)?;
+        let push = async {
+            for run in runs {
+                self.feed.push(run).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            early = &mut self.sent => Err(match early {
+                Ok(_) => Failure::MaybeDone("an answer before the end".to_owned()),
+                Err(failure) => failure,
+            }),
+            pushed = timeout(self.timeout, push) => pushed.map_err(|_| Failure::Late),
+        }
     }
 
     /// Sends the end, and waits for the answer.
     pub async fn finish(self) -> Result<Answer, Failure> {
         self.feed
-            .push(self.framing.end().map_err(Failure::NotTried)?);
-        self.feed.end();
+            .end(self.framing.end().map_err(Failure::NotTried)?);
         // All of it is in the connection's hands, or in the queue: both move within the time.
-        let sent = timeout(self.client.timeout, self.sent).await;
+        let sent = timeout(self.timeout, self.sent).await;
         sent.map_err(|_| Failure::Late)?
-    }
-
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        if let Poll::Ready(early) = self.sent.as_mut().poll(cx) {
-            return Poll::Ready(Err(match early {
-                Ok(_) => Failure::MaybeDone("an answer before the end".to_owned()),
-                Err(failure) => failure,
-            }));
-        }
-        ready!(self.feed.poll_room(cx));
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -247,21 +248,6 @@ pub fn nonce() -> Result<String, Error> {
     Ok(format!("{number:032x}"))
 }
 
-/// Looks whether `write`, which carries a nonce, was made: the object then carries the same. Otherwise it is not known:
-/// another write may have come after it, or it may yet be made.
-pub async fn find(client: &Client, write: &Call, until: Instant) -> Option<Written> {
-    let call = Call::named(Method::HEAD, write.object.clone());
-    let until = until.max(Instant::now() + AT_LEAST);
-    let Ok(Found::Answer(answer)) = client.read_until(&call, until).await else {
-        return None;
-    };
-    let is_ours = write.headers.get(NONCE)? == answer.headers.get(NONCE)?;
-    let etag = text(&answer.headers, &ETAG)?;
-    is_ours.then(|| Written {
-        etag: etag.to_owned(),
-    })
-}
-
 impl Gateway<'_> {
     /// Removes the value of `key`, of the version with the entity tag `only` where one is given; false when there was none.
     pub async fn delete(&self, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
@@ -277,11 +263,10 @@ impl Gateway<'_> {
         if let Some(etag) = only {
             call = call.with(IF_MATCH, etag)?;
         }
-        let until = Instant::now() + client.timeout;
-        let mut tries = Tries::until(until, &client.counters);
+        let mut tries = client.tries();
         loop {
-            let asked = client.ask(&call, SendBody::Empty, NOTHING, until).await;
-            let Err(failure) = asked else {
+            let asked = client.ask(&call, SendBody::Empty, NOTHING, tries.until);
+            let Err(failure) = asked.await else {
                 return Ok(true);
             };
             let may_be_made = tries.may_be_made();

@@ -1,25 +1,31 @@
 //! A value on its way to the store.
 //!
 //! A short one is gathered in memory and sent at once. A longer one of known length goes on to the store as it comes, in one
-//! request or in parts. One whose length or condition is known only at its end is kept in a file until then. Dropped, an
-//! upload leaves what was there, and nothing else.
+//! request or in parts. One whose length or condition is known only at its end is kept in a file without a name until then: the disk
+//! threads write and read it, one piece at a time, and the system frees it when it is closed, also when the process is killed.
+//! Dropped, an upload leaves what was there, and nothing else.
 
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::HeaderName;
-use tokio::time::Instant;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 
 use super::Gateway;
 use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
-use super::put::{Sending, ended, joined, nonce, put, refused, settle, settle_again, written};
-use super::spool::{PIECE, Spool};
+use super::put::{Sending, Write, joined, nonce, refused, written};
 use crate::s3::contract::{Begin, Exact, Shared, Written};
-use crate::s3::transport::call::{Call, Failure, NONCE};
+use crate::s3::transport::answer::Failure;
+use crate::s3::transport::call::{Call, NONCE};
 use crate::s3::transport::client::Client;
-use crate::s3::transport::retry::Tries;
-use crate::transfer::{Receiver, Reservation, SMALL, Share};
+use crate::transfer::{BlockingPool, Receiver, Reservation, SMALL, Share, random, write_at};
 use crate::value::{Digests, Error, Key, Wanted};
 
 /// A value being received. One that is dropped leaves what was there.
@@ -184,56 +190,34 @@ impl RemoteUpload {
     /// [`Error::Precondition`] it may be called again, if [`Begin`] had none.
     pub async fn publish(&mut self, condition: &Exact) -> Result<Written, Error> {
         self.shared.promises.check(condition)?;
-        if let Destination::Spool(_) = self.destination
-            && self.received.len() > 0
-        {
-            self.flush().await?;
+        match &self.destination {
+            Destination::Spool(_) if self.received.len() > 0 => self.flush().await?,
+            Destination::Memory if self.digests.sha256.is_none() => {
+                self.digests(Wanted::one(false)).await?;
+            }
+            _ => {}
         }
+        let write = Write {
+            client: &self.client,
+            call: &self.call,
+            condition,
+        };
+        let sha256 = self.digests.sha256;
         match &mut self.destination {
-            Destination::Memory => self.publish_memory(condition).await,
+            Destination::Memory => {
+                let body = joined(self.received.share());
+                write.put(&body, &sha256.ok_or(Error::Incomplete)?).await
+            }
             Destination::Spool(spool) => {
                 spool.written().await?;
-                publish_spool(
-                    &self.client,
-                    &self.call,
-                    spool,
-                    self.digests.sha256,
-                    condition,
-                )
-                .await
+                write.put_spool(spool, sha256).await
             }
-            _ => self.publish_straight(condition).await,
+            gone => match std::mem::replace(gone, Destination::Ended) {
+                Destination::Whole(sending) => write.end(*sending).await,
+                Destination::Parts(parts) => write.join(*parts).await,
+                _ => Err(Error::Incomplete),
+            },
         }
-    }
-
-    async fn publish_straight(&mut self, condition: &Exact) -> Result<Written, Error> {
-        match std::mem::replace(&mut self.destination, Destination::Ended) {
-            Destination::Whole(sending) => {
-                publish_whole(&self.client, &self.call, *sending, condition).await
-            }
-            Destination::Parts(parts) => {
-                publish_parts(&self.client, &self.call, *parts, condition).await
-            }
-            _ => Err(Error::Incomplete),
-        }
-    }
-
-    async fn publish_memory(&mut self, condition: &Exact) -> Result<Written, Error> {
-        let sha256 = match self.digests.sha256 {
-            Some(digest) => digest,
-            None => self.sha256().await?,
-        };
-        let body = joined(self.received.share());
-        put(&self.client, &self.call, &body, &sha256, condition).await
-    }
-
-    async fn sha256(&mut self) -> Result<[u8; 32], Error> {
-        let wanted = Wanted {
-            sha256: true,
-            ..Wanted::default()
-        };
-        let digests = self.digests(wanted).await?;
-        digests.sha256.ok_or(Error::Incomplete)
     }
 }
 
@@ -253,70 +237,54 @@ fn not_made(failure: Failure) -> Error {
     }
 }
 
-/// Ends the one request that `sending` is.
-async fn publish_whole(
-    client: &Client,
-    call: &Call,
-    sending: Sending,
-    condition: &Exact,
-) -> Result<Written, Error> {
-    let until = Instant::now() + client.timeout;
-    match sending.finish().await {
-        Ok(answer) => written(&answer.headers),
-        Err(Failure::Refused(refusal)) => Err(refused(refusal, condition)),
-        Err(failure) => settle(client, call, until, failure.outcome()).await,
-    }
-}
-
-/// Has the parts joined.
-async fn publish_parts(
-    client: &Client,
-    call: &Call,
-    parts: Multipart,
-    condition: &Exact,
-) -> Result<Written, Error> {
-    let until = Instant::now() + client.timeout;
-    match parts.finish(condition).await {
-        Err(error) => settle(client, call, until, error).await,
-        made => made,
-    }
-}
-
-/// Sends what `spool` holds, all of which is written.
-async fn publish_spool(
-    client: &Arc<Client>,
-    call: &Call,
-    spool: &Spool,
-    sha256: Option<[u8; 32]>,
-    condition: &Exact,
-) -> Result<Written, Error> {
-    if spool.len() > ONE_REQUEST {
-        let mut parts = Multipart::begin(client, call, spool.len()).await?;
-        let mut sent = 0;
-        while sent < spool.len() {
-            let data = spool.read(sent, spool.len()).await?;
-            sent += data.len() as u64;
-            parts.push(data).await.map_err(Failure::error)?;
+impl Write<'_> {
+    /// Ends the one request that `sending` is.
+    async fn end(self, sending: Sending) -> Result<Written, Error> {
+        let until = self.client.deadline();
+        match sending.finish().await {
+            Ok(answer) => written(&answer.headers),
+            Err(Failure::Refused(refusal)) => Err(refused(refusal, self.condition)),
+            Err(failure) => self.settle(until, failure.outcome()).await,
         }
-        return publish_parts(client, call, parts, condition).await;
     }
-    let until = Instant::now() + client.timeout;
-    let mut tries = Tries::until(until, &client.counters);
-    let conditional = call.clone().under(condition)?;
-    loop {
-        let mut sending = Sending::begin(client, &conditional, spool.len(), sha256)?;
-        if let Err(failure) = fill(&mut sending, spool).await {
-            if let Failure::Refused(refusal) = failure {
-                let error = refused(refusal, condition);
-                return settle_again(client, call, &tries, error).await;
+
+    /// Has the parts joined.
+    async fn join(self, parts: Multipart) -> Result<Written, Error> {
+        let until = self.client.deadline();
+        match parts.finish(self.condition).await {
+            Err(error) => self.settle(until, error).await,
+            made => made,
+        }
+    }
+
+    /// Sends what `spool` holds, all of which is written.
+    async fn put_spool(self, spool: &Spool, sha256: Option<[u8; 32]>) -> Result<Written, Error> {
+        if spool.len() > ONE_REQUEST {
+            let mut parts = Multipart::begin(self.client, self.call, spool.len()).await?;
+            let mut sent = 0;
+            while sent < spool.len() {
+                let data = spool.read(sent, spool.len()).await?;
+                sent += data.len() as u64;
+                parts.push(data).await.map_err(Failure::error)?;
             }
-            // Without its end it was not made: it may be sent again.
-            tries.retry(failure).await?;
-            continue;
+            return self.join(parts).await;
         }
-        let asked = sending.finish().await;
-        if let Some(ended) = ended(client, call, condition, &mut tries, asked).await {
-            return ended;
+        let mut tries = self.client.tries();
+        let conditional = self.conditional()?;
+        loop {
+            let mut sending = Sending::begin(self.client, &conditional, spool.len(), sha256)?;
+            let asked = match fill(&mut sending, spool).await {
+                Ok(()) => sending.finish().await,
+                Err(Failure::Refused(refusal)) => Err(Failure::Refused(refusal)),
+                // Without its end it was not made: it may be sent again.
+                Err(failure) => {
+                    tries.retry(failure).await?;
+                    continue;
+                }
+            };
+            if let Some(ended) = self.ended(&mut tries, asked).await {
+                return ended;
+            }
         }
     }
 }
@@ -333,4 +301,120 @@ async fn fill(sending: &mut Sending, spool: &Spool) -> Result<(), Failure> {
         sending.push(data).await?;
     }
     Ok(())
+}
+
+/// Bytes that are written or read at a time: an upload has at most two of these in memory.
+pub const PIECE: usize = 64 << 10;
+
+type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+
+/// An upload of unknown length.
+struct Spool {
+    /// `None` once it is being closed.
+    file: Option<Arc<File>>,
+    /// Bytes written, or being written.
+    len: u64,
+    writing: Option<Writing>,
+    disk: BlockingPool,
+}
+
+impl Spool {
+    /// A new one in `dir`.
+    async fn create(dir: &Path, disk: &BlockingPool) -> Result<Self, Error> {
+        let dir = dir.to_owned();
+        let file = disk.run(move || nameless(&dir)).await?;
+        Ok(Self {
+            file: Some(Arc::new(file)),
+            len: 0,
+            writing: None,
+            disk: disk.clone(),
+        })
+    }
+
+    /// Bytes written, or being written.
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Starts to write `runs`, `len` bytes, once the write before has ended.
+    async fn write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
+        self.written().await?;
+        let (file, offset) = (self.file()?, self.len);
+        self.len += len;
+        let job = move || write_at(&*file, offset, &runs);
+        self.writing = Some(Box::pin(self.disk.spawn(job)));
+        Ok(())
+    }
+
+    /// Waits until all is written.
+    async fn written(&mut self) -> Result<(), Error> {
+        match self.writing.take() {
+            Some(writing) => writing.await,
+            None => Ok(()),
+        }
+    }
+
+    /// Up to a piece of the bytes from `offset` to `end`, which are written.
+    async fn read(&self, offset: u64, end: u64) -> Result<Bytes, Error> {
+        let file = self.file()?;
+        let len = usize::try_from(end - offset).unwrap_or(PIECE).min(PIECE);
+        self.disk.run(move || read_at(&file, offset, len)).await
+    }
+
+    /// The file, for a job.
+    fn file(&self) -> Result<Arc<File>, Error> {
+        self.file.clone().ok_or(Error::Incomplete)
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // To free the blocks of a long file takes long.
+        if let Some(file) = self.file.take() {
+            self.disk.spawn_detached(move || drop(file));
+        }
+    }
+}
+
+impl fmt::Debug for Spool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spool")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A file in `dir` that has no name. Blocks.
+fn nameless(dir: &Path) -> Result<File, Error> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => return Ok(file.into()),
+        // The file system has no such files.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
+        Err(errno) => return Err(Error::new("make a file in --spool", errno)),
+    }
+    let nonce = random().map_err(|errno| Error::new("name a file in --spool", errno))?;
+    let path = dir.join(format!(".data-server-spool-{nonce:032x}"));
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options
+        .open(&path)
+        .map_err(Error::failed("make a file in --spool"))?;
+    std::fs::remove_file(&path).map_err(Error::failed("unname a file in --spool"))?;
+    Ok(file)
+}
+
+fn read_at(file: &File, offset: u64, len: usize) -> Result<Bytes, Error> {
+    let mut buf = vec![0; len];
+    loop {
+        match rustix::io::pread(file, &mut buf, offset) {
+            Ok(0) => return Err(Error::Incomplete),
+            Ok(n) => {
+                buf.truncate(n);
+                return Ok(buf.into());
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::new("read back", errno)),
+        }
+    }
 }

@@ -5,10 +5,10 @@
 //! signature. Either way [`Framing`] holds the end back until the upload is to be published: without it the store has nothing to
 //! publish. A body whose feed is dropped before its end is cut off: the connection closes, and the store sees that it is not whole.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -16,13 +16,16 @@ use bytes::Bytes;
 use crc64fast_nvme::Digest;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_ENCODING, HeaderName, HeaderValue};
+use sha2::Sha256;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::call::Call;
 use super::sign::hex;
 use crate::value::Error;
 
-/// How many bytes wait at most before the sender of them waits, too.
-const FULL: usize = 64 << 10;
+/// How many bytes may wait: two runs of the longest that are received at a time.
+const FULL: usize = 128 << 10;
 
 /// The payload of a body in pieces.
 pub const PIECES: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
@@ -54,6 +57,14 @@ pub enum SendBody {
     },
 }
 
+impl SendBody {
+    /// All of `bytes`, and the payload that the request is signed for.
+    pub fn whole(bytes: Bytes) -> (Self, String) {
+        let payload = hex(&<Sha256 as sha2::Digest>::digest(&bytes));
+        (Self::Whole(bytes), payload)
+    }
+}
+
 impl Body for SendBody {
     type Data = Bytes;
     type Error = Cut;
@@ -63,16 +74,16 @@ impl Body for SendBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let next = match std::mem::replace(&mut *self, Self::Empty) {
-            Self::Empty => None,
+            Self::Empty | Self::Fed(_, 0) => None,
             Self::Whole(bytes) => Some(Ok(bytes)),
             Self::Fed(fed, left) => {
                 let next = fed.poll_next(cx);
                 let taken = match &next {
-                    Poll::Ready(Some(Ok(data))) => data.len() as u64,
+                    Poll::Ready(Some(data)) => data.len() as u64,
                     _ => 0,
                 };
                 *self = Self::Fed(fed, left.saturating_sub(taken));
-                ready!(next)
+                Some(ready!(next).ok_or(Cut))
             }
             Self::CutOff { begin, len } => {
                 *self = Self::CutOff { begin: None, len };
@@ -96,125 +107,76 @@ impl Body for SendBody {
     }
 }
 
-/// The end of an upload that gives bytes.
-#[derive(Debug, Default)]
-pub struct Feed(Arc<Shared>);
-
-/// The end that takes them.
-#[derive(Clone, Debug)]
-pub struct Fed(Arc<Shared>);
-
 /// A body that was given up before its end.
 #[derive(Debug, thiserror::Error)]
 #[error("the upload was given up")]
 pub struct Cut;
 
-#[derive(Debug, Default)]
-struct Shared(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    queue: VecDeque<Bytes>,
-    len: usize,
-    is_taken: bool,
-    end: End,
-    giver: Option<Waker>,
-    taker: Option<Waker>,
+/// The end of an upload that gives bytes. Dropped before all have been given, it cuts the body off.
+#[derive(Debug)]
+pub struct Feed {
+    queue: UnboundedSender<Bytes>,
+    /// A permit for each byte that may wait.
+    room: Arc<Semaphore>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum End {
-    #[default]
-    Open,
-    Whole,
-    Cut,
+/// The end that takes them; a body that is sent again shares it.
+#[derive(Clone, Debug)]
+pub struct Fed {
+    queue: Arc<Mutex<UnboundedReceiver<Bytes>>>,
+    room: Arc<Semaphore>,
+    is_taken: Arc<AtomicBool>,
+}
+
+/// Both ends of a queue.
+pub fn feed() -> (Feed, Fed) {
+    let (queue, taker) = unbounded_channel();
+    let room = Arc::new(Semaphore::new(FULL));
+    let fed = Fed {
+        queue: Arc::new(Mutex::new(taker)),
+        room: Arc::clone(&room),
+        is_taken: Arc::default(),
+    };
+    (Feed { queue, room }, fed)
 }
 
 impl Feed {
-    /// The other end.
-    pub fn fed(&self) -> Fed {
-        Fed(Arc::clone(&self.0))
-    }
-
-    /// Ready, when there is room for more bytes.
-    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.0.state();
-        if state.len < FULL {
-            return Poll::Ready(());
+    /// Gives these bytes, once there is room for them.
+    pub async fn push(&self, data: Bytes) {
+        if let Ok(room) = self.room.acquire_many(permits(&data)).await {
+            room.forget();
         }
-        state.giver = Some(cx.waker().clone());
-        Poll::Pending
+        // Where nothing takes them, the request has ended, and says why.
+        let _ = self.queue.send(data);
     }
 
-    /// Gives these bytes.
-    pub fn push(&self, data: Bytes) {
-        let mut state = self.0.state();
-        state.len += data.len();
-        state.queue.push_back(data);
-        state.wake_taker();
-    }
-
-    /// There are no more.
-    pub fn end(&self) {
-        self.0.end(End::Whole);
-    }
-}
-
-impl Drop for Feed {
-    fn drop(&mut self) {
-        self.0.end(End::Cut);
+    /// Gives the last bytes, which are few.
+    pub fn end(self, last: Bytes) {
+        let _ = self.queue.send(last);
     }
 }
 
 impl Fed {
-    /// The next bytes; `None` at the end.
-    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
-        let mut state = self.0.state();
-        if state.end == End::Cut {
-            return Poll::Ready(Some(Err(Cut)));
+    /// The next bytes; `None` where there will be no more.
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = ready!(queue.poll_recv(cx));
+        if let Some(data) = &next {
+            self.is_taken.store(true, Ordering::Relaxed);
+            self.room.add_permits(permits(data) as usize);
         }
-        if let Some(data) = state.queue.pop_front() {
-            state.len -= data.len();
-            state.is_taken = true;
-            if let Some(giver) = state.giver.take() {
-                giver.wake();
-            }
-            return Poll::Ready(Some(Ok(data)));
-        }
-        if state.end == End::Whole {
-            return Poll::Ready(None);
-        }
-        state.taker = Some(cx.waker().clone());
-        Poll::Pending
+        Poll::Ready(next)
     }
 
     /// Whether some bytes have been taken: another body would lack them.
     pub fn is_taken(&self) -> bool {
-        self.0.state().is_taken
+        self.is_taken.load(Ordering::Relaxed)
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The first end that is told counts.
-    fn end(&self, end: End) {
-        let mut state = self.state();
-        if state.end == End::Open {
-            state.end = end;
-            state.wake_taker();
-        }
-    }
-}
-
-impl State {
-    fn wake_taker(&mut self) {
-        if let Some(taker) = self.taker.take() {
-            taker.wake();
-        }
-    }
+/// How many permits bytes take: all that there are where they are more than may wait.
+fn permits(data: &Bytes) -> u32 {
+    u32::try_from(data.len().min(FULL)).unwrap_or(u32::MAX)
 }
 
 /// A body on its way.
@@ -304,8 +266,9 @@ impl Framing {
         }
     }
 
-    /// Gives `push` what `data`, the next bytes of the value, are in the body.
-    pub fn frame(&mut self, mut data: Bytes, mut push: impl FnMut(Bytes)) -> Result<(), Error> {
+    /// The runs of the body that `data`, the next bytes of the value, are.
+    pub fn frame(&mut self, mut data: Bytes) -> Result<Vec<Bytes>, Error> {
+        let mut runs = Vec::new();
         let len = data.len() as u64;
         self.left = self.left.checked_sub(len).ok_or(Error::TooLarge)?;
         match &mut self.kind {
@@ -314,7 +277,7 @@ impl Framing {
                     *last = data.split_off(data.len() - 1);
                 }
                 if !data.is_empty() {
-                    push(data);
+                    runs.push(data);
                 }
             }
             Kind::Pieces { piece, checksum } => {
@@ -323,21 +286,21 @@ impl Framing {
                 while !data.is_empty() {
                     if *piece == 0 {
                         *piece = to_come.min(PIECE);
-                        push(format!("{piece:x}\r\n").into());
+                        runs.push(format!("{piece:x}\r\n").into());
                     }
                     let room = usize::try_from(*piece).unwrap_or(usize::MAX);
                     let part = data.split_to(room.min(data.len()));
                     let taken = part.len() as u64;
-                    push(part);
+                    runs.push(part);
                     *piece -= taken;
                     to_come -= taken;
                     if *piece == 0 {
-                        push(Bytes::from_static(b"\r\n"));
+                        runs.push(Bytes::from_static(b"\r\n"));
                     }
                 }
             }
         }
-        Ok(())
+        Ok(runs)
     }
 
     /// The end of the body, once all bytes have been pushed.
@@ -363,39 +326,50 @@ fn framed_len(piece: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-
     use futures_util::FutureExt;
+    use http_body_util::BodyExt;
     use proptest::prelude::*;
 
     use super::*;
 
     #[tokio::test]
     async fn bytes_come_in_order_and_the_giver_waits_when_it_is_full() {
-        let feed = Feed::default();
-        let taker = feed.fed();
-        feed.push(Bytes::from(vec![1; FULL]));
-        let mut full = Box::pin(poll_fn(|cx| feed.poll_room(cx)));
+        let (feed, taker) = feed();
+        feed.push(Bytes::from(vec![1; FULL])).await;
+        let mut full = Box::pin(feed.push(Bytes::from_static(b"2")));
         assert!((&mut full).now_or_never().is_none());
         assert!(!taker.is_taken());
-        let first = poll_fn(|cx| taker.poll_next(cx)).await;
-        assert_eq!(first.unwrap().unwrap().len(), FULL);
+        let mut body = SendBody::Fed(taker.clone(), FULL as u64 + 2);
+        assert_eq!(
+            body.frame()
+                .await
+                .unwrap()
+                .unwrap()
+                .into_data()
+                .unwrap()
+                .len(),
+            FULL
+        );
+        assert!(taker.is_taken());
         full.await;
-        feed.push(Bytes::from_static(b"2"));
-        feed.end();
-        drop(feed);
-        let second = poll_fn(|cx| taker.poll_next(cx)).await;
-        assert_eq!(second.unwrap().unwrap(), "2");
-        assert!(poll_fn(|cx| taker.poll_next(cx)).await.is_none());
+        feed.end(Bytes::from_static(b"3"));
+        for expected in ["2", "3"] {
+            assert_eq!(
+                body.frame().await.unwrap().unwrap().into_data().unwrap(),
+                expected
+            );
+        }
+        assert!(body.frame().await.is_none());
     }
 
     #[tokio::test]
     async fn a_feed_that_is_dropped_cuts_the_body_off() {
-        let feed = Feed::default();
-        let taker = feed.fed();
-        feed.push(Bytes::from_static(b"1"));
+        let (feed, taker) = feed();
+        feed.push(Bytes::from_static(b"1")).await;
         drop(feed);
-        assert!(poll_fn(|cx| taker.poll_next(cx)).await.unwrap().is_err());
+        let mut body = SendBody::Fed(taker, 2);
+        assert!(body.frame().await.unwrap().is_ok());
+        assert!(body.frame().await.unwrap().is_err());
     }
 
     /// The body of a value that is pushed in runs of `run` bytes.
@@ -404,8 +378,8 @@ mod tests {
         let len = framing.body_len();
         let mut body = Vec::new();
         for data in value.chunks(run) {
-            let push = |data: Bytes| body.extend_from_slice(&data);
-            framing.frame(Bytes::copy_from_slice(data), push).unwrap();
+            let runs = framing.frame(Bytes::copy_from_slice(data)).unwrap();
+            body.extend_from_slice(&runs.concat());
         }
         assert!((body.len() as u64) < len, "the end is held back");
         body.extend_from_slice(&framing.end().unwrap());
@@ -445,11 +419,11 @@ mod tests {
     fn more_and_less_than_was_said_are_refused() {
         for sha256 in [None, Some([0; 32])] {
             let mut framing = Framing::new(2, sha256);
-            framing.frame(Bytes::from_static(b"1"), |_| {}).unwrap();
-            let more = framing.frame(Bytes::from_static(b"23"), |_| {});
+            framing.frame(Bytes::from_static(b"1")).unwrap();
+            let more = framing.frame(Bytes::from_static(b"23"));
             assert!(matches!(more, Err(Error::TooLarge)));
             let mut framing = Framing::new(2, sha256);
-            framing.frame(Bytes::from_static(b"1"), |_| {}).unwrap();
+            framing.frame(Bytes::from_static(b"1")).unwrap();
             assert!(matches!(framing.end(), Err(Error::Incomplete)));
         }
     }

@@ -1,10 +1,11 @@
-//! One reactor's way to the store: its pool of connections, through which requests go to the endpoints in turn.
+//! One reactor's way to the store: its pool of connections, through which requests go to the endpoints in turn, past those that could
+//! not be reached a moment ago.
 //!
 //! A connection is driven on the runtime of the reactor that made it. At most so many requests are under way as there may
 //! be connections; others wait their turn, and that counts as time of theirs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hyper::header::{HOST, HeaderValue};
@@ -15,12 +16,11 @@ use rustls::ClientConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use super::answer::{Answer, Failure, Tries};
 use super::body::SendBody;
-use super::call::{Answer, Call, Failure, object_name};
+use super::call::{Call, object_name, path};
 use super::connector::{Connector, connector, tls};
 use super::credentials::Credentials;
-use super::endpoints::{Endpoint, Endpoints};
-use super::retry::Tries;
 use super::sign::{Link, NOTHING, Signed, Signer};
 use crate::metrics::S3Counters;
 use crate::s3::contract::{Place, Settings};
@@ -170,9 +170,19 @@ impl Client {
         Ok(format!("{}{path}?{query}", endpoint.origin()))
     }
 
+    /// The end of the time that a request has which begins now.
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// The tries of a request that begins now.
+    pub fn tries(&self) -> Tries<'_> {
+        Tries::until(self.deadline(), &self.counters)
+    }
+
     /// Tries `call`, which changes nothing, until there is an answer or no hope.
     pub async fn read(&self, call: &Call) -> Result<Found, Error> {
-        self.read_until(call, Instant::now() + self.timeout).await
+        self.read_until(call, self.deadline()).await
     }
 
     /// As [`Client::read`], until then.
@@ -281,5 +291,148 @@ impl Client {
             .map_err(|e| unfit(&e))?;
         *request.headers_mut() = headers;
         Ok(request)
+    }
+}
+
+/// For how long an endpoint that could not be reached is passed over, where there are others.
+const AVOIDED: Duration = Duration::from_secs(1);
+
+/// The endpoints of a store.
+#[derive(Debug)]
+struct Endpoints {
+    all: Vec<Endpoint>,
+    next: AtomicUsize,
+    began: Instant,
+}
+
+/// One endpoint, as the bucket is reached through it.
+#[derive(Debug)]
+struct Endpoint {
+    /// `http` or `https`.
+    scheme: String,
+    /// Its host, with the port where that is not the scheme's own.
+    authority: String,
+    /// The beginning of the path of the bucket, without a `/` at its end.
+    root: String,
+    /// Until when it is passed over, in milliseconds since the start.
+    avoided_until: AtomicU64,
+}
+
+impl Endpoints {
+    /// Those of `settings`; the reason, where one is no origin.
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let of_aws = format!("https://s3.{}.amazonaws.com", settings.region);
+        let origins = if settings.endpoints.is_empty() {
+            std::slice::from_ref(&of_aws)
+        } else {
+            &settings.endpoints
+        };
+        let all = origins.iter().map(|origin| Endpoint::new(origin, settings));
+        Ok(Self {
+            all: all.collect::<Result<_, _>>()?,
+            next: AtomicUsize::new(0),
+            began: Instant::now(),
+        })
+    }
+
+    /// The first, as text.
+    fn first(&self) -> String {
+        self.all[0].origin()
+    }
+
+    /// The next one.
+    fn next(&self) -> &Endpoint {
+        let now = self.now();
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        let in_turn = || (0..self.all.len()).map(|n| &self.all[(first + n) % self.all.len()]);
+        let reachable =
+            |endpoint: &&Endpoint| endpoint.avoided_until.load(Ordering::Relaxed) <= now;
+        in_turn()
+            .find(reachable)
+            .unwrap_or(&self.all[first % self.all.len()])
+    }
+
+    /// `endpoint` could not be reached.
+    fn avoid(&self, endpoint: &Endpoint) {
+        let until = self.now() + as_millis(AVOIDED);
+        endpoint.avoided_until.store(until, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        as_millis(self.began.elapsed())
+    }
+}
+
+impl Endpoint {
+    fn new(origin: &str, settings: &Settings) -> Result<Self, String> {
+        let wrong = || format!("{origin:?} is not the origin of an endpoint");
+        let (scheme, rest) = origin.split_once("://").ok_or_else(wrong)?;
+        let (authority, below) = rest.split_once('/').unwrap_or((rest, ""));
+        if !matches!(scheme, "http" | "https") || authority.is_empty() {
+            return Err(wrong());
+        }
+        let authority = as_sent(scheme, authority);
+        let below = below.trim_end_matches('/');
+        let mut root = if below.is_empty() {
+            String::new()
+        } else {
+            format!("/{below}")
+        };
+        let bucket = &settings.place.bucket;
+        let authority = if settings.virtual_host {
+            format!("{bucket}.{authority}")
+        } else {
+            root.push('/');
+            root.push_str(&path(bucket));
+            authority
+        };
+        Ok(Self {
+            scheme: scheme.to_owned(),
+            authority,
+            root,
+            avoided_until: AtomicU64::new(0),
+        })
+    }
+
+    /// The beginning of the URIs of its objects, before their paths.
+    fn origin(&self) -> String {
+        format!("{}://{}", self.scheme, self.authority)
+    }
+
+    /// The path of the object with this encoded name, or of the bucket, whose name is empty.
+    fn path(&self, object: &str) -> String {
+        if object.is_empty() && !self.root.is_empty() {
+            return self.root.clone();
+        }
+        format!("{}/{object}", self.root)
+    }
+}
+
+/// An authority as every client writes it in Host: a link signs what its user is going to send.
+fn as_sent(scheme: &str, authority: &str) -> String {
+    let own_port = if scheme == "https" { ":443" } else { ":80" };
+    let authority = authority.strip_suffix(own_port).unwrap_or(authority);
+    authority.to_ascii_lowercase()
+}
+
+fn as_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_sent;
+
+    #[test]
+    fn an_authority_is_written_as_clients_write_it() {
+        for (scheme, given, sent) in [
+            ("https", "S3.Example:443", "s3.example"),
+            ("http", "s3.example:80", "s3.example"),
+            ("http", "s3.example:443", "s3.example:443"),
+            ("https", "[::1]:7070", "[::1]:7070"),
+            ("http", "[fe80::80]", "[fe80::80]"),
+        ] {
+            assert_eq!(as_sent(scheme, given), sent);
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! Requests to the store: connections, endpoints, signatures, bodies, and how often each is tried. It knows no value.
 
+pub mod answer;
 pub mod body;
 pub mod call;
 pub mod client;
 pub mod connector;
 pub mod credentials;
-pub mod endpoints;
-pub mod retry;
 pub mod sign;

@@ -3,16 +3,13 @@
 //! At the start of a server a short form decides what it may promise; `check-store` runs a long one and shows every row. Both
 //! write objects below a reserved name, which no key can have, and remove them.
 
-mod reads;
+mod checks;
 mod report;
 mod requests;
-mod writes;
-
-use std::sync::Arc;
 
 use super::contract::{Conditions, Promises, Settings};
+use crate::s3::transport::answer::explained;
 use crate::s3::transport::client::Client;
-use crate::s3::transport::retry::explained;
 use crate::value::Error;
 use requests::{Depth, Trial};
 
@@ -80,9 +77,8 @@ fn try_out(clients: Vec<Client>, depth: Option<Depth>) -> Result<Option<Report>,
         let runtime = runtime.map_err(|e| OpenError::Unusable(e.to_string()))?;
         let tried = runtime.block_on(async {
             clients[0].probe().await?;
-            let clients: Vec<_> = clients.into_iter().map(Arc::new).collect();
             match depth {
-                Some(depth) => check(&clients, depth).await.map(Some),
+                Some(depth) => check(clients, depth).await.map(Some),
                 None => Ok(None),
             }
         });
@@ -94,24 +90,24 @@ fn try_out(clients: Vec<Client>, depth: Option<Depth>) -> Result<Option<Report>,
 
 /// Tries the store through the first of `clients` and, where there are more, each against the others. An error is none of
 /// its promises: it cannot be used as it is.
-async fn check(clients: &[Arc<Client>], depth: Depth) -> Result<Report, Error> {
+async fn check(clients: Vec<Client>, depth: Depth) -> Result<Report, Error> {
     let trials = Trial::through(clients)?;
     let tried = try_all(&trials, depth).await;
     trials[0].clear().await;
     tried
 }
 
-async fn try_all(trials: &[Arc<Trial>], depth: Depth) -> Result<Report, Error> {
+async fn try_all(trials: &[Trial], depth: Depth) -> Result<Report, Error> {
     let mut report = Report::default();
     let trial = &trials[0];
-    writes::uploads(trial, depth, &mut report).await?;
-    reads::listing(trial, depth, &mut report).await?;
+    checks::uploads(trial, depth, &mut report).await?;
+    checks::listing(trial, depth, &mut report).await?;
     if depth.conditions {
-        writes::one_at_a_time(trial, &mut report).await?;
-        writes::at_once(trial, depth, &mut report).await?;
+        checks::one_at_a_time(trial, &mut report).await?;
+        checks::at_once(trial, depth, &mut report).await?;
     }
     if trials.len() > 1 {
-        reads::endpoints(trials, depth, &mut report).await;
+        checks::endpoints(trials, depth, &mut report).await;
     }
     Ok(report)
 }

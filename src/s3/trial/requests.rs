@@ -1,22 +1,21 @@
 //! The requests of a trial, and how many there are: each is made once, and every outcome is told from every other.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use hyper::Method;
 use hyper::header::{CONTENT_ENCODING, ETAG, HeaderName};
-use sha2::{Digest, Sha256};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::s3::contract::Exact;
-use crate::s3::objects::list::{ask, parse};
-use crate::s3::objects::put::nonce;
+use crate::s3::objects::list::{StorePage, ask};
+use crate::s3::objects::put::{nonce, written};
+use crate::s3::transport::answer::{Failure, parse, text, unclear};
 use crate::s3::transport::body::{CHECKSUM, PIECES, SendBody};
-use crate::s3::transport::call::{Call, Failure, listed, path, text, unclear};
+use crate::s3::transport::call::{Call, listed, path};
 use crate::s3::transport::client::{Client, Found};
-use crate::s3::transport::retry::Tries;
-use crate::s3::transport::sign::{NOTHING, hex};
+use crate::s3::transport::sign::NOTHING;
 use crate::value::{Error, Page, Prefixes};
 
 /// The beginning of the names of the objects of every check, below the prefix of the place. No key begins so.
@@ -52,20 +51,11 @@ const LONG: Depth = Depth {
 /// The store, tried below a name of its own, through one of its endpoints or all in turn.
 #[derive(Debug)]
 pub struct Trial {
-    client: Arc<Client>,
+    client: Client,
     /// The beginning of the names of all objects, below the prefix of the place.
     own: String,
     /// The encoded names of all objects, of all endpoints.
-    objects: Arc<Mutex<Vec<String>>>,
-}
-
-/// A page of a list.
-#[derive(Debug)]
-pub struct Listed {
-    /// The names without the prefix that was asked for, in the order of the store.
-    pub names: Vec<String>,
-    /// The token of the next page.
-    pub next: Option<String>,
+    objects: Rc<RefCell<Vec<String>>>,
 }
 
 /// The outcome of a change.
@@ -83,15 +73,15 @@ pub enum Outcome {
 
 impl Trial {
     /// The same trial through each of `clients`.
-    pub fn through(clients: &[Arc<Client>]) -> Result<Vec<Arc<Self>>, Error> {
+    pub fn through(clients: Vec<Client>) -> Result<Vec<Self>, Error> {
         let own = format!("{OBJECTS}{}-", nonce()?);
-        let objects = Arc::default();
-        let trial = |client: &Arc<Client>| Self {
-            client: Arc::clone(client),
+        let objects = Rc::default();
+        let trial = |client| Self {
+            client,
             own: own.clone(),
-            objects: Arc::clone(&objects),
+            objects: Rc::clone(&objects),
         };
-        Ok(clients.iter().map(|one| Arc::new(trial(one))).collect())
+        Ok(clients.into_iter().map(trial).collect())
     }
 
     /// The endpoint that it goes through.
@@ -101,67 +91,42 @@ impl Trial {
 
     /// An object that is not there.
     pub fn object(&self) -> String {
-        let number = self.objects().len();
+        let number = self.objects.borrow().len();
         self.named(&number.to_string())
     }
 
     /// The object of this name.
     pub fn named(&self, name: &str) -> String {
         let name = path(&format!("{}{}{name}", self.client.place.prefix, self.own));
-        self.objects().push(name.clone());
+        self.objects.borrow_mut().push(name.clone());
         name
     }
 
-    fn objects(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Removes what is left of all objects, also of those that were written through other endpoints.
-    pub async fn clear(self: &Arc<Self>) {
-        let objects = std::mem::take(&mut *self.objects());
-        let remove = |trial: Arc<Self>, object: String| async move {
-            trial.delete(&object, &Exact::Any).await;
-            Ok(())
-        };
-        let _ = self.each(&objects, remove).await;
+    pub async fn clear(&self) {
+        for some in self.objects.take().chunks(AT_ONCE) {
+            join_all(some.iter().map(|one| self.delete(one, &Exact::Any))).await;
+        }
     }
 
     /// Writes these objects.
-    pub async fn place_all(self: &Arc<Self>, objects: &[String]) -> Result<(), Error> {
-        let place = |trial: Arc<Self>, object: String| async move {
-            trial.place(&object, "listed").await.map(drop)
-        };
-        self.each(objects, place).await
-    }
-
-    /// Does the same to each of these objects, to some at once.
-    async fn each<F>(
-        self: &Arc<Self>,
-        objects: &[String],
-        act: impl Fn(Arc<Self>, String) -> F,
-    ) -> Result<(), Error>
-    where
-        F: Future<Output = Result<(), Error>> + Send + 'static,
-    {
+    pub async fn place_all(&self, objects: &[String]) -> Result<(), Error> {
         for some in objects.chunks(AT_ONCE) {
-            let acts = some.iter().map(|one| act(Arc::clone(self), one.clone()));
-            let acts: JoinSet<_> = acts.collect();
-            acts.join_all()
-                .await
-                .into_iter()
-                .collect::<Result<(), _>>()?;
+            let placed = join_all(some.iter().map(|one| self.place(one, "listed"))).await;
+            placed.into_iter().try_for_each(|placed| placed.map(drop))?;
         }
         Ok(())
     }
 
-    /// At most so many names from `prefix` on that follow `after`, or those of the page that `token` asks for.
+    /// At most so many names from `prefix` on that follow `after`, or those of the page that `token` asks for, without the prefix and in
+    /// the order of the store; and the token of the next page.
     pub async fn list(
         &self,
         prefix: &str,
         after: &str,
         most: usize,
         token: Option<&str>,
-    ) -> Result<Listed, Error> {
+    ) -> Result<(Vec<String>, Option<String>), Error> {
         let prefix = format!("{}{prefix}", self.own);
         let page = Page {
             after: match after {
@@ -174,7 +139,7 @@ impl Trial {
             prefix,
             within: Prefixes::all(),
         };
-        let mut found = parse(&ask(&self.client, &page, 0, token).await?)?;
+        let mut found: StorePage = parse(&ask(&self.client, &page, 0, token).await?)?;
         let next = found.next();
         let encoding = found.encoding_type.as_deref();
         let below = format!("{}{}", self.client.place.prefix, page.prefix);
@@ -182,26 +147,18 @@ impl Trial {
             let name = listed(&object.key, encoding)?;
             Some(name.strip_prefix(&below)?.to_owned())
         });
-        Ok(Listed {
-            names: names.collect(),
-            next,
-        })
+        Ok((names.collect(), next))
     }
 
     /// Writes an object without a condition, as often as that takes; its entity tag.
     pub async fn place(&self, object: &str, value: impl Into<Bytes>) -> Result<String, Error> {
-        let value = value.into();
+        let (body, payload) = SendBody::whole(value.into());
         let call = Call::named(Method::PUT, object.to_owned());
-        let until = Instant::now() + self.client.timeout;
-        let mut tries = Tries::until(until, &self.client.counters);
+        let mut tries = self.client.tries();
         loop {
-            let body = SendBody::Whole(value.clone());
-            let payload = hex(&Sha256::digest(&value));
-            match self.client.ask(&call, body, &payload, until).await {
-                Ok(answer) => {
-                    let etag = text(&answer.headers, &ETAG).map(str::to_owned);
-                    return etag.ok_or_else(|| unclear("a write has no entity tag"));
-                }
+            let asked = self.client.ask(&call, body.clone(), &payload, tries.until);
+            match asked.await {
+                Ok(answer) => return Ok(written(&answer.headers)?.etag),
                 Err(failure) => tries.retry(failure).await?,
             }
         }
@@ -209,16 +166,9 @@ impl Trial {
 
     /// Writes an object, if the condition holds.
     pub async fn put(&self, object: &str, value: &str, condition: &Exact) -> Outcome {
-        let value = Bytes::copy_from_slice(value.as_bytes());
-        let payload = hex(&Sha256::digest(&value));
-        self.change(
-            Method::PUT,
-            object,
-            condition,
-            SendBody::Whole(value),
-            &payload,
-        )
-        .await
+        let (body, payload) = SendBody::whole(value.to_owned().into());
+        self.change(Method::PUT, object, condition, body, &payload)
+            .await
     }
 
     /// Removes an object, if the condition holds.
@@ -255,10 +205,10 @@ impl Trial {
 
     /// Again only where it was surely not made: an endpoint is away, or the store is busy.
     async fn send(&self, call: &Call, body: SendBody, payload: &str) -> Outcome {
-        let until = Instant::now() + self.client.timeout;
-        let mut tries = Tries::until(until, &self.client.counters);
+        let mut tries = self.client.tries();
         loop {
-            let failure = match self.client.ask(call, body.clone(), payload, until).await {
+            let asked = self.client.ask(call, body.clone(), payload, tries.until);
+            let failure = match asked.await {
                 Ok(answer) => {
                     return Outcome::Done(text(&answer.headers, &ETAG).map(str::to_owned));
                 }
@@ -276,15 +226,11 @@ impl Trial {
 
     /// The object as it is; `None` where there is none.
     pub async fn read(&self, object: &str) -> Result<Option<Bytes>, Error> {
-        match self
-            .client
-            .read(&Call::named(Method::GET, object.to_owned()))
-            .await?
-        {
+        let call = Call::named(Method::GET, object.to_owned());
+        match self.client.read(&call).await? {
             Found::Answer(answer) => {
-                let whole = tokio::time::timeout(self.client.timeout, answer.whole(MOST)).await;
-                let whole = whole.map_err(|_| Error::TimedOut)?;
-                whole.map(Some).map_err(|said| Error::BadGateway { said })
+                let whole = answer.whole(MOST, self.client.timeout).await;
+                whole.map(Some).map_err(Failure::error)
             }
             Found::Missing => Ok(None),
             Found::Changed => Err(unclear("a condition failed that was not set")),

@@ -14,10 +14,9 @@ use std::collections::{HashMap, HashSet};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::super::directory_fd::{Blocking, Dir, Entry, changed, look_up, unlink};
-use super::super::folder::is_no_folder;
-use super::super::read;
+use super::super::directory_fd::{Blocking, Dir, Entry, changed, is_no_folder, look_up, unlink};
 use super::super::temp_file::{Target, TempFile};
+use super::super::value_file as read;
 use super::super::writer::Writer;
 use super::format::{Change, Record};
 use super::segment::Frame;

@@ -283,15 +283,16 @@ mod tests {
     /// The items of `page` that may be seen, for how many pages the tree was asked, and at how many names it looked.
     fn seen(keys: &Sorted, page: &Page) -> (Vec<String>, usize, usize) {
         let (asked, looked_at) = (Cell::new(0), Cell::new(0));
-        let found = page.visible(|part| {
+        let mut found = page.visible();
+        while let Some(part) = found.next() {
             asked.update(|count| count + 1);
             let names = |from: &str| {
                 let names = keys.from(from);
                 names.inspect(|_| looked_at.update(|count| count + 1))
             };
-            Ok::<_, ()>(smallest(part, names))
-        });
-        (found.unwrap(), asked.get(), looked_at.get())
+            found.add(smallest(&part, names));
+        }
+        (found.found, asked.get(), looked_at.get())
     }
 
     #[test]

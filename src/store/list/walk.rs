@@ -11,8 +11,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use crate::store::directory_fd::{Dir, Entry, look_up, open_beneath};
-use crate::store::folder::{Folder, is_no_folder};
+use crate::store::directory_fd::{Dir, Entry, Folder, is_no_folder, look_up, open_beneath};
 use crate::value::{Failure, Key, Page, may_have_keys};
 
 /// Bytes that are read at once: some thousand names, while which the kernel keeps the directory from being changed.

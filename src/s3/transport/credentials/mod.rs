@@ -4,7 +4,6 @@
 //! They are never an option, and never in a log, an error or a `Debug`. Secrets that cannot be renewed stay in use: the store
 //! decides when they are over.
 
-mod profile;
 mod services;
 mod source;
 #[cfg(test)]
@@ -19,9 +18,8 @@ use tokio::sync::oneshot;
 
 use super::sign::{Renewed, Secrets};
 use crate::s3::contract::Settings;
-use profile::Variables;
 use services::Fetcher;
-use source::Source;
+use source::{Source, Variables};
 
 /// How long before their end secrets are renewed; of short-lived ones, at half of their time.
 const AHEAD: Duration = Duration::from_secs(5 * 60);

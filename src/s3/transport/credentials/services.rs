@@ -4,7 +4,6 @@
 
 use std::cell::OnceCell;
 use std::fs;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,18 +16,8 @@ use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use super::profile::Variables;
 use crate::s3::transport::connector::{Connector, connector, tls};
 use crate::s3::transport::sign::{Renewed, Secrets};
-
-/// Where the agent of ECS answers.
-const CONTAINERS: &str = "http://169.254.170.2";
-
-/// The addresses, beside this machine's, that are asked without encryption: the agents of ECS and EKS.
-const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
-
-/// Where the metadata of an instance are.
-const INSTANCE: &str = "http://169.254.169.254";
 
 /// The longest wait for a connection: where there is no such service, its address often swallows what is sent.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -42,33 +31,11 @@ const MOST: usize = 64 << 10;
 /// The service of a container.
 pub struct Container {
     pub uri: String,
-    token: Option<String>,
+    pub token: Option<String>,
     pub token_file: Option<String>,
 }
 
 impl Container {
-    pub fn new(variables: &Variables) -> Result<Option<Self>, String> {
-        let relative = variables.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-        let full = variables.get("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-        let uri = match (relative, full) {
-            (Some(path), _) => format!("{CONTAINERS}{path}"),
-            (None, Some(uri)) if is_trusted(uri) => uri.to_owned(),
-            (None, Some(_)) => {
-                let name = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
-                return Err(format!(
-                    "{name} is neither of https nor of an agent on this machine"
-                ));
-            }
-            (None, None) => return Ok(None),
-        };
-        let text = |name| variables.get(name).map(str::to_owned);
-        Ok(Some(Self {
-            uri,
-            token: text("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
-            token_file: text("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
-        }))
-    }
-
     pub async fn renew(&self, fetcher: &Fetcher) -> Result<Renewed, String> {
         // The file is renewed by other programs.
         let read =
@@ -77,26 +44,13 @@ impl Container {
             Some(file) => Some(read(file)?),
             None => self.token.clone(),
         };
-        let headers = token
-            .as_ref()
-            .map(|token| ("authorization", token.trim_end()));
-        let headers: Vec<_> = headers.into_iter().collect();
-        get(fetcher, &self.uri, &headers).await
+        let token = token.as_ref().map(|token| token.trim_end());
+        let headers: Vec<_> = token
+            .map(|token| ("authorization", token))
+            .into_iter()
+            .collect();
+        given(fetcher, &self.uri, &headers).await
     }
-}
-
-/// Whether a token and secrets may go this way.
-fn is_trusted(uri: &str) -> bool {
-    let Ok(uri) = uri.parse::<hyper::Uri>() else {
-        return false;
-    };
-    let host = uri.host().unwrap_or_default();
-    let is_here = host == "localhost"
-        || host
-            .trim_matches(['[', ']'])
-            .parse()
-            .is_ok_and(|address: IpAddr| address.is_loopback());
-    uri.scheme_str() == Some("https") || is_here || AGENTS.contains(&host)
 }
 
 /// The service of an instance (version 2).
@@ -105,35 +59,20 @@ pub struct Instance {
 }
 
 impl Instance {
-    pub fn new(variables: &Variables) -> Option<Self> {
-        let endpoint = variables
-            .get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
-            .unwrap_or(INSTANCE);
-        let is_off = variables.is_true("AWS_EC2_METADATA_DISABLED");
-        (!is_off).then(|| Self {
-            endpoint: endpoint.trim_end_matches('/').to_owned(),
-        })
-    }
-
     pub async fn renew(&self, fetcher: &Fetcher) -> Result<Renewed, String> {
         let text = |body: Bytes| String::from_utf8_lossy(&body).trim().to_owned();
-        let token = Ask {
-            method: Method::PUT,
-            uri: &format!("{}/latest/api/token", self.endpoint),
-            headers: &[("x-aws-ec2-metadata-token-ttl-seconds", "300")],
-            body: String::new(),
-        };
-        let token = fetcher.fetch(token).await.map_err(|refusal| refusal.why)?;
-        let token = text(token);
+        let tokens = format!("{}/latest/api/token", self.endpoint);
+        let lasts = [("x-aws-ec2-metadata-token-ttl-seconds", "300")];
+        let token = fetcher.fetch(Method::PUT, &tokens, &lasts, String::new());
+        let token = text(token.await.map_err(|refusal| refusal.why)?);
         let headers = [("x-aws-ec2-metadata-token", token.as_str())];
         let roles = format!(
             "{}/latest/meta-data/iam/security-credentials/",
             self.endpoint
         );
-        let role = fetcher.fetch(Ask::get(&roles, &headers)).await;
-        let role = text(role.map_err(|refusal| refusal.why)?);
+        let role = text(fetcher.get(&roles, &headers).await?);
         let role = role.lines().next().unwrap_or_default();
-        get(fetcher, &format!("{roles}{role}"), &headers).await
+        given(fetcher, &format!("{roles}{role}"), &headers).await
     }
 }
 
@@ -147,15 +86,9 @@ struct Given {
     expiration: Option<String>,
 }
 
-async fn get(
-    fetcher: &Fetcher,
-    uri: &str,
-    headers: &[(&'static str, &str)],
-) -> Result<Renewed, String> {
-    let body = fetcher
-        .fetch(Ask::get(uri, headers))
-        .await
-        .map_err(|refusal| refusal.why)?;
+/// The secrets that the metadata service at `uri` gives.
+async fn given(fetcher: &Fetcher, uri: &str, headers: &[(&str, &str)]) -> Result<Renewed, String> {
+    let body = fetcher.get(uri, headers).await?;
     // The error would quote what it cannot read.
     let given: Given =
         serde_json::from_slice(&body).map_err(|_| format!("{uri}: gave no credentials"))?;
@@ -197,13 +130,10 @@ impl WebIdentity {
             )
             .append_pair("WebIdentityToken", token.trim())
             .finish();
-        let ask = Ask {
-            method: Method::POST,
-            uri: &format!("{}/", self.endpoint.trim_end_matches('/')),
-            headers: &[("content-type", "application/x-www-form-urlencoded")],
-            body,
-        };
-        let answer = fetcher.fetch(ask).await.map_err(|refusal| {
+        let uri = format!("{}/", self.endpoint.trim_end_matches('/'));
+        let form = [("content-type", "application/x-www-form-urlencoded")];
+        let answer = fetcher.fetch(Method::POST, &uri, &form, body).await;
+        let answer = answer.map_err(|refusal| {
             let code = parse::<Refused>(&refusal.body).map(|refused| refused.error.code);
             format!("{} {}", refusal.why, code.unwrap_or_default())
         })?;
@@ -264,25 +194,6 @@ pub struct Fetcher {
     client: OnceCell<Client<Connector, Full<Bytes>>>,
 }
 
-/// A request.
-struct Ask<'a> {
-    method: Method,
-    uri: &'a str,
-    headers: &'a [(&'static str, &'a str)],
-    body: String,
-}
-
-impl<'a> Ask<'a> {
-    fn get(uri: &'a str, headers: &'a [(&'static str, &'a str)]) -> Self {
-        Self {
-            method: Method::GET,
-            uri,
-            headers,
-            body: String::new(),
-        }
-    }
-}
-
 /// An answer that is no success.
 struct Refusal {
     why: String,
@@ -307,17 +218,29 @@ impl Fetcher {
         Ok(self.client.get_or_init(|| client))
     }
 
+    /// The body of the answer to a GET.
+    async fn get(&self, uri: &str, headers: &[(&str, &str)]) -> Result<Bytes, String> {
+        let got = self.fetch(Method::GET, uri, headers, String::new());
+        got.await.map_err(|refusal| refusal.why)
+    }
+
     /// The body of the answer.
-    async fn fetch(&self, ask: Ask<'_>) -> Result<Bytes, Refusal> {
+    async fn fetch(
+        &self,
+        method: Method,
+        uri: &str,
+        headers: &[(&str, &str)],
+        body: String,
+    ) -> Result<Bytes, Refusal> {
         let failed = |why: String| Refusal {
-            why: format!("{}: {why}", ask.uri),
+            why: format!("{uri}: {why}"),
             body: Bytes::new(),
         };
-        let mut request = Request::builder().method(&ask.method).uri(ask.uri);
-        for &(name, value) in ask.headers {
+        let mut request = Request::builder().method(method).uri(uri);
+        for &(name, value) in headers {
             request = request.header(name, value);
         }
-        let request = request.body(Full::from(ask.body));
+        let request = request.body(Full::from(body));
         // What is wrong with a header may quote a secret.
         let request = request.map_err(|_| failed("cannot be asked".to_owned()))?;
         let fetched = timeout(WAIT, async {
@@ -345,30 +268,4 @@ impl Fetcher {
 fn cause(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.last().map_or_else(String::new, ToString::to_string)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_are_asked_for_in_the_clear_only_on_this_machine() {
-        for uri in [
-            "https://example.org/x",
-            "http://127.0.0.1:1/x",
-            "http://[::1]/",
-            "http://169.254.170.23/v1",
-        ] {
-            assert!(is_trusted(uri), "{uri}");
-        }
-        for uri in [
-            "http://example.org/",
-            "http://10.0.0.1/",
-            "http://127.0.0.1.example.org/",
-            "x",
-            "",
-        ] {
-            assert!(!is_trusted(uri), "{uri}");
-        }
-    }
 }

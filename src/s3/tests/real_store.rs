@@ -1,4 +1,4 @@
-//! Values that do not fit in one piece: sent as they come, kept until their end, joined from parts, or given up.
+//! What a real store does for the engine: values short and long, their conditions, digests and parts, and listings.
 
 use data_server_testing::s3::VersityGw;
 use hyper::Method;
@@ -7,6 +7,107 @@ use super::*;
 use crate::s3::objects::multipart::Multipart;
 use crate::s3::transport::call::Call;
 use crate::value::{Digest, Wanted};
+
+#[tokio::test]
+async fn a_value_is_written_read_and_removed() {
+    let Some(store) = VersityGw::shared() else {
+        return;
+    };
+    let s3 = engine(&store.bucket.beneath("written"));
+    let gateway = s3.gateway(0);
+    let key = Key::new("a b/ü").unwrap();
+    assert_eq!(gateway.head(&key).await.unwrap(), None);
+    assert!(!gateway.delete(&key, None).await.unwrap());
+    let kept = Kept {
+        media_type: Some("text/plain; charset=utf-8".into()),
+        fields: Some(b"cache-control: no-store\ncontent-encoding: gzip\n"[..].into()),
+        sha256: None,
+    };
+    let written = write(gateway, &key, b"one", kept.clone(), &Exact::Create)
+        .await
+        .unwrap();
+    let meta = gateway.head(&key).await.unwrap().unwrap();
+    assert_eq!((meta.len, &meta.etag), (3, &written.etag));
+    assert_eq!(meta.media_type, kept.media_type.map(String::from));
+    assert_eq!(Some(&*meta.fields), kept.fields.as_deref());
+    assert!(meta.sha256.is_some());
+    assert_eq!(read(gateway, &key, Read::default()).await.unwrap(), b"one");
+    let range = Read {
+        range: Some(1..3),
+        only: Some(&written.etag),
+    };
+    assert_eq!(read(gateway, &key, range).await.unwrap(), b"ne");
+    assert!(gateway.delete(&key, None).await.unwrap());
+    assert!(matches!(
+        gateway.get(&key, Read::default()).await.unwrap(),
+        Got::Gone
+    ));
+}
+
+#[tokio::test]
+async fn conditions_are_the_stores() {
+    let Some(store) = VersityGw::shared() else {
+        return;
+    };
+    let s3 = engine(&store.bucket.beneath("conditions"));
+    let gateway = s3.gateway(0);
+    let key = Key::new("k").unwrap();
+    let swap = Exact::Swap("\"d41d8cd98f00b204e9800998ecf8427e\"".to_owned());
+    let put =
+        async |value, condition| write(gateway, &key, value, Kept::default(), condition).await;
+    assert!(matches!(put(b"0", &swap).await, Err(Error::Precondition)));
+    let first = put(b"1", &Exact::Create).await.unwrap();
+    let swap_first = Exact::Swap(first.etag.clone());
+    let again = put(b"2", &Exact::Create).await;
+    assert!(matches!(again, Err(Error::Precondition)), "{again:?}");
+    let second = put(b"2", &swap_first).await.unwrap();
+    let stale = put(b"3", &swap_first).await;
+    assert!(matches!(stale, Err(Error::Precondition)), "{stale:?}");
+    let only = Read {
+        range: None,
+        only: Some(&first.etag),
+    };
+    assert!(matches!(
+        gateway.get(&key, only).await.unwrap(),
+        Got::Changed
+    ));
+    let meta = gateway.head(&key).await.unwrap().unwrap();
+    assert_eq!(meta.etag, second.etag);
+    assert_eq!(meta.media_type, None);
+    let conditional = gateway.delete(&key, Some(&second.etag)).await;
+    assert!(matches!(conditional, Err(Error::NotSupported { .. })));
+}
+
+#[tokio::test]
+async fn keys_are_listed_in_pages_and_by_folder() {
+    let Some(store) = VersityGw::shared() else {
+        return;
+    };
+    let s3 = engine(&store.bucket.beneath("listed"));
+    let gateway = s3.gateway(0);
+    let names = [
+        "a",
+        "b/1",
+        "b/2",
+        "b/c/3",
+        "d+e%2F",
+        "f g",
+        "ü",
+        "\u{10000}",
+    ];
+    for name in names {
+        let key = Key::new(name).unwrap();
+        write(gateway, &key, b"x", Kept::default(), &Exact::Any)
+            .await
+            .unwrap();
+    }
+    assert_eq!(items(gateway, 3, false).await, names);
+    assert_eq!(items(gateway, 100, false).await, names);
+    let folders = ["a", "b/", "d+e%2F", "f g", "ü", "\u{10000}"];
+    for limit in 1..8 {
+        assert_eq!(items(gateway, limit, true).await, folders, "{limit}");
+    }
+}
 
 #[tokio::test]
 async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
@@ -38,15 +139,13 @@ async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
             len,
             kept: kept.clone(),
             condition: condition.clone(),
-            uploader: None,
+            ..Begin::default()
         };
         let mut upload = gateway.upload(&key, begin).await.unwrap();
         if hashed {
             upload.hash(wanted);
         }
-        for piece in value.chunks(70_001) {
-            upload.push(Bytes::copy_from_slice(piece)).await.unwrap();
-        }
+        push(&mut upload, &value).await.unwrap();
         if hashed || len.is_none() {
             let digests = upload.digests(wanted).await.unwrap();
             assert_eq!(digests.sha256, Some(expected), "{name}");
@@ -93,12 +192,10 @@ async fn a_digest_is_proved_by_the_store_and_kept_or_computed() {
                 ..Kept::default()
             },
             condition: Some(Exact::Any),
-            uploader: None,
+            ..Begin::default()
         };
         let mut upload = gateway.upload(&key, begin).await.unwrap();
-        for piece in value.chunks(70_001) {
-            upload.push(Bytes::copy_from_slice(piece)).await.unwrap();
-        }
+        push(&mut upload, &value).await.unwrap();
         let written = upload.publish(&Exact::Any).await;
         if sha256 == Some([7; 32]) {
             assert!(written.is_err(), "{written:?}");
@@ -130,14 +227,11 @@ async fn an_upload_that_is_given_up_leaves_what_was_there() {
         for received in [0, 1, 500_000, 1_000_000] {
             let begin = Begin {
                 len,
-                kept: Kept::default(),
                 condition: Some(Exact::Any),
-                uploader: None,
+                ..Begin::default()
             };
             let mut upload = gateway.upload(&key, begin).await.unwrap();
-            for piece in value(received).chunks(70_001) {
-                upload.push(Bytes::copy_from_slice(piece)).await.unwrap();
-            }
+            push(&mut upload, &value(received)).await.unwrap();
             drop(upload);
             let meta = gateway.head(&key).await.unwrap().unwrap();
             assert_eq!(meta.etag, old.etag);

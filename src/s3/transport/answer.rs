@@ -1,0 +1,412 @@
+//! The answer to a request: a success with its body, or why there is none; and whether the request is tried again.
+//!
+//! The one place that reads the statuses and the error codes of S3. A change is tried again only where it was surely not made.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Collected, Limited};
+use hyper::body::Incoming;
+use hyper::header::{HeaderMap, HeaderName, RETRY_AFTER};
+use hyper_util::client::legacy;
+use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::connector::{Loan, advice};
+use crate::metrics::S3Counters;
+use crate::value::Error;
+
+/// The longest error message that is read.
+const MAX_MESSAGE: usize = 64 << 10;
+
+/// For how long a store that cannot be reached is tried: long enough for a second endpoint where the first does not answer
+/// at all. One that refuses connections is given up after [`MOST`] tries, in half a second.
+const UNREACHABLE: Duration = Duration::from_secs(2);
+
+/// For how long a store that asks for patience is tried.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// How often a request is sent again that changes nothing and came to nothing.
+const FAILED: u32 = 2;
+
+/// How often a request is sent at most.
+const MOST: u32 = 6;
+
+/// The pause before the second try; it doubles from one try to the next.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause that is not asked for.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// The success that a request came to. It holds its connection until its body is read or dropped.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Incoming,
+    /// The loan of its connection, where that is a plain one.
+    pub loan: Option<Loan>,
+    pub(super) _connection: OwnedSemaphorePermit,
+}
+
+/// Why a request is no success.
+#[derive(Debug)]
+pub enum Failure {
+    /// It did not arrive: nothing was done.
+    NotSent(String),
+    /// The store, or what is before it, asks for patience: it says that nothing was done.
+    Busy { retry_after: u64 },
+    /// Its answer was lost, or the store failed: it was perhaps done.
+    MaybeDone(String),
+    /// No answer came in time: it was perhaps done.
+    Late,
+    /// The store has refused it: nothing was done.
+    Refused(Refusal),
+    /// It was not tried.
+    NotTried(Error),
+}
+
+/// The refusal of a request by the store.
+#[derive(Debug, Default)]
+pub struct Refusal {
+    pub status: u16,
+    code: String,
+    message: String,
+}
+
+/// The body of a refusal.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct ErrorBody {
+    code: String,
+    message: String,
+}
+
+impl Answer {
+    /// This answer, where it is a success.
+    pub async fn checked(self, within: Duration) -> Result<Self, Failure> {
+        if (200..300).contains(&self.status) {
+            return Ok(self);
+        }
+        let (status, wait) = (self.status, retry_after(&self.headers));
+        let body = self.whole(MAX_MESSAGE, within).await.unwrap_or_default();
+        let said: ErrorBody = parse(&body).unwrap_or_default();
+        let refusal = Refusal {
+            status,
+            code: said.code,
+            message: said.message,
+        };
+        Err(refusal.meaning(wait))
+    }
+
+    /// All of its body, of at most `max` bytes, if it comes within this time.
+    pub async fn whole(self, max: usize, within: Duration) -> Result<Bytes, Failure> {
+        let whole = timeout(within, Limited::new(self.body, max).collect()).await;
+        let whole = whole.map_err(|_| Failure::Late)?;
+        let lost =
+            |error: Box<dyn std::error::Error + Send + Sync>| Failure::MaybeDone(error.to_string());
+        whole.map(Collected::to_bytes).map_err(lost)
+    }
+}
+
+/// The XML of the body of an answer.
+pub fn parse<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Error> {
+    let text = std::str::from_utf8(body).map_err(|_| unclear("an answer is not UTF-8"))?;
+    let parsed = quick_xml::de::from_str(text);
+    parsed.map_err(|error| unclear(&format!("an answer cannot be read: {error}")))
+}
+
+impl Failure {
+    /// The failure of a request without an answer.
+    pub fn without_answer(error: &legacy::Error) -> Self {
+        let source = std::error::Error::source(error);
+        let cause = source.and_then(|source| source.downcast_ref::<hyper::Error>());
+        let text = causes(error);
+        // hyper gives up a request unsent when its connection was closed meanwhile.
+        if error.is_connect() || cause.is_some_and(hyper::Error::is_canceled) {
+            Self::NotSent(text)
+        } else {
+            Self::MaybeDone(text)
+        }
+    }
+
+    /// The error of a request that was to change nothing.
+    pub fn error(self) -> Error {
+        match self {
+            Self::NotSent(said) => Error::Unreachable { said },
+            Self::Busy { retry_after } => Error::Busy { retry_after },
+            Self::MaybeDone(said) => Error::BadGateway { said },
+            Self::Late => Error::TimedOut,
+            Self::Refused(refusal) => refusal.error(),
+            Self::NotTried(error) => error,
+        }
+    }
+
+    /// The error of a change that was sent whole.
+    pub fn outcome(self) -> Error {
+        match self {
+            Self::Late => Error::OutcomeUnknown { is_late: true },
+            Self::MaybeDone(_) => Error::OutcomeUnknown { is_late: false },
+            failure => failure.error(),
+        }
+    }
+}
+
+/// An error, and what it comes from.
+fn causes(error: &legacy::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text.push_str(advice(error).unwrap_or_default());
+    text
+}
+
+impl Refusal {
+    fn meaning(self, retry_after: Option<u64>) -> Failure {
+        let says_patience = matches!(
+            &*self.code,
+            "ConditionalRequestConflict" | "OperationAborted" | "SlowDown" | "RequestTimeout"
+        );
+        let is_nameless_conflict = self.status == 409 && self.code.is_empty();
+        let retry_after = retry_after.unwrap_or(1);
+        match self.status {
+            _ if says_patience || is_nameless_conflict => Failure::Busy { retry_after },
+            429 | 503 => Failure::Busy { retry_after },
+            500 | 502 | 504.. if !self.is_full() => Failure::MaybeDone(self.said()),
+            _ => Failure::Refused(self),
+        }
+    }
+
+    /// Whether there is no such object: not when it is the bucket that is missing.
+    pub fn is_missing(&self) -> bool {
+        self.status == 404 && self.code != "NoSuchBucket"
+    }
+
+    /// Whether there is no such upload in parts.
+    pub fn is_no_upload(&self) -> bool {
+        self.code == "NoSuchUpload"
+    }
+
+    /// Whether the version or the range that was asked for is not there any more.
+    pub fn is_changed(&self) -> bool {
+        matches!(self.status, 412 | 416)
+    }
+
+    fn is_full(&self) -> bool {
+        self.status == 507
+            || matches!(
+                &*self.code,
+                "QuotaExceeded" | "XMinioStorageFull" | "StorageFull"
+            )
+    }
+
+    /// The error that it is where no refusal was expected.
+    pub fn error(self) -> Error {
+        match (self.status, &*self.code) {
+            _ if self.is_full() => Error::NoSpace {
+                reason: "no space left in the store",
+            },
+            (_, "KeyTooLongError") => Error::BadKey("it is too long for the store"),
+            (413, _) | (_, "EntityTooLarge") => Error::TooLarge,
+            (409, _) => Error::Occupied(self.message),
+            (412, _) => Error::Precondition,
+            (501, _) => Error::NotSupported {
+                name: "not-in-the-store",
+                what: "the store behind this server cannot do this",
+            },
+            (300..=399 | 401 | 403, _) => Error::Refused { said: self.said() },
+            _ if is_about_the_server(&self.code) => Error::Refused { said: self.said() },
+            _ => Error::BadGateway { said: self.said() },
+        }
+    }
+
+    pub fn said(&self) -> String {
+        format!("{} {} {}", self.status, self.code, self.message)
+    }
+}
+
+/// Whether a refusal means that the server is set up wrongly.
+fn is_about_the_server(code: &str) -> bool {
+    matches!(
+        code,
+        "AuthorizationHeaderMalformed"
+            | "AuthorizationQueryParametersError"
+            | "ExpiredToken"
+            | "InvalidToken"
+            | "InvalidRegion"
+            | "InvalidBucketName"
+            | "NoSuchBucket"
+            | "IllegalLocationConstraintException"
+    )
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<u64> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// The value of a field, where it is text.
+pub fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// An answer that is not what S3 says.
+pub fn unclear(what: &str) -> Error {
+    Error::BadGateway {
+        said: what.to_owned(),
+    }
+}
+
+/// An error for the operator alone, with what the store or the network said.
+pub fn explained(error: &Error) -> String {
+    match error {
+        Error::Refused { said } | Error::BadGateway { said } | Error::Unreachable { said } => {
+            format!("{error}: {said}")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// The tries of one request.
+#[derive(Debug)]
+pub struct Tries<'a> {
+    began: Instant,
+    pub until: Instant,
+    made: u32,
+    failed: u32,
+    was_busy: bool,
+    counters: &'a S3Counters,
+}
+
+impl<'a> Tries<'a> {
+    /// With all the time until then.
+    pub fn until(until: Instant, counters: &'a S3Counters) -> Self {
+        Self {
+            began: Instant::now(),
+            until,
+            made: 0,
+            failed: 0,
+            was_busy: false,
+            counters,
+        }
+    }
+
+    /// Waits for the moment of the next try of a request that changes nothing; the error when there is none.
+    pub async fn retry(&mut self, failure: Failure) -> Result<(), Error> {
+        match self.pause_after(&failure) {
+            Some(pause) => {
+                sleep(pause).await;
+                Ok(())
+            }
+            None => Err(failure.error()),
+        }
+    }
+
+    /// How long to wait before the next try of a request that changes nothing; `None` when there is none.
+    pub fn pause_after(&mut self, failure: &Failure) -> Option<Duration> {
+        self.was_busy |= matches!(failure, Failure::Busy { .. });
+        let (most, asked) = match failure {
+            Failure::NotSent(_) => (UNREACHABLE, Duration::ZERO),
+            Failure::Busy { retry_after } => (BUSY, Duration::from_secs(*retry_after)),
+            Failure::MaybeDone(_) if self.failed < FAILED => {
+                self.failed += 1;
+                (BUSY, Duration::ZERO)
+            }
+            _ => return None,
+        };
+        let pause = asked.max(self.pause());
+        self.made += 1;
+        let end = self.until.min(self.began + most);
+        // A store may ask for a pause that goes beyond all time.
+        let is_in_time = |at: Instant| at <= end;
+        if self.made >= MOST || !Instant::now().checked_add(pause).is_some_and(is_in_time) {
+            return None;
+        }
+        self.counters.retries.add(1);
+        Some(pause)
+    }
+
+    /// Whether an earlier try may have changed something although its answer asks for patience.
+    pub fn may_be_made(&self) -> bool {
+        self.was_busy
+    }
+
+    /// As [`Tries::retry`], of a request that changes something: not where that was perhaps done. An answer that asks for
+    /// patience says that it was not, which [`Tries::may_be_made`] doubts.
+    pub async fn retry_change(&mut self, failure: Failure) -> Result<(), Error> {
+        match failure {
+            Failure::NotSent(_) | Failure::Busy { .. } => self.retry(failure).await,
+            _ => Err(failure.outcome()),
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        (FIRST_PAUSE * (1 << self.made.min(8))).min(LONGEST_PAUSE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_its_meaning() {
+        let meaning = |status, code: &str| {
+            let refusal = Refusal {
+                status,
+                code: code.to_owned(),
+                message: String::new(),
+            };
+            match refusal.meaning(None) {
+                Failure::Refused(refusal) => format!("{:?}", refusal.error()),
+                other => format!("{other:?}"),
+            }
+        };
+        for (status, code, expected) in [
+            (403, "SignatureDoesNotMatch", "Refused"),
+            (404, "NoSuchBucket", "Refused"),
+            (400, "AuthorizationHeaderMalformed", "Refused"),
+            (301, "PermanentRedirect", "Refused"),
+            (400, "BadDigest", "BadGateway"),
+            (409, "ConditionalRequestConflict", "Busy"),
+            (409, "OperationAborted", "Busy"),
+            (409, "ObjectParentIsFile", "Occupied"),
+            (412, "PreconditionFailed", "Precondition"),
+            (413, "", "TooLarge"),
+            (400, "EntityTooLarge", "TooLarge"),
+            (409, "", "Busy"),
+            (400, "RequestTimeout", "Busy"),
+            (429, "", "Busy"),
+            (503, "SlowDown", "Busy"),
+            (500, "InternalError", "MaybeDone"),
+            (502, "", "MaybeDone"),
+            (504, "", "MaybeDone"),
+            (599, "", "MaybeDone"),
+            (507, "", "NoSpace"),
+            (507, "XMinioStorageFull", "NoSpace"),
+            (403, "QuotaExceeded", "NoSpace"),
+            (501, "NotImplemented", "NotSupported"),
+            (418, "", "BadGateway"),
+        ] {
+            let found = meaning(status, code);
+            assert!(found.starts_with(expected), "{status} {code}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_retry_after_beyond_all_time_is_no_panic() {
+        let counters = S3Counters::default();
+        let until = Instant::now() + Duration::from_secs(60);
+        for retry_after in [3600, 1 << 63, u64::MAX] {
+            let busy = Failure::Busy { retry_after };
+            assert_eq!(Tries::until(until, &counters).pause_after(&busy), None);
+        }
+        let soon = Failure::Busy { retry_after: 1 };
+        let pause = Tries::until(until, &counters).pause_after(&soon);
+        assert_eq!(pause, Some(Duration::from_secs(1)));
+    }
+}

@@ -1,0 +1,439 @@
+//! The checks of a trial. Writes: their conditions, one request at a time and many at once, of which one may be made; and uploads that
+//! are cut off or have a wrong checksum. Reads: a list has the names in their order, and what is written through one endpoint is what
+//! all others have.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+
+use super::report::{Report, Verdict, What};
+use super::requests::{Depth, Outcome, Trial};
+use crate::s3::contract::Exact;
+use crate::s3::objects::list::AT_ONCE;
+use crate::s3::transport::answer::explained;
+use crate::s3::transport::body::SendBody;
+use crate::value::Error;
+
+/// The entity tag of other bytes than those of the check.
+const STALE: &str = "\"00000000000000000000000000000000\"";
+
+/// How many changes are made at once.
+const RACERS: u32 = 8;
+
+/// Tries the conditions one request at a time.
+pub async fn one_at_a_time(trial: &Trial, report: &mut Report) -> Result<(), Error> {
+    let object = trial.object();
+    let etag = trial.place(&object, "old").await?;
+    report.add(What::Create, create(trial, &object).await);
+    let etag = match trial.read(&object).await? {
+        Some(value) if value == "old" => etag,
+        // The conditions of what follows are about what is there.
+        _ => trial.place(&object, "old").await?,
+    };
+    report.add(What::Swap, swap(trial, &object, &etag).await);
+    let verdict = remove(trial).await?;
+    report.add(What::Remove, verdict);
+    Ok(())
+}
+
+async fn create(trial: &Trial, object: &str) -> Verdict {
+    let over = trial.put(object, "created", &Exact::Create).await;
+    if let Some(fails) = unless_not_held(over, "PUT with If-None-Match: * over a value") {
+        return fails;
+    }
+    let fresh = trial.object();
+    let made = trial.put(&fresh, "created", &Exact::Create).await;
+    if_made(made, 2, "PUT with If-None-Match: * where there is no value")
+}
+
+async fn swap(trial: &Trial, object: &str, etag: &str) -> Verdict {
+    let stale = Exact::Swap(STALE.to_owned());
+    let other = trial.put(object, "stale", &stale).await;
+    if let Some(fails) = unless_not_held(other, "PUT with If-Match of another version") {
+        return fails;
+    }
+    let absent = trial.put(&trial.object(), "absent", &stale).await;
+    if let Some(fails) = unless_not_held(absent, "PUT with If-Match where there is no value") {
+        return fails;
+    }
+    let current = Exact::Swap(etag.to_owned());
+    let made = trial.put(object, "new", &current).await;
+    if_made(made, 3, "PUT with If-Match of the current version")
+}
+
+async fn remove(trial: &Trial) -> Result<Verdict, Error> {
+    let object = trial.object();
+    let etag = trial.place(&object, "kept").await?;
+    let other = trial.delete(&object, &Exact::Swap(STALE.to_owned())).await;
+    let what = "DELETE with If-Match of another version";
+    if let Some(fails) = unless_not_held(other, what) {
+        return Ok(fails);
+    }
+    if trial.read(&object).await?.is_none() {
+        return Ok(Verdict::Fails(format!(
+            "{what} removes it, and is answered that it does not"
+        )));
+    }
+    let made = trial.delete(&object, &Exact::Swap(etag)).await;
+    let what = "DELETE with If-Match of the current version";
+    Ok(if_made(made, 2, what))
+}
+
+/// The verdict on a change that is to be made, after so many tries of its kind.
+fn if_made(outcome: Outcome, times: u32, what: &str) -> Verdict {
+    match outcome {
+        Outcome::Done(_) => Verdict::Holds(times),
+        other => Verdict::Fails(format!("{what} is not made: {}", said(other))),
+    }
+}
+
+/// The fault, unless the condition was found not to hold.
+fn unless_not_held(outcome: Outcome, what: &str) -> Option<Verdict> {
+    match outcome {
+        Outcome::NotHeld => None,
+        Outcome::Done(_) => Some(Verdict::Fails(format!("{what} is made all the same"))),
+        other => Some(Verdict::Fails(format!(
+            "{what} is answered {}",
+            said(other)
+        ))),
+    }
+}
+
+fn said(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Done(_) => "that it is made".to_owned(),
+        Outcome::NotHeld => "that the condition does not hold".to_owned(),
+        Outcome::Refused(said) => said,
+        Outcome::Unclear => "nothing that is clear".to_owned(),
+    }
+}
+
+/// Tries the conditions of changes that are made at once.
+pub async fn at_once(trial: &Trial, depth: Depth, report: &mut Report) -> Result<(), Error> {
+    let for_put = [
+        (What::Create, What::CreateRace),
+        (What::Swap, What::SwapRace),
+    ];
+    for (alone, race) in for_put {
+        // What is wrong one at a time is wrong at once.
+        if report.keeps(alone) {
+            let verdict = races(std::slice::from_ref(trial), race, depth.races).await?;
+            report.add(race, verdict);
+        }
+    }
+    if report.keeps(What::Remove) && report.keeps(What::SwapRace) {
+        let trials = std::slice::from_ref(trial);
+        let verdict = races(trials, What::RemoveRace, depth.removals).await?;
+        report.add(What::RemoveRace, verdict);
+    }
+    Ok(())
+}
+
+/// So many races, or those to the first in which more than one change is made: through each of `trials` in turn.
+async fn races(trials: &[Trial], what: What, rounds: u32) -> Result<Verdict, Error> {
+    for round in 1..=rounds {
+        let trial = &trials[round as usize % trials.len()];
+        let object = trial.object();
+        let condition = match what {
+            What::CreateRace | What::EndpointCreateRace => Exact::Create,
+            _ => Exact::Swap(trial.place(&object, "old").await?),
+        };
+        let (at, under) = (&object, &condition);
+        let through = trials.iter().cycle().skip(round as usize);
+        let changes = (0..RACERS).zip(through).map(|(racer, trial)| async move {
+            match what {
+                // Beside each other, and in turn the first to be sent.
+                What::RemoveRace if (racer + round).is_multiple_of(2) => {
+                    trial.delete(at, under).await
+                }
+                // Of bytes that no other of the race writes.
+                _ => trial.put(at, &format!("racer {racer}"), under).await,
+            }
+        });
+        let outcomes = join_all(changes).await;
+        let is_made = |outcome: &&Outcome| matches!(outcome, Outcome::Done(_));
+        let made = outcomes.iter().filter(is_made).count();
+        if made > 1 {
+            let kind = match what {
+                What::CreateRace | What::EndpointCreateRace => "creations of one object",
+                What::SwapRace | What::EndpointSwapRace => "PUTs with If-Match of one version",
+                _ => "PUTs and DELETEs with If-Match of one version",
+            };
+            return Ok(Verdict::Fails(format!(
+                "{made} of {RACERS} {kind} at once are made, in round {round}"
+            )));
+        }
+        trial.delete(&object, &Exact::Any).await;
+    }
+    Ok(Verdict::Holds(rounds))
+}
+
+/// The length of an upload that is cut off.
+const LEN: usize = 256 << 10;
+
+/// How long a store may take to notice that an upload broke off, between two looks at it.
+const NOTICED: Duration = Duration::from_millis(100);
+
+/// Tries uploads that are not what they should be.
+pub async fn uploads(trial: &Trial, depth: Depth, report: &mut Report) -> Result<(), Error> {
+    let verdict = cut(trial, depth).await?;
+    report.add(What::CutUpload, verdict);
+    let verdict = wrong_checksum(trial).await?;
+    report.add(What::WrongChecksum, verdict);
+    Ok(())
+}
+
+/// Cuts uploads off at as many places as the depth says.
+async fn cut(trial: &Trial, depth: Depth) -> Result<Verdict, Error> {
+    let objects: Vec<String> = (0..depth.cuts).map(|_| trial.object()).collect();
+    for (object, at) in objects.iter().zip(1..) {
+        trial.place(object, "old").await?;
+        let framed = framed(&vec![b'x'; LEN], "AAAAAAAAAAA=");
+        let sent = framed.len() * at / (objects.len() + 1);
+        let body = SendBody::CutOff {
+            begin: Some(framed.slice(..sent)),
+            len: framed.len() as u64,
+        };
+        if let Outcome::Done(_) = trial.put_framed(object, body, LEN).await {
+            return Ok(Verdict::Fails(
+                "an upload that broke off was acknowledged".to_owned(),
+            ));
+        }
+    }
+    for _ in 0..depth.looks {
+        tokio::time::sleep(NOTICED).await;
+        for object in &objects {
+            if trial.read(object).await?.is_none_or(|value| value != "old") {
+                return Ok(Verdict::Fails(
+                    "the beginning of an upload that broke off is stored".to_owned(),
+                ));
+            }
+        }
+    }
+    Ok(Verdict::Holds(depth.cuts))
+}
+
+async fn wrong_checksum(trial: &Trial) -> Result<Verdict, Error> {
+    let object = trial.object();
+    trial.place(&object, "old").await?;
+    // The published check value of CRC-64/NVME, of these digits, and another one.
+    let value = b"123456789";
+    let right = SendBody::Whole(framed(value, "rosUhgp5mIg="));
+    match trial.put_framed(&object, right, value.len()).await {
+        Outcome::Done(_) => {}
+        other => {
+            return Ok(Verdict::Fails(format!(
+                "an upload in pieces with a right checksum is not taken: {other:?}"
+            )));
+        }
+    }
+    let wrong = SendBody::Whole(framed(b"987654321", "rosUhgp5mIg="));
+    Ok(match trial.put_framed(&object, wrong, value.len()).await {
+        Outcome::Done(_) => Verdict::Fails("it is acknowledged".to_owned()),
+        _ if trial
+            .read(&object)
+            .await?
+            .is_none_or(|now| now != value[..]) =>
+        {
+            Verdict::Fails("it is refused, and stored".to_owned())
+        }
+        _ => Verdict::Holds(1),
+    })
+}
+
+/// `value` as one piece, with this checksum behind it.
+fn framed(value: &[u8], checksum: &str) -> Bytes {
+    let head = format!("{:x}\r\n", value.len());
+    let trailer = format!("\r\n0\r\nx-amz-checksum-crc64nvme:{checksum}\r\n\r\n");
+    [head.as_bytes(), value, trailer.as_bytes()].concat().into()
+}
+
+/// Names that have another order as words, as numbers, by folder or in UTF-16, or that an encoding spoils.
+const NAMES: [&str; 11] = [
+    "10",
+    "9",
+    "Z",
+    "a",
+    "a%41",
+    "a+b",
+    "b-c",
+    "b/c",
+    "b0",
+    "\u{ff5e}",
+    "\u{1f600}",
+];
+
+/// Where lists begin: at names that are there, between them, and past a folder, as the server itself asks.
+const AFTER: [&str; 7] = ["!", "a", "b", "b/", "b/\u{10ffff}", "c", "\u{10000}"];
+
+/// The beginning of the names, apart from all other objects of the check.
+const PREFIX: &str = "list-";
+
+/// Tries the endpoints against each other. Changes through all of them race as those through one do.
+pub async fn endpoints(trials: &[Trial], depth: Depth, report: &mut Report) {
+    report.add(What::EndpointReads, reads(trials, depth.across).await);
+    if !report.keeps(What::EndpointReads) {
+        return;
+    }
+    for (alone, race) in [
+        (What::CreateRace, What::EndpointCreateRace),
+        (What::SwapRace, What::EndpointSwapRace),
+    ] {
+        if report.keeps(alone) {
+            let verdict = races(trials, race, depth.across).await;
+            report.add(
+                race,
+                verdict.unwrap_or_else(|error| Verdict::Fails(explained(&error))),
+            );
+        }
+    }
+}
+
+/// Writes and removes an object through each endpoint in turn, and looks at it through the others.
+async fn reads(trials: &[Trial], rounds: u32) -> Verdict {
+    let object = trials[0].object();
+    for round in 1..=rounds {
+        for (at, writer) in trials.iter().enumerate() {
+            let others = trials.iter().enumerate().filter(|(other, _)| *other != at);
+            let others: Vec<&Trial> = others.map(|(_, trial)| trial).collect();
+            if let Err(fault) = turn(writer, &others, &object, round).await {
+                return Verdict::Fails(fault);
+            }
+        }
+    }
+    Verdict::Holds(rounds)
+}
+
+async fn turn(writer: &Trial, others: &[&Trial], object: &str, round: u32) -> Result<(), String> {
+    let of = |trial: &Trial, error: &Error| format!("{}: {}", trial.origin(), explained(error));
+    let value = format!("{} in round {round}", writer.origin());
+    let placed = writer.place(object, value.clone()).await;
+    placed.map_err(|error| of(writer, &error))?;
+    see(writer, others, object, Some(&value), "a write").await?;
+    let removed = writer.delete(object, &Exact::Any).await;
+    if !matches!(removed, Outcome::Done(_)) {
+        return Err(format!("{}: a removal is not made", writer.origin()));
+    }
+    see(writer, others, object, None, "a removal").await
+}
+
+/// Whether the object is this for all `others`.
+async fn see(
+    writer: &Trial,
+    others: &[&Trial],
+    object: &str,
+    value: Option<&str>,
+    what: &str,
+) -> Result<(), String> {
+    for reader in others {
+        let found = reader.read(object).await;
+        let found = found.map_err(|error| format!("{}: {}", reader.origin(), explained(&error)))?;
+        if found.as_deref() != value.map(str::as_bytes) {
+            let (reader, writer) = (reader.origin(), writer.origin());
+            return Err(format!(
+                "{reader} answers what was there before {what} through {writer}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Tries what a list has, and where it begins.
+pub async fn listing(trial: &Trial, depth: Depth, report: &mut Report) -> Result<(), Error> {
+    let numbers = (0..depth.listed).map(|number| format!("n{number}"));
+    let mut names: Vec<String> = NAMES
+        .map(str::to_owned)
+        .into_iter()
+        .chain(numbers)
+        .collect();
+    let object = |name: &String| trial.named(&format!("{PREFIX}{name}"));
+    let objects: Vec<String> = names.iter().map(object).collect();
+    trial.place_all(&objects).await?;
+    names.sort_unstable();
+    report.add(What::ListOrder, order(trial, &names).await?);
+    report.add(What::ListAfter, after(trial, &names).await?);
+    Ok(())
+}
+
+/// Lists all names, by as long pages as there are and by shorter ones.
+async fn order(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
+    for most in [AT_ONCE, names.len() / 3 + 1] {
+        let found = all(trial, most, names.len()).await?;
+        if let Some(fault) = differ(&found, names) {
+            return Ok(Verdict::Fails(format!("a list has {fault}")));
+        }
+    }
+    Ok(Verdict::Holds(
+        u32::try_from(names.len()).unwrap_or(u32::MAX),
+    ))
+}
+
+/// The list, page by page, as far as it is of use.
+async fn all(trial: &Trial, most: usize, enough: usize) -> Result<Vec<String>, Error> {
+    let (mut found, mut token) = (Vec::new(), None);
+    loop {
+        let (names, next) = trial.list(PREFIX, "", most, token.as_deref()).await?;
+        found.extend(names);
+        if next.is_none() || next == token || found.len() > enough {
+            return Ok(found);
+        }
+        token = next;
+    }
+}
+
+async fn after(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
+    for after in AFTER {
+        let rest = &names[names.partition_point(|name| name.as_str() <= after)..];
+        let rest = &rest[..rest.len().min(3)];
+        let (mut found, _) = trial.list(PREFIX, after, 3, None).await?;
+        found.truncate(3);
+        if let Some(fault) = differ(&found, rest) {
+            return Ok(Verdict::Fails(format!(
+                "a list after {after:?} has {fault}"
+            )));
+        }
+    }
+    Ok(Verdict::Holds(
+        u32::try_from(AFTER.len()).unwrap_or(u32::MAX),
+    ))
+}
+
+/// Where a list is not what it should be.
+fn differ(found: &[String], expected: &[String]) -> Option<String> {
+    let same = found.iter().zip(expected).take_while(|(a, b)| a == b);
+    let at = same.count();
+    let said = |name: Option<&String>| match name {
+        Some(name) => format!("{name:?}"),
+        None => "no more".to_owned(),
+    };
+    let (found, expected) = (found.get(at), expected.get(at));
+    (found != expected).then(|| {
+        let (found, expected) = (said(found), said(expected));
+        format!("{found} where {expected} is next by its bytes")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_told() {
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let right = names(&["Z", "a"]);
+        assert_eq!(differ(&right, &right), None);
+        for (found, fault) in [
+            (&["a", "Z"][..], "\"a\" where \"Z\" is next by its bytes"),
+            (&["Z"], "no more where \"a\" is next by its bytes"),
+            (&["Z", "a", "b"], "\"b\" where no more is next by its bytes"),
+        ] {
+            assert_eq!(differ(&names(found), &right).as_deref(), Some(fault));
+        }
+    }
+}
