@@ -91,18 +91,16 @@ impl Replacement<'_> {
             Err(Errno::NOENT) => return self.rename(),
             swapped => swapped?,
         }
-        let unlink = || rustix::fs::unlinkat(self.home, self.name, AtFlags::empty());
-        match retry_on_intr(unlink) {
+        match unlink(self.home, self.name) {
             // Another program has put a directory there, which a rename would refuse.
             Err(Errno::ISDIR | Errno::PERM) => {
                 self.swap()?;
                 Err(Errno::ISDIR)
             }
-            Err(errno) => {
-                tracing::warn!(name = self.name, error = %errno, "a staged file stays until the next start");
+            removed => {
+                warn_of_rest(self.name, removed);
                 Ok(())
             }
-            Ok(()) => Ok(()),
         }
     }
 
@@ -143,8 +141,17 @@ pub fn create_named(staging: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd
 
 /// Takes its name in `staging` from a file. Where that fails, the start of the next server does it.
 pub fn unlink_staged(staging: &OwnedFd, name: &str) {
+    warn_of_rest(name, unlink(staging, name));
+}
+
+/// Removes a staged file. Tries a second time, for what stays is removed by the next start alone.
+fn unlink(staging: &OwnedFd, name: &str) -> Result<(), Errno> {
     let unlink = || rustix::fs::unlinkat(staging, name, AtFlags::empty());
-    if let Err(errno) = retry_on_intr(unlink) {
+    retry_on_intr(unlink).or_else(|_| retry_on_intr(unlink))
+}
+
+fn warn_of_rest(name: &str, removed: Result<(), Errno>) {
+    if let Err(errno) = removed {
         tracing::warn!(%name, error = %errno, "a staged file stays until the next start");
     }
 }

@@ -70,3 +70,23 @@ fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
     assert_eq!(server.get("more").body, b"value 2");
     eventually("it is ready", || super::ready(&server) == 200);
 }
+
+/// The value that is replaced lies in the staging directory then, until the next start.
+#[test]
+fn a_replaced_value_is_removed_though_its_first_removal_fails() {
+    journal_only!();
+    tracing_only!("removals that fail");
+    let server = TestServer::start(&super::DISK);
+    server.store("k", "old");
+    let fail = [
+        "-e",
+        "trace=unlinkat",
+        "-e",
+        "inject=unlinkat:error=EIO:when=1",
+    ];
+    let tracer = Attached::to(&server, &fail);
+    server.store("k", "new");
+    eventually("a removal fails", || tracer.has_injected());
+    server.dir.assert_nothing_staged();
+    assert_eq!(server.get("k").body, b"new");
+}
