@@ -146,7 +146,7 @@ impl Nbd {
         };
         let (device, at) = (self.path("device"), self.path("mount"));
         self.mounted = Some(Mounted::image(&device, &at, options)?);
-        Ok(())
+        write_in_one_piece(&device)
     }
 }
 
@@ -164,6 +164,18 @@ impl Disk for Nbd {
         self.served = None;
         self.power_on().expect("the disk again");
     }
+}
+
+/// Has the loop device of the file `shown` write no more at once than the layers below it write in one piece (1 MiB). Of a longer request
+/// that fails behind its first piece, the loop device reports success.
+fn write_in_one_piece(shown: &Path) -> Result<(), String> {
+    let list = ["--noheadings", "--output", "NAME", "--associated"];
+    let list = Command::new("losetup").args(list).arg(shown).output();
+    let list = list.map_err(|error| error.to_string())?.stdout;
+    let name = String::from_utf8_lossy(&list);
+    let name = name.trim().trim_start_matches("/dev/");
+    let most = format!("/sys/block/{name}/queue/max_sectors_kb");
+    fs::write(&most, "128").map_err(|error| format!("{most}: {error}"))
 }
 
 /// An image shown as a file.

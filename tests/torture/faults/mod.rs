@@ -18,7 +18,7 @@ mod verdict;
 
 use matrix::{Fault, faults, spread};
 use operation::{Scene, calls_of, is_of, on_disk, warm};
-use verdict::{Rest, Seen, judge, sync_retried};
+use verdict::{Rest, Seen, is_of_connection, judge, sync_retried};
 
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
@@ -45,9 +45,12 @@ fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
     }
     let calls = tracer.detach();
     let of_names = |call: &_| is_of(call, server.dir.path());
-    // One of each thread may be hit: strace counts for each by itself.
+    // One of each thread may be hit: strace counts for each by itself. Any of the connection may have cost the answer.
     let mut hits = calls.iter().filter(|call| call.is_injected());
-    let hit = hits.clone().next();
+    let of_connection = hits.clone().find(|call| is_of_connection(call));
+    let hit = of_connection
+        .filter(|_| reply.is_none())
+        .or_else(|| hits.clone().next());
     let view = Seen {
         operation,
         state: &state,

@@ -44,7 +44,7 @@ fn is_of_journal(call: &Call) -> bool {
 }
 
 /// Calls whose failure may cost the connection, so that there is no answer.
-fn is_of_connection(call: &Call) -> bool {
+pub(super) fn is_of_connection(call: &Call) -> bool {
     const ALWAYS: [&str; 5] = ["epoll_ctl", "accept4", "ppoll", "sendfile", "shutdown"];
     is_on_socket(call) || is_sending(call) || ALWAYS.contains(&&*call.name)
 }
@@ -136,9 +136,16 @@ fn check_body(seen: &Seen<'_>, body: &[u8]) -> Result<(), String> {
     same.then_some(()).ok_or("200, and the body lies".into())
 }
 
-/// A sync that failed is final for its file: whether any came after it, of the calls from then on.
+/// A sync that failed is final for its file: whether any came after it, of the calls from then on. The control file of the journal
+/// is written anew before each.
 pub(super) fn sync_retried(calls: &[Call], of_names: impl Fn(&Call) -> bool) -> Option<&Call> {
-    let syncs = || calls.iter().filter(|call| is_sync(&call.name));
+    let is_anew = |call: &&Call| {
+        first_path(call).is_some_and(|path| path.ends_with("/.data-server/journal/control"))
+    };
+    let syncs = || {
+        let syncs = calls.iter().filter(|call| is_sync(&call.name));
+        syncs.filter(move |call| !is_anew(call))
+    };
     let failed = syncs().find(|call| call.is_injected() && !of_names(call))?;
     syncs().find(|call| call.began > failed.ended && first_path(call) == first_path(failed))
 }
