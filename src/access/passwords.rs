@@ -116,7 +116,7 @@ impl Passwords {
             Ok(is_right)
         };
         let (passwords, is_known) = (Arc::clone(self), known.is_some());
-        // It is remembered while it is still under way, so that nobody who comes between the two begins another.
+        // The proof is remembered before the check ends: a request that comes between the two begins no other check.
         let check = self.start(tag, name, async move {
             let is_right = compute.run(verify).await?;
             if is_right && is_known {

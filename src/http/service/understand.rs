@@ -69,7 +69,7 @@ impl RequestHead<'_> {
     }
 }
 
-/// The client that asks, as its credentials or what the connection has `proven` tell. A head that is no request is refused, whoever asks.
+/// Identifies the client by its credentials, or by what the connection has `proven`. A head that is no request is refused first.
 pub fn identify(
     request: RequestHead<'_>,
     config: &ServiceConfig,

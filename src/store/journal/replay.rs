@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::super::directory_fd::{Blocking, Dir, Entry, changed, is_no_folder, look_up, unlink};
 use super::super::temp_file::{Target, TempFile};
-use super::super::value_file as read;
+use super::super::value_file;
 use super::super::writer::Writer;
 use super::format::{Change, Record};
 use super::segment::Frame;
@@ -202,7 +202,7 @@ impl<'a> Replay<'a> {
             return Ok(false);
         };
         // What cannot be read is written anew.
-        Ok(read::whole_blocking(opened).is_ok_and(|read| read.bytes == value))
+        Ok(value_file::whole_blocking(opened).is_ok_and(|read| read.bytes == value))
     }
 
     /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand
