@@ -23,11 +23,12 @@ use super::list::Lister;
 use super::object::{IsText, Object};
 use super::publish::{Condition, Publisher};
 use super::resumable::{NewUpload, Registry, Resumable};
+use super::space::{Free, Space};
 use super::temp_file::TempDir;
 use super::upload::Upload;
 use super::upload_claim::UploadId;
 use super::value_file::{self, Opened, Read};
-use super::writer::{Durability, Free, Space, Writer};
+use super::writer::{Durability, Writer};
 use crate::metrics::StoreCounters;
 use crate::transfer::{
     BlockingPool, IN_MEMORY, InFlight, NEGLIGIBLE, StagingBounds, StagingQuota, Uploader,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::changes::Changes;
 use super::directory::{Directory, Options};
 use super::layout::OpenError;
-use super::writer::Free;
+use super::space::Free;
 use crate::s3::{PIECE, S3};
 use crate::transfer::{BlockingPool, CHUNK, InFlight};
 use crate::value::Error;

@@ -8,6 +8,7 @@
 //! Promises that an offset that is answered stays: it survives the death of the process, and with `Durability::Disk` the
 //! loss of power, after [`Resumable::secure`].
 
+mod record;
 mod registry;
 
 use std::sync::Arc;
@@ -21,9 +22,11 @@ use super::value_file::ValueFile;
 use super::writer::{Durability, Writer};
 use crate::transfer::{BlockingPool, Reservation, Share, Uploader, hash_file};
 use crate::value::{Digests, Error, Hasher, Key, Meta, Wanted};
-use registry::{create, keep_record, open, record, remove_files};
+use record::{create, keep_record, open, record};
+use registry::remove_files;
 
-pub use registry::{Field, Registry};
+pub use record::Field;
+pub use registry::Registry;
 
 /// An upload to be made.
 #[derive(Debug)]

@@ -13,10 +13,11 @@ use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
 use super::super::directory_fd::{Dir, Entry, Folder, is_no_folder, look_up, unlink};
+use super::super::space::Allowance;
 use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
 use super::super::value_file::ValueFile;
-use super::super::writer::{Allowance, Durability, Writer};
+use super::super::writer::{Durability, Writer};
 use super::change::{Change, Made, Plan};
 use super::decide::{Files, plan, survive};
 use crate::transfer::SLOW_TO_FREE;

@@ -1,0 +1,262 @@
+//! The files of a resumable upload: its bytes in `ID`, and what is kept beside them in `ID.json`. All of it blocks.
+//!
+//! Promises that a record is whole or absent: it is written aside and renamed. A sync that failed is not tried again.
+//!
+//! The two files say where the upload stands. A record and a file are an upload to be resumed. A record alone is an upload
+//! that was published, which took the file away. A file alone is nothing: the record is made last and removed first.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::store::clock;
+use crate::store::directory_fd::open_beneath;
+use crate::store::publish_method::{create_named, unlink_staged};
+use crate::store::temp_file::{TempDir, VALUE_MODE};
+use crate::store::upload_claim::{Claim, Entry, Progress, UploadId};
+use crate::store::value_file::ValueFile;
+use crate::store::writer::{Durability, Writer};
+use crate::transfer::write_at;
+use crate::value::{Error, Meta};
+
+/// Longer than any record: of a key, and of fields that came in the head of a request.
+const MAX_LEN: u64 = 1 << 20;
+
+/// The end of the names of records.
+pub const SUFFIX: &str = ".json";
+
+/// How far apart two readings of [`started`] are at most, in seconds, that are of one start of the machine.
+const SLACK: i64 = 2;
+
+const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: UTIME_NOW,
+};
+
+/// A field that is kept with an upload, for its publishing: its name and its value.
+pub type Field = (String, String);
+
+/// The record of an upload.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Record {
+    pub key: String,
+    /// How long it will be, where that is known.
+    pub length: Option<u64>,
+    pub fields: Vec<Field>,
+    /// The client that it counts for.
+    #[serde(default)]
+    pub uploader: Option<String>,
+    /// When the machine was started on which this was written, in seconds since 1970, by its clock of that time.
+    started: i64,
+    /// The kernel's name of that boot, where it could be seen.
+    #[serde(default)]
+    boot: Option<String>,
+    /// How many of its bytes are known to be on the disk, where that is promised.
+    pub synced: Option<u64>,
+}
+
+impl Record {
+    fn new(entry: &Entry, fields: Vec<Field>) -> Self {
+        Self {
+            key: entry.key.as_str().to_owned(),
+            length: None,
+            fields,
+            uploader: entry.uploader(),
+            started: started(),
+            boot: clock::boot_id().map(str::to_owned),
+            synced: None,
+        }
+    }
+
+    /// Brings it up to date.
+    fn update(&mut self, length: Option<u64>, synced: Option<u64>) {
+        (self.length, self.synced) = (length, synced);
+        self.started = started();
+        self.boot = clock::boot_id().map(str::to_owned);
+    }
+
+    /// Whether the machine has not rebooted since: what was written to a file then is still there.
+    pub fn is_of_this_start(&self) -> bool {
+        match (self.boot.as_deref(), clock::boot_id()) {
+            (Some(then), Some(now)) => then == now,
+            _ => (self.started - started()).abs() <= SLACK,
+        }
+    }
+
+    /// By how much the clock was put forward since, as far as that can be told.
+    pub fn put_forward(&self) -> Duration {
+        if !self.is_of_this_start() {
+            return Duration::ZERO;
+        }
+        Duration::from_secs(u64::try_from(started() - self.started).unwrap_or(0))
+    }
+
+    /// The record of `id`; `None` where what is there is none. Blocks.
+    pub fn find(uploads: &OwnedFd, id: UploadId) -> Result<Option<Self>, Error> {
+        match Self::text(uploads, id)? {
+            Some(text) => Ok(serde_json::from_slice(&text).ok()),
+            None => Ok(None),
+        }
+    }
+
+    /// The record of `id`. Blocks.
+    fn read(uploads: &OwnedFd, id: UploadId) -> Result<Self, Error> {
+        let text = Self::text(uploads, id)?.unwrap_or_default();
+        serde_json::from_slice(&text).map_err(|error| Error::failed("read a record")(error.into()))
+    }
+
+    /// The record that its file holds; `None` where there is none.
+    fn text(uploads: &OwnedFd, id: UploadId) -> Result<Option<Vec<u8>>, Error> {
+        let file = match open_beneath(uploads, &name(id), OFlags::RDONLY, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(None),
+            opened => File::from(opened.map_err(Error::errno_while("open a record"))?),
+        };
+        let mut text = Vec::new();
+        let failed = |error: std::io::Error| match Errno::from_io_error(&error) {
+            Some(errno) => Error::new("read a record", errno),
+            None => Error::failed("read a record")(error),
+        };
+        file.take(MAX_LEN).read_to_end(&mut text).map_err(failed)?;
+        Ok(Some(text))
+    }
+
+    /// Keeps it as the record of `id`, on the disk if it `is_synced`. Blocks.
+    fn write(&self, dir: &TempDir, id: UploadId, is_synced: bool) -> Result<(), Error> {
+        let (staging, staged) = (dir.staging(), dir.new_name());
+        let file = create_named(staging, &staged, Mode::from(0o600));
+        let file = file.map_err(Error::errno_while("create a record"))?;
+        let written = write(&file, self, is_synced).and_then(|()| {
+            let rename = || rustix::fs::renameat(staging, &staged, dir.uploads(), name(id));
+            retry_on_intr(rename).map_err(Error::errno_while("keep a record"))
+        });
+        if written.is_err() {
+            unlink_staged(staging, &staged);
+        }
+        written?;
+        if is_synced {
+            sync_names(dir.uploads())?;
+        }
+        Ok(())
+    }
+
+    /// Removes that of `id`. Blocks.
+    pub fn remove(uploads: &OwnedFd, id: UploadId) {
+        unlink(uploads, &name(id));
+    }
+}
+
+fn write(file: &OwnedFd, record: &Record, is_synced: bool) -> Result<(), Error> {
+    let text = serde_json::to_vec(record).unwrap_or_default();
+    write_at(file, 0, &[text.into()])?;
+    if is_synced {
+        rustix::fs::fsync(file).map_err(Error::errno_while("sync a record"))?;
+    }
+    Ok(())
+}
+
+/// Puts the names in `uploads` on the disk.
+fn sync_names(uploads: &OwnedFd) -> Result<(), Error> {
+    rustix::fs::fsync(uploads).map_err(Error::errno_while("sync the uploads"))
+}
+
+/// Removes `name`. Where that fails, the start of the next server tries again.
+pub fn unlink(uploads: &OwnedFd, name: &str) {
+    match retry_on_intr(|| rustix::fs::unlinkat(uploads, name, AtFlags::empty())) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => tracing::warn!(error = %errno, "a file of an upload stays"),
+    }
+}
+
+fn name(id: UploadId) -> String {
+    format!("{id}{SUFFIX}")
+}
+
+/// When the machine was started, by its clock. It tells starts apart only where the kernel's name of them is hidden: a step of the
+/// clock then looks like another start, which costs what was received of an upload.
+fn started() -> i64 {
+    clock_gettime(ClockId::Realtime).tv_sec - clock_gettime(ClockId::Boottime).tv_sec
+}
+
+/// Makes the files of the upload that `claim` is on.
+pub fn create(writer: &Writer, claim: &Claim, fields: Vec<Field>) -> Result<ValueFile, Error> {
+    writer.dir().location().check()?;
+    let length = claim.entry().progress().length;
+    drop(writer.take_space(length.unwrap_or(0))?);
+    let (uploads, name) = (writer.temp_dir().uploads(), claim.entry().id.to_string());
+    let file = create_named(uploads, &name, Mode::from(VALUE_MODE));
+    let file = file.map_err(Error::errno_while("create an upload"))?;
+    let record = Record::new(claim.entry(), fields);
+    write_record(record, writer, claim)?;
+    Ok(ValueFile::new(file, writer.disk().clone()))
+}
+
+/// The file of the upload that `claim` is on, and its length.
+pub fn open(writer: &Writer, claim: &Claim) -> Result<Option<(ValueFile, u64)>, Error> {
+    writer.dir().location().check()?;
+    let Some((file, len)) = trimmed(writer.temp_dir().uploads(), claim)? else {
+        return Ok(None);
+    };
+    // When it was asked for last, for the next server. A failure makes it expire a little sooner.
+    let now = Timestamps {
+        last_access: NOW,
+        last_modification: NOW,
+    };
+    let _ = rustix::fs::futimens(&file, &now);
+    let file = ValueFile::new(file, writer.disk().clone());
+    Ok(Some((file, len)))
+}
+
+/// The file of the upload that `claim` is on, and its length, without the space that was set aside for what has not come.
+pub fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)>, Error> {
+    let name = claim.entry().id.to_string();
+    let file = match open_beneath(uploads, &name, OFlags::RDWR, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        opened => opened.map_err(Error::errno_while("open an upload"))?,
+    };
+    let stat = retry_on_intr(|| rustix::fs::fstat(&file));
+    let len = Meta::of(&stat.map_err(Error::errno_while("look at an upload"))?).len;
+    claim.has_received(len);
+    if std::mem::take(&mut claim.entry().progress().is_ahead) {
+        // Also where the length stays, the file system frees what lies behind it.
+        let cut = retry_on_intr(|| rustix::fs::ftruncate(&file, len));
+        cut.map_err(Error::errno_while("trim an upload"))?;
+    }
+    Ok(Some((file, len)))
+}
+
+/// The record of the upload that `claim` is on. Memory has only what changes, for fields may be long.
+pub fn record(writer: &Writer, claim: &Claim) -> Result<Record, Error> {
+    Record::read(writer.temp_dir().uploads(), claim.entry().id)
+}
+
+/// Brings the record of the upload that `claim` is on up to date.
+pub fn keep_record(writer: &Writer, claim: &Claim) -> Result<(), Error> {
+    write_record(record(writer, claim)?, writer, claim)
+}
+
+fn write_record(mut record: Record, writer: &Writer, claim: &Claim) -> Result<(), Error> {
+    let Progress { length, synced, .. } = *claim.entry().progress();
+    record.update(length, synced);
+    let is_synced = writer.durability() == Durability::Disk;
+    record.write(writer.temp_dir(), claim.entry().id, is_synced)
+}
+
+/// How much of the `len` bytes of `file` is what the client sent; the rest is cut off. After a reboot that is what was
+/// synced, and where nothing was promised, the upload is lost: a file may then have zeros where bytes had been written.
+pub fn trusted(file: &OwnedFd, record: &Record, len: u64) -> Result<Option<u64>, Error> {
+    if record.is_of_this_start() {
+        return Ok(Some(len));
+    }
+    let Some(synced) = record.synced.filter(|&synced| synced <= len) else {
+        return Ok(None);
+    };
+    let cut = retry_on_intr(|| rustix::fs::ftruncate(file, synced));
+    cut.map_err(Error::errno_while("cut an upload"))?;
+    Ok(Some(synced))
+}

@@ -1,0 +1,173 @@
+//! How much space uploads leave free: `--min-free` is a floor that no upload may go below.
+//!
+//! The file system is asked before an upload takes some, and what others are about to take at that moment counts as taken. So
+//! that many small values do not ask each, the publisher asks for a little ahead ([`Allowance`]).
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::value::Error;
+
+/// Bytes that the publisher asks for at a time.
+const AHEAD: u64 = 1 << 20;
+
+/// How long that counts: other programs take space too.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// Bytes that a small value takes beside its own, which lie in whole blocks: its inode and its name.
+const OVERHEAD: u64 = 4 << 10;
+
+/// The space that uploads leave free, and that they are about to take.
+#[derive(Debug)]
+pub struct Space {
+    floor: u64,
+    /// Bytes that are about to be taken.
+    pending: AtomicU64,
+    is_low: AtomicBool,
+}
+
+/// Space that is about to be taken, until this is dropped.
+#[derive(Debug)]
+pub struct Taking<'a> {
+    space: &'a Space,
+    bytes: u64,
+}
+
+/// The free space, for the page of readiness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Free {
+    /// Bytes free for values.
+    pub bytes: u64,
+    /// How many of them no upload may take.
+    pub floor: u64,
+}
+
+impl Space {
+    pub fn new(floor: u64) -> Self {
+        Self {
+            floor,
+            pending: AtomicU64::new(0),
+            is_low: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether uploads were refused when it was asked last.
+    pub fn is_low(&self) -> bool {
+        self.is_low.load(Ordering::Relaxed)
+    }
+
+    /// The free space in the file system of `root`; `None` where it does not tell. Blocks.
+    pub fn free(&self, root: &OwnedFd) -> Result<Option<Free>, Error> {
+        let stat = retry_on_intr(|| rustix::fs::fstatvfs(root.as_fd()));
+        let stat = stat.map_err(Error::errno_while("ask for space"))?;
+        if stat.f_blocks == 0 {
+            return Ok(None);
+        }
+        let free = Free {
+            bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            floor: self.floor,
+        };
+        self.note(free.bytes <= self.floor && self.floor > 0);
+        Ok(Some(free))
+    }
+
+    /// Lets an upload take `more` bytes in the file system of `root`, if so much more than the floor is free. Blocks.
+    pub fn take(&self, root: &OwnedFd, more: u64) -> Result<Taking<'_>, Error> {
+        let before = self.pending.fetch_add(more, Ordering::Relaxed);
+        let taking = Taking {
+            space: self,
+            bytes: more,
+        };
+        if more == 0 {
+            return Ok(taking);
+        }
+        let needed = before.saturating_add(more);
+        match self.free(root)? {
+            Some(free) if free.bytes < needed => Err(Error::new("write", Errno::NOSPC)),
+            Some(free) if free.bytes - needed < self.floor => Err(Error::NoSpace {
+                reason: "no space left for values: --min-free keeps the rest",
+            }),
+            _ => Ok(taking),
+        }
+    }
+
+    /// Logs what has changed since it was asked last.
+    fn note(&self, is_low: bool) {
+        if self.is_low() == is_low || self.is_low.swap(is_low, Ordering::Relaxed) == is_low {
+            return;
+        }
+        if is_low {
+            tracing::warn!(
+                min_free = self.floor,
+                "no more than --min-free is free, and uploads are refused: free space, or give a lower --min-free"
+            );
+        } else {
+            tracing::info!("there is space again: uploads are taken");
+        }
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.space.pending.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The bytes that the publisher may still write before it asks again.
+#[derive(Debug, Default)]
+pub struct Allowance {
+    left: Cell<u64>,
+    until: Cell<Option<Instant>>,
+}
+
+impl Allowance {
+    /// Takes the space of a small value of `len` bytes. Blocks.
+    pub fn take(&self, space: &Space, root: &OwnedFd, len: u64) -> Result<(), Error> {
+        if space.floor == 0 {
+            return Ok(());
+        }
+        let cost = len + OVERHEAD;
+        let is_fresh = self.until.get().is_some_and(|until| Instant::now() < until);
+        if !is_fresh || self.left.get() < cost {
+            let ahead = space.take(root, AHEAD);
+            // Close to the floor each value asks for itself.
+            let allowed = if ahead.is_ok() { AHEAD } else { 0 };
+            if allowed == 0 {
+                drop(space.take(root, cost)?);
+            }
+            self.left.set(allowed.max(cost));
+            self.until.set(Instant::now().checked_add(FRESH));
+        }
+        self.left.set(self.left.get() - cost);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_are_about_to_take_counts_as_taken() {
+        let root = OwnedFd::from(std::fs::File::open("/dev/shm").unwrap());
+        let free = Space::new(0).free(&root).unwrap().unwrap().bytes;
+        let space = Space::new(free / 2);
+        let first = space.take(&root, free / 3).unwrap();
+        assert!(space.take(&root, free / 3).is_err());
+        drop(first);
+        drop(space.take(&root, free / 3).unwrap());
+        assert!(space.take(&root, u64::MAX).is_err());
+        assert_eq!(space.pending.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn without_a_floor_a_small_value_asks_for_nothing() {
+        let root = OwnedFd::from(std::fs::File::open("/dev/shm").unwrap());
+        let space = Space::new(0);
+        assert!(Allowance::default().take(&space, &root, 1 << 40).is_ok());
+    }
+}
