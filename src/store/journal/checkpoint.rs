@@ -267,7 +267,6 @@ impl Checkpoints {
         loop {
             let mut pool = self.wait_for_work();
             let (is_wanted, is_ended) = (pool.is_wanted, pool.is_ended);
-            let lacks_one = pool.lacks_one();
             pool.tells = pool.told.is_none_or(|told| told.elapsed() >= interval());
             let mut to = None;
             if pool.is_due() {
@@ -277,6 +276,8 @@ impl Checkpoints {
             }
             drop(pool);
             let settled = to.is_none_or(|to| self.settle(to));
+            // Also in place of one that was settled just now and is used no more: the writer that waits is not to be refused for it.
+            let lacks_one = self.pool().lacks_one();
             if lacks_one {
                 self.make_segment();
             }
