@@ -47,7 +47,7 @@ pub enum Failure {
     System(#[from] io::Error),
     /// The arguments make no sense.
     #[error("{0}")]
-    Misuse(String),
+    UsageError(String),
 }
 
 /// A command that needs no server and none of its options. Its documentation is its help.
@@ -171,7 +171,7 @@ fn new_token() -> Result<String, Failure> {
     }
     let token = format!("{TOKEN}{}", URL_SAFE_NO_PAD.encode(bytes));
     let Evidence::Token(digest) = Evidence::token(token.as_bytes()) else {
-        return Err(Failure::Misuse("no digest".to_owned()));
+        return Err(Failure::UsageError("no digest".to_owned()));
     };
     let digest = HEXLOWER.encode(&digest);
     Ok(format!("{token}\nsha256:{digest}\n"))
@@ -189,7 +189,7 @@ fn hash_password() -> Result<String, Failure> {
     drop(hidden);
     let password = line.trim_end_matches(['\r', '\n']);
     if password.is_empty() {
-        return Err(Failure::Misuse(
+        return Err(Failure::UsageError(
             "hash-password: there is no password on standard input".to_owned(),
         ));
     }
@@ -249,7 +249,7 @@ fn explain_access(
     let policy = Access::read(file.to_owned())?.policy();
     let name = (who != Rule::ANONYMOUS).then_some(who);
     if name.is_some_and(|name| policy.subject(name).is_none()) {
-        return Err(Failure::Misuse(format!("there is no subject {who:?}")));
+        return Err(Failure::UsageError(format!("there is no subject {who:?}")));
     }
     let (rights, key) = asked(method, path)?;
     let (mut text, mut is_allowed) = (String::new(), false);
@@ -277,7 +277,7 @@ fn decision(policy: &Policy, right: Right, rule: Option<&Rule>) -> String {
 
 /// The rights of which one is enough, and the key.
 fn asked(method: &str, path: &str) -> Result<(&'static [Right], String), Failure> {
-    let bad = |why: String| Failure::Misuse(why);
+    let bad = |why: String| Failure::UsageError(why);
     let key = || key_of_path(path).map_err(|why| bad(format!("{path}: {why}")));
     let folder = path
         .strip_prefix('/')
@@ -309,14 +309,14 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
     } = order;
     let file = secret_file.display();
     let read = std::fs::read(secret_file);
-    let secret = read.map_err(|error| Failure::Misuse(format!("{file}: {error}")))?;
+    let secret = read.map_err(|error| Failure::UsageError(format!("{file}: {error}")))?;
     let secret = secret.trim_ascii();
     if secret.len() < SHORTEST_SECRET {
         let why = format!("{file}: a secret has {SHORTEST_SECRET} bytes or more");
-        return Err(Failure::Misuse(why));
+        return Err(Failure::UsageError(why));
     }
     if url.contains(['?', '#']) {
-        return Err(Failure::Misuse(format!(
+        return Err(Failure::UsageError(format!(
             "{url}: a link has a query of its own"
         )));
     }
@@ -324,7 +324,7 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
         None => url,
     };
-    let key = key_of_path(path).map_err(|why| Failure::Misuse(format!("{path}: {why}")))?;
+    let key = key_of_path(path).map_err(|why| Failure::UsageError(format!("{path}: {why}")))?;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

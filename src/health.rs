@@ -28,14 +28,14 @@ const PATH: &str = "/-/healthz";
 /// Why a server is not well, or not known to be.
 #[derive(Debug, thiserror::Error)]
 #[error("{url}: {why}")]
-pub struct Unwell {
+pub struct HealthError {
     url: String,
     why: String,
 }
 
 /// Fails unless `url` is answered 200 within `timeout`, over TLS by a server that `trust` lets in.
-pub fn check(url: &str, trust: &Trust, timeout: Duration) -> Result<(), Unwell> {
-    answer(url, trust, timeout).map_err(|why| Unwell {
+pub fn check(url: &str, trust: &Trust, timeout: Duration) -> Result<(), HealthError> {
+    answer(url, trust, timeout).map_err(|why| HealthError {
         url: url.to_owned(),
         why: with_causes(&*why),
     })

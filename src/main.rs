@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use data_server::commands::{self, Command, Failure};
-use data_server::config::{Health, Misuse, Task};
+use data_server::config::{Health, Task, UsageError};
 use data_server::health;
 use data_server::log::{self, Log};
 use data_server::server::Reloader;
@@ -36,9 +36,9 @@ const OTHER: u8 = 1;
 fn main() -> ExitCode {
     let args = match Args::gather(std::env::args_os()) {
         Ok(args) => args,
-        Err(Misuse::Help(text)) => text.exit(),
-        Err(Misuse::CommandLine(why)) => return fail_unlogged(&why, USAGE),
-        Err(Misuse::File(error)) => return fail_unlogged(&error, USAGE),
+        Err(UsageError::Help(text)) => text.exit(),
+        Err(UsageError::CommandLine(why)) => return fail_unlogged(&why, USAGE),
+        Err(UsageError::File(error)) => return fail_unlogged(&error, USAGE),
     };
     if let Some(text) = args.printed() {
         // A reader that takes only the beginning has what it wanted.
@@ -74,7 +74,7 @@ fn run_offline(command: &Command) -> ExitCode {
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::from(if is_yes { DRAINED } else { OTHER })
         }
-        Err(failure @ Failure::Misuse(_)) => fail_unlogged(&failure, USAGE),
+        Err(failure @ Failure::UsageError(_)) => fail_unlogged(&failure, USAGE),
         Err(failure) => fail_unlogged(&failure, OTHER),
     }
 }

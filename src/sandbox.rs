@@ -96,10 +96,10 @@ pub enum Confined {
     "--sandbox require: {0}; start it on Linux 6.7 or later with Landlock among its security modules (lsm= of the kernel), or \
      give --sandbox auto"
 )]
-pub struct NotConfined(String);
+pub struct SandboxError(String);
 
 /// Gives up all rights but these, for this thread and those that it starts: for good. Call it while there is no other.
-pub fn confine(mode: Mode, allowed: Allowed) -> Result<Confined, NotConfined> {
+pub fn confine(mode: Mode, allowed: Allowed) -> Result<Confined, SandboxError> {
     if mode == Mode::Off {
         return Ok(Confined::Off);
     }
@@ -108,7 +108,7 @@ pub fn confine(mode: Mode, allowed: Allowed) -> Result<Confined, NotConfined> {
         Err(error) => Confined::Failed(error.to_string()),
     };
     if mode == Mode::Require && !confined.is_full() {
-        return Err(NotConfined(confined.to_string()));
+        return Err(SandboxError(confined.to_string()));
     }
     Ok(confined)
 }

@@ -35,7 +35,7 @@ pub struct Descriptors {
     "this server needs {needed} descriptors and may have {limit}: raise the limit (ulimit -n, or LimitNOFILE= of \
      systemd), or lower --threads"
 )]
-pub struct TooFew {
+pub struct DescriptorLimitError {
     needed: u64,
     limit: u64,
 }
@@ -67,10 +67,10 @@ impl Descriptors {
     }
 
     /// Whether they are enough to serve.
-    pub fn check(&self) -> Result<(), TooFew> {
+    pub fn check(&self) -> Result<(), DescriptorLimitError> {
         let needed = self.own + LEAST_LEFT;
         if self.limit < needed {
-            return Err(TooFew {
+            return Err(DescriptorLimitError {
                 needed,
                 limit: self.limit,
             });
@@ -79,19 +79,19 @@ impl Descriptors {
     }
 
     /// The descriptors that the server itself leaves.
-    fn left(&self) -> u64 {
+    fn remaining(&self) -> u64 {
         self.limit.saturating_sub(self.own)
     }
 
     /// Values that may be kept open.
     pub fn cached_files(&self) -> u64 {
-        self.left() / 8
+        self.remaining() / 8
     }
 
     /// Files of requests under way: one for each connection where there are few.
     fn files(&self) -> u64 {
-        let for_each = (self.left() - self.cached_files()) / 2;
-        for_each.min(ENOUGH_FILES).max(self.left() / 8)
+        let for_each = (self.remaining() - self.cached_files()) / 2;
+        for_each.min(ENOUGH_FILES).max(self.remaining() / 8)
     }
 
     /// Connections that each of so many reactors, and the server's own pages, may have to an S3 store: in place of the
@@ -103,7 +103,7 @@ impl Descriptors {
 
     /// Connections that may be open.
     pub fn connections(&self) -> usize {
-        let rest = self.left() - self.cached_files() - self.files();
+        let rest = self.remaining() - self.cached_files() - self.files();
         usize::try_from(rest.clamp(1, MOST_CONNECTIONS)).unwrap_or(1)
     }
 }

@@ -6,7 +6,7 @@ use crate::net::{BadCount, Listen};
 
 /// The fault of the arguments, naming the option.
 #[derive(Debug, thiserror::Error)]
-pub enum BadConfig {
+pub enum ConfigError {
     /// A value that its option does not take.
     #[error("{option} {given}: {why}")]
     Value {
@@ -70,11 +70,11 @@ pub enum BadConfig {
         /// The file and the line.
         place: String,
         /// The fault of the option.
-        error: Box<BadConfig>,
+        error: Box<ConfigError>,
     },
 }
 
-impl BadConfig {
+impl ConfigError {
     /// The fault of a value.
     pub(crate) fn value(option: &'static str, given: impl Into<String>, why: &dyn Display) -> Self {
         Self::Value {

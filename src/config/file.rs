@@ -31,7 +31,7 @@ struct Entry {
 
 /// The fault of a file.
 #[derive(Debug, thiserror::Error)]
-pub enum BadFile {
+pub enum ConfigFileError {
     /// It cannot be read.
     #[error("{path}: {why}", path = path.display())]
     Unreadable {
@@ -52,12 +52,12 @@ pub enum BadFile {
 
 impl File {
     /// Reads the options of `command` that the file at `path` gives.
-    pub fn read(path: &Path, command: &Command) -> Result<Self, BadFile> {
-        let text = fs::read_to_string(path).map_err(|why| BadFile::Unreadable {
+    pub fn read(path: &Path, command: &Command) -> Result<Self, ConfigFileError> {
+        let text = fs::read_to_string(path).map_err(|why| ConfigFileError::Unreadable {
             path: path.to_owned(),
             why,
         })?;
-        let wrong = |at: usize, why: String| BadFile::Wrong {
+        let wrong = |at: usize, why: String| ConfigFileError::Wrong {
             place: place(path, line(&text, at)),
             why,
         };
@@ -107,7 +107,7 @@ impl File {
     }
 
     /// The fault of the file that `error` is, if that is that one of its options lacks another one.
-    pub fn lacking(&self, error: &clap::Error, command: &Command) -> Option<BadFile> {
+    pub fn lacking(&self, error: &clap::Error, command: &Command) -> Option<ConfigFileError> {
         let lacking = missing(error)?;
         let command = without_variables(command);
         self.entries.iter().find_map(|entry| {
@@ -115,7 +115,7 @@ impl File {
             let needed = missing(&alone)?.iter();
             let needed = needed.filter(|option| lacking.contains(option));
             let needed: Vec<&str> = needed.map(String::as_str).collect();
-            (!needed.is_empty()).then(|| BadFile::Wrong {
+            (!needed.is_empty()).then(|| ConfigFileError::Wrong {
                 place: place(&self.path, entry.line),
                 why: format!("{} needs {}", entry.name, needed.join(" and ")),
             })

@@ -14,7 +14,7 @@ use clap::{ArgMatches, Command, FromArgMatches};
 
 use super::command::Commands;
 use super::help::{PREFIX, message, nearest};
-use super::{Args, BadFile, File};
+use super::{Args, ConfigFileError, File};
 use crate::failpoint;
 
 const NO_FILE: &str = "there is no file to check: name one, or set DATA_SERVER_CONFIG";
@@ -57,37 +57,39 @@ const IDLE: [Idle; 4] = [
 
 /// Why what is given is not understood.
 #[derive(Debug)]
-pub enum Misuse {
+pub enum UsageError {
     /// The help or the version is asked for.
     Help(clap::Error),
     /// The command line or the environment is wrong: what is, and what to do.
     CommandLine(String),
     /// The configuration file is wrong.
-    File(BadFile),
+    File(ConfigFileError),
 }
 
 impl Args {
     /// Parses the words of the command line, its name first, with the environment and the configuration file.
-    pub fn gather(words: impl IntoIterator<Item = OsString>) -> Result<Self, Misuse> {
+    pub fn gather(words: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
         let words: Vec<OsString> = words.into_iter().collect();
         let command = Self::described();
         let misuse = |error: clap::Error| misuse(&error, &command, &words);
         // Says what is given where. Its errors are found again below, with all that the file gives.
         let lenient = command.clone().ignore_errors(true);
-        let given = lenient.try_get_matches_from(&words).map_err(Misuse::Help)?;
+        let given = lenient
+            .try_get_matches_from(&words)
+            .map_err(UsageError::Help)?;
         let is_typed = |option| given.value_source(option) == Some(ValueSource::CommandLine);
         if is_typed("place") && is_typed("dir") {
             let why = "the directory is given twice: give DIR or --dir DIR";
-            return Err(Misuse::CommandLine(why.to_owned()));
+            return Err(UsageError::CommandLine(why.to_owned()));
         }
         let Some(path) = named_file(&given) else {
             let args = parse(&command, &words).map_err(misuse)?;
             return match args.command {
-                Some(Commands::Config { .. }) => Err(Misuse::CommandLine(NO_FILE.to_owned())),
+                Some(Commands::Config { .. }) => Err(UsageError::CommandLine(NO_FILE.to_owned())),
                 _ => Ok(args),
             };
         };
-        let mut file = File::read(&path, &command).map_err(Misuse::File)?;
+        let mut file = File::read(&path, &command).map_err(UsageError::File)?;
         file.without(|option| {
             is_given(&given, option) || option == "dir" && is_given(&given, "place")
         });
@@ -101,7 +103,7 @@ impl Args {
                 ..args
             }),
             Err(error) => Err(match file.lacking(&error, &command) {
-                Some(bad) => Misuse::File(bad),
+                Some(bad) => UsageError::File(bad),
                 None => misuse(error),
             }),
         }
@@ -137,7 +139,7 @@ fn is_given(given: &ArgMatches, option: &str) -> bool {
 }
 
 /// The fault of the words, in the server's voice. An option whose value comes from its variable is named by that.
-fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> Misuse {
+fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> UsageError {
     let mut text = message(error);
     let mut command = command.clone();
     command.build();
@@ -153,7 +155,7 @@ fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> Misuse 
             }
         }
     }
-    Misuse::CommandLine(text)
+    UsageError::CommandLine(text)
 }
 
 /// Options, the one that makes them idle, whether it does, and how that is said.

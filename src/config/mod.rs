@@ -23,11 +23,11 @@ use clap::{CommandFactory as _, Parser};
 
 use self::command::Commands;
 pub use self::command::{Health, Task};
-pub use self::descriptors::{Descriptors, TooFew};
-pub use self::error::BadConfig;
-pub use self::file::BadFile;
+pub use self::descriptors::{DescriptorLimitError, Descriptors};
+pub use self::error::ConfigError;
+pub use self::file::ConfigFileError;
 use self::file::File;
-pub use self::gather::Misuse;
+pub use self::gather::UsageError;
 use self::network::Network;
 pub use self::network::{ConnectionConfig, ListenConfig};
 use self::requests::{Logging, Protocol};
@@ -38,7 +38,7 @@ pub use self::storage::DirectoryConfig;
 use self::storage::Storage;
 use crate::http::ServiceConfig;
 use crate::net::TlsOptions;
-use crate::s3::{Settings, Share};
+use crate::s3::{S3Resources, Settings};
 use crate::{commands, log, store};
 
 /// A small, fast key-value file server over HTTP.
@@ -163,7 +163,7 @@ pub enum Values {
     /// In a directory.
     Directory(DirectoryConfig, store::Options),
     /// In an S3 store.
-    S3(Settings, Share),
+    S3(Settings, S3Resources),
 }
 
 impl Values {
@@ -180,9 +180,9 @@ impl Values {
 }
 
 impl TryFrom<Args> for Config {
-    type Error = BadConfig;
+    type Error = ConfigError;
 
-    fn try_from(mut args: Args) -> Result<Self, BadConfig> {
+    fn try_from(mut args: Args) -> Result<Self, ConfigError> {
         let is_to_serve = matches!(args.task(), Task::Serve | Task::CheckFile(_));
         let file = args.file.take();
         Self::checked(args, is_to_serve).map_err(|error| error.at(|message| file?.place(message)))
@@ -191,7 +191,7 @@ impl TryFrom<Args> for Config {
 
 impl Config {
     /// A task that is not to serve, such as asking another server, listens nowhere: its options need not fit a server that does.
-    fn checked(args: Args, is_to_serve: bool) -> Result<Self, BadConfig> {
+    fn checked(args: Args, is_to_serve: bool) -> Result<Self, ConfigError> {
         let Args {
             network,
             tls,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 
-use super::BadConfig;
+use super::ConfigError;
 use super::descriptors::Descriptors;
 use crate::commands::size;
 use crate::net::{self, At, Limits, Listen};
@@ -135,12 +135,12 @@ impl ListenConfig {
 
     /// Refuses a place that other machines reach, where those may change values: unless it `is_guarded`, so that not all of
     /// them may, or the options allow that in words.
-    pub fn check_exposure(&self, is_guarded: bool) -> Result<(), BadConfig> {
+    pub fn check_exposure(&self, is_guarded: bool) -> Result<(), ConfigError> {
         if is_guarded || self.allow_anonymous {
             return Ok(());
         }
         match self.at.iter().find(|listen| listen.is_exposed()) {
-            Some(listen) => Err(BadConfig::Exposed {
+            Some(listen) => Err(ConfigError::Exposed {
                 listen: listen.clone(),
             }),
             None => Ok(()),
@@ -193,7 +193,7 @@ impl Network {
         let places = self
             .given()
             .count()
-            .max(net::passed().map_or(0, |passed| passed.len()))
+            .max(net::inherited_fds().map_or(0, |passed| passed.len()))
             .max(1);
         Descriptors::new(self.threads(), acceptors, places, self.admin().is_some())
     }
@@ -213,13 +213,13 @@ impl Network {
         self.admin.as_deref().filter(|given| !given.is_empty())
     }
 
-    pub fn listen(&self) -> Result<ListenConfig, BadConfig> {
+    pub fn listen(&self) -> Result<ListenConfig, ConfigError> {
         let admin = self.admin().map(|given| place("--admin", given));
         let admin = admin.transpose()?;
         let given = self.given().map(|given| place("--listen", given));
         let mut at = given.collect::<Result<Vec<_>, _>>()?;
         if at.is_empty() {
-            let passed = net::passed()?.map(At::Fd);
+            let passed = net::inherited_fds()?.map(At::Fd);
             let passed = passed.filter(|fd| admin.as_ref().is_none_or(|admin| admin.at != *fd));
             at.extend(passed.map(|at| Listen {
                 at,
@@ -233,7 +233,7 @@ impl Network {
         let passed = at.iter().find(|at| matches!(at.at, At::Fd(_)));
         if let (Some(listen), Dispatch::ReusePort) = (passed, self.dispatch) {
             let listen = listen.clone();
-            return Err(BadConfig::Dispatch { listen });
+            return Err(ConfigError::Dispatch { listen });
         }
         Ok(ListenConfig {
             at,
@@ -245,7 +245,7 @@ impl Network {
 }
 
 /// Where `given` says to listen.
-fn place(option: &'static str, given: &str) -> Result<Listen, BadConfig> {
+fn place(option: &'static str, given: &str) -> Result<Listen, ConfigError> {
     let proxied = without_proxy(given);
     let place = proxied.unwrap_or(given);
     let by_tls = without_https(place);
@@ -269,11 +269,11 @@ fn without_https(given: &str) -> Option<&str> {
 }
 
 /// Where `place`, which was `given` with its scheme, is.
-fn at(option: &'static str, given: &str, place: &str) -> Result<At, BadConfig> {
+fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError> {
     let bad = |why: &str| {
         let (is_address, is_port) = (place.parse::<IpAddr>().is_ok(), is_number(place));
         let own_or = |is_own: bool, other: &str| if is_own { place } else { other }.to_owned();
-        BadConfig::Address {
+        ConfigError::Address {
             option,
             given: given.to_owned(),
             why: match (is_address, is_port) {

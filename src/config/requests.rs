@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
-use super::BadConfig;
+use super::ConfigError;
 use crate::commands::size;
 use crate::http::{
     AllowLists, CACHE_CONTROL, Hosts, LogFormat, Origins, RequestLogs, Routes, ServiceConfig,
@@ -91,7 +91,7 @@ enum Interim {
 }
 
 impl Protocol {
-    pub fn hosts(&self) -> Result<Hosts, BadConfig> {
+    pub fn hosts(&self) -> Result<Hosts, ConfigError> {
         let mut hosts = Hosts::default();
         let add = |name: &str| hosts.add(name);
         each("--allowed-host", &self.allowed_host, add)?;
@@ -110,7 +110,7 @@ impl Protocol {
         logs: RequestLogs,
         staging: (Option<NonZeroU64>, Duration),
         hosts: Hosts,
-    ) -> Result<ServiceConfig, BadConfig> {
+    ) -> Result<ServiceConfig, ConfigError> {
         let mut origins = Origins::default();
         let add = |origin: &str| origins.add(origin);
         each("--cors-origin", &self.cors_origin, add)?;
@@ -119,7 +119,7 @@ impl Protocol {
         each("--trusted-proxy", &self.trusted_proxy, add)?;
         let given = &self.cache_control;
         let cache_control = cache_control(given)
-            .map_err(|why| BadConfig::value("--cache-control", format!("{given:?}"), &why))?;
+            .map_err(|why| ConfigError::value("--cache-control", format!("{given:?}"), &why))?;
         let (max_staged, expiry) = staging;
         let storable = max_staged
             .filter(|_| !self.discard)
@@ -159,8 +159,8 @@ fn each<E: Display>(
     option: &'static str,
     given: &[String],
     mut add: impl FnMut(&str) -> Result<(), E>,
-) -> Result<(), BadConfig> {
-    let bad = |given, why| BadConfig::value(option, given, &why);
+) -> Result<(), ConfigError> {
+    let bad = |given, why| ConfigError::value(option, given, &why);
     filled(given).try_for_each(|given| add(given).map_err(|why| bad(given, why)))
 }
 

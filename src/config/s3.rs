@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 
-use super::BadConfig;
+use super::ConfigError;
 use super::help::with_variable;
 use crate::commands::size;
-use crate::s3::{Conditions, Place, Settings};
+use crate::s3::{BucketPrefix, Conditions, Settings};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "An S3 store", mut_args(with_variable))]
@@ -73,7 +73,7 @@ impl S3Store {
     }
 
     /// The store, if one was asked for.
-    pub fn settings(&self) -> Result<Option<Settings>, BadConfig> {
+    pub fn settings(&self) -> Result<Option<Settings>, ConfigError> {
         let Some(store) = self.store.as_deref().filter(|given| !given.is_empty()) else {
             return Ok(None);
         };
@@ -106,13 +106,13 @@ impl S3Store {
 }
 
 /// The fault of a store that is `given`.
-pub fn bad_store(given: &str, why: &str) -> BadConfig {
+pub fn bad_store(given: &str, why: &str) -> ConfigError {
     let why = format!("{why}; give s3://BUCKET or s3://BUCKET/PREFIX");
-    BadConfig::value("--store", given, &why)
+    ConfigError::value("--store", given, &why)
 }
 
 /// The bucket and the prefix that `given` names.
-fn place(given: &str) -> Result<Place, &'static str> {
+fn place(given: &str) -> Result<BucketPrefix, &'static str> {
     let rest = given
         .strip_prefix("s3://")
         .ok_or("it has to begin with s3://")?;
@@ -127,7 +127,7 @@ fn place(given: &str) -> Result<Place, &'static str> {
     if !prefix.is_empty() && !prefix.split('/').all(is_segment) {
         return Err("a prefix has no empty segment, and none that is . or ..");
     }
-    Ok(Place {
+    Ok(BucketPrefix {
         bucket: bucket.to_owned(),
         prefix: match prefix {
             "" => String::new(),
@@ -137,10 +137,10 @@ fn place(given: &str) -> Result<Place, &'static str> {
 }
 
 /// The origin that `given` is.
-fn endpoint(given: &str) -> Result<String, BadConfig> {
+fn endpoint(given: &str) -> Result<String, ConfigError> {
     let bad = |why| {
         let why = format!("{why}; give an address such as https://s3.example:9000");
-        BadConfig::value("--s3-endpoint", given, &why)
+        ConfigError::value("--s3-endpoint", given, &why)
     };
     let uri: hyper::Uri = given.parse().map_err(|_| bad("it is no URL"))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_store_is_a_bucket_and_maybe_a_prefix() {
-        let bucket = |prefix: &str| Place {
+        let bucket = |prefix: &str| BucketPrefix {
             bucket: "values".into(),
             prefix: prefix.into(),
         };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{BadConfig, ListenConfig};
+use super::{ConfigError, ListenConfig};
 use crate::net::{At, ClientAuthority, Dispatch, Identity, TlsOptions};
 use crate::sandbox::{Allowed, Mode};
 
@@ -52,7 +52,7 @@ impl Tls {
         &self,
         is_wanted: bool,
         names: impl Iterator<Item = &'a str>,
-    ) -> Result<Option<TlsOptions>, BadConfig> {
+    ) -> Result<Option<TlsOptions>, ConfigError> {
         let given = |files: &[PathBuf]| {
             // A variable that is empty gives one empty name.
             let files = files.iter().filter(|file| !file.as_os_str().is_empty());
@@ -60,25 +60,25 @@ impl Tls {
         };
         let (certificates, keys) = (given(&self.cert), given(&self.key));
         if certificates.len() != keys.len() {
-            return Err(BadConfig::Tls("give as many --tls-key as --tls-cert"));
+            return Err(ConfigError::Tls("give as many --tls-key as --tls-cert"));
         }
         let identity = match (certificates.is_empty(), self.self_signed) {
             (false, true) => {
-                return Err(BadConfig::Tls(
+                return Err(ConfigError::Tls(
                     "--tls-self-signed and --tls-cert exclude each other",
                 ));
             }
             (false, false) => Identity::Files(certificates.into_iter().zip(keys).collect()),
             (true, true) => Identity::SelfSigned(own_names(names)),
             (true, false) if is_wanted => {
-                return Err(BadConfig::Tls(
+                return Err(ConfigError::Tls(
                     "--listen https://...: give --tls-cert and --tls-key, or --tls-self-signed",
                 ));
             }
             (true, false) => return Ok(None),
         };
         if !is_wanted {
-            return Err(BadConfig::Tls(
+            return Err(ConfigError::Tls(
                 "there is a certificate, and no place to show it: give --listen https://ADDR:PORT",
             ));
         }

@@ -10,10 +10,10 @@ use clap::{Args, Command, Subcommand as _, ValueEnum};
 
 use super::command::Commands;
 use super::help::nearest;
-use super::{BadConfig, Descriptors};
+use super::{ConfigError, Descriptors};
 use crate::commands::size;
 use crate::http::{ServiceConfig, is_guessed_text};
-use crate::s3::Share;
+use crate::s3::S3Resources;
 use crate::store::{self, StagingBounds};
 
 /// The directory of the values.
@@ -143,7 +143,11 @@ impl Storage {
     }
 
     /// The resources of an S3 store; options that only a directory has are refused.
-    pub fn share(&self, reactors: usize, service: &ServiceConfig) -> Result<Share, BadConfig> {
+    pub fn share(
+        &self,
+        reactors: usize,
+        service: &ServiceConfig,
+    ) -> Result<S3Resources, ConfigError> {
         let given = [
             (
                 self.place.is_some() || self.dir.is_some(),
@@ -183,8 +187,8 @@ impl Storage {
             (service.compat, "--compat", "the C server had a directory"),
         ];
         match given.into_iter().find(|&(is_given, ..)| is_given) {
-            Some((_, option, why)) => Err(BadConfig::NotWithStore { option, why }),
-            None => Ok(Share {
+            Some((_, option, why)) => Err(ConfigError::NotWithStore { option, why }),
+            None => Ok(S3Resources {
                 reactors,
                 cpus: None,
                 compute_threads: self.compute_threads(),

@@ -29,7 +29,7 @@ mod watch;
 
 pub use crate::store::{BodySource, Piped};
 pub use admin::Admin;
-pub use auth::credentials::{ClientCertificate, Proven};
+pub use auth::credentials::{AuthCache, ClientCertificate};
 pub use body::content::{Piece, is_hole};
 pub use body::file::Region;
 pub use body::request::{RequestBody, Stream, StreamBody};

@@ -95,10 +95,10 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             next,
             is_known,
         } => page(document, next, is_known),
-        Outcome::Moved { to } => with(empty(StatusCode::FOUND), |headers| {
+        Outcome::Redirect { to } => with(empty(StatusCode::FOUND), |headers| {
             listing::describe_move(headers, to);
         }),
-        Outcome::Elsewhere { to } => elsewhere(to),
+        Outcome::RedirectToStore { to } => elsewhere(to),
         Outcome::FormStored(stored) => form_stored(&stored),
         Outcome::FormHalted(halted) => {
             let (why, context) = forms::response::halted(*halted, context);
@@ -107,7 +107,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::Options { preflight, of } => with(empty(StatusCode::NO_CONTENT), |headers| {
             options::describe(headers, preflight, of, context, config);
         }),
-        Outcome::Nothing | Outcome::Cancelled(_) => empty(StatusCode::NO_CONTENT),
+        Outcome::NoContent | Outcome::Cancelled(_) => empty(StatusCode::NO_CONTENT),
         Outcome::UploadCreated => empty(StatusCode::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
             uploads::response::describe(headers, state, config);

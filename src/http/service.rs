@@ -8,7 +8,7 @@ pub mod builder;
 pub mod execute;
 pub mod handler;
 pub mod operation;
-pub mod understand;
+pub mod parse;
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use hyper::http::response;
 use hyper::{Method, Request, Response, Version};
 
 use crate::failpoint;
-use crate::http::auth::credentials::Proof;
+use crate::http::auth::credentials::Principal;
 use crate::http::auth::guard::{Identified, Unchecked};
 use crate::http::body::request::RequestBody;
 use crate::http::body::response::Body;
@@ -39,7 +39,7 @@ use crate::http::response::outcome::Outcome;
 use crate::http::service::execute::{RequestContext, Upload, is_for_socket, perform};
 use crate::http::service::handler::{Handler, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
-use crate::http::service::understand::{RequestHead, identify, understand};
+use crate::http::service::parse::{RequestHead, identify, parse_request};
 use crate::http::watch::subscribe::subscribe;
 use crate::http::watch::{Session, Subscribers};
 
@@ -83,7 +83,7 @@ pub struct Handover {
 }
 
 /// A request whose head has been read, with what it came by.
-struct Arrived<'a> {
+struct ParsedRequest<'a> {
     connection: &'a Rc<ConnectionState>,
     client: Client,
     head: &'a Parts,
@@ -92,7 +92,7 @@ struct Arrived<'a> {
 }
 
 /// The outcome of a request that is known at once, or the operation that is left to perform.
-type Begun = Result<Outcome, Operation<'static>>;
+type Started = Result<Outcome, Operation<'static>>;
 
 impl Service {
     /// Whether a log tells of fields that nothing else reads.
@@ -127,7 +127,7 @@ impl Service {
         let record = RequestRecord::begin(connection, request.method());
         let (head, body) = request.into_parts();
         let mut context = ResponseContext::default();
-        let arrived = Arrived {
+        let arrived = ParsedRequest {
             connection,
             client,
             head: &head,
@@ -153,7 +153,7 @@ impl Service {
                         };
                         service.begin(request, who, &connection, &record, &mut context)
                     });
-                    let arrived = Arrived {
+                    let arrived = ParsedRequest {
                         connection: &connection,
                         client,
                         head: &head,
@@ -174,12 +174,12 @@ impl Service {
     /// Finds out who asks, and begins with what is asked; unless a password has to be checked first.
     fn identify_and_begin(
         &self,
-        arrived: &Arrived<'_>,
+        arrived: &ParsedRequest<'_>,
         len: Option<u64>,
         record: &RequestRecord,
         context: &mut ResponseContext,
-    ) -> Result<Begun, Box<Unchecked>> {
-        let Arrived {
+    ) -> Result<Started, Box<Unchecked>> {
+        let ParsedRequest {
             connection,
             client,
             head,
@@ -207,13 +207,13 @@ impl Service {
     fn begin(
         &self,
         request: RequestHead<'_>,
-        who: Result<Option<Rc<Proof>>, Rejection>,
+        who: Result<Option<Rc<Principal>>, Rejection>,
         connection: &ConnectionState,
         record: &RequestRecord,
         context: &mut ResponseContext,
-    ) -> Begun {
+    ) -> Started {
         let Handler { config, guard, .. } = &*self.handler;
-        let understood = who.and_then(|who| understand(request, who, config, guard, context));
+        let understood = who.and_then(|who| parse_request(request, who, config, guard, context));
         let client = request.client;
         if config.logs.any() || config.server_timing || context.identified {
             let proof = context.proof.as_deref();
@@ -257,13 +257,13 @@ impl Service {
     /// The response to a request that has `begun`.
     fn answer(
         self: &Rc<Self>,
-        arrived: &Arrived<'_>,
-        begun: Result<Begun, Panicked>,
+        arrived: &ParsedRequest<'_>,
+        begun: Result<Started, Panicked>,
         body: RequestBody,
         record: RequestRecord,
         mut context: ResponseContext,
     ) -> Responding {
-        let Arrived {
+        let ParsedRequest {
             connection,
             client,
             head,

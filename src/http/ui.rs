@@ -17,7 +17,7 @@ use hyper::header::{
     REFERRER_POLICY, VARY,
 };
 
-use crate::http::listing::query::{ListFormat, Listed, Place};
+use crate::http::listing::query::{ListFormat, ListTarget, Listed};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::values::conditional::{Current, Preconditions, Verdict};
 use crate::store::Listing;
@@ -34,7 +34,11 @@ pub fn is_preferred(headers: &HeaderMap) -> bool {
 }
 
 /// The page that shows `listing`, of `place`, to a client with these rights.
-pub fn document<V: Listed>(place: &Place, listing: &Listing<V>, rights: &PageRights) -> Document {
+pub fn document<V: Listed>(
+    place: &ListTarget,
+    listing: &Listing<V>,
+    rights: &PageRights,
+) -> Document {
     FRAME.fill(&folder::slots(place, listing, rights))
 }
 

@@ -14,7 +14,7 @@ use rustix::net::{Shutdown, shutdown};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::connection_context::ConnectionContext;
-use super::resting;
+use super::idle_read;
 use super::timeouts::Command;
 
 /// How long the peer has to acknowledge the end of a connection or a stream.
@@ -78,7 +78,7 @@ async fn linger(context: &ConnectionContext<'_>, longest: Duration) -> io::Resul
             if end.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(0));
             }
-            resting::poll_drop(&context.socket, &context.state, cx)
+            idle_read::poll_drop(&context.socket, &context.state, cx)
         });
         match timeout(SILENCE, some).await {
             Ok(Ok(read @ 1..)) => dropped += read,

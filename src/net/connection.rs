@@ -27,7 +27,7 @@ use super::socket_reader::SocketReader;
 use super::takeover;
 use super::timeouts::Command;
 use super::tls::HTTP2;
-use super::{proxy_header, resting};
+use super::{idle_read, proxy_header};
 use crate::http::{Client, Session};
 use crate::metrics::{Direction, Handshake, ReactorCounters};
 
@@ -120,7 +120,7 @@ async fn protocol(
 
 /// Waits for the first bytes of a connection, and counts the handshake before them; false when none come.
 async fn begin(context: &ConnectionContext<'_>, received: &mut BytesMut) -> io::Result<bool> {
-    let mut handshake = Uncounted::of(context);
+    let mut handshake = HandshakeCounter::of(context);
     let mut resting = pin!(rest(context, received));
     poll_fn(|cx| {
         let polled = resting.as_mut().poll(cx);
@@ -182,10 +182,10 @@ async fn rest(context: &ConnectionContext<'_>, received: &mut BytesMut) -> io::R
     let state = &context.state;
     poll_fn(|cx| {
         let command = context.commands.next(cx);
-        if !context.follow(command) {
+        if !context.apply_command(command) {
             return Poll::Ready(Ok(false));
         }
-        match resting::poll_receive(&context.socket, state, cx, received) {
+        match idle_read::poll_receive(&context.socket, state, cx, received) {
             // Polled before, so that a request which had arrived is still read.
             Poll::Pending if state.is_draining() => Poll::Ready(Ok(false)),
             Poll::Pending if command == Some(Command::LateHead) => {
@@ -206,7 +206,7 @@ async fn receive_head(
 ) -> io::Result<bool> {
     poll_fn(|cx| {
         let command = context.commands.next(cx);
-        if !context.follow(command) {
+        if !context.apply_command(command) {
             return Poll::Ready(Ok(false));
         }
         let polled = reader.poll_head(cx);
@@ -226,7 +226,7 @@ async fn follow_commands(
     mut moving: Pin<Box<impl Future<Output = io::Result<bool>>>>,
 ) -> io::Result<bool> {
     poll_fn(|cx| {
-        if context.follow(context.commands.next(cx)) {
+        if context.apply_command(context.commands.next(cx)) {
             moving.as_mut().poll(cx)
         } else {
             Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -246,7 +246,7 @@ async fn run_session(
     let io = TokioIo::new(HyperIo::new(reader, &context.writer, &context.state));
     let mut running = Box::pin(session.run(io, is_early));
     poll_fn(|cx| {
-        if context.follow(context.commands.next(cx)) {
+        if context.apply_command(context.commands.next(cx)) {
             running.as_mut().poll(cx).map(|()| true)
         } else {
             Poll::Ready(false)
@@ -256,12 +256,12 @@ async fn run_session(
 }
 
 /// A handshake that has not been counted yet. In the clear there is none.
-pub(super) struct Uncounted<'a> {
+pub(super) struct HandshakeCounter<'a> {
     session: Option<&'a TlsSession>,
     counters: &'a ReactorCounters,
 }
 
-impl<'a> Uncounted<'a> {
+impl<'a> HandshakeCounter<'a> {
     /// That of a new connection.
     pub(super) fn of(context: &'a ConnectionContext<'_>) -> Self {
         Self {
@@ -279,7 +279,7 @@ impl<'a> Uncounted<'a> {
     }
 }
 
-impl Drop for Uncounted<'_> {
+impl Drop for HandshakeCounter<'_> {
     fn drop(&mut self) {
         if self.session.is_some() {
             self.counters.shakes_hands(Handshake::Failed);

@@ -39,7 +39,7 @@ impl<'a> ConnectionContext<'a> {
     }
 
     /// Begins a turn, and does what `command` means in every state; false when the connection is to be cut.
-    pub(super) fn follow(&self, command: Option<Command>) -> bool {
+    pub(super) fn apply_command(&self, command: Option<Command>) -> bool {
         self.state.begin_turn();
         match command {
             Some(Command::Nudge) => self.socket.raw().nudge(),

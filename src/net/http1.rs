@@ -56,19 +56,19 @@ pub(super) async fn serve(
     let mut is_late = false;
     let next = poll_fn(|cx| {
         let command = context.commands.next(cx);
-        if !context.follow(command) {
+        if !context.apply_command(command) {
             return Poll::Ready(hyper::Result::Ok(Next::Cut));
         }
         is_late |= command == Some(Command::LateHead);
         let asked = context.state.requests();
-        let rests = command == Some(Command::Rest) || !warm.may_stay();
+        let rests = command == Some(Command::Rest) || !warm.may_keep_buffers();
         let was_watching = context.state.phase() == Phase::Watching;
         input.is_starved.set(false);
         let polled = hyper.poll_without_shutdown(cx)?;
         // A head that came to its end in this turn is not late.
         is_late &= context.state.requests() == asked;
         let has_more = input.requests.get() > context.state.requests() - before;
-        if polled.is_pending() && is_deserted(context, was_watching, has_more, cx) {
+        if polled.is_pending() && should_abort(context, was_watching, has_more, cx) {
             return Poll::Ready(Ok(Next::Cut));
         }
         // hyper calls a connection done whose last response it holds, and goes on with it if it is asked to.
@@ -112,7 +112,7 @@ pub(super) async fn serve(
 
 /// Whether the connection is not worth keeping: its client is gone, and nothing is done that changes anything; or it is a
 /// subscriber that does not read while the server drains. `has_more` when other requests have arrived.
-fn is_deserted(
+fn should_abort(
     context: &ConnectionContext<'_>,
     was_watching: bool,
     has_more: bool,

@@ -153,7 +153,7 @@ enum Leaving {
 
 impl Multiplexer<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Result<(), Cut>, h2::Error>> {
-        if !self.follow(cx) {
+        if !self.apply_command(cx) {
             return Poll::Ready(Ok(Err(Cut)));
         }
         while let Poll::Ready(Some(ended)) = self.streams.poll_join_next(cx) {
@@ -186,7 +186,7 @@ impl Multiplexer<'_> {
     }
 
     /// Does what the reactor asks; false when the connection is to be cut.
-    fn follow(&mut self, cx: &Context<'_>) -> bool {
+    fn apply_command(&mut self, cx: &Context<'_>) -> bool {
         let command = self.context.commands.next(cx);
         let is_asked = self.context.state.is_draining()
             || self.context.state.proven().has_ended()

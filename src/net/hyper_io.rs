@@ -19,7 +19,7 @@ use super::socket_writer::{BURST, Follows, SocketWriter};
 use crate::http::{ConnectionState, Phase, Piece, is_hole};
 
 /// A response of so many bytes is long enough for full packets to gain more than two system calls cost.
-const WORTH_CORKING: usize = 256 << 10;
+const MIN_CORKED: usize = 256 << 10;
 
 /// The most that the kernel may hold for a subscriber that does not read: by itself it would hold megabytes for each.
 const HELD_FOR_SUBSCRIBER: usize = 64 << 10;
@@ -94,7 +94,7 @@ impl HyperIo {
         };
         let moved = match &*piece {
             Piece::Region(region) => {
-                self.writer.cork(region.len >= WORTH_CORKING);
+                self.writer.cork(region.len >= MIN_CORKED);
                 self.writer.poll_send_region(cx, region, follows)
             }
             Piece::Piped(piped) => self.writer.poll_send_piped(cx, piped, follows),

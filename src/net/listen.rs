@@ -394,7 +394,7 @@ fn remove_stale(path: &Path, address: &SockAddr) -> io::Result<()> {
 pub struct BadCount(String);
 
 /// The descriptors that the environment passes to this process, if it does.
-pub fn passed() -> Result<Range<RawFd>, BadCount> {
+pub fn inherited_fds() -> Result<Range<RawFd>, BadCount> {
     let variable = |name| std::env::var(name).ok();
     let own = std::process::id();
     let count = passed_count(own, variable("LISTEN_PID"), variable("LISTEN_FDS"))?;

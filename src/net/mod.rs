@@ -9,12 +9,12 @@ mod connections;
 mod http1;
 mod http2;
 mod hyper_io;
+mod idle_read;
 mod listen;
 mod peers;
 mod proxy_header;
 mod raw_socket;
 mod reactor;
-mod resting;
 mod socket;
 mod socket_reader;
 mod socket_writer;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use crate::drain::Draining;
 
-pub use listen::{Address, At, BadCount, Dispatch, Listen, Listeners, everywhere, passed};
+pub use listen::{Address, At, BadCount, Dispatch, Listen, Listeners, everywhere, inherited_fds};
 pub use peers::Peers;
 #[cfg(any(test, fuzzing))]
 pub use proxy_header::fuzz;

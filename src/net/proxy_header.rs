@@ -96,7 +96,7 @@ async fn receive(context: &ConnectionContext<'_>) -> Result<Vec<u8>, BadHeader> 
     let mut header = Vec::new();
     let received = poll_fn(|cx| {
         let command = context.commands.next(cx);
-        let is_late = !context.follow(command) || command == Some(Command::LateHead);
+        let is_late = !context.apply_command(command) || command == Some(Command::LateHead);
         match poll_receive(context.socket.raw(), cx, &mut header) {
             Poll::Pending if is_late => Poll::Ready(Err(BadHeader::Late)),
             Poll::Pending if context.state.is_draining() => Poll::Ready(Err(BadHeader::Draining)),

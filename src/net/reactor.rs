@@ -102,9 +102,9 @@ impl Reactor {
     }
 
     /// Counts a connection that has hyper, as long as the guard lives.
-    pub(super) fn warm(&self) -> Warm<'_> {
+    pub(super) fn warm(&self) -> BufferSlot<'_> {
         self.warm.set(self.warm.get() + 1);
-        Warm(&self.warm)
+        BufferSlot(&self.warm)
     }
 
     pub(super) fn connections(&self) -> &Connections {
@@ -137,16 +137,16 @@ fn protocol(receive_buffer: usize) -> http1::Builder {
 }
 
 /// A connection that has hyper.
-pub(super) struct Warm<'a>(&'a Cell<usize>);
+pub(super) struct BufferSlot<'a>(&'a Cell<usize>);
 
-impl Warm<'_> {
+impl BufferSlot<'_> {
     /// Whether it may keep hyper between requests.
-    pub(super) fn may_stay(&self) -> bool {
+    pub(super) fn may_keep_buffers(&self) -> bool {
         self.0.get() <= MOST_WARM
     }
 }
 
-impl Drop for Warm<'_> {
+impl Drop for BufferSlot<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

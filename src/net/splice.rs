@@ -17,7 +17,7 @@ use rustix::pipe::{
 const CAPACITY: usize = 512 << 10;
 
 /// The shortest region that is spliced, in bytes: a shorter one is sent with less ado by sendfile.
-const WORTH_IT: usize = 128 << 10;
+const MIN_SPLICED: usize = 128 << 10;
 
 thread_local! {
     static PIPE: RefCell<Option<SplicePipe>> = const { RefCell::new(None) };
@@ -44,7 +44,7 @@ pub(super) fn send(
     offset: u64,
     most: usize,
 ) -> Option<Result<usize>> {
-    if most < WORTH_IT {
+    if most < MIN_SPLICED {
         return None;
     }
     PIPE.with_borrow_mut(|place| {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn rest_of(socket: &TcpStream, file: &File, mut offset: u64, most: usize) -> usize {
-        assert!(most < WORTH_IT);
+        assert!(most < MIN_SPLICED);
         rustix::fs::sendfile(socket, file, Some(&mut offset), most).unwrap_or(0)
     }
 
@@ -152,8 +152,8 @@ mod tests {
         set_up();
         let (ours, _theirs) = connected();
         let file = tempfile::tempfile().expect("a file");
-        assert!(send(&ours, &file, 0, WORTH_IT).is_none());
+        assert!(send(&ours, &file, 0, MIN_SPLICED).is_none());
         let directory = File::open("/").expect("a directory");
-        assert!(send(&ours, &directory, 0, WORTH_IT).is_none());
+        assert!(send(&ours, &directory, 0, MIN_SPLICED).is_none());
     }
 }

@@ -41,9 +41,9 @@ pub(super) async fn receive(
     let length = upload.body_len();
     // What hyper had passed on comes before what it had not.
     let mut early = upload.take_early();
-    let left = usize::try_from(length).unwrap_or(usize::MAX);
-    let left = left.saturating_sub(early.len());
-    early.unsplit(received.split_to(received.len().min(left)));
+    let remaining = usize::try_from(length).unwrap_or(usize::MAX);
+    let remaining = remaining.saturating_sub(early.len());
+    early.unsplit(received.split_to(received.len().min(remaining)));
     // RFC 9110, section 10.1.1: a client that sends already needs no invitation.
     let is_awaited = upload.expects_continue && early.is_empty();
     let body = SocketBody {
@@ -51,7 +51,7 @@ pub(super) async fn receive(
         writer: Rc::clone(&context.writer),
         state: Rc::clone(&context.state),
         early: early.freeze(),
-        left: length,
+        remaining: length,
         since: None,
         interim: Bytes::from_static(if is_awaited { CONTINUE } else { b"" }),
         decrypted: BytesMut::new(),
@@ -103,7 +103,7 @@ struct SocketBody {
     state: Rc<ConnectionState>,
     /// The bytes that came with the head, no more than are left.
     early: Bytes,
-    left: u64,
+    remaining: u64,
     /// Since when the client is waited for, where that is measured.
     since: Option<Instant>,
     /// The interim response that is sent before more is received.
@@ -134,7 +134,7 @@ impl SocketBody {
         if ready!(self.poll_tell(cx)).is_err() {
             return Poll::Ready(None);
         }
-        let most = usize::try_from(self.left).unwrap_or(STEP).min(STEP);
+        let most = usize::try_from(self.remaining).unwrap_or(STEP).min(STEP);
         loop {
             if ready!(self.socket.raw().poll_read_ready(cx)).is_err() {
                 return Poll::Ready(None);
@@ -143,7 +143,7 @@ impl SocketBody {
                 Ok(Taken::NoRoom) => return Poll::Ready(Some(0)),
                 Ok(Taken::Bytes(0)) => return Poll::Ready(None),
                 Ok(Taken::Bytes(n)) => {
-                    self.left -= n as u64;
+                    self.remaining -= n as u64;
                     return Poll::Ready(Some(n));
                 }
                 Err(error) if is_again(&error) => {}
@@ -163,7 +163,7 @@ impl SocketBody {
         if ready!(self.poll_tell(cx)).is_err() {
             return Poll::Ready(None);
         }
-        let most = usize::try_from(self.left).unwrap_or(most).min(most);
+        let most = usize::try_from(self.remaining).unwrap_or(most).min(most);
         let received = ready!(self.socket.poll_decrypt(tls, cx, &mut buf.limit(most)));
         Poll::Ready(received.ok().filter(|&received| received > 0))
     }
@@ -190,7 +190,7 @@ impl SocketBody {
             Err(_) => return Poll::Ready(None),
         };
         self.decrypted.advance(moved);
-        self.left -= moved as u64;
+        self.remaining -= moved as u64;
         Poll::Ready(Some(moved))
     }
 
@@ -199,7 +199,7 @@ impl SocketBody {
         let socket = Rc::clone(&self.socket);
         if let Some(tls) = socket.tls() {
             let received = ready!(self.poll_decrypt(tls, cx, buf, room));
-            self.left -= received.unwrap_or(0) as u64;
+            self.remaining -= received.unwrap_or(0) as u64;
             return Poll::Ready(received);
         }
         self.poll_take(cx, |socket, most| {
@@ -283,12 +283,12 @@ enum Taken {
 }
 
 impl BodySource for SocketBody {
-    fn left(&self) -> u64 {
-        self.left
+    fn remaining(&self) -> u64 {
+        self.remaining
     }
 
     fn take_early(&mut self) -> Bytes {
-        self.left -= self.early.len() as u64;
+        self.remaining -= self.early.len() as u64;
         self.state.progress().receive(self.early.len());
         std::mem::take(&mut self.early)
     }
@@ -328,7 +328,7 @@ impl BodySource for SocketBody {
     }
 
     fn taken(&mut self, len: u64) {
-        self.left -= len;
+        self.remaining -= len;
         self.count(usize::try_from(len).unwrap_or(usize::MAX));
     }
 }

@@ -200,7 +200,7 @@ pub(super) enum Command {
 
 impl Command {
     /// Whether it changes nothing of what becomes of the connection.
-    fn is_light(self) -> bool {
+    fn is_hint(self) -> bool {
         matches!(self, Self::Nudge | Self::Rest)
     }
 }
@@ -215,7 +215,7 @@ pub(super) struct CommandSlot {
 impl CommandSlot {
     /// Leaves `command` here, and wakes the connection.
     pub(super) fn send(&self, command: Command) {
-        if !command.is_light() || self.command.get().is_none() {
+        if !command.is_hint() || self.command.get().is_none() {
             self.command.set(Some(command));
         }
         if let Some(waker) = &*self.waker.borrow() {

@@ -14,7 +14,7 @@ use crate::value::Error;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Which objects are the values.
-    pub place: Place,
+    pub place: BucketPrefix,
     /// The origins of its endpoints, in turn; with none, those of AWS in the region.
     pub endpoints: Vec<String>,
     /// The region that requests are signed for.
@@ -51,14 +51,14 @@ impl Settings {
 
 /// Which objects of a store are the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BucketPrefix {
     /// The bucket.
     pub bucket: String,
     /// The beginning of the names of all objects; empty, or it ends with `/`.
     pub prefix: String,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for BucketPrefix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "s3://{}/{}", self.bucket, self.prefix)
     }
@@ -92,7 +92,7 @@ pub struct RemoteMeta {
 
 /// The part and the version of a value that is to be read.
 #[derive(Clone, Debug, Default)]
-pub struct Read<'a> {
+pub struct ReadRequest<'a> {
     /// These bytes, and not none; without a range, all of it.
     pub range: Option<Range<u64>>,
     /// Only of the version with this entity tag.
@@ -101,7 +101,7 @@ pub struct Read<'a> {
 
 /// The condition of a write, as a store can decide it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Exact {
+pub enum WriteCondition {
     /// None.
     Any,
     /// There is no value.
@@ -112,7 +112,7 @@ pub enum Exact {
 
 /// The media type, fields and digest that are kept with a value.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct StoredHeaders {
     /// Its media type.
     pub media_type: Option<Box<str>>,
     /// Its fields, a line `name: value` for each.
@@ -123,14 +123,14 @@ pub struct Kept {
 
 /// The facts that an upload begins with.
 #[derive(Debug, Default)]
-pub struct Begin {
+pub struct UploadPlan {
     /// How many bytes there will be, where that is known.
     pub len: Option<u64>,
     /// The attributes that are kept with the value.
-    pub kept: Kept,
+    pub kept: StoredHeaders,
     /// The condition, where it is known before the body is received. Without one, the value is kept until
     /// its publishing gives it, which may then be called again.
-    pub condition: Option<Exact>,
+    pub condition: Option<WriteCondition>,
     /// The client that it counts for, where that matters.
     pub uploader: Option<Uploader>,
 }
@@ -155,7 +155,7 @@ pub struct RemoteValue {
 
 /// The parts that the reactors of an S3 store share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct S3Context {
     pub settings: Settings,
     pub disk: BlockingPool,
     pub compute: BlockingPool,
@@ -192,10 +192,10 @@ impl Promises {
     }
 
     /// Whether the store can be asked for a write under `condition`.
-    pub fn check(self, condition: &Exact) -> Result<(), Error> {
+    pub fn check(self, condition: &WriteCondition) -> Result<(), Error> {
         match condition {
-            Exact::Any => Ok(()),
-            Exact::Create | Exact::Swap(_) => self.for_put(),
+            WriteCondition::Any => Ok(()),
+            WriteCondition::Create | WriteCondition::Swap(_) => self.for_put(),
         }
     }
 }

@@ -20,15 +20,16 @@ use hyper::Uri;
 use crate::metrics::S3Counters;
 use crate::transfer::{BlockingPool, InFlight, StagingBounds, StagingQuota};
 use crate::value::Error;
-use contract::Shared;
+use contract::S3Context;
 use transport::client::{Client, Reach};
 use transport::credentials::{self, Credentials};
 
 pub use contract::{
-    Begin, Conditions, Exact, Kept, Place, Read, RemoteMeta, RemoteValue, Settings, Written,
+    BucketPrefix, Conditions, ReadRequest, RemoteMeta, RemoteValue, Settings, StoredHeaders,
+    UploadPlan, WriteCondition, Written,
 };
 pub use objects::Gateway;
-pub use objects::get::{Got, RemoteBody, RemotePiece};
+pub use objects::get::{GetOutcome, RemoteBody, RemotePiece};
 pub use objects::upload::{PIECE, RemoteUpload, is_long};
 pub use transport::client::Connections;
 pub use trial::{OpenError, Report, Row, Verdict, What};
@@ -62,14 +63,14 @@ const DNS: u16 = 53;
 /// An S3 store, reached and tested.
 #[derive(Debug)]
 pub struct S3 {
-    shared: Arc<Shared>,
+    shared: Arc<S3Context>,
     /// One for each reactor, and one for the admin pages.
     clients: Vec<Arc<Client>>,
 }
 
 /// The resources that the process gives an S3 store.
 #[derive(Clone, Copy, Debug)]
-pub struct Share {
+pub struct S3Resources {
     /// How many reactors there are; the admin pages have one more.
     pub reactors: usize,
     /// The CPUs of the threads beside the reactors; all, where none are named.
@@ -84,7 +85,7 @@ pub struct Share {
 
 impl S3 {
     /// Reaches the store and, unless it is only read, finds out what it promises of writes. Blocks.
-    pub fn open(settings: Settings, share: Share) -> Result<Self, OpenError> {
+    pub fn open(settings: Settings, share: S3Resources) -> Result<Self, OpenError> {
         let credentials = Credentials::start(&settings);
         let credentials = credentials.map_err(|e| OpenError::Unusable(e.to_string()))?;
         Self::with(settings, share, &Arc::new(credentials))
@@ -104,17 +105,17 @@ impl S3 {
 
     fn with(
         settings: Settings,
-        share: Share,
+        share: S3Resources,
         credentials: &Arc<Credentials>,
     ) -> Result<Self, OpenError> {
         let unusable = |reason: &dyn std::fmt::Display| OpenError::Unusable(reason.to_string());
         let reach = Reach::new(&settings, credentials).map_err(|e| unusable(&e))?;
         let new_client = || Client::new(&settings, reach.clone());
-        let promises = trial::promises(new_client(), &settings, share.read_only)?;
+        let promises = trial::probe_store(new_client(), &settings, share.read_only)?;
         let clients = (0..=share.reactors).map(|_| Arc::new(new_client()));
         let clients = clients.collect();
         let compute = BlockingPool::compute(share.compute_threads, share.cpus);
-        let shared = Shared {
+        let shared = S3Context {
             promises,
             disk: BlockingPool::disk(share.cpus).map_err(|e| unusable(&e))?,
             compute: compute.map_err(|e| unusable(&e))?,

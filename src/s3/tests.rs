@@ -34,7 +34,7 @@ async fn until(mut holds: impl AsyncFnMut() -> bool) {
 
 fn engine(bucket: &Bucket) -> S3 {
     let settings = Settings {
-        place: Place {
+        place: BucketPrefix {
             bucket: bucket.name.clone(),
             prefix: bucket.prefix.clone(),
         },
@@ -52,7 +52,7 @@ fn engine(bucket: &Bucket) -> S3 {
         spool: std::env::temp_dir(),
         redirect_from: None,
     };
-    let share = Share {
+    let share = S3Resources {
         reactors: 1,
         cpus: None,
         compute_threads: 1,
@@ -73,14 +73,14 @@ async fn write(
     gateway: Gateway<'_>,
     key: &Key<'_>,
     value: &[u8],
-    kept: Kept,
-    condition: &Exact,
+    kept: StoredHeaders,
+    condition: &WriteCondition,
 ) -> Result<Written, Error> {
-    let begin = Begin {
+    let begin = UploadPlan {
         len: Some(value.len() as u64),
         kept,
         condition: Some(condition.clone()),
-        ..Begin::default()
+        ..UploadPlan::default()
     };
     let mut upload = gateway.upload(key, begin).await?;
     push(&mut upload, value).await?;
@@ -94,8 +94,12 @@ async fn push(upload: &mut RemoteUpload, value: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-async fn read(gateway: Gateway<'_>, key: &Key<'_>, read: Read<'_>) -> Result<Vec<u8>, Error> {
-    let Got::Value(_, mut body) = gateway.get(key, read).await? else {
+async fn read(
+    gateway: Gateway<'_>,
+    key: &Key<'_>,
+    read: ReadRequest<'_>,
+) -> Result<Vec<u8>, Error> {
+    let GetOutcome::Value(_, mut body) = gateway.get(key, read).await? else {
         panic!("there is no such value");
     };
     let mut value = Vec::new();

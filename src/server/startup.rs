@@ -8,10 +8,10 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::access::{Access, BadAccess};
-use crate::config::{Config, DirectoryConfig, TooFew, Values};
+use crate::config::{Config, DescriptorLimitError, DirectoryConfig, Values};
 use crate::net::{At, Listen, Tls, TlsError};
 use crate::s3::{self, S3};
-use crate::sandbox::{self, Confined, NotConfined};
+use crate::sandbox::{self, Confined, SandboxError};
 use crate::store::{self, Inspected, OpenError, Store};
 
 /// Why a server does not start.
@@ -25,10 +25,10 @@ pub enum StartError {
     S3(#[from] s3::OpenError),
     /// The rights of the process could not be given up, as was demanded.
     #[error(transparent)]
-    Sandbox(#[from] NotConfined),
+    Sandbox(#[from] SandboxError),
     /// The limit on descriptors is too low.
     #[error(transparent)]
-    Descriptors(#[from] TooFew),
+    Descriptors(#[from] DescriptorLimitError),
     /// That cannot be listened on.
     #[error("cannot listen on {at}: {source}{hint}", hint = hint_of_place(.at, .source))]
     Listen {
@@ -156,7 +156,7 @@ pub fn open_store(config: &Config, cpus: &Cpus) -> Result<Store, StartError> {
             )?)
         }
         Values::S3(settings, share) => {
-            let share = s3::Share {
+            let share = s3::S3Resources {
                 cpus: cpus.of_others(),
                 ..*share
             };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache as QuickCache;
 
-use super::directory_fd::Dir;
+use super::directory_fd::ValuesDir;
 use super::object::Object;
 use crate::value::Key;
 
@@ -37,7 +37,7 @@ impl Cache {
     }
 
     /// The value of `key` in `dir`, when it is here and proved current now.
-    pub fn get(&self, key: &Key<'_>, dir: &Dir) -> Option<Arc<Object>> {
+    pub fn get(&self, key: &Key<'_>, dir: &ValuesDir) -> Option<Arc<Object>> {
         let cache = self.0.as_ref()?;
         let object = cache.get(key.as_str())?;
         let is_current = if key.is_flat() {

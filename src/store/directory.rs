@@ -16,19 +16,19 @@ use rustix::thread::CpuSet;
 
 use super::cache::Cache;
 use super::changes::Changes;
-use super::directory_fd::{Blocking, Dir, Location, open_beneath};
-use super::journal::{self, Journal, Place};
+use super::directory_fd::{Blocking, Location, ValuesDir, open_beneath};
+use super::journal::{self, Journal, JournalLocation};
 use super::layout::{OpenError, StateDir, file_system, is_in_use};
 use super::list::Lister;
 use super::object::{IsText, Object};
 use super::publish::{Condition, Publisher};
 use super::resumable::{NewUpload, Registry, Resumable};
 use super::space::{Free, Space};
-use super::temp_file::TempDir;
+use super::temp_file::ServerDirs;
 use super::upload::Upload;
 use super::upload_claim::UploadId;
 use super::value_file::{self, Opened, Read};
-use super::writer::{Durability, Writer};
+use super::write_context::{Durability, WriteContext};
 use crate::metrics::StoreCounters;
 use crate::transfer::{
     BlockingPool, IN_MEMORY, InFlight, NEGLIGIBLE, StagingBounds, StagingQuota, Uploader,
@@ -42,7 +42,7 @@ const TRIES: u32 = 16;
 /// A directory served as a key-value store.
 #[derive(Debug)]
 pub struct Directory {
-    dir: Arc<Dir>,
+    dir: Arc<ValuesDir>,
     compute: BlockingPool,
     cache: Arc<Cache>,
     counters: Arc<StoreCounters>,
@@ -55,14 +55,14 @@ pub struct Directory {
 /// The parts that a store which may write holds in addition.
 #[derive(Debug)]
 struct Writing {
-    writer: Arc<Writer>,
+    writer: Arc<WriteContext>,
     publisher: Publisher,
     uploads: Arc<Registry>,
     _lock: File,
 }
 
 /// Has `writer` hear what became of something that writes.
-fn heard<T>(writer: &Writer, done: Result<T, Error>) -> Result<T, Error> {
+fn heard<T>(writer: &WriteContext, done: Result<T, Error>) -> Result<T, Error> {
     match &done {
         Ok(_) => writer.wrote(),
         Err(error) => writer.failed(error),
@@ -83,7 +83,7 @@ impl Directory {
         let values = values(dir, state.root, Some(&state.lock), options).map_err(&failed)?;
         let counters = Arc::<StoreCounters>::default();
         let changes = Arc::new(Changes::after(state.clock.reached()));
-        let temp_dir = TempDir::new(
+        let temp_dir = ServerDirs::new(
             Arc::clone(&values),
             state.own,
             state.staging,
@@ -94,7 +94,7 @@ impl Directory {
         let quota = StagingQuota::new(options.staging);
         let uploads = Registry::load(temp_dir.uploads(), &quota, options.upload_expiry);
         let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
-        let writer = Arc::new(Writer::new(
+        let writer = Arc::new(WriteContext::new(
             temp_dir,
             options.durability,
             quota,
@@ -146,7 +146,7 @@ impl Directory {
     }
 
     fn with(
-        dir: Arc<Dir>,
+        dir: Arc<ValuesDir>,
         options: &Options,
         counters: Arc<StoreCounters>,
         changes: Arc<Changes>,
@@ -173,14 +173,14 @@ fn values(
     root: OwnedFd,
     lock: Option<&File>,
     options: &Options,
-) -> std::io::Result<Arc<Dir>> {
+) -> std::io::Result<Arc<ValuesDir>> {
     let location = Location::new(dir, &root, lock)?;
     let disk = BlockingPool::disk(options.cpus)?;
-    Ok(Arc::new(Dir::new(root, location, disk)))
+    Ok(Arc::new(ValuesDir::new(root, location, disk)))
 }
 
-fn place(dir: &Path, options: &Options) -> Place {
-    Place::new(dir, options.journal.dir.as_deref(), options.journal.size)
+fn place(dir: &Path, options: &Options) -> JournalLocation {
+    JournalLocation::new(dir, options.journal.dir.as_deref(), options.journal.size)
 }
 
 /// A directory that nothing writes to, and whose journal has what its files lack, would be answered without that.
@@ -400,7 +400,7 @@ impl Directory {
             let disk = dir.disk().clone();
             let job = move || {
                 dir.location().check()?;
-                let probe = |writer: Arc<Writer>| {
+                let probe = |writer: Arc<WriteContext>| {
                     let probed = writer.probe();
                     heard(&writer, probed)
                 };

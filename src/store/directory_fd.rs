@@ -86,7 +86,7 @@ pub enum Blocking {
 
 /// The directory of the values.
 #[derive(Debug)]
-pub struct Dir {
+pub struct ValuesDir {
     root: OwnedFd,
     location: Location,
     disk: BlockingPool,
@@ -106,7 +106,7 @@ pub enum Entry {
     Other,
 }
 
-impl Dir {
+impl ValuesDir {
     pub fn new(root: OwnedFd, location: Location, disk: BlockingPool) -> Self {
         let is_memory = rustix::fs::fstatfs(&root).is_ok_and(|fs| fs.f_type == TMPFS);
         Self {
@@ -388,7 +388,7 @@ pub fn is_no_folder(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
 
-impl Dir {
+impl ValuesDir {
     /// Opens the folder `path`. `NOENT` where a level is missing, `NOTDIR` or `LOOP` where one is no directory.
     pub fn folder(&self, path: &str) -> Result<Folder<'_>, Errno> {
         if path.is_empty() {

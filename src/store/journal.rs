@@ -20,7 +20,7 @@ pub use check::{Report, check};
 pub(super) use format::FrameBuilder;
 #[cfg(test)]
 pub(super) use format::{Change, Head, Record};
-pub(super) use place::Place;
+pub(super) use place::JournalLocation;
 pub(super) use recover::{needs_replay, recover};
 #[cfg(test)]
 pub(super) use replay::{Fate, History};

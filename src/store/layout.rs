@@ -21,7 +21,7 @@ use super::clock::Clock;
 use super::directory_fd::open_beneath;
 use super::inherit::lend_nothing;
 use super::publish_method::PublishMethod;
-use super::writer::Durability;
+use super::write_context::Durability;
 use crate::value::RESERVED;
 pub use error::OpenError;
 use file_system::{Capabilities, Unsupported};

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 use tokio::sync::watch::{self, Receiver, Sender};
 
-use super::directory_fd::{Dir, Entry};
+use super::directory_fd::{Entry, ValuesDir};
 use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Failure, Key, Listing, Page};
@@ -35,7 +35,7 @@ type Answer = Result<Arc<Listing>, Failure>;
 /// Lists one directory.
 #[derive(Debug)]
 pub struct Lister {
-    dir: Arc<Dir>,
+    dir: Arc<ValuesDir>,
     threads: BlockingPool,
     index: Arc<Index>,
     /// The pages that no thread has begun with, and where the answer goes; unset until then.
@@ -46,7 +46,7 @@ pub struct Lister {
 impl Lister {
     /// With an index of at most `most` bytes; 0 is none.
     pub fn new(
-        dir: Arc<Dir>,
+        dir: Arc<ValuesDir>,
         threads: BlockingPool,
         most: u64,
         counters: Arc<Listings>,
@@ -198,7 +198,7 @@ mod tests {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(dir, flags, Mode::empty()).unwrap();
         let location = Location::new(dir, &root, None).unwrap();
-        let dir = Dir::new(root, location, BlockingPool::disk(None).unwrap());
+        let dir = ValuesDir::new(root, location, BlockingPool::disk(None).unwrap());
         let threads = BlockingPool::listing(None).unwrap();
         Lister::new(Arc::new(dir), threads, most, Arc::default())
     }

@@ -36,7 +36,7 @@ mod temp_file;
 mod upload;
 mod upload_claim;
 mod value_file;
-mod writer;
+mod write_context;
 
 pub use crate::transfer::{
     BlockingPool, BodySource, IN_MEMORY, InFlight, Piped, StagingBounds, UPLOADS_OF_ONE, Uploader,
@@ -58,4 +58,4 @@ pub use resumable::{Field, NewUpload, Resumable};
 pub use space::Free;
 pub use upload::Upload;
 pub use upload_claim::UploadId;
-pub use writer::Durability;
+pub use write_context::Durability;

@@ -17,7 +17,7 @@ use super::batch_reply;
 use super::changes::Changes;
 use super::journal::Journal;
 use super::upload::NewValue;
-use super::writer::Writer;
+use super::write_context::WriteContext;
 use crate::transfer::spawn_vital;
 use crate::value::{Error, Key, Version};
 
@@ -31,7 +31,7 @@ mod pipeline;
 
 use acknowledge::Acknowledger;
 pub use change::Condition;
-use change::{Change, Outcome};
+use change::{Change, PublishResult};
 use commit::Committer;
 use decide::Files as _;
 use pipeline::Pipeline;
@@ -52,7 +52,7 @@ pub(super) struct Publisher {
 impl Publisher {
     /// With a `journal`, changes go there before they are made.
     pub(super) fn start(
-        writer: Arc<Writer>,
+        writer: Arc<WriteContext>,
         watched: Arc<Changes>,
         journal: Option<Journal>,
     ) -> std::io::Result<Self> {
@@ -97,7 +97,7 @@ impl Publisher {
         key: Key<'static>,
         value: Option<NewValue>,
         condition: Option<Condition>,
-    ) -> impl Future<Output = Outcome> {
+    ) -> impl Future<Output = PublishResult> {
         let (reply_to, reply) = batch_reply::channel();
         let change = Change {
             key,

@@ -19,8 +19,8 @@ use super::temp_file::TempFile;
 use super::upload::Upload;
 use super::upload_claim::{Claim, Entry, Progress, Standing, Touched, UploadId};
 use super::value_file::ValueFile;
-use super::writer::{Durability, Writer};
-use crate::transfer::{BlockingPool, Reservation, Share, Uploader, hash_file};
+use super::write_context::{Durability, WriteContext};
+use crate::transfer::{BlockingPool, Reservation, ReservationHandle, Uploader, hash_file};
 use crate::value::{Digests, Error, Hasher, Key, Meta, Wanted};
 use record::{create, keep_record, open, record};
 use registry::remove_files;
@@ -44,7 +44,7 @@ pub struct NewUpload {
 /// The claim on a resumable upload.
 #[derive(Debug)]
 pub struct Resumable {
-    writer: Arc<Writer>,
+    writer: Arc<WriteContext>,
     registry: Arc<Registry>,
     claim: Arc<Claim>,
     /// `None` when it has been published.
@@ -99,7 +99,7 @@ impl Resumable {
     /// Begins to receive the next bytes, `len` of them where that is known.
     pub fn append(&self, len: Option<u64>) -> Result<Upload, Error> {
         let file = self.file.clone().ok_or(Error::Truncated)?;
-        let mut share = Share::Common(Arc::clone(self.claim.reservation()));
+        let mut share = ReservationHandle::Common(Arc::clone(self.claim.reservation()));
         let end = self.offset.saturating_add(len.unwrap_or(0));
         share.grow(end)?;
         let (dir, name) = (self.writer.temp_dir(), self.id().to_string());
@@ -146,7 +146,7 @@ impl Resumable {
         if self.writer.durability() != Durability::Disk || synced == Some(offset) {
             return Ok(());
         }
-        let sync = move |writer: &Writer, _: &Claim| {
+        let sync = move |writer: &WriteContext, _: &Claim| {
             let synced = writer.sync(&*file);
             synced.map_err(Error::unsynced("sync an upload"))
         };
@@ -173,7 +173,7 @@ impl Resumable {
         let Some(file) = self.file.clone() else {
             return Ok(());
         };
-        let cut = move |_: &Writer, _: &Claim| {
+        let cut = move |_: &WriteContext, _: &Claim| {
             retry_on_intr(|| rustix::fs::ftruncate(&*file, offset))
                 .map_err(Error::errno_while("cut an upload"))
         };
@@ -214,7 +214,7 @@ impl Resumable {
     /// Has a disk thread do `job`, which holds the claim, also when nothing waits for it any more.
     async fn on_disk<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&Writer, &Claim) -> Result<T, Error> + Send + 'static,
+        job: impl FnOnce(&WriteContext, &Claim) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (writer, claim) = (Arc::clone(&self.writer), Arc::clone(&self.claim));
         let job = move || job(&writer, &claim);
@@ -237,7 +237,7 @@ impl Drop for Resumable {
 impl Resumable {
     /// Makes an upload. It goes with the claim, unless its client is to be told of it.
     pub async fn begin(
-        writer: &Arc<Writer>,
+        writer: &Arc<WriteContext>,
         registry: &Arc<Registry>,
         new: NewUpload,
     ) -> Result<Self, Error> {
@@ -287,7 +287,7 @@ impl Resumable {
 
     /// Claims the upload `id`, which ends what another request does with it; `None` where there is none.
     pub async fn claim(
-        writer: &Arc<Writer>,
+        writer: &Arc<WriteContext>,
         registry: &Arc<Registry>,
         id: UploadId,
     ) -> Result<Option<Self>, Error> {

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, Timespec, Timestamps};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::Attributes;
-use super::directory_fd::{Dir, Folder};
+use super::directory_fd::{Folder, ValuesDir};
 use super::inherit;
 use super::publish_method::{
     PublishMethod, Replacement, Unpublished, create_named, create_unnamed, unlink_staged,
@@ -31,8 +31,8 @@ pub const VALUE_MODE: u32 = 0o666;
 
 /// The directories that temporary files are made in.
 #[derive(Debug)]
-pub struct TempDir {
-    values: Arc<Dir>,
+pub struct ServerDirs {
+    values: Arc<ValuesDir>,
     own: OwnedFd,
     staging: OwnedFd,
     uploads: OwnedFd,
@@ -45,10 +45,10 @@ pub struct TempDir {
     next_name: AtomicU64,
 }
 
-impl TempDir {
+impl ServerDirs {
     /// For files that `method` publishes in `values`. `own` is `.data-server`, and `staging` and `uploads` are the directories in it.
     pub fn new(
-        values: Arc<Dir>,
+        values: Arc<ValuesDir>,
         own: OwnedFd,
         staging: OwnedFd,
         uploads: OwnedFd,
@@ -68,7 +68,7 @@ impl TempDir {
     }
 
     /// The directory of the values.
-    pub fn values(&self) -> &Arc<Dir> {
+    pub fn values(&self) -> &Arc<ValuesDir> {
         &self.values
     }
 
@@ -87,7 +87,7 @@ impl TempDir {
         &self.uploads
     }
 
-    /// A name that nothing in [`TempDir::staging`] has.
+    /// A name that nothing in [`ServerDirs::staging`] has.
     pub fn new_name(&self) -> String {
         self.next_name.fetch_add(1, Ordering::Relaxed).to_string()
     }
@@ -112,26 +112,30 @@ pub struct TempFile {
     name: Option<Box<str>>,
     /// Whether it is made in the directory itself.
     is_in_root: bool,
-    dir: Arc<TempDir>,
+    dir: Arc<ServerDirs>,
     /// Of a resumable upload.
     claim: Option<Arc<Claim>>,
 }
 
 impl TempFile {
     /// An empty file in `dir`.
-    pub fn create(dir: &Arc<TempDir>) -> Result<Self, Error> {
+    pub fn create(dir: &Arc<ServerDirs>) -> Result<Self, Error> {
         Self::create_for(dir, Target::Absent, ValueFile::new)
     }
 
     /// A file in `dir` that holds `runs`, which are a small value.
-    pub fn create_small(dir: &Arc<TempDir>, runs: &[Bytes], target: Target) -> Result<Self, Error> {
+    pub fn create_small(
+        dir: &Arc<ServerDirs>,
+        runs: &[Bytes],
+        target: Target,
+    ) -> Result<Self, Error> {
         let created = Self::create_for(dir, target, ValueFile::small)?;
         write_at(&*created.file, 0, runs)?;
         Ok(created)
     }
 
     fn create_for(
-        dir: &Arc<TempDir>,
+        dir: &Arc<ServerDirs>,
         target: Target,
         file: fn(OwnedFd, BlockingPool) -> ValueFile,
     ) -> Result<Self, Error> {
@@ -157,7 +161,7 @@ impl TempFile {
 
     /// The `file` that has this `name` among the uploads, for the holder of the `claim` on it.
     pub fn claimed(
-        dir: &Arc<TempDir>,
+        dir: &Arc<ServerDirs>,
         file: Arc<ValueFile>,
         name: String,
         claim: Arc<Claim>,

@@ -16,16 +16,17 @@ use rustix::io::Errno;
 use super::attributes::Attributes;
 use super::directory_fd::Folder;
 use super::temp_file::{Target, TempFile};
-use super::writer::{Durability, Writer};
+use super::write_context::{Durability, WriteContext};
 use crate::transfer::{
-    BlockingPool, BodySource, CHUNK, Receiver, Reservation, SMALL, Share, Uploader, is_large, read,
+    BlockingPool, BodySource, CHUNK, Receiver, Reservation, ReservationHandle, SMALL, Uploader,
+    is_large, read,
 };
 use crate::value::{Digests, Error, Version, Wanted};
 use file_writer::FileWriter;
 
 /// A value being received.
 pub struct Upload {
-    writer: Arc<Writer>,
+    writer: Arc<WriteContext>,
     destination: Destination,
     /// The bytes that have been received and are not being written.
     received: Receiver,
@@ -54,7 +55,7 @@ impl Upload {
     /// Begins an upload of `len` bytes, where that is known: so much of the quota is its own before any arrives. One that the
     /// disk has no space for is refused.
     pub async fn begin(
-        writer: Arc<Writer>,
+        writer: Arc<WriteContext>,
         len: Option<u64>,
         uploader: Option<Uploader>,
     ) -> Result<Self, Error> {
@@ -69,18 +70,18 @@ impl Upload {
         Ok(Self {
             writer,
             destination,
-            received: Receiver::new(Share::Own(reservation)),
+            received: Receiver::new(ReservationHandle::Own(reservation)),
             attributes: Attributes::default(),
         })
     }
 
     /// Goes on with `file`, which has `len` bytes already and is to have those before `end` soon.
     pub fn resume(
-        writer: Arc<Writer>,
+        writer: Arc<WriteContext>,
         file: TempFile,
         len: u64,
         end: u64,
-        reservation: Share,
+        reservation: ReservationHandle,
     ) -> Self {
         let file = FileWriter::resume(Arc::clone(&writer), file, len, end);
         Self {
@@ -158,7 +159,7 @@ impl Upload {
         {
             return file.receive(pipe, source).await;
         }
-        while source.left() > 0 {
+        while source.remaining() > 0 {
             let data = read(source).await?;
             self.push(data).await?;
         }
@@ -241,7 +242,7 @@ pub struct Details {
     pub len: u64,
     pub attributes: Attributes,
     /// Held until the value is published or given up.
-    _reservation: Share,
+    _reservation: ReservationHandle,
 }
 
 /// A value in a file that has its version, and is on the disk where that is promised.
@@ -264,7 +265,7 @@ impl NewValue {
     }
 
     /// The value, on the disk already: the syncs of concurrent writers then run, and are committed, together.
-    async fn secured(self, writer: Arc<Writer>) -> Result<Self, Error> {
+    async fn secured(self, writer: Arc<WriteContext>) -> Result<Self, Error> {
         let disk = writer.disk().clone();
         let job = move || {
             let _taking = match &self {
@@ -279,7 +280,7 @@ impl NewValue {
     }
 
     /// Whether its bytes go to the journal.
-    pub fn is_journaled(&self, writer: &Writer) -> bool {
+    pub fn is_journaled(&self, writer: &WriteContext) -> bool {
         match self {
             Self::Memory(..) => writer.is_journaled(),
             Self::TempFile(..) => false,
@@ -302,7 +303,7 @@ impl NewValue {
     /// The version that it is to be published with, later than `current`. Blocks.
     pub fn version_after(
         &mut self,
-        writer: &Writer,
+        writer: &WriteContext,
         current: Option<Version>,
     ) -> Result<Version, Error> {
         let Self::Sealed(sealed) = self else {
@@ -315,7 +316,7 @@ impl NewValue {
     }
 
     /// The value in a file that has its version; a small one is written now, for this `target`. Blocks.
-    pub fn seal(self, writer: &Writer, target: Target) -> Result<SealedValue, Error> {
+    pub fn seal(self, writer: &WriteContext, target: Target) -> Result<SealedValue, Error> {
         match self {
             Self::Sealed(sealed) => Ok(sealed),
             value => {
@@ -328,7 +329,7 @@ impl NewValue {
     /// As [`Self::seal`], with this version, unless it has one.
     pub fn seal_as(
         self,
-        writer: &Writer,
+        writer: &WriteContext,
         target: Target,
         version: Version,
     ) -> Result<SealedValue, Error> {
@@ -360,7 +361,7 @@ impl NewValue {
         let details = Details {
             len,
             attributes: Attributes::default(),
-            _reservation: Share::Own(reservation),
+            _reservation: ReservationHandle::Own(reservation),
         };
         Self::Memory(Vec::new(), details)
     }
@@ -368,7 +369,7 @@ impl NewValue {
 
 impl SealedValue {
     /// Makes its version later than `current`. Blocks.
-    pub fn advance(&mut self, writer: &Writer, current: Version) -> Result<(), Error> {
+    pub fn advance(&mut self, writer: &WriteContext, current: Version) -> Result<(), Error> {
         if current < self.version {
             return Ok(());
         }
@@ -378,7 +379,7 @@ impl SealedValue {
     }
 
     /// Has it on the disk, where that is promised and the journal does not do it.
-    fn sync(&self, writer: &Writer) -> Result<(), Error> {
+    fn sync(&self, writer: &WriteContext) -> Result<(), Error> {
         if writer.durability() == Durability::Disk && self.journaled.is_none() {
             writer.sync_value(&self.file)?;
         }
@@ -388,7 +389,7 @@ impl SealedValue {
     /// Gives it the group and the rights that it is to have in `folder`, in place of a value of the mode `replaced`. Blocks.
     pub fn inherit(
         &self,
-        writer: &Writer,
+        writer: &WriteContext,
         folder: &Folder<'_>,
         replaced: Option<Mode>,
     ) -> Result<(), Error> {

@@ -14,7 +14,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 pub use pipes::{BodySource, Pipe, Piped, Pipes, read};
 pub use quota::{
-    InFlight, Reservation, Share, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
+    InFlight, Reservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
 };
 pub use receiver::{Hashing, Receiver, WriteBuffer, hash_file, write_at};
 pub use threads::{BlockingPool, spawn_vital};

@@ -30,7 +30,7 @@ use crate::value::Error;
 /// ended too early.
 pub trait BodySource: Debug {
     /// How many bytes are left.
-    fn left(&self) -> u64;
+    fn remaining(&self) -> u64;
 
     /// Takes the bytes that have been received already. They come before all others, so this is called first.
     fn take_early(&mut self) -> Bytes;
@@ -154,7 +154,7 @@ impl Pipe {
 
     /// Fills it from `source`, as far as is worth writing.
     pub async fn fill(&mut self, source: &mut dyn BodySource) -> Result<(), Error> {
-        while source.left() > 0 && self.holds < WORTH_WRITING {
+        while source.remaining() > 0 && self.holds < WORTH_WRITING {
             let is_empty = self.holds == 0;
             let moved = poll_fn(|cx| {
                 let pipe = self.into.as_fd();

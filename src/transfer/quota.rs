@@ -276,14 +276,14 @@ impl Drop for Reservation {
 
 /// Whose reservation an upload grows.
 #[derive(Debug)]
-pub enum Share {
+pub enum ReservationHandle {
     /// Its own.
     Own(Reservation),
     /// That of a resumable upload, which outlives the request that brings a part of it.
     Common(Arc<Mutex<Reservation>>),
 }
 
-impl Share {
+impl ReservationHandle {
     /// Grows it to `len` bytes at least.
     pub fn grow(&mut self, len: u64) -> Result<(), Error> {
         match self {

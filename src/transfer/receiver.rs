@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
 
-use super::quota::Share;
+use super::quota::ReservationHandle;
 use super::threads::BlockingPool;
 use super::{CHUNK, COPIED};
 use crate::value::{Digests, Error, Hasher, Wanted};
@@ -25,12 +25,12 @@ pub struct Receiver {
     buffer: WriteBuffer,
     /// Of what was handed on.
     hashing: Option<Hashing>,
-    share: Share,
+    share: ReservationHandle,
 }
 
 impl Receiver {
     /// Nothing yet, of an upload that has this `share` of the quota.
-    pub fn new(share: Share) -> Self {
+    pub fn new(share: ReservationHandle) -> Self {
         Self {
             buffer: WriteBuffer::default(),
             hashing: None,
@@ -66,7 +66,7 @@ impl Receiver {
     }
 
     /// Gives up all that it holds, without a digest.
-    pub fn into_parts(mut self) -> (Vec<Bytes>, Share) {
+    pub fn into_parts(mut self) -> (Vec<Bytes>, ReservationHandle) {
         (self.buffer.take(), self.share)
     }
 

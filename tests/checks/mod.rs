@@ -21,7 +21,7 @@ use hyper::header::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::head::path::{self, Segments};
-use crate::http::listing::query::{ListFormat, Place, Query};
+use crate::http::listing::query::{ListFormat, ListTarget, Query};
 use crate::http::values::conditional::{Current, Preconditions, if_range};
 use crate::http::values::digest_fields::{CONTENT_DIGEST, Expected, REPR_DIGEST, field as written};
 use crate::http::values::range::{MAX_PARTS, Ranges, ranges};
@@ -153,7 +153,7 @@ pub fn cursor(data: &[u8]) {
     };
     for format in [ListFormat::Json, ListFormat::Text, ListFormat::Html] {
         let place =
-            |query| Query::of(query).map(|query| Place::new("a/".to_owned(), query, format));
+            |query| Query::of(query).map(|query| ListTarget::new("a/".to_owned(), query, format));
         let Ok(first) = place(query) else {
             return;
         };

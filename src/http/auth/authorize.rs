@@ -8,7 +8,7 @@ use hyper::Method;
 
 use crate::access::{Grant, LinkKind, Right};
 use crate::http::admin::Page;
-use crate::http::auth::credentials::{By, Proof};
+use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::client::Peer;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::Outcome;
@@ -32,7 +32,7 @@ pub fn is_open(page: Option<Page>, routes: Routes) -> bool {
 }
 
 /// Narrows `operation` to what the client of `proof` may do of it.
-pub fn permit(operation: &mut Operation<'_>, proof: &Proof) -> Result<(), Denied> {
+pub fn permit(operation: &mut Operation<'_>, proof: &Principal) -> Result<(), Denied> {
     let (grant, is_anonymous) = (&proof.subject.grant, proof.subject.is_anonymous);
     match operation {
         Operation::Get { key, .. } => need(grant, Right::Read, key.as_str()),
@@ -96,8 +96,8 @@ pub fn link_kind(method: &Method) -> Option<LinkKind> {
 }
 
 /// Holds an upload to what its link allows: so many bytes, in one request.
-pub fn limit(operation: &mut Operation<'_>, proof: &Proof) -> Result<(), Rejection> {
-    let By::Link { max } = proof.by else {
+pub fn limit(operation: &mut Operation<'_>, proof: &Principal) -> Result<(), Rejection> {
+    let AuthMethod::Link { max } = proof.by else {
         return Ok(());
     };
     if let Operation::Put { options, len, .. } = operation {
@@ -129,7 +129,7 @@ fn need_any(grant: &Grant, right: Right, prefix: &str) -> Result<(), Denied> {
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
     /// Its proof; `None` where that does not matter.
-    pub proof: Option<&'a Proof>,
+    pub proof: Option<&'a Principal>,
     pub peer: Peer,
 }
 
@@ -154,7 +154,7 @@ impl Handler {
     /// Narrows what is to be stored as the value of `key` to what the client of `proof` may store there.
     pub fn permit_put(
         &self,
-        proof: Option<&Proof>,
+        proof: Option<&Principal>,
         key: &Key<'_>,
         options: &mut PutOptions,
     ) -> Result<(), Rejection> {
@@ -168,7 +168,7 @@ impl Handler {
     pub fn without_replacing<T>(
         &self,
         stored: Result<T, Outcome>,
-        proof: Option<&Proof>,
+        proof: Option<&Principal>,
     ) -> Result<T, Outcome> {
         stored.map_err(|why| match (why, proof) {
             (

@@ -89,7 +89,7 @@ impl fmt::Debug for NameAndPassword {
 
 /// The fields Authorization of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Presented<'a> {
+pub enum AuthorizationFields<'a> {
     /// There is none.
     #[default]
     Nothing,
@@ -99,7 +99,7 @@ pub enum Presented<'a> {
     Several,
 }
 
-impl<'a> Presented<'a> {
+impl<'a> AuthorizationFields<'a> {
     /// With one more.
     pub fn and(self, field: &'a [u8]) -> Self {
         match self {
@@ -165,7 +165,7 @@ fn number(text: &str) -> Option<u64> {
 
 /// By what a client proved who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum AuthMethod {
     /// By nothing: it is anyone.
     Nothing,
     /// By a token in a field that programs set.
@@ -183,23 +183,23 @@ pub enum By {
 
 /// Who asks, and by what that was proved.
 #[derive(Debug)]
-pub struct Proof {
+pub struct Principal {
     pub subject: Arc<Subject>,
-    pub by: By,
+    pub by: AuthMethod,
     /// The evidence that proves it again, by other rules.
     pub evidence: Evidence,
 }
 
-impl Proof {
+impl Principal {
     /// Whether browsers send it by themselves, also on behalf of pages of other origins.
     pub fn is_ambient(&self) -> bool {
-        matches!(self.by, By::Basic | By::Certificate)
+        matches!(self.by, AuthMethod::Basic | AuthMethod::Certificate)
     }
 
     /// By what it was proved, as the audit log says it.
     pub fn name_of_evidence(&self) -> &'static str {
         match (self.by, &self.evidence) {
-            (By::Link { .. }, _) => "link",
+            (AuthMethod::Link { .. }, _) => "link",
             (_, Evidence::Token(_)) => "token",
             (_, Evidence::Password { .. }) => "password",
             (_, Evidence::Certificate(_)) => "certificate",
@@ -210,10 +210,10 @@ impl Proof {
 
 /// The last proof, and the field Authorization that it was proved by.
 #[derive(Debug)]
-struct Kept {
+struct CachedPrincipal {
     field: Option<Box<[u8]>>,
     generation: u64,
-    proof: Rc<Proof>,
+    proof: Rc<Principal>,
 }
 
 /// The certificate of a client, which was verified.
@@ -227,12 +227,12 @@ pub struct ClientCertificate {
 
 /// The proofs of one connection.
 #[derive(Debug, Default)]
-pub struct Proven {
-    kept: RefCell<Option<Kept>>,
+pub struct AuthCache {
+    kept: RefCell<Option<CachedPrincipal>>,
     certificate: OnceCell<ClientCertificate>,
 }
 
-impl Proven {
+impl AuthCache {
     /// The client has shown this certificate.
     pub fn set_certificate(&self, certificate: ClientCertificate) {
         let _ = self.certificate.set(certificate);
@@ -253,7 +253,7 @@ impl Proven {
     }
 
     /// The proof that `field` gave before, by the policy of this `generation`.
-    pub fn kept(&self, field: Option<&[u8]>, generation: u64) -> Option<Rc<Proof>> {
+    pub fn kept(&self, field: Option<&[u8]>, generation: u64) -> Option<Rc<Principal>> {
         let kept = self.kept.borrow();
         let kept = kept.as_ref()?;
         let is_same = kept.generation == generation && kept.field.as_deref() == field;
@@ -263,9 +263,9 @@ impl Proven {
     }
 
     /// Keeps what `field` proves by the policy of this `generation`.
-    pub fn keep(&self, field: Option<&[u8]>, generation: u64, proof: Proof) -> Rc<Proof> {
+    pub fn keep(&self, field: Option<&[u8]>, generation: u64, proof: Principal) -> Rc<Principal> {
         let proof = Rc::new(proof);
-        *self.kept.borrow_mut() = Some(Kept {
+        *self.kept.borrow_mut() = Some(CachedPrincipal {
             field: field.map(Box::from),
             generation,
             proof: Rc::clone(&proof),

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Right, Source, Subject};
 use crate::http::auth::credentials::{
-    BadLink, By, Credentials, NameAndPassword, Presented, Proof, Proven, SignedLink, credentials,
+    AuthCache, AuthMethod, AuthorizationFields, BadLink, Credentials, NameAndPassword, Principal,
+    SignedLink, credentials,
 };
 use crate::http::client::Client;
 use crate::http::refusal::rejection::Rejection;
@@ -21,7 +22,7 @@ use crate::store::BlockingPool;
 #[derive(Debug)]
 pub enum Identified {
     /// It is known, or does not matter.
-    Known(Option<Rc<Proof>>),
+    Known(Option<Rc<Principal>>),
     /// The password has to be checked first, which takes time.
     Unchecked(Box<Unchecked>),
 }
@@ -62,17 +63,17 @@ impl Guard {
     /// Who asks, as far as that can be said at once.
     pub fn identify(
         &self,
-        presented: Presented<'_>,
+        presented: AuthorizationFields<'_>,
         client: Client,
-        proven: &Proven,
+        proven: &AuthCache,
     ) -> Result<Identified, Rejection> {
         let Some(guarding) = &self.0 else {
             return Ok(Identified::Known(None));
         };
         let field = match presented {
-            Presented::Nothing => None,
-            Presented::Field(field) => Some(field),
-            Presented::Several => return Err(guarding.fails(client.peer.source())),
+            AuthorizationFields::Nothing => None,
+            AuthorizationFields::Field(field) => Some(field),
+            AuthorizationFields::Several => return Err(guarding.fails(client.peer.source())),
         };
         let generation = guarding.access.generation();
         if let Some(proof) = proven.kept(field, generation) {
@@ -82,7 +83,7 @@ impl Guard {
     }
 
     /// Who follows a signed link to `key`.
-    pub fn follow(
+    pub fn authenticate_link(
         &self,
         link: Result<SignedLink, BadLink>,
         kind: LinkKind,
@@ -91,7 +92,7 @@ impl Guard {
         let Some(guarding) = &self.0 else {
             return Ok(Identified::Known(None));
         };
-        let followed = link.and_then(|link| guarding.follow(&link, kind, key));
+        let followed = link.and_then(|link| guarding.authenticate_link(&link, kind, key));
         let result = if followed.is_ok() {
             AuthResult::Link
         } else {
@@ -105,9 +106,9 @@ impl Guard {
     pub async fn check(
         &self,
         unchecked: Unchecked,
-        proven: &Proven,
+        proven: &AuthCache,
         compute: &BlockingPool,
-    ) -> Result<Rc<Proof>, Rejection> {
+    ) -> Result<Rc<Principal>, Rejection> {
         let Some(guarding) = &self.0 else {
             return Err(Rejection::ChecksBusy);
         };
@@ -133,8 +134,8 @@ impl Guard {
         };
         let proof = checking.await.and_then(|evidence| {
             let subject = policy.prove(&evidence, SystemTime::now())?;
-            let (subject, by) = (Arc::clone(subject), By::Basic);
-            Some(Proof {
+            let (subject, by) = (Arc::clone(subject), AuthMethod::Basic);
+            Some(Principal {
                 subject,
                 by,
                 evidence,
@@ -150,7 +151,12 @@ impl Guard {
     }
 
     /// Whether the client of `proof` may do this to `key`.
-    pub fn allow(&self, proof: Option<&Proof>, right: Right, key: &str) -> Result<(), Rejection> {
+    pub fn allow(
+        &self,
+        proof: Option<&Principal>,
+        right: Right,
+        key: &str,
+    ) -> Result<(), Rejection> {
         match proof {
             Some(proof) if !proof.subject.grant.allows(right, key) => {
                 Err(self.deny(&proof.subject, right))
@@ -178,18 +184,18 @@ impl Guarding {
         field: Option<&[u8]>,
         generation: u64,
         client: Client,
-        proven: &Proven,
+        proven: &AuthCache,
     ) -> Result<Identified, Rejection> {
         let (policy, now) = (self.policy(generation), SystemTime::now());
         let source = client.peer.source();
         let (evidence, by) = match field {
             None => match policy.certificate(proven.certificate_names()) {
-                Some(evidence) => (evidence, By::Certificate),
-                None => (Evidence::Nothing, By::Nothing),
+                Some(evidence) => (evidence, AuthMethod::Certificate),
+                None => (Evidence::Nothing, AuthMethod::Nothing),
             },
             Some(field) => match credentials(field) {
                 None => return Err(self.fails(source)),
-                Some(Credentials::Token(token)) => (Evidence::token(token), By::Bearer),
+                Some(Credentials::Token(token)) => (Evidence::token(token), AuthMethod::Bearer),
                 Some(Credentials::Password(pair)) => {
                     let Some(evidence) = self.at_once(&policy, &pair, now) else {
                         let admitted = self.access.failures().admits(source, Instant::now());
@@ -201,23 +207,23 @@ impl Guarding {
                             source,
                         })));
                     };
-                    (evidence, By::Basic)
+                    (evidence, AuthMethod::Basic)
                 }
             },
         };
         let subject = match policy.prove(&evidence, now) {
             Some(subject) => Arc::clone(subject),
             // A certificate that has ended proves nothing, and claims nothing either.
-            None if by == By::Certificate => Arc::clone(policy.anonymous()),
+            None if by == AuthMethod::Certificate => Arc::clone(policy.anonymous()),
             None => return Err(self.fails(source)),
         };
         match by {
-            By::Nothing | By::Link { .. } => {}
-            By::Bearer => self.count(AuthResult::Token),
-            By::Basic => self.count(AuthResult::Password),
-            By::Certificate => self.count(AuthResult::Certificate),
+            AuthMethod::Nothing | AuthMethod::Link { .. } => {}
+            AuthMethod::Bearer => self.count(AuthResult::Token),
+            AuthMethod::Basic => self.count(AuthResult::Password),
+            AuthMethod::Certificate => self.count(AuthResult::Certificate),
         }
-        let proof = Proof {
+        let proof = Principal {
             subject,
             by,
             evidence,
@@ -242,7 +248,12 @@ impl Guarding {
         passwords.remembered(policy, name, password, Instant::now())
     }
 
-    fn follow(&self, link: &SignedLink, kind: LinkKind, key: &str) -> Result<Rc<Proof>, BadLink> {
+    fn authenticate_link(
+        &self,
+        link: &SignedLink,
+        kind: LinkKind,
+        key: &str,
+    ) -> Result<Rc<Principal>, BadLink> {
         let policy = self.policy(self.access.generation());
         let now = SystemTime::now();
         let terms = LinkTerms {
@@ -257,9 +268,9 @@ impl Guarding {
         if now.duration_since(UNIX_EPOCH).is_ok_and(is_over) {
             return Err(BadLink::Expired);
         }
-        Ok(Rc::new(Proof {
+        Ok(Rc::new(Principal {
             subject: Arc::new(subject),
-            by: By::Link { max: link.max },
+            by: AuthMethod::Link { max: link.max },
             evidence: Evidence::Nothing,
         }))
     }

@@ -40,7 +40,7 @@ impl RequestBody {
         match self {
             Self::Http1(body) => body.size_hint().exact(),
             Self::Http2(body) => body.len(),
-            Self::Socket(source) => Some(source.left()),
+            Self::Socket(source) => Some(source.remaining()),
         }
     }
 
@@ -49,7 +49,7 @@ impl RequestBody {
         match self {
             Self::Http1(body) => body.is_end_stream(),
             Self::Http2(body) => body.is_empty(),
-            Self::Socket(source) => source.left() == 0,
+            Self::Socket(source) => source.remaining() == 0,
         }
     }
 
@@ -103,7 +103,7 @@ impl<'a> Received<'a> {
     /// The next bytes, or `None` once all have arrived; a body that breaks off is an error.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
         if let Some(source) = self.source() {
-            if source.left() == 0 {
+            if source.remaining() == 0 {
                 return Ok(None);
             }
             let read = store::read(source).await;
@@ -140,7 +140,7 @@ impl<'a> Received<'a> {
     }
 
     /// Whether the client can be told something before the response.
-    pub fn has_interim(&self) -> bool {
+    pub fn can_send_interim(&self) -> bool {
         !matches!(self.body, RequestBody::Http1(_))
     }
 
@@ -174,7 +174,7 @@ impl<'a> Received<'a> {
     pub async fn discard(&mut self) -> Result<(), Rejection> {
         if let Some(source) = self.source() {
             source.take_early();
-            while source.left() > 0 {
+            while source.remaining() > 0 {
                 let dropped = poll_fn(|cx| source.poll_discard(cx)).await;
                 dropped.ok_or(Rejection::CutOff)?;
             }

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use hyper::{Method, Version};
 
 use crate::http::client::{Client, Peer};
-use crate::http::exchange::audit_log::{Asked, Audit};
-use crate::http::exchange::said::Said;
-use crate::http::head::identity::Identity;
+use crate::http::exchange::audit_log::{Audit, AuditFields};
+use crate::http::exchange::logged_fields::LoggedFields;
+use crate::http::head::identity::RequestIds;
 
 /// The format of the logs of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum LogFormat {
 
 /// What the logs will say of a request, as far as its head tells.
 #[derive(Debug)]
-pub struct Line {
+pub struct LogEntry {
     pub client: Client,
     pub reactor: usize,
     /// `None` where the head could not be understood.
@@ -39,7 +39,7 @@ pub struct Line {
     /// What the access log says, where there is one.
     pub access: Option<LogFormat>,
     /// What the client said, where the format has it.
-    pub said: Option<Box<Said>>,
+    pub said: Option<Box<LoggedFields>>,
     /// What the audit log says of it, where there is one.
     pub audit: Option<Audit>,
     /// Of the request's body, received so far.
@@ -62,11 +62,11 @@ fn method(method: Option<&Method>) -> &str {
     method.map_or("-", Method::as_str)
 }
 
-impl Line {
+impl LogEntry {
     /// Writes the line to the logs that have it. A `status` of 0: the client left before there was an answer.
-    pub fn write(mut self, status: u16, duration: Duration, identity: &Identity) {
+    pub fn write(mut self, status: u16, duration: Duration, identity: &RequestIds) {
         if let Some(audit) = self.audit.take() {
-            audit.write(&Asked {
+            audit.write(&AuditFields {
                 peer: self.client.peer,
                 subject: self.subject.as_deref(),
                 method: method(self.method.as_ref()),
@@ -86,7 +86,7 @@ impl Line {
         }
     }
 
-    fn write_access(self, status: u16, duration: Duration, identity: &Identity) {
+    fn write_access(self, status: u16, duration: Duration, identity: &RequestIds) {
         let Self {
             client: Client {
                 peer, tls_version, ..
@@ -104,7 +104,7 @@ impl Line {
         let method = method(asked.as_ref());
         // To the microsecond.
         let ms = (duration.as_secs_f64() * 1e6).round() / 1e3;
-        let [query, range, agent, referrer] = Said::fields(said.as_deref());
+        let [query, range, agent, referrer] = LoggedFields::fields(said.as_deref());
         let request_id = identity.request.to_str().unwrap_or_default();
         let trace = identity.trace.as_ref();
         let trace_id = trace.map(|(trace, _)| trace.as_str());
@@ -126,7 +126,7 @@ impl Line {
         // Sun, 06 Nov 1994 08:49:37 GMT: 06/Nov/1994:08:49:37 +0000.
         let mut words = date.split(' ').skip(1);
         let [day, month, year, time] = [(); 4].map(|()| words.next().unwrap_or_default());
-        let [query, _, agent, referrer] = Said::fields(self.said.as_deref());
+        let [query, _, agent, referrer] = LoggedFields::fields(self.said.as_deref());
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
         format!(
             "{address} - {} [{day}/{month}/{year}:{time} +0000] \"{} {}{} {}\" {status} {} \"{}\" \"{}\"",

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::http::auth::credentials::Proven;
+use crate::http::auth::credentials::AuthCache;
 use crate::http::body::content::Piece;
 use crate::http::exchange::progress::Progress;
 use crate::http::exchange::request_metrics::RequestMetrics;
@@ -66,7 +66,7 @@ pub struct ConnectionState {
     piece: RefCell<Option<Piece>>,
     /// A piece of the response under way was moved.
     has_moved: Cell<bool>,
-    proven: Rc<Proven>,
+    proven: Rc<AuthCache>,
     metrics: RequestMetrics,
 }
 
@@ -85,7 +85,7 @@ impl ConnectionState {
         )
     }
 
-    fn with(counters: Arc<ReactorCounters>, proven: Rc<Proven>) -> Self {
+    fn with(counters: Arc<ReactorCounters>, proven: Rc<AuthCache>) -> Self {
         Self {
             phase: Cell::new(Phase::Head),
             requests: Cell::new(0),
@@ -117,7 +117,7 @@ impl ConnectionState {
     }
 
     /// The proofs of its client.
-    pub fn proven(&self) -> &Rc<Proven> {
+    pub fn proven(&self) -> &Rc<AuthCache> {
         &self.proven
     }
 

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::body::content::{Chunk, Piece};
-use crate::http::exchange::audit_log::{Audit, Told};
+use crate::http::exchange::audit_log::{Audit, AuditOutcome};
 use crate::http::exchange::connection_state::ConnectionState;
-use crate::http::exchange::request_metrics::{Notes, Timing};
+use crate::http::exchange::request_metrics::{LogContext, Timing};
 use crate::http::head::identity::REQUEST_ID;
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
@@ -34,14 +34,14 @@ impl RequestRecord {
     }
 
     /// Keeps `notes` until it ends.
-    pub fn note(&self, notes: Notes) {
+    pub fn note(&self, notes: LogContext) {
         self.connection.metrics().note(notes);
     }
 
     /// The request's id, for the log; of `notes`, which are kept until it ends, when nothing was noted of it yet.
-    pub fn request_id(&self, notes: impl FnOnce() -> Notes) -> String {
+    pub fn request_id(&self, notes: impl FnOnce() -> LogContext) -> String {
         let metrics = self.connection.metrics();
-        let id = |notes: &mut Notes| notes.identity.request.to_str().map(str::to_owned);
+        let id = |notes: &mut LogContext| notes.identity.request.to_str().map(str::to_owned);
         if metrics.with_notes(|_| ()).is_none() {
             metrics.note(notes());
         }
@@ -57,7 +57,7 @@ impl RequestRecord {
     }
 
     /// It came to what is `told`.
-    pub fn tells(&self, told: Told) {
+    pub fn set_audit(&self, told: AuditOutcome) {
         self.audit(|audit| audit.end(told));
     }
 

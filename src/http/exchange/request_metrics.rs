@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::http::exchange::access_log::Line;
-use crate::http::head::identity::Identity;
+use crate::http::exchange::access_log::LogEntry;
+use crate::http::head::identity::RequestIds;
 use crate::metrics::{Method, ReactorCounters};
 
 /// The status that refused heads count as, with which no request begins: one of 400, 408, 414 and 431.
@@ -29,15 +29,15 @@ enum Stage {
 
 /// Notes that few requests have: kept aside, so that the others cost nothing for them.
 #[derive(Debug)]
-pub struct Notes {
-    pub identity: Identity,
-    pub line: Option<Line>,
+pub struct LogContext {
+    pub identity: RequestIds,
+    pub line: Option<LogEntry>,
     pub timing: Option<Timing>,
 }
 
-impl Notes {
+impl LogContext {
     /// The identity alone.
-    pub fn of(identity: Identity) -> Self {
+    pub fn of(identity: RequestIds) -> Self {
         Self {
             identity,
             line: None,
@@ -65,7 +65,7 @@ pub struct RequestMetrics {
     method: Cell<Method>,
     status: Cell<u16>,
     is_watch: Cell<bool>,
-    notes: RefCell<Option<Box<Notes>>>,
+    notes: RefCell<Option<Box<LogContext>>>,
 }
 
 impl RequestMetrics {
@@ -104,12 +104,12 @@ impl RequestMetrics {
     }
 
     /// Remembers `notes` of the current request.
-    pub fn note(&self, notes: Notes) {
+    pub fn note(&self, notes: LogContext) {
         *self.notes.borrow_mut() = Some(Box::new(notes));
     }
 
     /// Shows the notes of the current request, if there are any.
-    pub fn with_notes<T>(&self, show: impl FnOnce(&mut Notes) -> T) -> Option<T> {
+    pub fn with_notes<T>(&self, show: impl FnOnce(&mut LogContext) -> T) -> Option<T> {
         self.notes.borrow_mut().as_deref_mut().map(show)
     }
 
@@ -212,7 +212,7 @@ impl RequestMetrics {
             self.counters.latency.first_byte.observe_duration(delay);
         }
         if let Some(notes) = self.notes.take() {
-            let Notes { identity, line, .. } = *notes;
+            let LogContext { identity, line, .. } = *notes;
             if let Some(line) = line {
                 line.write(status, duration, &identity);
             }

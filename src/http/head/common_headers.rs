@@ -11,14 +11,14 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::http::auth::credentials::Presented;
+use crate::http::auth::credentials::AuthorizationFields;
 use crate::http::client::Client;
 use crate::http::head::hosts::{Hosts, is_own};
 use crate::http::head::identity::REQUEST_ID;
 use crate::http::head::raw::{FramingError, MAX_FIELDS};
 use crate::http::head::syntax::has_member;
+use crate::http::refusal::not_allowlisted::NotAllowlisted;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::refusal::unlisted::Unlisted;
 use crate::http::uploads::request::UPLOAD_COMPLETE;
 use crate::http::values::digest_fields::WANT_REPR_DIGEST;
 use crate::http::values::other_store::is_of_store;
@@ -32,29 +32,29 @@ pub struct CommonHeaders<'a> {
     host: Host<'a>,
     lengths: usize,
     /// The fields Authorization.
-    pub presented: Presented<'a>,
+    pub presented: AuthorizationFields<'a>,
     origin: Option<&'a [u8]>,
     /// By Sec-Fetch-Site, the page that asks is of another origin.
     is_site_foreign: Option<bool>,
     is_expectation_met: bool,
     /// There are options, preconditions or ranges.
-    pub options: bool,
+    pub has_read_conditions: bool,
     /// There is an Accept-Encoding.
     pub codings_accepted: bool,
     /// Accept names problem+json.
-    pub problem: bool,
+    pub wants_problem_json: bool,
     /// Accept begins as that of a browser that opens an address.
     pub by_browser: bool,
     /// There is an X-Request-Id.
-    pub identified: bool,
+    pub has_request_id: bool,
     /// The connection ends with the answer.
-    pub closes: bool,
+    pub wants_close: bool,
     /// There is an Upload-Complete.
     pub resumable: bool,
     /// There are fields that clients of other stores alone send.
     pub of_store: bool,
     /// No field says how a value is stored: each is known to say something else.
-    pub stores_plainly: bool,
+    pub has_only_plain_fields: bool,
 }
 
 /// The fields Host of a request.
@@ -89,19 +89,19 @@ impl<'a> CommonHeaders<'a> {
         let mut common = Self {
             host: Host::default(),
             lengths: 0,
-            presented: Presented::Nothing,
+            presented: AuthorizationFields::Nothing,
             origin: None,
             is_site_foreign: None,
             is_expectation_met: true,
-            options: false,
+            has_read_conditions: false,
             codings_accepted: false,
             by_browser: false,
-            problem: false,
-            identified: false,
-            closes: false,
+            wants_problem_json: false,
+            has_request_id: false,
+            wants_close: false,
             resumable: false,
             of_store: false,
-            stores_plainly: true,
+            has_only_plain_fields: true,
         };
         for (name, value) in headers {
             common.note(name, value.as_bytes());
@@ -117,17 +117,17 @@ impl<'a> CommonHeaders<'a> {
             }
             EXPECT => self.is_expectation_met &= value.eq_ignore_ascii_case(b"100-continue"),
             IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE => {
-                self.options = true;
-                self.stores_plainly = false;
+                self.has_read_conditions = true;
+                self.has_only_plain_fields = false;
             }
             CONTENT_LENGTH => self.lengths += 1,
             TRANSFER_ENCODING | USER_AGENT => {}
             AUTHORIZATION => self.presented = self.presented.and(value),
             ORIGIN => self.origin = Some(value),
-            CONNECTION => self.closes |= has_member(value, "close"),
+            CONNECTION => self.wants_close |= has_member(value, "close"),
             ACCEPT_ENCODING => self.codings_accepted = true,
             ACCEPT => {
-                self.problem |= value.windows(12).any(|w| w == b"problem+json");
+                self.wants_problem_json |= value.windows(12).any(|w| w == b"problem+json");
                 self.by_browser |= value.starts_with(b"text/html");
             }
             _ if *name == SEC_FETCH_SITE => {
@@ -135,11 +135,11 @@ impl<'a> CommonHeaders<'a> {
                 self.is_site_foreign = Some(is_foreign || self.is_site_foreign == Some(true));
             }
             _ => {
-                self.options |= *name == WANT_REPR_DIGEST;
-                self.identified |= *name == REQUEST_ID;
+                self.has_read_conditions |= *name == WANT_REPR_DIGEST;
+                self.has_request_id |= *name == REQUEST_ID;
                 self.resumable |= *name == UPLOAD_COMPLETE;
                 self.of_store |= is_of_store(name);
-                self.stores_plainly = false;
+                self.has_only_plain_fields = false;
             }
         }
     }
@@ -155,8 +155,8 @@ impl<'a> CommonHeaders<'a> {
     }
 
     /// The page of another origin that asks.
-    pub fn unlisted(&self) -> Unlisted {
-        Unlisted::origin(self.origin)
+    pub fn unlisted(&self) -> NotAllowlisted {
+        NotAllowlisted::origin(self.origin)
     }
 
     pub fn check(&self, head: &Parts, client: Client, hosts: &Hosts) -> Result<(), Rejection> {
@@ -179,7 +179,7 @@ impl<'a> CommonHeaders<'a> {
         let target = head.uri.host().filter(|_| is_absolute);
         let asked = target.map_or(self.host.last, str::as_bytes);
         if !hosts.allow(asked, client.by_loopback) {
-            return Err(Rejection::WrongHost(Unlisted::host(asked)));
+            return Err(Rejection::WrongHost(NotAllowlisted::host(asked)));
         }
         if !self.is_expectation_met {
             return Err(Rejection::Expectation);
@@ -227,10 +227,10 @@ mod tests {
 
     #[test]
     fn no_field_that_says_how_a_value_is_stored_is_passed_over() {
-        let stores_plainly = |name| {
+        let has_only_plain_fields = |name| {
             let name = HeaderName::from_static(name);
             let headers = HeaderMap::from_iter([(name, HeaderValue::from_static("x"))]);
-            CommonHeaders::of_fields(&headers).stores_plainly
+            CommonHeaders::of_fields(&headers).has_only_plain_fields
         };
         for name in [
             "cache-control",
@@ -249,7 +249,7 @@ mod tests {
             "trailer",
             "upload-complete",
         ] {
-            assert!(!stores_plainly(name), "{name}");
+            assert!(!has_only_plain_fields(name), "{name}");
         }
         for name in [
             "accept",
@@ -258,7 +258,7 @@ mod tests {
             "host",
             "user-agent",
         ] {
-            assert!(stores_plainly(name), "{name}");
+            assert!(has_only_plain_fields(name), "{name}");
         }
     }
 

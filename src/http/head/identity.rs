@@ -20,7 +20,7 @@ const LONGEST: usize = 128;
 
 /// A request's id, and where it stands in a trace.
 #[derive(Debug)]
-pub struct Identity {
+pub struct RequestIds {
     /// Visible ASCII.
     pub request: HeaderValue,
     /// The trace and the caller's span in it.
@@ -29,12 +29,12 @@ pub struct Identity {
 
 /// Makes ids: a part that no other process or reactor has, and a count.
 #[derive(Debug)]
-pub struct Ids {
+pub struct IdGenerator {
     prefix: u64,
     next: Cell<u64>,
 }
 
-impl Default for Ids {
+impl Default for IdGenerator {
     fn default() -> Self {
         Self {
             prefix: RandomState::new().build_hasher().finish(),
@@ -43,19 +43,19 @@ impl Default for Ids {
     }
 }
 
-impl Ids {
+impl IdGenerator {
     /// The identity of the request with these headers.
-    pub fn identify(&self, headers: &HeaderMap) -> Identity {
+    pub fn identify(&self, headers: &HeaderMap) -> RequestIds {
         let given = only(headers, &REQUEST_ID).filter(|id| is_id(id.as_bytes()));
-        Identity {
+        RequestIds {
             request: given.cloned().unwrap_or_else(|| self.make()),
             trace: only(headers, &TRACE_PARENT).and_then(|parent| trace(parent.as_bytes())),
         }
     }
 
     /// The identity of a request that gave none.
-    pub fn anonymous(&self) -> Identity {
-        Identity {
+    pub fn anonymous(&self) -> RequestIds {
+        RequestIds {
             request: self.make(),
             trace: None,
         }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn an_id_is_the_clients_or_one_that_no_other_request_has() {
-        let ids = Ids::default();
+        let ids = IdGenerator::default();
         let with = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {

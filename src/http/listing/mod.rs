@@ -11,7 +11,7 @@ use hyper::header::{
 use hyper::http::request::Parts;
 
 use crate::http::head::syntax::{depth, encoded, up};
-use crate::http::listing::query::{ListFormat, Place, Query};
+use crate::http::listing::query::{ListFormat, ListTarget, Query};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::plain::put;
 use crate::http::service::operation::{HomeRequest, Operation};
@@ -40,7 +40,7 @@ pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejectio
         let to = format!("{}{}{query}", up(depth(head.uri.path())), encoded(&folder));
         return Ok(Operation::Moved { to });
     }
-    let mut place = Place::new(folder, query, format);
+    let mut place = ListTarget::new(folder, query, format);
     if format == ListFormat::Html && ui::is_preferred(&head.headers) {
         return Ok(Operation::Home(Box::new(HomeRequest {
             place,

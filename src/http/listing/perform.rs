@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::http::auth::authorize::authorize_page;
-use crate::http::auth::credentials::{By, Proof};
+use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::head::syntax::encoded;
-use crate::http::listing::query::{ListFormat, Listed, Place, json, text};
+use crate::http::listing::query::{ListFormat, ListTarget, Listed, json, text};
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::HomeRequest;
@@ -16,7 +16,7 @@ use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 const WRITTEN_AT_ONCE: usize = 50;
 
 impl Handler {
-    pub async fn list(&self, place: Place) -> Result<Outcome, Outcome> {
+    pub async fn list(&self, place: ListTarget) -> Result<Outcome, Outcome> {
         match &*self.store {
             Store::Directory(directory) => {
                 let listing = directory.list(place.page.clone()).await?;
@@ -33,7 +33,7 @@ impl Handler {
     pub async fn folder_of(
         &self,
         key: &Key<'_>,
-        proof: Option<&Proof>,
+        proof: Option<&Principal>,
     ) -> Result<Outcome, Outcome> {
         let mut page = Page {
             prefix: format!("{}/", key.as_str()),
@@ -55,20 +55,20 @@ impl Handler {
         }
         // Relative, as the server may be below a path of a proxy.
         let to = format!("{}/", encoded(key.name()));
-        Ok(Outcome::Moved { to })
+        Ok(Outcome::Redirect { to })
     }
 
     /// The page for browsers, as the client of `proof` may use it.
     pub async fn home(
         &self,
         request: HomeRequest,
-        proof: Option<&Proof>,
+        proof: Option<&Principal>,
     ) -> Result<Outcome, Outcome> {
         let page = &request.place.page;
         let grant = proof.map(|proof| &proof.subject.grant);
         let mut rights = PageRights::new(grant, self.config.read_only);
         if let Some(proof) = proof {
-            rights = rights.of(&proof.subject, proof.by == By::Basic);
+            rights = rights.of(&proof.subject, proof.by == AuthMethod::Basic);
         }
         match &*self.store {
             Store::Directory(directory) => {
@@ -84,7 +84,7 @@ impl Handler {
 
     async fn listed<V: Listed + Send + Sync + 'static>(
         &self,
-        place: Place,
+        place: ListTarget,
         listing: Arc<Listing<V>>,
     ) -> Result<Outcome, Outcome> {
         let (next, format) = (place.next_link(&listing), place.format);

@@ -137,7 +137,7 @@ pub fn items<V>(listing: &Listing<V>) -> Vec<Item<'_, V>> {
 
 /// The place in the store that a listing shows: a folder, and which page of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ListTarget {
     /// Its name with the `/` at the end; that of the root is empty.
     pub folder: String,
     pub page: Page,
@@ -146,7 +146,7 @@ pub struct Place {
     pub is_format_told: bool,
 }
 
-impl Place {
+impl ListTarget {
     /// The place that `query` asks for in `folder`. Without a `limit` HTML is as long as a page can be, for clients that
     /// follow links to keys and none to a next page; and folders stand for what is in them.
     pub fn new(folder: String, query: Query, format: ListFormat) -> Self {
@@ -325,7 +325,7 @@ mod tests {
     use crate::http::listing::query::*;
 
     fn page(folder: &str, query: &str, format: ListFormat) -> Result<Page, BadQuery> {
-        Query::of(query).map(|query| Place::new(folder.to_owned(), query, format).page)
+        Query::of(query).map(|query| ListTarget::new(folder.to_owned(), query, format).page)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::http::client::Peer;
-use crate::http::exchange::audit_log::{Deed, Told};
+use crate::http::exchange::audit_log::{AuditEvent, AuditOutcome};
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::refusal::table::rejected;
@@ -95,40 +95,40 @@ impl Throttle {
 }
 
 /// The audit of `outcome`.
-pub fn told(outcome: &Outcome, config: &ServiceConfig) -> Told {
+pub fn audit_outcome(outcome: &Outcome, config: &ServiceConfig) -> AuditOutcome {
     let (mut deeds, mut is_all) = (Vec::new(), true);
     match outcome {
-        Outcome::Stored(_) | Outcome::Deleted => deeds.push(Deed::Changed(None)),
+        Outcome::Stored(_) | Outcome::Deleted => deeds.push(AuditEvent::Changed(None)),
         Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
-            deeds.push(Deed::Changed(Some(path(key))));
+            deeds.push(AuditEvent::Changed(Some(path(key))));
         }
         Outcome::FormStored(stored) => deeds.extend(changed(&stored.files)),
         Outcome::FormHalted(halted) => {
             deeds.extend(changed(&halted.stored));
-            let why = told(&halted.why, config);
+            let why = audit_outcome(&halted.why, config);
             let of_file = |deed| match deed {
-                Deed::Refused(problem, None) => {
-                    Deed::Refused(problem, halted.file.as_ref().map(path))
+                AuditEvent::Refused(problem, None) => {
+                    AuditEvent::Refused(problem, halted.file.as_ref().map(path))
                 }
                 deed => deed,
             };
             deeds.extend(why.deeds.into_iter().map(of_file));
             is_all = why.is_all;
         }
-        Outcome::Upload(outcome, _) => return told(outcome, config),
+        Outcome::Upload(outcome, _) => return audit_outcome(outcome, config),
         Outcome::Refused(why) => {
             let row = rejected(why, config);
-            deeds.extend(row.audited.then_some(Deed::Refused(row.name, None)));
+            deeds.extend(row.audited.then_some(AuditEvent::Refused(row.name, None)));
         }
         Outcome::Failed(Error::OutcomeUnknown { .. }) | Outcome::Panicked => is_all = false,
         _ => {}
     }
-    Told { deeds, is_all }
+    AuditOutcome { deeds, is_all }
 }
 
-fn changed(files: &[StoredFile]) -> impl Iterator<Item = Deed> {
+fn changed(files: &[StoredFile]) -> impl Iterator<Item = AuditEvent> {
     let stored = files.iter().filter(|file| file.published.is_some());
-    stored.map(|file| Deed::Changed(Some(path(&file.key))))
+    stored.map(|file| AuditEvent::Changed(Some(path(&file.key))))
 }
 
 fn path(key: &Key<'_>) -> String {
@@ -171,15 +171,15 @@ mod tests {
                 stored,
                 why,
             };
-            told(
+            audit_outcome(
                 &Outcome::FormHalted(Box::new(halted)),
                 &ServiceConfig::default(),
             )
         };
-        let first = || Deed::Changed(Some("/in/a%20b".to_owned()));
+        let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
         let realm = "r".into();
         let refused = halted(Rejection::Unauthenticated { realm }.into());
-        let second = Deed::Refused("unauthenticated", Some("/out/c".to_owned()));
+        let second = AuditEvent::Refused("unauthenticated", Some("/out/c".to_owned()));
         assert_eq!(
             (refused.deeds, refused.is_all),
             (vec![first(), second], true)

@@ -5,7 +5,7 @@ use crate::http::auth::credentials::BadLink;
 use crate::http::forms::BadForm;
 use crate::http::head::raw::FramingError;
 use crate::http::listing::query::BadQuery;
-use crate::http::refusal::unlisted::Unlisted;
+use crate::http::refusal::not_allowlisted::NotAllowlisted;
 use crate::http::values::conditional::NoSelection;
 use crate::http::values::digest_fields::BadDigest;
 use crate::http::values::other_store::OtherStore;
@@ -35,9 +35,9 @@ pub enum Rejection {
     #[error("a request needs exactly one valid Host header")]
     BadHost,
     #[error("this server does not go by the name {} in Host; the option {}", .0.seen, .0.remedy)]
-    WrongHost(Unlisted),
+    WrongHost(NotAllowlisted),
     #[error("pages of {} may change nothing here; the option {}", .0.seen, .0.remedy)]
-    CrossSite(Unlisted),
+    CrossSite(NotAllowlisted),
     #[error("{0}")]
     FramingError(FramingError),
     #[error("a body over HTTP/1.0 needs a Content-Length")]

@@ -46,11 +46,11 @@ pub enum Outcome {
         is_known: bool,
     },
     /// What was asked for has another address.
-    Moved {
+    Redirect {
         to: String,
     },
     /// The value is read from where it is stored, at this address.
-    Elsewhere {
+    RedirectToStore {
         to: String,
     },
     Options {
@@ -58,7 +58,7 @@ pub enum Outcome {
         of: Target,
     },
     /// Done, and there is nothing to say.
-    Nothing,
+    NoContent,
     /// There is an upload resource now.
     UploadCreated,
     /// This became of a request for an upload that can be resumed, and there the upload stands.

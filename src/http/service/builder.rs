@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::access::Access;
 use crate::http::admin::Admin;
 use crate::http::auth::guard::Guard;
-use crate::http::head::identity::Ids;
+use crate::http::head::identity::IdGenerator;
 use crate::http::refusal::log::RejectionLog;
 use crate::http::response::head_encoder::Encoder;
 use crate::http::service::Service;
@@ -39,7 +39,7 @@ impl ServiceBuilder {
             reactor: self.reactor,
             config: self.config,
             admin: self.admin,
-            ids: Ids::default(),
+            ids: IdGenerator::default(),
             rejection_log: RejectionLog::default(),
             guard: Guard::new(self.access.clone()),
         };

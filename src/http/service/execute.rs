@@ -16,7 +16,7 @@ use crate::http::body::response::Body;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught_in};
 use crate::http::exchange::record::RequestRecord;
-use crate::http::exchange::request_metrics::Notes;
+use crate::http::exchange::request_metrics::LogContext;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::{Handler, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
@@ -49,7 +49,7 @@ const LONG_UPLOAD: u64 = 256 << 10;
 /// Whether the body of `operation` is long enough to be taken from the socket, or the client is to be told something before it
 /// has arrived: hyper sends no interim response but 100.
 pub fn is_for_socket(operation: &Operation<'_>, body: &RequestBody) -> bool {
-    let is_long = |len| len >= LONG_UPLOAD || (len > 0 && operation.has_interim());
+    let is_long = |len| len >= LONG_UPLOAD || (len > 0 && operation.wants_104());
     operation.takes_body() && body.len().is_some_and(is_long)
 }
 
@@ -136,7 +136,7 @@ impl Handler {
         match caught_in(performed).await {
             Ok(outcome) => outcome.unwrap_or_else(|failure| failure),
             Err(panicked) => {
-                let id = record.request_id(|| Notes::of(self.ids.anonymous()));
+                let id = record.request_id(|| LogContext::of(self.ids.anonymous()));
                 info.panicked(panicked, &id, connection);
                 Outcome::Panicked
             }
@@ -213,7 +213,7 @@ impl Handler {
             }
             Operation::List(place) => Box::pin(self.list(*place)).await,
             Operation::Home(request) => Box::pin(self.home(*request, proof)).await,
-            Operation::Moved { to } | Operation::SignIn { to } => Ok(Outcome::Moved { to }),
+            Operation::Moved { to } | Operation::SignIn { to } => Ok(Outcome::Redirect { to }),
             Operation::Options { preflight, of } => Ok(Outcome::Options { preflight, of }),
             Operation::Page(page, format) => Ok(Outcome::Page(
                 Box::pin(self.admin.answer(page, format)).await,

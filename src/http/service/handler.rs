@@ -8,18 +8,18 @@ use hyper::Response;
 use hyper::http::request::Parts;
 
 use crate::http::admin::Admin;
-use crate::http::auth::credentials::Proof;
+use crate::http::auth::credentials::Principal;
 use crate::http::auth::guard::Guard;
 use crate::http::body::response::Body;
 use crate::http::client::Client;
-use crate::http::exchange::access_log::{Line, protocol};
+use crate::http::exchange::access_log::{LogEntry, protocol};
 use crate::http::exchange::audit_log::Audit;
 use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::exchange::logged_fields::LoggedFields;
 use crate::http::exchange::record::RequestRecord;
-use crate::http::exchange::request_metrics::{Notes, Timing};
-use crate::http::exchange::said::Said;
-use crate::http::head::identity::Ids;
-use crate::http::refusal::log::{RejectionLog, told};
+use crate::http::exchange::request_metrics::{LogContext, Timing};
+use crate::http::head::identity::IdGenerator;
+use crate::http::refusal::log::{RejectionLog, audit_outcome};
 use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
 use crate::http::response::render;
@@ -35,7 +35,7 @@ pub struct Handler {
     pub reactor: usize,
     pub config: ServiceConfig,
     pub admin: Arc<Admin>,
-    pub ids: Ids,
+    pub ids: IdGenerator,
     pub rejection_log: RejectionLog,
     pub guard: Guard,
 }
@@ -64,7 +64,7 @@ impl Handler {
             outcome = outcome.of_late_body();
         }
         if self.config.logs.audit {
-            record.tells(told(&outcome, &self.config));
+            record.set_audit(audit_outcome(&outcome, &self.config));
         }
         self.render(outcome, context)
     }
@@ -82,10 +82,15 @@ impl Handler {
     }
 
     /// The notes of a request for the log; without a `head`, it could not be understood.
-    pub fn notes(&self, head: Option<&Parts>, client: Client, proof: Option<&Proof>) -> Notes {
+    pub fn notes(
+        &self,
+        head: Option<&Parts>,
+        client: Client,
+        proof: Option<&Principal>,
+    ) -> LogContext {
         let config = &self.config;
         let logs = config.logs;
-        let line = logs.any().then(|| Line {
+        let line = logs.any().then(|| LogEntry {
             client,
             reactor: self.reactor,
             method: head.map(|head| head.method.clone()),
@@ -95,13 +100,13 @@ impl Handler {
             access: logs.access.then_some(logs.format),
             said: head
                 .filter(|_| logs.tell_of_client())
-                .map(|head| Box::new(Said::of(head))),
+                .map(|head| Box::new(LoggedFields::of(head))),
             audit: logs.audit.then(|| Audit::of(proof)),
             received: 0,
             bytes: 0,
         });
         let identity = head.map(|head| self.ids.identify(&head.headers));
-        Notes {
+        LogContext {
             identity: identity.unwrap_or_else(|| self.ids.anonymous()),
             line,
             timing: config.server_timing.then(Timing::default),

@@ -6,9 +6,9 @@ use hyper::header::{HeaderMap, HeaderValue};
 
 use crate::http::admin::Page;
 use crate::http::admin::exposition::MetricsFormat;
-use crate::http::auth::credentials::Proof;
+use crate::http::auth::credentials::Principal;
 use crate::http::forms::request::FormRequest;
-use crate::http::listing::query::Place;
+use crate::http::listing::query::ListTarget;
 use crate::http::uploads::request::{Creation, UploadRequest};
 use crate::http::values::conditional::Preconditions;
 use crate::http::values::digest_fields::{Algorithm, Expected};
@@ -38,7 +38,7 @@ pub enum Operation<'a> {
         key: Key<'a>,
         preconditions: Option<Preconditions>,
     },
-    List(Box<Place>),
+    List(Box<ListTarget>),
     /// Answer the page for browsers.
     Home(Box<HomeRequest>),
     /// Have the client say who it is, and lead it to this address.
@@ -85,7 +85,7 @@ pub struct GetOptions {
 /// Which page a browser wants.
 #[derive(Debug)]
 pub struct HomeRequest {
-    pub place: Place,
+    pub place: ListTarget,
     pub preconditions: Option<Preconditions>,
     /// The client takes it compressed.
     pub takes_gzip: bool,
@@ -118,7 +118,7 @@ pub struct ResponseContext {
     /// By a client of another store, which shows its user no line of text.
     pub of_store: bool,
     /// Who asks, where that matters.
-    pub proof: Option<Rc<Proof>>,
+    pub proof: Option<Rc<Principal>>,
     /// The page that asks, if it is of an origin that may.
     pub origin: Option<HeaderValue>,
     /// Answers depend on who asks.
@@ -161,12 +161,12 @@ impl Operation<'_> {
     }
 
     /// Whether the client is told something before its body has arrived.
-    pub fn has_interim(&self) -> bool {
+    pub fn wants_104(&self) -> bool {
         let Self::Put { options, .. } = self else {
             return false;
         };
         let creation = options.creation.as_ref();
-        creation.is_some_and(|creation| creation.takes_interim)
+        creation.is_some_and(|creation| creation.wants_104)
     }
 
     /// The same operation, borrowing nothing.

@@ -10,7 +10,7 @@
 use std::fmt::Write as _;
 
 use crate::http::head::syntax::{encoded, up};
-use crate::http::listing::query::{Item, Listed, Place, items};
+use crate::http::listing::query::{Item, ListTarget, Listed, items};
 use crate::http::ui::frame::Slots;
 use crate::http::ui::markup::{Attribute, Size, Text};
 use crate::http::ui::rights::PageRights;
@@ -20,7 +20,7 @@ use crate::store::Listing;
 const ROW: usize = 320;
 
 /// The slots of the page that shows `listing`, of `place`.
-pub fn slots<V: Listed>(place: &Place, listing: &Listing<V>, rights: &PageRights) -> Slots {
+pub fn slots<V: Listed>(place: &ListTarget, listing: &Listing<V>, rights: &PageRights) -> Slots {
     let folder = &*place.folder;
     let is_empty = listing.keys.is_empty() && listing.folders.is_empty();
     let next = place.next_query(listing).map(|query| {
@@ -146,7 +146,7 @@ fn account(folder: &str, rights: &PageRights) -> String {
     }
 }
 
-fn empty(place: &Place, rights: &PageRights) -> String {
+fn empty(place: &ListTarget, rights: &PageRights) -> String {
     let prefix = place.page.prefix.strip_prefix(&place.folder);
     match prefix.unwrap_or_default() {
         "" if !place.page.after.is_empty() => "No more files".to_owned(),
@@ -167,7 +167,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// The document that shows `listing`, of `place`.
-pub fn index<V: Listed>(place: &Place, listing: &Listing<V>) -> Vec<u8> {
+pub fn index<V: Listed>(place: &ListTarget, listing: &Listing<V>) -> Vec<u8> {
     let folder = &*place.folder;
     let items = items(listing);
     let mut index = String::with_capacity(LINE * (items.len() + 4));
@@ -228,8 +228,8 @@ mod tests {
 
     const SECOND: i128 = 1_000_000_000;
 
-    fn place(folder: &str, query: &str) -> Place {
-        Place::new(
+    fn place(folder: &str, query: &str) -> ListTarget {
+        ListTarget::new(
             folder.to_owned(),
             Query::of(query).unwrap(),
             ListFormat::Html,
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    fn page(place: &Place, listing: &Listing) -> HtmlPage {
+    fn page(place: &ListTarget, listing: &Listing) -> HtmlPage {
         HtmlPage::parse(&document(place, listing, &PageRights::new(None, false)).html)
     }
 
@@ -461,8 +461,8 @@ mod index_tests {
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;
 
-    fn place(folder: &str, query: &str) -> Place {
-        Place::new(
+    fn place(folder: &str, query: &str) -> ListTarget {
+        ListTarget::new(
             folder.to_owned(),
             Query::of(query).unwrap(),
             ListFormat::Html,

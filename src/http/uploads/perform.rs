@@ -8,7 +8,7 @@ use std::pin::pin;
 
 use crate::access::Right;
 use crate::http::auth::authorize::Asker;
-use crate::http::auth::credentials::Proof;
+use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{Outcome, Published, UploadState};
@@ -51,7 +51,7 @@ impl Handler {
             return self.put(key, None, options, body, counters, asker).await;
         };
         let part = creation.part;
-        let can_tell = creation.takes_interim && body.has_interim() && self.config.store_resumes;
+        let can_tell = creation.wants_104 && body.can_send_interim() && self.config.store_resumes;
         let begun = if part.is_last && !can_tell {
             // The client never learns where it could resume.
             None
@@ -114,7 +114,7 @@ impl Handler {
         request: UploadRequest,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
-        proof: Option<&Proof>,
+        proof: Option<&Principal>,
     ) -> Result<Outcome, Outcome> {
         // Rights may have been revoked since it began, and its identifier may have reached another client. One that is refused
         // touches nothing: the claim would end what another request does with the upload.
@@ -129,7 +129,7 @@ impl Handler {
         match request {
             UploadRequest::Offset => {
                 upload.secure().await?;
-                Ok(of_upload(Outcome::Nothing, state(&upload)))
+                Ok(of_upload(Outcome::NoContent, state(&upload)))
             }
             UploadRequest::Append(offset, part) => {
                 self.append(&mut upload, offset, &part, body, counters)
@@ -139,7 +139,7 @@ impl Handler {
                         .publish(directory, &mut upload, part.of_value, proof)
                         .await;
                 }
-                Ok(of_upload(Outcome::Nothing, state(&upload)))
+                Ok(of_upload(Outcome::NoContent, state(&upload)))
             }
             UploadRequest::Cancel => {
                 let key = upload.key().clone();
@@ -260,7 +260,7 @@ impl Handler {
         directory: &Directory,
         upload: &mut Resumable,
         of_value: Expected,
-        proof: Option<&Proof>,
+        proof: Option<&Principal>,
     ) -> Result<Outcome, Outcome> {
         let offset = upload.offset();
         match upload.length() {
@@ -294,7 +294,7 @@ impl Handler {
         directory: &Directory,
         upload: &Resumable,
         of_value: Expected,
-        proof: Option<&Proof>,
+        proof: Option<&Principal>,
     ) -> Result<Outcome, Outcome> {
         let headers = kept_headers(&upload.fields().await?);
         let mut options = PutOptions::of(&headers, &self.config)?;

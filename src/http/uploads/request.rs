@@ -62,7 +62,7 @@ pub struct Creation {
     /// The fields that are kept until the value is published.
     pub fields: Vec<Field>,
     /// The client understands a 104.
-    pub takes_interim: bool,
+    pub wants_104: bool,
     /// How far below the root the address of the request is.
     pub depth: usize,
 }
@@ -140,7 +140,7 @@ impl Creation {
         Ok(Some(Box::new(Self {
             part,
             fields: kept(headers),
-            takes_interim: config.interim && takes_interim(headers),
+            wants_104: config.interim && wants_104(headers),
             depth: depth(head.uri.path()),
         })))
     }
@@ -231,7 +231,7 @@ fn upload_complete(headers: &HeaderMap) -> Option<bool> {
 }
 
 /// Whether the client understands a 104 of this server.
-fn takes_interim(headers: &HeaderMap) -> bool {
+fn wants_104(headers: &HeaderMap) -> bool {
     integer(headers, &INTEROP_VERSION) == Some(INTEROP)
 }
 
@@ -282,9 +282,9 @@ mod tests {
 
     #[test]
     fn an_interim_response_is_for_clients_of_the_same_draft() {
-        let takes = |value| takes_interim(&headers(&[(INTEROP_VERSION, value)]));
+        let takes = |value| wants_104(&headers(&[(INTEROP_VERSION, value)]));
         assert!(takes("8"));
-        assert!(!takes("6") && !takes("?1") && !takes_interim(&HeaderMap::new()));
+        assert!(!takes("6") && !takes("?1") && !wants_104(&HeaderMap::new()));
     }
 
     proptest! {

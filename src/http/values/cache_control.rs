@@ -6,7 +6,7 @@
 
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
 
-use crate::http::auth::credentials::Proof;
+use crate::http::auth::credentials::Principal;
 use crate::http::head::syntax::{is_token, skip_quoted};
 
 /// The field unless the operator says otherwise.
@@ -70,7 +70,7 @@ fn private(given: Option<&HeaderValue>) -> HeaderValue {
 
 /// Says in `headers` for whom the answer is, where that matters: for caches between (RFC 9111, section 3.5) and in browsers.
 /// The headers of a value say already that it varies.
-pub fn mark_private(headers: &mut HeaderMap, proof: Option<&Proof>, is_value: bool) {
+pub fn mark_private(headers: &mut HeaderMap, proof: Option<&Principal>, is_value: bool) {
     let Some(proof) = proof else { return };
     if !is_value {
         headers.append(VARY, AUTHORIZATION.into());

@@ -125,7 +125,7 @@ impl Work {
 }
 
 /// Values shorter than this are sent as they are: the coding would save less than it costs.
-pub const WORTH_IT: u64 = 1 << 10;
+pub const MIN_COMPRESSED: u64 = 1 << 10;
 
 /// The content coding that the server can apply.
 pub const GZIP: &str = "gzip";

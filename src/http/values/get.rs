@@ -15,7 +15,7 @@ use crate::http::service::operation::GetOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::{Preconditions, Selection, select};
 use crate::http::values::digest_fields::{Algorithm, WANT_REPR_DIGEST, field, want};
-use crate::http::values::encoded::{Encoded, WORTH_IT, takes_gzip};
+use crate::http::values::encoded::{Encoded, MIN_COMPRESSED, takes_gzip};
 use crate::http::values::representation::{Representation, ShownValue};
 use crate::store::{Directory, Error, Key, Object, Store};
 
@@ -105,7 +105,7 @@ impl Handler {
         };
         // The digest would be that of the value as it is.
         let is_whole = selection == Selection::Whole && digest.is_none();
-        let is_worth_it = representation.is_compressible && len > WORTH_IT;
+        let is_worth_it = representation.is_compressible && len > MIN_COMPRESSED;
         let encoded = (options.takes_gzip && is_whole && is_worth_it).then(|| {
             let object = Arc::clone(value.object());
             Box::new(Encoded::new(object, self.store.compute().clone()))

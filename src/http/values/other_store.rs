@@ -8,7 +8,7 @@ use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
-use crate::http::auth::credentials::Presented;
+use crate::http::auth::credentials::AuthorizationFields;
 use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_known_checksum};
 use crate::http::values::media::has_prefix;
 
@@ -84,7 +84,7 @@ pub fn is_of_store(name: &HeaderName) -> bool {
 /// who asks.
 pub fn check(
     head: &Parts,
-    presented: Presented<'_>,
+    presented: AuthorizationFields<'_>,
     has_fields: bool,
     authorizes: bool,
 ) -> Result<(), OtherStore> {
@@ -107,9 +107,9 @@ pub fn check(
 }
 
 /// Whether the request is signed by a key of S3.
-pub fn is_signed(presented: Presented<'_>) -> bool {
+pub fn is_signed(presented: AuthorizationFields<'_>) -> bool {
     let is_signature = |field: &[u8]| field.starts_with(b"AWS4-") || field.starts_with(b"AWS ");
-    matches!(presented, Presented::Field(field) if is_signature(field))
+    matches!(presented, AuthorizationFields::Field(field) if is_signature(field))
 }
 
 /// Whether `query` has the signature of a link that S3 would take.
@@ -199,7 +199,9 @@ mod tests {
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
         let presented = head.headers.get(AUTHORIZATION);
-        let presented = presented.map_or(Presented::Nothing, |it| Presented::Field(it.as_bytes()));
+        let presented = presented.map_or(AuthorizationFields::Nothing, |it| {
+            AuthorizationFields::Field(it.as_bytes())
+        });
         let has_fields = head.headers.keys().any(is_of_store);
         check(&head, presented, has_fields, authorizes).err()
     }

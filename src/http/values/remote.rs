@@ -18,7 +18,7 @@ use crate::http::values::digest_fields::{Algorithm, field};
 use crate::http::values::media;
 use crate::http::values::representation::{Representation, Validators};
 use crate::http::values::stored_fields::StoredFields;
-use crate::s3::{Exact, Gateway, Got, Read, RemoteMeta, S3, Written};
+use crate::s3::{Gateway, GetOutcome, ReadRequest, RemoteMeta, S3, WriteCondition, Written};
 use crate::store::{Digest, Error, Key};
 
 /// How often a request begins again when the value is another one each time.
@@ -66,7 +66,7 @@ impl Handler {
             let mut found = self.selected(s3, &key, &meta, options)?;
             if is_elsewhere(&found, redirect_from) {
                 let to = gateway.link(&wants.method(), &key)?;
-                return Ok(Outcome::Elsewhere { to });
+                return Ok(Outcome::RedirectToStore { to });
             }
             if let Some(algorithm) = options.and_then(|options| options.digest) {
                 let Some(digest) = digest(gateway, &key, &meta, algorithm).await? else {
@@ -84,17 +84,17 @@ impl Handler {
             let Some(range) = first.filter(|_| meta.len > 0) else {
                 return Ok(Outcome::Remote(Box::new(found)));
             };
-            let read = Read {
+            let read = ReadRequest {
                 range,
                 only: Some(&meta.etag),
             };
             match gateway.get(&key, read).await? {
-                Got::Value(_, body) => {
+                GetOutcome::Value(_, body) => {
                     found.parts[0] = RemotePart::coming(body);
                     return Ok(Outcome::Remote(Box::new(found)));
                 }
-                Got::Gone => return Ok(Outcome::NoValue),
-                Got::Changed => {}
+                GetOutcome::Gone => return Ok(Outcome::NoValue),
+                GetOutcome::Changed => {}
             }
         }
         Err(CONTENDED.into())
@@ -107,13 +107,17 @@ impl Handler {
         key: &Key<'static>,
         options: Option<&GetOptions>,
     ) -> Result<Outcome, Outcome> {
-        match s3.gateway(self.reactor).get(key, Read::default()).await? {
-            Got::Value(meta, body) => {
+        match s3
+            .gateway(self.reactor)
+            .get(key, ReadRequest::default())
+            .await?
+        {
+            GetOutcome::Value(meta, body) => {
                 let mut found = self.selected(s3, key, &meta, options)?;
                 found.parts = vec![RemotePart::coming(body)];
                 Ok(Outcome::Remote(Box::new(found)))
             }
-            Got::Gone | Got::Changed => Ok(Outcome::NoValue),
+            GetOutcome::Gone | GetOutcome::Changed => Ok(Outcome::NoValue),
         }
     }
 
@@ -139,13 +143,13 @@ impl Handler {
             let (s3, reactor, range) = (Arc::clone(s3), self.reactor, range.clone());
             let (key, etag) = (key.clone(), meta.etag.clone());
             RemotePart::asked(range.end - range.start, async move {
-                let read = Read {
+                let read = ReadRequest {
                     range: Some(range),
                     only: Some(&etag),
                 };
                 match s3.gateway(reactor).get(&key, read).await? {
-                    Got::Value(_, body) => Ok(body),
-                    Got::Gone | Got::Changed => Err(Error::Truncated),
+                    GetOutcome::Value(_, body) => Ok(body),
+                    GetOutcome::Gone | GetOutcome::Changed => Err(Error::Truncated),
                 }
             })
         };
@@ -212,11 +216,11 @@ async fn digest(
 }
 
 /// The condition that a store can decide by itself; `None` where it cannot.
-pub fn exact(preconditions: Option<&Preconditions>) -> Option<Exact> {
+pub fn exact(preconditions: Option<&Preconditions>) -> Option<WriteCondition> {
     match preconditions.map(Preconditions::single) {
-        None => Some(Exact::Any),
-        Some(Some(Single::IsNew)) => Some(Exact::Create),
-        Some(Some(Single::Is(etag))) => Some(Exact::Swap(etag.to_owned())),
+        None => Some(WriteCondition::Any),
+        Some(Some(Single::IsNew)) => Some(WriteCondition::Create),
+        Some(Some(Single::Is(etag))) => Some(WriteCondition::Swap(etag.to_owned())),
         Some(None) => None,
     }
 }
@@ -226,10 +230,10 @@ pub async fn publish_under(
     gateway: Gateway<'_>,
     key: &Key<'_>,
     preconditions: Option<&Preconditions>,
-    mut publish: impl AsyncFnMut(&Exact) -> Result<Written, Error>,
+    mut publish: impl AsyncFnMut(&WriteCondition) -> Result<Written, Error>,
 ) -> Result<Published, Outcome> {
     let Some(preconditions) = preconditions else {
-        return Ok(Published::Tag(publish(&Exact::Any).await?.etag));
+        return Ok(Published::Tag(publish(&WriteCondition::Any).await?.etag));
     };
     if let Some(condition) = exact(Some(preconditions)) {
         return Ok(Published::Tag(publish(&condition).await?.etag));
@@ -245,7 +249,10 @@ pub async fn publish_under(
 }
 
 /// The condition under which a write replaces `current` and nothing else, if `preconditions` let it.
-pub fn swap(preconditions: &Preconditions, current: Option<&RemoteMeta>) -> Result<Exact, Outcome> {
+pub fn swap(
+    preconditions: &Preconditions,
+    current: Option<&RemoteMeta>,
+) -> Result<WriteCondition, Outcome> {
     let known = current.map(|meta| Current {
         etag: &meta.etag,
         variants: &[],
@@ -254,5 +261,7 @@ pub fn swap(preconditions: &Preconditions, current: Option<&RemoteMeta>) -> Resu
     if !preconditions.for_write(known) {
         return Err(Rejection::Precondition.into());
     }
-    Ok(current.map_or(Exact::Create, |meta| Exact::Swap(meta.etag.clone())))
+    Ok(current.map_or(WriteCondition::Create, |meta| {
+        WriteCondition::Swap(meta.etag.clone())
+    }))
 }

@@ -17,7 +17,7 @@ use crate::http::values::encoded::gzip_tag;
 use crate::http::values::media;
 use crate::http::values::remote::{exact, publish_under, swap};
 use crate::http::values::representation::Validators;
-use crate::s3::{self, Begin, Exact, Gateway, Kept, RemoteUpload, S3};
+use crate::s3::{self, Gateway, RemoteUpload, S3, StoredHeaders, UploadPlan, WriteCondition};
 use crate::store::{
     self, BlockingPool, BodySource, Condition, Digests, Directory, Error, Key, Meta, Store, Upload,
     Uploader, Wanted,
@@ -55,7 +55,7 @@ pub struct Remote<'a> {
     gateway: Gateway<'a>,
     upload: RemoteUpload,
     /// The condition, where the store decides it by itself.
-    condition: Option<Exact>,
+    condition: Option<WriteCondition>,
 }
 
 impl Handler {
@@ -101,9 +101,9 @@ impl Handler {
                 swap(preconditions, gateway.head(key).await?.as_ref())?;
             }
         }
-        let begin = Begin {
+        let begin = UploadPlan {
             len: announced.len,
-            kept: Kept {
+            kept: StoredHeaders {
                 sha256: announced.sha256,
                 ..kept(key, announced.media_type, announced.fields)
             },
@@ -119,10 +119,10 @@ impl Handler {
 }
 
 /// The properties that a store keeps with a value of `key`.
-fn kept(key: &Key<'_>, media_type: Option<&str>, fields: Option<Box<[u8]>>) -> Kept {
+fn kept(key: &Key<'_>, media_type: Option<&str>, fields: Option<Box<[u8]>>) -> StoredHeaders {
     // Other clients of the store find the type that this one would guess.
     let guessed = || media::of(key.as_str(), None, false).into();
-    Kept {
+    StoredHeaders {
         media_type: Some(media_type.map_or_else(guessed, Into::into)),
         fields,
         sha256: None,
@@ -200,13 +200,13 @@ impl Remote<'_> {
             let written = upload.publish(&condition).await?;
             return Ok(Published::Tag(written.etag));
         }
-        let publish = async |condition: &Exact| upload.publish(condition).await;
+        let publish = async |condition: &WriteCondition| upload.publish(condition).await;
         publish_under(gateway, key, preconditions.as_ref(), publish).await
     }
 }
 
 async fn take(upload: &mut RemoteUpload, source: &mut dyn BodySource) -> Result<(), Error> {
-    while source.left() > 0 {
+    while source.remaining() > 0 {
         upload.push(store::read(source).await?).await?;
     }
     Ok(())

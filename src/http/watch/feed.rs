@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::access::{Access, Right, Subject};
-use crate::http::auth::credentials::Proof;
+use crate::http::auth::credentials::Principal;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::values::representation::etag;
 use crate::store::{Change, Changes, Error, Gap, Prefixes};
@@ -286,13 +286,13 @@ pub struct Permission(Option<Granted>);
 struct Granted {
     access: Arc<Access>,
     generation: u64,
-    proof: Rc<Proof>,
+    proof: Rc<Principal>,
     subject: Arc<Subject>,
 }
 
 impl Permission {
     /// That of the client of `proof`, where there are rules.
-    pub fn new(access: Option<&Arc<Access>>, proof: Option<&Rc<Proof>>) -> Self {
+    pub fn new(access: Option<&Arc<Access>>, proof: Option<&Rc<Principal>>) -> Self {
         let granted = access.zip(proof).map(|(access, proof)| Granted {
             access: Arc::clone(access),
             // Looked at anew at the first event: the rules may have been replaced since the proof.
@@ -348,7 +348,7 @@ mod tests {
     use proptest::prelude::*;
 
     use crate::access::{Access, Evidence};
-    use crate::http::auth::credentials::{By, Proof};
+    use crate::http::auth::credentials::{AuthMethod, Principal};
     use crate::http::watch::feed::*;
     use crate::http::watch::testing::{on_reactor, subscribers};
 
@@ -435,7 +435,7 @@ mod tests {
             let subscribers = subscribers(Some(Arc::clone(&access)));
             let connection = Rc::new(ConnectionState::new(Arc::default()));
             let subject = Arc::clone(access.policy().anonymous());
-            let proof = Rc::new(Proof { subject, by: By::Nothing, evidence: Evidence::Nothing });
+            let proof = Rc::new(Principal { subject, by: AuthMethod::Nothing, evidence: Evidence::Nothing });
             let subscribe = |since| {
                 let permission = Permission::new(Some(&access), Some(&proof));
                 let prefix = prefix.as_str().into();

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::http::head::hosts::is_own;
 use crate::http::head::syntax::{has_bad_escape, has_member, only};
-use crate::http::refusal::unlisted::Unlisted;
+use crate::http::refusal::not_allowlisted::NotAllowlisted;
 use crate::store::MAX_LEN;
 
 /// Sent by an `EventSource` that comes back.
@@ -78,7 +78,7 @@ pub enum BadWatchRequest {
     #[error("this server speaks version 13 of the WebSocket protocol")]
     WebSocketVersion,
     #[error("pages of {} may not follow the changes; the option {}", .0.seen, .0.remedy)]
-    ForeignOrigin(Unlisted),
+    ForeignOrigin(NotAllowlisted),
 }
 
 /// `prefix` and `since`, both optional; other names are ignored.
@@ -125,7 +125,9 @@ fn handshake(
     };
     if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed(headers) {
         let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
-        return Err(BadWatchRequest::ForeignOrigin(Unlisted::origin(origin)));
+        return Err(BadWatchRequest::ForeignOrigin(NotAllowlisted::origin(
+            origin,
+        )));
     }
     Ok(derive_accept_key(key))
 }
@@ -316,7 +318,7 @@ mod tests {
             "http://h:8080.evil.example",
             "http://app.example",
         ] {
-            let unlisted = Unlisted::origin(Some(foreign.as_bytes()));
+            let unlisted = NotAllowlisted::origin(Some(foreign.as_bytes()));
             let refused = Err(BadWatchRequest::ForeignOrigin(unlisted));
             assert_eq!(with(foreign), refused, "{foreign}");
         }

@@ -125,7 +125,7 @@ impl Exchange {
                 _ => {}
             }
             let served = serving.as_mut().poll(cx);
-            if served.is_pending() && self.is_deserted() {
+            if served.is_pending() && self.should_abort() {
                 self.stream.reset(Reason::CANCEL);
                 return Poll::Ready(());
             }
@@ -135,7 +135,7 @@ impl Exchange {
     }
 
     /// Whether a drain leaves it: a subscriber that does not read, and can go on where it was when it comes back.
-    fn is_deserted(&self) -> bool {
+    fn should_abort(&self) -> bool {
         self.state.is_draining()
             && self.state.phase() == Phase::Watching
             && self.state.progress().is_writing()

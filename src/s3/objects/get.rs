@@ -24,11 +24,11 @@ use hyper::header::{
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Gateway;
-use crate::s3::contract::{Read, RemoteMeta};
+use crate::s3::contract::{ReadRequest, RemoteMeta};
 use crate::s3::transport::answer::{Answer, text, unclear};
 use crate::s3::transport::call::{Call, NO_MEDIA_TYPE};
-use crate::s3::transport::client::{Client, Found};
-use crate::s3::transport::connector::Loan;
+use crate::s3::transport::client::{Client, ReadOutcome};
+use crate::s3::transport::connector::SpliceHandle;
 use crate::transfer::{CHUNK, Hashing, Pipe, Piped, WriteBuffer};
 use crate::value::{Digest, Error, Key, Wanted};
 
@@ -38,7 +38,7 @@ use crate::value::{Digest, Error, Key, Wanted};
     reason = "one is made for each request, and most are values"
 )]
 #[derive(Debug)]
-pub enum Got {
+pub enum GetOutcome {
     /// The value, or the range of it.
     Value(RemoteMeta, RemoteBody),
     /// There is no value.
@@ -49,7 +49,7 @@ pub enum Got {
 
 impl Gateway<'_> {
     /// The value of `key`, or the part of it that `read` names.
-    pub async fn get(&self, key: &Key<'_>, read: Read<'_>) -> Result<Got, Error> {
+    pub async fn get(&self, key: &Key<'_>, read: ReadRequest<'_>) -> Result<GetOutcome, Error> {
         let mut call = Call::object(Method::GET, &self.client.place, key)?;
         if let Some(etag) = read.only {
             call = call.with(IF_MATCH, etag)?;
@@ -59,19 +59,19 @@ impl Gateway<'_> {
             None => self.client.read(&call).await?,
         };
         let answer = match found {
-            Found::Answer(answer) => answer,
-            Found::Missing => return Ok(Got::Gone),
-            Found::Changed => return Ok(Got::Changed),
+            ReadOutcome::Answer(answer) => answer,
+            ReadOutcome::Missing => return Ok(GetOutcome::Gone),
+            ReadOutcome::Changed => return Ok(GetOutcome::Changed),
         };
         let meta = meta(&answer, read.only)?;
         // Some stores ignore the condition.
         if read.only.is_some_and(|etag| etag != meta.etag) {
-            return Ok(Got::Changed);
+            return Ok(GetOutcome::Changed);
         }
         let left = read.range.unwrap_or(0..meta.len);
         check_range(&answer, &left, meta.len)?;
         let body = RemoteBody::new(self.client, call, &meta.etag, left, answer);
-        Ok(Got::Value(meta, body))
+        Ok(GetOutcome::Value(meta, body))
     }
 
     /// An address that lets its reader have the value of `key` from the store, by `method`, for a few minutes.
@@ -87,11 +87,11 @@ impl Gateway<'_> {
         etag: &str,
         sha512: bool,
     ) -> Result<Option<Digest>, Error> {
-        let read = Read {
+        let read = ReadRequest {
             range: None,
             only: Some(etag),
         };
-        let Got::Value(_, mut body) = self.get(key, read).await? else {
+        let GetOutcome::Value(_, mut body) = self.get(key, read).await? else {
             return Ok(None);
         };
         let mut hashing = Hashing::new(Wanted::one(sha512), self.shared.compute.clone());
@@ -124,9 +124,9 @@ impl Gateway<'_> {
         let call = Call::object(Method::HEAD, &self.client.place, key)?;
         let call = call.with_static("x-amz-checksum-mode", "ENABLED");
         match self.client.read(&call).await? {
-            Found::Answer(answer) => meta(&answer, None).map(Some),
-            Found::Missing => Ok(None),
-            Found::Changed => Err(unclear("a condition failed that was not set")),
+            ReadOutcome::Answer(answer) => meta(&answer, None).map(Some),
+            ReadOutcome::Missing => Ok(None),
+            ReadOutcome::Changed => Err(unclear("a condition failed that was not set")),
         }
     }
 }
@@ -344,7 +344,7 @@ impl RemoteBody {
     }
 
     /// The loan of the connection, where so much is to come, and its length is known, that it is worth it.
-    fn loan(&self) -> Option<&Loan> {
+    fn loan(&self) -> Option<&SpliceHandle> {
         let State::Reading(answer) = &self.state else {
             return None;
         };
@@ -430,14 +430,14 @@ impl RemoteBody {
         let call = self.call.ranged(&left)?.with(IF_MATCH, &etag)?;
         self.state = State::Resuming(Box::pin(async move {
             match client.read(&call).await? {
-                Found::Answer(answer) => {
+                ReadOutcome::Answer(answer) => {
                     let meta = meta(&answer, Some(&etag))?;
                     if meta.etag != etag {
                         return Err(Error::Truncated);
                     }
                     check_range(&answer, &left, meta.len).map(|()| answer)
                 }
-                Found::Missing | Found::Changed => Err(Error::Truncated),
+                ReadOutcome::Missing | ReadOutcome::Changed => Err(Error::Truncated),
             }
         }));
         Ok(())

@@ -10,7 +10,7 @@ use super::Gateway;
 use crate::s3::contract::RemoteValue;
 use crate::s3::transport::answer::{Failure, parse, unclear};
 use crate::s3::transport::call::{self, Call};
-use crate::s3::transport::client::{Client, Found};
+use crate::s3::transport::client::{Client, ReadOutcome};
 use crate::transfer::{BlockingPool, COPIED};
 use crate::value::{Error, Key, Listing, Page, RESERVED};
 
@@ -131,7 +131,7 @@ pub async fn ask(
         parameters.push(("delimiter", "/"));
     }
     let call = Call::bucket(Method::GET).with_query(&parameters);
-    let Found::Answer(answer) = client.read(&call).await? else {
+    let ReadOutcome::Answer(answer) = client.read(&call).await? else {
         return Err(unclear("there is no list"));
     };
     let body = answer.whole(MAX_PAGE, client.timeout).await;

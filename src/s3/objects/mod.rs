@@ -8,14 +8,14 @@ pub mod upload;
 
 use std::sync::Arc;
 
-use super::contract::Shared;
+use super::contract::S3Context;
 use super::transport::client::Client;
 use crate::value::Error;
 
 /// The way of one reactor to the store. Each file of this folder has the requests that it is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Gateway<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<S3Context>,
     pub(super) client: &'a Arc<Client>,
 }
 

@@ -12,7 +12,7 @@ use quick_xml::escape::escape;
 use serde::Deserialize;
 
 use super::put::{Sending, refused};
-use crate::s3::contract::{Exact, Written};
+use crate::s3::contract::{WriteCondition, Written};
 use crate::s3::transport::answer::{Answer, Failure, parse, text, unclear};
 use crate::s3::transport::body::{CHECKSUM, SendBody};
 use crate::s3::transport::call::{Call, query};
@@ -85,10 +85,10 @@ impl Multipart {
                 Some(sending) => sending,
                 None => self.next_part().map_err(Failure::NotTried)?,
             };
-            let room = usize::try_from(sending.left()).unwrap_or(usize::MAX);
+            let room = usize::try_from(sending.remaining()).unwrap_or(usize::MAX);
             let part = data.split_to(room.min(data.len()));
             sending.push(part).await?;
-            if sending.left() == 0 && self.left > 0 {
+            if sending.remaining() == 0 && self.left > 0 {
                 self.end_part().await?;
             }
         }
@@ -96,13 +96,13 @@ impl Multipart {
     }
 
     /// Has the store join the parts, if `condition` holds.
-    pub async fn finish(mut self, condition: &Exact) -> Result<Written, Error> {
+    pub async fn finish(mut self, condition: &WriteCondition) -> Result<Written, Error> {
         self.end_part().await.map_err(Failure::error)?;
         if self.left > 0 {
             return Err(Error::Incomplete);
         }
         let call = self.call(Method::POST, &[])?;
-        let joining = join(&self.client, call, &self.sent, condition).await;
+        let joining = complete(&self.client, call, &self.sent, condition).await;
         if joining.is_ok() {
             self.id = None;
         }
@@ -143,7 +143,7 @@ impl Drop for Multipart {
         let client = Arc::clone(&self.client);
         // Without a runtime the process is about to end, and the parts stay.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { forget(&client, &call).await });
+            runtime.spawn(async move { abort(&client, &call).await });
         }
     }
 }
@@ -215,11 +215,11 @@ async fn initiate(client: &Client, call: &Call) -> Result<String, Error> {
 }
 
 /// Has the store join `parts` as `call` says, if `condition` holds.
-async fn join(
+async fn complete(
     client: &Client,
     call: Call,
     parts: &[Part],
-    condition: &Exact,
+    condition: &WriteCondition,
 ) -> Result<Written, Error> {
     let (body, payload) = SendBody::whole(listed(parts).into());
     let call = call.under(condition)?;
@@ -271,7 +271,7 @@ fn listed(parts: &[Part]) -> String {
 }
 
 /// Has the store forget an upload in parts.
-async fn forget(client: &Client, call: &Call) {
+async fn abort(client: &Client, call: &Call) {
     let mut tries = client.tries();
     loop {
         let asked = client.ask(call, SendBody::Empty, NOTHING, tries.until);

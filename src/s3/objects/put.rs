@@ -16,11 +16,11 @@ use hyper::header::{ETAG, HeaderMap, HeaderName, IF_MATCH};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Gateway;
-use crate::s3::contract::{Exact, Written};
+use crate::s3::contract::{WriteCondition, Written};
 use crate::s3::transport::answer::{Answer, Failure, Refusal, Tries, text, unclear};
-use crate::s3::transport::body::{Feed, Framing, SendBody, feed};
+use crate::s3::transport::body::{BodySender, Framing, SendBody, feed};
 use crate::s3::transport::call::{Call, NONCE};
-use crate::s3::transport::client::{Client, Found};
+use crate::s3::transport::client::{Client, ReadOutcome};
 use crate::s3::transport::sign::{NOTHING, hex};
 use crate::transfer::{COPIED, random};
 use crate::value::{Error, Key};
@@ -34,7 +34,7 @@ pub struct Write<'a> {
     pub client: &'a Arc<Client>,
     /// The request, with its nonce and without the condition.
     pub call: &'a Call,
-    pub condition: &'a Exact,
+    pub condition: &'a WriteCondition,
 }
 
 impl Write<'_> {
@@ -110,7 +110,7 @@ impl Write<'_> {
     async fn find(&self, until: Instant) -> Option<Written> {
         let call = Call::named(Method::HEAD, self.call.object.clone());
         let until = until.max(Instant::now() + AT_LEAST);
-        let Ok(Found::Answer(answer)) = self.client.read_until(&call, until).await else {
+        let Ok(ReadOutcome::Answer(answer)) = self.client.read_until(&call, until).await else {
             return None;
         };
         let is_ours = self.call.headers.get(NONCE)? == answer.headers.get(NONCE)?;
@@ -128,9 +128,9 @@ pub fn written(headers: &HeaderMap) -> Result<Written, Error> {
 }
 
 /// The error that the refusal of a write under `condition` means.
-pub fn refused(refusal: Refusal, condition: &Exact) -> Error {
+pub fn refused(refusal: Refusal, condition: &WriteCondition) -> Error {
     // Some stores say of a swap that there is nothing to be swapped.
-    if refusal.is_missing() && matches!(condition, Exact::Swap(_)) {
+    if refusal.is_missing() && matches!(condition, WriteCondition::Swap(_)) {
         return Error::Precondition;
     }
     refusal.error()
@@ -151,7 +151,7 @@ type Sent = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
 pub struct Sending {
     timeout: Duration,
     framing: Framing,
-    feed: Feed,
+    feed: BodySender,
     sent: Sent,
 }
 
@@ -172,7 +172,7 @@ impl Sending {
             let mut tries = to.tries();
             loop {
                 let permit = to.permit(to.deadline()).await?;
-                let body = SendBody::Fed(taker.clone(), body_len);
+                let body = SendBody::BodyReceiver(taker.clone(), body_len);
                 let failure = match to.send(&call, body, &payload, permit).await {
                     Ok(answer) => return answer.checked(to.timeout).await,
                     Err(failure) => failure,
@@ -196,8 +196,8 @@ impl Sending {
     }
 
     /// How many bytes are to come.
-    pub fn left(&self) -> u64 {
-        self.framing.left()
+    pub fn remaining(&self) -> u64 {
+        self.framing.remaining()
     }
 
     /// Sends the next bytes, waiting while the store is slower than the sender. The write is not made whatever comes.
@@ -237,7 +237,7 @@ impl Sending {
 impl fmt::Debug for Sending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sending")
-            .field("left", &self.left())
+            .field("left", &self.remaining())
             .finish_non_exhaustive()
     }
 }
@@ -256,7 +256,7 @@ impl Gateway<'_> {
         }
         let client = self.client;
         let look = Call::object(Method::HEAD, &client.place, key)?;
-        if let Found::Missing = client.read(&look).await? {
+        if let ReadOutcome::Missing = client.read(&look).await? {
             return Ok(false);
         }
         let mut call = Call::named(Method::DELETE, look.object);

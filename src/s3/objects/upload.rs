@@ -21,16 +21,18 @@ use rustix::io::Errno;
 use super::Gateway;
 use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
 use super::put::{Sending, Write, joined, nonce, refused, written};
-use crate::s3::contract::{Begin, Exact, Shared, Written};
+use crate::s3::contract::{S3Context, UploadPlan, WriteCondition, Written};
 use crate::s3::transport::answer::Failure;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::s3::transport::client::Client;
-use crate::transfer::{BlockingPool, Receiver, Reservation, SMALL, Share, random, write_at};
+use crate::transfer::{
+    BlockingPool, Receiver, Reservation, ReservationHandle, SMALL, random, write_at,
+};
 use crate::value::{Digests, Error, Key, Wanted};
 
 /// A value being received. One that is dropped leaves what was there.
 pub struct RemoteUpload {
-    shared: Arc<Shared>,
+    shared: Arc<S3Context>,
     client: Arc<Client>,
     /// The write; without its condition, where that is not known yet.
     call: Call,
@@ -77,7 +79,7 @@ pub fn is_long(len: Option<u64>) -> bool {
 
 impl Gateway<'_> {
     /// Begins to receive a value for `key`.
-    pub async fn upload(&self, key: &Key<'_>, begin: Begin) -> Result<RemoteUpload, Error> {
+    pub async fn upload(&self, key: &Key<'_>, begin: UploadPlan) -> Result<RemoteUpload, Error> {
         let (shared, client) = (self.shared, self.client);
         let call = Call::object(Method::PUT, &client.place, key)?.keeping(&begin.kept)?;
         let reservation = Reservation::new(&shared.quota, begin.uploader.clone());
@@ -86,7 +88,7 @@ impl Gateway<'_> {
             client: Arc::clone(client),
             call: call.with(HeaderName::from_static(NONCE), &nonce()?)?,
             destination: Destination::Memory,
-            received: Receiver::new(Share::Own(reservation)),
+            received: Receiver::new(ReservationHandle::Own(reservation)),
             digests: Digests {
                 sha256: begin.kept.sha256,
                 ..Digests::default()
@@ -111,7 +113,7 @@ impl Gateway<'_> {
 
 impl RemoteUpload {
     /// The way of `len` bytes that go on to the store as they come.
-    async fn straight(&self, len: u64, condition: &Exact) -> Result<Destination, Error> {
+    async fn straight(&self, len: u64, condition: &WriteCondition) -> Result<Destination, Error> {
         if len > ONE_REQUEST {
             let parts = Multipart::begin(&self.client, &self.call, len).await?;
             return Ok(Destination::Parts(Box::new(parts)));
@@ -186,9 +188,9 @@ impl RemoteUpload {
         Ok(self.digests)
     }
 
-    /// Publishes what was received, if `condition` holds at that moment; it is that of [`Begin`], where that had one. After
-    /// [`Error::Precondition`] it may be called again, if [`Begin`] had none.
-    pub async fn publish(&mut self, condition: &Exact) -> Result<Written, Error> {
+    /// Publishes what was received, if `condition` holds at that moment; it is that of [`UploadPlan`], where that had one. After
+    /// [`Error::Precondition`] it may be called again, if [`UploadPlan`] had none.
+    pub async fn publish(&mut self, condition: &WriteCondition) -> Result<Written, Error> {
         self.shared.promises.check(condition)?;
         match &self.destination {
             Destination::Spool(_) if self.received.len() > 0 => self.flush().await?,
@@ -232,7 +234,7 @@ impl std::fmt::Debug for RemoteUpload {
 /// The error of a write whose end was not sent: it was not made.
 fn not_made(failure: Failure) -> Error {
     match failure {
-        Failure::Refused(refusal) => refused(refusal, &Exact::Any),
+        Failure::Refused(refusal) => refused(refusal, &WriteCondition::Any),
         failure => failure.error(),
     }
 }

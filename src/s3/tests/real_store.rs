@@ -18,12 +18,12 @@ async fn a_value_is_written_read_and_removed() {
     let key = Key::new("a b/ü").unwrap();
     assert_eq!(gateway.head(&key).await.unwrap(), None);
     assert!(!gateway.delete(&key, None).await.unwrap());
-    let kept = Kept {
+    let kept = StoredHeaders {
         media_type: Some("text/plain; charset=utf-8".into()),
         fields: Some(b"cache-control: no-store\ncontent-encoding: gzip\n"[..].into()),
         sha256: None,
     };
-    let written = write(gateway, &key, b"one", kept.clone(), &Exact::Create)
+    let written = write(gateway, &key, b"one", kept.clone(), &WriteCondition::Create)
         .await
         .unwrap();
     let meta = gateway.head(&key).await.unwrap().unwrap();
@@ -31,16 +31,19 @@ async fn a_value_is_written_read_and_removed() {
     assert_eq!(meta.media_type, kept.media_type.map(String::from));
     assert_eq!(Some(&*meta.fields), kept.fields.as_deref());
     assert!(meta.sha256.is_some());
-    assert_eq!(read(gateway, &key, Read::default()).await.unwrap(), b"one");
-    let range = Read {
+    assert_eq!(
+        read(gateway, &key, ReadRequest::default()).await.unwrap(),
+        b"one"
+    );
+    let range = ReadRequest {
         range: Some(1..3),
         only: Some(&written.etag),
     };
     assert_eq!(read(gateway, &key, range).await.unwrap(), b"ne");
     assert!(gateway.delete(&key, None).await.unwrap());
     assert!(matches!(
-        gateway.get(&key, Read::default()).await.unwrap(),
-        Got::Gone
+        gateway.get(&key, ReadRequest::default()).await.unwrap(),
+        GetOutcome::Gone
     ));
 }
 
@@ -52,24 +55,25 @@ async fn conditions_are_the_stores() {
     let s3 = engine(&store.bucket.beneath("conditions"));
     let gateway = s3.gateway(0);
     let key = Key::new("k").unwrap();
-    let swap = Exact::Swap("\"d41d8cd98f00b204e9800998ecf8427e\"".to_owned());
-    let put =
-        async |value, condition| write(gateway, &key, value, Kept::default(), condition).await;
+    let swap = WriteCondition::Swap("\"d41d8cd98f00b204e9800998ecf8427e\"".to_owned());
+    let put = async |value, condition| {
+        write(gateway, &key, value, StoredHeaders::default(), condition).await
+    };
     assert!(matches!(put(b"0", &swap).await, Err(Error::Precondition)));
-    let first = put(b"1", &Exact::Create).await.unwrap();
-    let swap_first = Exact::Swap(first.etag.clone());
-    let again = put(b"2", &Exact::Create).await;
+    let first = put(b"1", &WriteCondition::Create).await.unwrap();
+    let swap_first = WriteCondition::Swap(first.etag.clone());
+    let again = put(b"2", &WriteCondition::Create).await;
     assert!(matches!(again, Err(Error::Precondition)), "{again:?}");
     let second = put(b"2", &swap_first).await.unwrap();
     let stale = put(b"3", &swap_first).await;
     assert!(matches!(stale, Err(Error::Precondition)), "{stale:?}");
-    let only = Read {
+    let only = ReadRequest {
         range: None,
         only: Some(&first.etag),
     };
     assert!(matches!(
         gateway.get(&key, only).await.unwrap(),
-        Got::Changed
+        GetOutcome::Changed
     ));
     let meta = gateway.head(&key).await.unwrap().unwrap();
     assert_eq!(meta.etag, second.etag);
@@ -97,9 +101,15 @@ async fn keys_are_listed_in_pages_and_by_folder() {
     ];
     for name in names {
         let key = Key::new(name).unwrap();
-        write(gateway, &key, b"x", Kept::default(), &Exact::Any)
-            .await
-            .unwrap();
+        write(
+            gateway,
+            &key,
+            b"x",
+            StoredHeaders::default(),
+            &WriteCondition::Any,
+        )
+        .await
+        .unwrap();
     }
     assert_eq!(items(gateway, 3, false).await, names);
     assert_eq!(items(gateway, 100, false).await, names);
@@ -122,24 +132,34 @@ async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
         use sha2::Digest as _;
         <[u8; 32]>::from(sha2::Sha256::digest(&value))
     };
-    let kept = Kept {
+    let kept = StoredHeaders {
         media_type: None,
         fields: Some(b"content-encoding: gzip\n"[..].into()),
         sha256: None,
     };
     for (name, len, condition, hashed) in [
-        ("straight", Some(3_500_000), Some(Exact::Create), false),
-        ("straight-hashed", Some(3_500_000), Some(Exact::Any), true),
-        ("spooled", None, Some(Exact::Create), false),
-        ("spooled-hashed", None, Some(Exact::Any), true),
+        (
+            "straight",
+            Some(3_500_000),
+            Some(WriteCondition::Create),
+            false,
+        ),
+        (
+            "straight-hashed",
+            Some(3_500_000),
+            Some(WriteCondition::Any),
+            true,
+        ),
+        ("spooled", None, Some(WriteCondition::Create), false),
+        ("spooled-hashed", None, Some(WriteCondition::Any), true),
         ("kept", Some(3_500_000), None, true),
     ] {
         let key = Key::new(name).unwrap();
-        let begin = Begin {
+        let begin = UploadPlan {
             len,
             kept: kept.clone(),
             condition: condition.clone(),
-            ..Begin::default()
+            ..UploadPlan::default()
         };
         let mut upload = gateway.upload(&key, begin).await.unwrap();
         if hashed {
@@ -153,15 +173,17 @@ async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
         }
         assert_eq!(gateway.head(&key).await.unwrap(), None, "{name}");
         if condition.is_none() {
-            let wrong = upload.publish(&Exact::Swap("\"x\"".to_owned())).await;
+            let wrong = upload
+                .publish(&WriteCondition::Swap("\"x\"".to_owned()))
+                .await;
             assert!(matches!(wrong, Err(Error::Precondition)), "{wrong:?}");
         }
-        let condition = condition.unwrap_or(Exact::Create);
+        let condition = condition.unwrap_or(WriteCondition::Create);
         let written = upload.publish(&condition).await.unwrap();
         let meta = gateway.head(&key).await.unwrap().unwrap();
         assert_eq!((meta.len, meta.etag), (3_500_000, written.etag), "{name}");
         assert_eq!(meta.fields, b"content-encoding: gzip\n", "{name}");
-        let found = read(gateway, &key, Read::default()).await.unwrap();
+        let found = read(gateway, &key, ReadRequest::default()).await.unwrap();
         assert!(found == value, "{name}");
     }
     assert_eq!(s3.staged().bytes, 0);
@@ -185,18 +207,18 @@ async fn a_digest_is_proved_by_the_store_and_kept_or_computed() {
         (Some(right), Some(900_000)),
         (Some(right), None),
     ] {
-        let begin = Begin {
+        let begin = UploadPlan {
             len,
-            kept: Kept {
+            kept: StoredHeaders {
                 sha256,
-                ..Kept::default()
+                ..StoredHeaders::default()
             },
-            condition: Some(Exact::Any),
-            ..Begin::default()
+            condition: Some(WriteCondition::Any),
+            ..UploadPlan::default()
         };
         let mut upload = gateway.upload(&key, begin).await.unwrap();
         push(&mut upload, &value).await.unwrap();
-        let written = upload.publish(&Exact::Any).await;
+        let written = upload.publish(&WriteCondition::Any).await;
         if sha256 == Some([7; 32]) {
             assert!(written.is_err(), "{written:?}");
             assert_eq!(gateway.head(&key).await.unwrap(), None);
@@ -221,14 +243,20 @@ async fn an_upload_that_is_given_up_leaves_what_was_there() {
     let s3 = engine(&store.bucket.beneath("cut"));
     let gateway = s3.gateway(0);
     let key = Key::new("k").unwrap();
-    let old = write(gateway, &key, b"old", Kept::default(), &Exact::Any);
+    let old = write(
+        gateway,
+        &key,
+        b"old",
+        StoredHeaders::default(),
+        &WriteCondition::Any,
+    );
     let old = old.await.unwrap();
     for len in [Some(1_000_000), None] {
         for received in [0, 1, 500_000, 1_000_000] {
-            let begin = Begin {
+            let begin = UploadPlan {
                 len,
-                condition: Some(Exact::Any),
-                ..Begin::default()
+                condition: Some(WriteCondition::Any),
+                ..UploadPlan::default()
             };
             let mut upload = gateway.upload(&key, begin).await.unwrap();
             push(&mut upload, &value(received)).await.unwrap();
@@ -251,8 +279,8 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
     let client = gateway.client;
     let key = Key::new("k").unwrap();
     let value = value(12_000_000);
-    let parts = async |condition: &Exact| -> Result<Written, Error> {
-        let kept = Kept {
+    let parts = async |condition: &WriteCondition| -> Result<Written, Error> {
+        let kept = StoredHeaders {
             media_type: Some("text/plain".into()),
             fields: None,
             sha256: None,
@@ -266,15 +294,15 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
         assert_eq!(store.bucket.multipart_uploads(), 1);
         parts.finish(condition).await
     };
-    let wrong = parts(&Exact::Swap("\"x\"".to_owned())).await;
+    let wrong = parts(&WriteCondition::Swap("\"x\"".to_owned())).await;
     assert!(matches!(wrong, Err(Error::Precondition)), "{wrong:?}");
     until(async || store.bucket.multipart_uploads() == 0).await;
-    let written = parts(&Exact::Create).await.unwrap();
+    let written = parts(&WriteCondition::Create).await.unwrap();
     let meta = gateway.head(&key).await.unwrap().unwrap();
     assert_eq!(meta.etag, written.etag);
     assert_eq!(meta.media_type.as_deref(), Some("text/plain"));
-    assert!(read(gateway, &key, Read::default()).await.unwrap() == value);
-    let again = parts(&Exact::Create).await;
+    assert!(read(gateway, &key, ReadRequest::default()).await.unwrap() == value);
+    let again = parts(&WriteCondition::Create).await;
     assert!(matches!(again, Err(Error::Precondition)), "{again:?}");
     until(async || store.bucket.multipart_uploads() == 0).await;
 }

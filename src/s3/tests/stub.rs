@@ -19,7 +19,14 @@ async fn what_was_surely_not_done_is_sent_again_and_what_perhaps_was_never() {
     let outcome = async |name: &'static str, fault, times| {
         stub.fail("PUT", name, fault, times);
         let key = Key::new(name).unwrap();
-        let written = write(gateway, &key, b"x", Kept::default(), &Exact::Any).await;
+        let written = write(
+            gateway,
+            &key,
+            b"x",
+            StoredHeaders::default(),
+            &WriteCondition::Any,
+        )
+        .await;
         let sent = stub.asked_for("PUT", name).len();
         (written.map(|_| ()), sent)
     };
@@ -65,19 +72,28 @@ async fn an_answer_that_breaks_off_is_resumed() {
         .flat_map(u32::to_le_bytes)
         .take(60_000)
         .collect();
-    write(gateway, &key, &value, Kept::default(), &Exact::Any)
-        .await
-        .unwrap();
+    write(
+        gateway,
+        &key,
+        &value,
+        StoredHeaders::default(),
+        &WriteCondition::Any,
+    )
+    .await
+    .unwrap();
     stub.fail("GET", "k", Fault::CutAt(10_000), 3);
-    assert_eq!(read(gateway, &key, Read::default()).await.unwrap(), value);
+    assert_eq!(
+        read(gateway, &key, ReadRequest::default()).await.unwrap(),
+        value
+    );
     stub.fail("GET", "k", Fault::StallAt(10_000), 1);
-    let range = Read {
+    let range = ReadRequest {
         range: Some(5..50_000),
         only: None,
     };
     assert_eq!(read(gateway, &key, range).await.unwrap(), value[5..50_000]);
     stub.fail("GET", "k", Fault::CutAt(100), 4);
-    let cut = read(gateway, &key, Read::default()).await;
+    let cut = read(gateway, &key, ReadRequest::default()).await;
     assert!(matches!(cut, Err(Error::BadGateway { .. })), "{cut:?}");
 }
 
@@ -88,12 +104,20 @@ async fn two_versions_are_never_mixed() {
     let gateway = s3.gateway(0);
     let key = Key::new("k").unwrap();
     let put = async |value: &[u8]| {
-        let written = write(gateway, &key, value, Kept::default(), &Exact::Any).await;
+        let written = write(
+            gateway,
+            &key,
+            value,
+            StoredHeaders::default(),
+            &WriteCondition::Any,
+        )
+        .await;
         written.unwrap();
     };
     put(&vec![1; 60_000]).await;
     stub.fail("GET", "k", Fault::CutAt(10_000), 1);
-    let Got::Value(_, mut body) = gateway.get(&key, Read::default()).await.unwrap() else {
+    let GetOutcome::Value(_, mut body) = gateway.get(&key, ReadRequest::default()).await.unwrap()
+    else {
         panic!("there is no such value");
     };
     put(&vec![2; 60_000]).await;
@@ -122,7 +146,14 @@ async fn a_store_that_is_not_there_is_unreachable() {
         gateway.head(&key).await,
         Err(Error::Unreachable { .. })
     ));
-    let written = write(gateway, &key, b"x", Kept::default(), &Exact::Any).await;
+    let written = write(
+        gateway,
+        &key,
+        b"x",
+        StoredHeaders::default(),
+        &WriteCondition::Any,
+    )
+    .await;
     assert!(
         matches!(written, Err(Error::Unreachable { .. })),
         "{written:?}"
@@ -137,14 +168,14 @@ async fn a_long_value_meets_the_faults_of_a_store() {
     let outcome = async |name: &'static str, len: Option<u64>, fault| {
         stub.fail("PUT", name, fault, 1);
         let key = Key::new(name).unwrap();
-        let begin = Begin {
+        let begin = UploadPlan {
             len,
-            condition: Some(Exact::Any),
-            ..Begin::default()
+            condition: Some(WriteCondition::Any),
+            ..UploadPlan::default()
         };
         let mut upload = gateway.upload(&key, begin).await?;
         push(&mut upload, &value(1_000_000)).await?;
-        upload.publish(&Exact::Any).await
+        upload.publish(&WriteCondition::Any).await
     };
     for len in [Some(1_000_000), None] {
         let known = if len.is_some() { "known" } else { "unknown" };
@@ -181,9 +212,15 @@ async fn stocked(keys: impl Iterator<Item = String>) -> (Stub, S3) {
     let stub = Stub::start();
     let s3 = engine(&stub.bucket);
     let first = Key::new("first").unwrap();
-    write(s3.gateway(0), &first, b"x", Kept::default(), &Exact::Any)
-        .await
-        .unwrap();
+    write(
+        s3.gateway(0),
+        &first,
+        b"x",
+        StoredHeaders::default(),
+        &WriteCondition::Any,
+    )
+    .await
+    .unwrap();
     let named = |key: &str| format!("{}{key}", stub.bucket.prefix);
     let keys = keys.map(|key| named(&key));
     stub.copy(&named("first"), keys);

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::connector::{Loan, advice};
+use super::connector::{SpliceHandle, advice};
 use crate::metrics::S3Counters;
 use crate::value::Error;
 
@@ -46,7 +46,7 @@ pub struct Answer {
     pub headers: HeaderMap,
     pub body: Incoming,
     /// The loan of its connection, where that is a plain one.
-    pub loan: Option<Loan>,
+    pub loan: Option<SpliceHandle>,
     pub(super) _connection: OwnedSemaphorePermit,
 }
 

@@ -47,7 +47,7 @@ pub enum SendBody {
     /// All of it, in memory.
     Whole(Bytes),
     /// So many bytes, as they come.
-    Fed(Fed, u64),
+    BodyReceiver(BodyReceiver, u64),
     /// So many bytes, of which it breaks off after these.
     CutOff {
         /// The bytes that are sent first.
@@ -74,15 +74,15 @@ impl Body for SendBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let next = match std::mem::replace(&mut *self, Self::Empty) {
-            Self::Empty | Self::Fed(_, 0) => None,
+            Self::Empty | Self::BodyReceiver(_, 0) => None,
             Self::Whole(bytes) => Some(Ok(bytes)),
-            Self::Fed(fed, left) => {
+            Self::BodyReceiver(fed, left) => {
                 let next = fed.poll_next(cx);
                 let taken = match &next {
                     Poll::Ready(Some(data)) => data.len() as u64,
                     _ => 0,
                 };
-                *self = Self::Fed(fed, left.saturating_sub(taken));
+                *self = Self::BodyReceiver(fed, left.saturating_sub(taken));
                 Some(ready!(next).ok_or(Cut))
             }
             Self::CutOff { begin, len } => {
@@ -102,7 +102,7 @@ impl Body for SendBody {
             Self::Empty => 0,
             Self::CutOff { len, .. } => *len,
             Self::Whole(bytes) => bytes.len() as u64,
-            Self::Fed(_, left) => *left,
+            Self::BodyReceiver(_, left) => *left,
         })
     }
 }
@@ -114,7 +114,7 @@ pub struct Cut;
 
 /// The end of an upload that gives bytes. Dropped before all have been given, it cuts the body off.
 #[derive(Debug)]
-pub struct Feed {
+pub struct BodySender {
     queue: UnboundedSender<Bytes>,
     /// A permit for each byte that may wait.
     room: Arc<Semaphore>,
@@ -122,25 +122,25 @@ pub struct Feed {
 
 /// The end that takes them; a body that is sent again shares it.
 #[derive(Clone, Debug)]
-pub struct Fed {
+pub struct BodyReceiver {
     queue: Arc<Mutex<UnboundedReceiver<Bytes>>>,
     room: Arc<Semaphore>,
     is_taken: Arc<AtomicBool>,
 }
 
 /// Both ends of a queue.
-pub fn feed() -> (Feed, Fed) {
+pub fn feed() -> (BodySender, BodyReceiver) {
     let (queue, taker) = unbounded_channel();
     let room = Arc::new(Semaphore::new(FULL));
-    let fed = Fed {
+    let fed = BodyReceiver {
         queue: Arc::new(Mutex::new(taker)),
         room: Arc::clone(&room),
         is_taken: Arc::default(),
     };
-    (Feed { queue, room }, fed)
+    (BodySender { queue, room }, fed)
 }
 
-impl Feed {
+impl BodySender {
     /// Gives these bytes, once there is room for them.
     pub async fn push(&self, data: Bytes) {
         if let Ok(room) = self.room.acquire_many(permits(&data)).await {
@@ -156,7 +156,7 @@ impl Feed {
     }
 }
 
-impl Fed {
+impl BodyReceiver {
     /// The next bytes; `None` where there will be no more.
     fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -216,7 +216,7 @@ impl Framing {
     }
 
     /// How many bytes of the value are to come.
-    pub fn left(&self) -> u64 {
+    pub fn remaining(&self) -> u64 {
         self.left
     }
 
@@ -339,7 +339,7 @@ mod tests {
         let mut full = Box::pin(feed.push(Bytes::from_static(b"2")));
         assert!((&mut full).now_or_never().is_none());
         assert!(!taker.is_taken());
-        let mut body = SendBody::Fed(taker.clone(), FULL as u64 + 2);
+        let mut body = SendBody::BodyReceiver(taker.clone(), FULL as u64 + 2);
         assert_eq!(
             body.frame()
                 .await
@@ -367,7 +367,7 @@ mod tests {
         let (feed, taker) = feed();
         feed.push(Bytes::from_static(b"1")).await;
         drop(feed);
-        let mut body = SendBody::Fed(taker, 2);
+        let mut body = SendBody::BodyReceiver(taker, 2);
         assert!(body.frame().await.unwrap().is_ok());
         assert!(body.frame().await.unwrap().is_err());
     }

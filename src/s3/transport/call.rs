@@ -11,7 +11,7 @@ use hyper::header::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 
 use crate::metrics::StoreOperation;
-use crate::s3::contract::{Exact, Kept, Place};
+use crate::s3::contract::{BucketPrefix, StoredHeaders, WriteCondition};
 use crate::value::{Error, Key};
 
 /// The longest name of an object, in bytes: what S3 allows.
@@ -45,7 +45,7 @@ pub struct Call {
 
 impl Call {
     /// About the object of `key`.
-    pub fn object(method: Method, place: &Place, key: &Key<'_>) -> Result<Self, Error> {
+    pub fn object(method: Method, place: &BucketPrefix, key: &Key<'_>) -> Result<Self, Error> {
         Ok(Self::named(method, object_name(place, key)?))
     }
 
@@ -109,16 +109,16 @@ impl Call {
     }
 
     /// To be done only under `condition`.
-    pub fn under(self, condition: &Exact) -> Result<Self, Error> {
+    pub fn under(self, condition: &WriteCondition) -> Result<Self, Error> {
         match condition {
-            Exact::Any => Ok(self),
-            Exact::Create => self.with(IF_NONE_MATCH, "*"),
-            Exact::Swap(etag) => self.with(IF_MATCH, etag),
+            WriteCondition::Any => Ok(self),
+            WriteCondition::Create => self.with(IF_NONE_MATCH, "*"),
+            WriteCondition::Swap(etag) => self.with(IF_MATCH, etag),
         }
     }
 
     /// With what is `kept` with a value.
-    pub fn keeping(mut self, kept: &Kept) -> Result<Self, Error> {
+    pub fn keeping(mut self, kept: &StoredHeaders) -> Result<Self, Error> {
         let media_type = kept.media_type.as_deref().unwrap_or(NO_MEDIA_TYPE);
         self.headers.insert(CONTENT_TYPE, header_value(media_type)?);
         let text = kept.fields.as_deref().unwrap_or_default();
@@ -136,7 +136,7 @@ impl Call {
 }
 
 /// The encoded name of the object of `key`.
-pub fn object_name(place: &Place, key: &Key<'_>) -> Result<String, Error> {
+pub fn object_name(place: &BucketPrefix, key: &Key<'_>) -> Result<String, Error> {
     let key = key.as_str();
     if place.prefix.len() + key.len() > MAX_NAME {
         return Err(Error::BadKey("it is too long for the store"));
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     fn name(key: &str) -> Result<String, Error> {
-        let place = Place {
+        let place = BucketPrefix {
             bucket: "b".to_owned(),
             prefix: "p/".to_owned(),
         };
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_goes_into_the_fields() {
-        let kept = Kept {
+        let kept = StoredHeaders {
             media_type: None,
             fields: Some(b"cache-control: no-store\ncontent-language: de\n"[..].into()),
             sha256: None,

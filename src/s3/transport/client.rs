@@ -23,7 +23,7 @@ use super::connector::{Connector, connector, tls};
 use super::credentials::Credentials;
 use super::sign::{Link, NOTHING, Signed, Signer};
 use crate::metrics::S3Counters;
-use crate::s3::contract::{Place, Settings};
+use crate::s3::contract::{BucketPrefix, Settings};
 use crate::transfer::{Pipe, Pipes};
 use crate::value::{Error, Key};
 
@@ -51,7 +51,7 @@ pub struct Client {
     reach: Reach,
     signer: Signer,
     /// Which objects are the values.
-    pub place: Place,
+    pub place: BucketPrefix,
     /// The longest wait for the head of an answer.
     pub timeout: Duration,
     pub counters: S3Counters,
@@ -78,7 +78,7 @@ pub struct Connections {
 
 /// The outcome of a read.
 #[derive(Debug)]
-pub enum Found {
+pub enum ReadOutcome {
     Answer(Answer),
     Missing,
     Changed,
@@ -147,8 +147,8 @@ impl Client {
     /// Whether the store answers for the bucket.
     pub async fn probe(&self) -> Result<(), Error> {
         match self.read(&Call::bucket(Method::HEAD)).await? {
-            Found::Answer(_) => Ok(()),
-            Found::Missing | Found::Changed => Err(Error::Refused {
+            ReadOutcome::Answer(_) => Ok(()),
+            ReadOutcome::Missing | ReadOutcome::Changed => Err(Error::Refused {
                 said: "there is no such bucket".to_owned(),
             }),
         }
@@ -181,21 +181,21 @@ impl Client {
     }
 
     /// Tries `call`, which changes nothing, until there is an answer or no hope.
-    pub async fn read(&self, call: &Call) -> Result<Found, Error> {
+    pub async fn read(&self, call: &Call) -> Result<ReadOutcome, Error> {
         self.read_until(call, self.deadline()).await
     }
 
     /// As [`Client::read`], until then.
-    pub async fn read_until(&self, call: &Call, until: Instant) -> Result<Found, Error> {
+    pub async fn read_until(&self, call: &Call, until: Instant) -> Result<ReadOutcome, Error> {
         let mut tries = Tries::until(until, &self.counters);
         loop {
             let failure = match self.ask(call, SendBody::Empty, NOTHING, until).await {
-                Ok(answer) => return Ok(Found::Answer(answer)),
+                Ok(answer) => return Ok(ReadOutcome::Answer(answer)),
                 Err(Failure::Refused(refusal)) if refusal.is_missing() => {
-                    return Ok(Found::Missing);
+                    return Ok(ReadOutcome::Missing);
                 }
                 Err(Failure::Refused(refusal)) if refusal.is_changed() => {
-                    return Ok(Found::Changed);
+                    return Ok(ReadOutcome::Changed);
                 }
                 Err(failure) => failure,
             };

@@ -26,7 +26,7 @@ use crate::transfer::Pipe;
 use crate::trust;
 
 /// The connector of plain and encrypted connections.
-pub type Connector = HttpsConnector<Lending>;
+pub type Connector = HttpsConnector<SpliceConnector>;
 
 /// A connector that gives each connection this time to be opened, and counts those that are open.
 pub fn connector(
@@ -38,7 +38,7 @@ pub fn connector(
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_connect_timeout(Some(open_within));
-    let lending = Lending {
+    let lending = SpliceConnector {
         connector: http,
         open: Arc::clone(open),
     };
@@ -81,7 +81,7 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
 
 /// The connector of connections whose sockets can be borrowed.
 #[derive(Clone, Debug)]
-pub struct Lending {
+pub struct SpliceConnector {
     pub connector: HttpConnector,
     /// How many there are.
     pub open: Arc<AtomicUsize>,
@@ -89,8 +89,8 @@ pub struct Lending {
 
 /// A connection, for hyper.
 #[derive(Debug)]
-pub struct Lender {
-    reading: Loan,
+pub struct SpliceConnection {
+    reading: SpliceHandle,
     writing: OwnedWriteHalf,
     /// TLS reads all that comes.
     is_plain: bool,
@@ -99,7 +99,7 @@ pub struct Lender {
 
 /// The reading side of a connection, for the reader of an answer.
 #[derive(Clone, Debug)]
-pub struct Loan(Arc<Mutex<Reading>>);
+pub struct SpliceHandle(Arc<Mutex<Reading>>);
 
 #[derive(Debug)]
 struct Reading {
@@ -111,11 +111,11 @@ struct Reading {
     borrower: Option<Waker>,
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<TokioIo<Lender>, BoxError>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<TokioIo<SpliceConnection>, BoxError>> + Send>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-impl Service<Uri> for Lending {
-    type Response = TokioIo<Lender>;
+impl Service<Uri> for SpliceConnector {
+    type Response = TokioIo<SpliceConnection>;
     type Error = BoxError;
     type Future = Opening;
 
@@ -129,12 +129,12 @@ impl Service<Uri> for Lending {
         let opening = self.connector.call(uri);
         Box::pin(async move {
             let socket = opening.await?.into_inner();
-            Ok(TokioIo::new(Lender::new(socket, is_plain, open)))
+            Ok(TokioIo::new(SpliceConnection::new(socket, is_plain, open)))
         })
     }
 }
 
-impl Lender {
+impl SpliceConnection {
     fn new(socket: tokio::net::TcpStream, is_plain: bool, open: Arc<AtomicUsize>) -> Self {
         open.fetch_add(1, Ordering::Relaxed);
         let (half, writing) = socket.into_split();
@@ -145,7 +145,7 @@ impl Lender {
             borrower: None,
         };
         Self {
-            reading: Loan(Arc::new(Mutex::new(reading))),
+            reading: SpliceHandle(Arc::new(Mutex::new(reading))),
             writing,
             is_plain,
             open,
@@ -153,13 +153,13 @@ impl Lender {
     }
 }
 
-impl Drop for Lender {
+impl Drop for SpliceConnection {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Loan {
+impl SpliceHandle {
     fn lock(&self) -> MutexGuard<'_, Reading> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,7 +198,7 @@ impl Loan {
     }
 }
 
-impl Connection for Lender {
+impl Connection for SpliceConnection {
     fn connected(&self) -> Connected {
         let connected = self.reading.lock().half.as_ref().connected();
         if self.is_plain {
@@ -209,7 +209,7 @@ impl Connection for Lender {
     }
 }
 
-impl AsyncRead for Lender {
+impl AsyncRead for SpliceConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -231,7 +231,7 @@ impl AsyncRead for Lender {
     }
 }
 
-impl AsyncWrite for Lender {
+impl AsyncWrite for SpliceConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use super::report::{Report, Verdict, What};
-use super::requests::{Depth, Outcome, Trial};
-use crate::s3::contract::Exact;
+use super::requests::{CheckEffort, Trial, TrialOutcome};
+use crate::s3::contract::WriteCondition;
 use crate::s3::objects::list::AT_ONCE;
 use crate::s3::transport::answer::explained;
 use crate::s3::transport::body::SendBody;
@@ -38,17 +38,17 @@ pub async fn one_at_a_time(trial: &Trial, report: &mut Report) -> Result<(), Err
 }
 
 async fn create(trial: &Trial, object: &str) -> Verdict {
-    let over = trial.put(object, "created", &Exact::Create).await;
+    let over = trial.put(object, "created", &WriteCondition::Create).await;
     if let Some(fails) = unless_not_held(over, "PUT with If-None-Match: * over a value") {
         return fails;
     }
     let fresh = trial.object();
-    let made = trial.put(&fresh, "created", &Exact::Create).await;
+    let made = trial.put(&fresh, "created", &WriteCondition::Create).await;
     if_made(made, 2, "PUT with If-None-Match: * where there is no value")
 }
 
 async fn swap(trial: &Trial, object: &str, etag: &str) -> Verdict {
-    let stale = Exact::Swap(STALE.to_owned());
+    let stale = WriteCondition::Swap(STALE.to_owned());
     let other = trial.put(object, "stale", &stale).await;
     if let Some(fails) = unless_not_held(other, "PUT with If-Match of another version") {
         return fails;
@@ -57,7 +57,7 @@ async fn swap(trial: &Trial, object: &str, etag: &str) -> Verdict {
     if let Some(fails) = unless_not_held(absent, "PUT with If-Match where there is no value") {
         return fails;
     }
-    let current = Exact::Swap(etag.to_owned());
+    let current = WriteCondition::Swap(etag.to_owned());
     let made = trial.put(object, "new", &current).await;
     if_made(made, 3, "PUT with If-Match of the current version")
 }
@@ -65,7 +65,9 @@ async fn swap(trial: &Trial, object: &str, etag: &str) -> Verdict {
 async fn remove(trial: &Trial) -> Result<Verdict, Error> {
     let object = trial.object();
     let etag = trial.place(&object, "kept").await?;
-    let other = trial.delete(&object, &Exact::Swap(STALE.to_owned())).await;
+    let other = trial
+        .delete(&object, &WriteCondition::Swap(STALE.to_owned()))
+        .await;
     let what = "DELETE with If-Match of another version";
     if let Some(fails) = unless_not_held(other, what) {
         return Ok(fails);
@@ -75,24 +77,24 @@ async fn remove(trial: &Trial) -> Result<Verdict, Error> {
             "{what} removes it, and is answered that it does not"
         )));
     }
-    let made = trial.delete(&object, &Exact::Swap(etag)).await;
+    let made = trial.delete(&object, &WriteCondition::Swap(etag)).await;
     let what = "DELETE with If-Match of the current version";
     Ok(if_made(made, 2, what))
 }
 
 /// The verdict on a change that is to be made, after so many tries of its kind.
-fn if_made(outcome: Outcome, times: u32, what: &str) -> Verdict {
+fn if_made(outcome: TrialOutcome, times: u32, what: &str) -> Verdict {
     match outcome {
-        Outcome::Done(_) => Verdict::Holds(times),
+        TrialOutcome::Done(_) => Verdict::Holds(times),
         other => Verdict::Fails(format!("{what} is not made: {}", said(other))),
     }
 }
 
 /// The fault, unless the condition was found not to hold.
-fn unless_not_held(outcome: Outcome, what: &str) -> Option<Verdict> {
+fn unless_not_held(outcome: TrialOutcome, what: &str) -> Option<Verdict> {
     match outcome {
-        Outcome::NotHeld => None,
-        Outcome::Done(_) => Some(Verdict::Fails(format!("{what} is made all the same"))),
+        TrialOutcome::NotHeld => None,
+        TrialOutcome::Done(_) => Some(Verdict::Fails(format!("{what} is made all the same"))),
         other => Some(Verdict::Fails(format!(
             "{what} is answered {}",
             said(other)
@@ -100,17 +102,17 @@ fn unless_not_held(outcome: Outcome, what: &str) -> Option<Verdict> {
     }
 }
 
-fn said(outcome: Outcome) -> String {
+fn said(outcome: TrialOutcome) -> String {
     match outcome {
-        Outcome::Done(_) => "that it is made".to_owned(),
-        Outcome::NotHeld => "that the condition does not hold".to_owned(),
-        Outcome::Refused(said) => said,
-        Outcome::Unclear => "nothing that is clear".to_owned(),
+        TrialOutcome::Done(_) => "that it is made".to_owned(),
+        TrialOutcome::NotHeld => "that the condition does not hold".to_owned(),
+        TrialOutcome::Refused(said) => said,
+        TrialOutcome::Unclear => "nothing that is clear".to_owned(),
     }
 }
 
 /// Tries the conditions of changes that are made at once.
-pub async fn at_once(trial: &Trial, depth: Depth, report: &mut Report) -> Result<(), Error> {
+pub async fn at_once(trial: &Trial, depth: CheckEffort, report: &mut Report) -> Result<(), Error> {
     let for_put = [
         (What::Create, What::CreateRace),
         (What::Swap, What::SwapRace),
@@ -136,8 +138,8 @@ async fn races(trials: &[Trial], what: What, rounds: u32) -> Result<Verdict, Err
         let trial = &trials[round as usize % trials.len()];
         let object = trial.object();
         let condition = match what {
-            What::CreateRace | What::EndpointCreateRace => Exact::Create,
-            _ => Exact::Swap(trial.place(&object, "old").await?),
+            What::CreateRace | What::EndpointCreateRace => WriteCondition::Create,
+            _ => WriteCondition::Swap(trial.place(&object, "old").await?),
         };
         let (at, under) = (&object, &condition);
         let through = trials.iter().cycle().skip(round as usize);
@@ -152,7 +154,7 @@ async fn races(trials: &[Trial], what: What, rounds: u32) -> Result<Verdict, Err
             }
         });
         let outcomes = join_all(changes).await;
-        let is_made = |outcome: &&Outcome| matches!(outcome, Outcome::Done(_));
+        let is_made = |outcome: &&TrialOutcome| matches!(outcome, TrialOutcome::Done(_));
         let made = outcomes.iter().filter(is_made).count();
         if made > 1 {
             let kind = match what {
@@ -164,7 +166,7 @@ async fn races(trials: &[Trial], what: What, rounds: u32) -> Result<Verdict, Err
                 "{made} of {RACERS} {kind} at once are made, in round {round}"
             )));
         }
-        trial.delete(&object, &Exact::Any).await;
+        trial.delete(&object, &WriteCondition::Any).await;
     }
     Ok(Verdict::Holds(rounds))
 }
@@ -176,7 +178,7 @@ const LEN: usize = 256 << 10;
 const NOTICED: Duration = Duration::from_millis(100);
 
 /// Tries uploads that are not what they should be.
-pub async fn uploads(trial: &Trial, depth: Depth, report: &mut Report) -> Result<(), Error> {
+pub async fn uploads(trial: &Trial, depth: CheckEffort, report: &mut Report) -> Result<(), Error> {
     let verdict = cut(trial, depth).await?;
     report.add(What::CutUpload, verdict);
     let verdict = wrong_checksum(trial).await?;
@@ -185,7 +187,7 @@ pub async fn uploads(trial: &Trial, depth: Depth, report: &mut Report) -> Result
 }
 
 /// Cuts uploads off at as many places as the depth says.
-async fn cut(trial: &Trial, depth: Depth) -> Result<Verdict, Error> {
+async fn cut(trial: &Trial, depth: CheckEffort) -> Result<Verdict, Error> {
     let objects: Vec<String> = (0..depth.cuts).map(|_| trial.object()).collect();
     for (object, at) in objects.iter().zip(1..) {
         trial.place(object, "old").await?;
@@ -195,7 +197,7 @@ async fn cut(trial: &Trial, depth: Depth) -> Result<Verdict, Error> {
             begin: Some(framed.slice(..sent)),
             len: framed.len() as u64,
         };
-        if let Outcome::Done(_) = trial.put_framed(object, body, LEN).await {
+        if let TrialOutcome::Done(_) = trial.put_framed(object, body, LEN).await {
             return Ok(Verdict::Fails(
                 "an upload that broke off was acknowledged".to_owned(),
             ));
@@ -221,7 +223,7 @@ async fn wrong_checksum(trial: &Trial) -> Result<Verdict, Error> {
     let value = b"123456789";
     let right = SendBody::Whole(framed(value, "rosUhgp5mIg="));
     match trial.put_framed(&object, right, value.len()).await {
-        Outcome::Done(_) => {}
+        TrialOutcome::Done(_) => {}
         other => {
             return Ok(Verdict::Fails(format!(
                 "an upload in pieces with a right checksum is not taken: {other:?}"
@@ -230,7 +232,7 @@ async fn wrong_checksum(trial: &Trial) -> Result<Verdict, Error> {
     }
     let wrong = SendBody::Whole(framed(b"987654321", "rosUhgp5mIg="));
     Ok(match trial.put_framed(&object, wrong, value.len()).await {
-        Outcome::Done(_) => Verdict::Fails("it is acknowledged".to_owned()),
+        TrialOutcome::Done(_) => Verdict::Fails("it is acknowledged".to_owned()),
         _ if trial
             .read(&object)
             .await?
@@ -271,7 +273,7 @@ const AFTER: [&str; 7] = ["!", "a", "b", "b/", "b/\u{10ffff}", "c", "\u{10000}"]
 const PREFIX: &str = "list-";
 
 /// Tries the endpoints against each other. Changes through all of them race as those through one do.
-pub async fn endpoints(trials: &[Trial], depth: Depth, report: &mut Report) {
+pub async fn endpoints(trials: &[Trial], depth: CheckEffort, report: &mut Report) {
     report.add(What::EndpointReads, reads(trials, depth.across).await);
     if !report.keeps(What::EndpointReads) {
         return;
@@ -311,8 +313,8 @@ async fn turn(writer: &Trial, others: &[&Trial], object: &str, round: u32) -> Re
     let placed = writer.place(object, value.clone()).await;
     placed.map_err(|error| of(writer, &error))?;
     see(writer, others, object, Some(&value), "a write").await?;
-    let removed = writer.delete(object, &Exact::Any).await;
-    if !matches!(removed, Outcome::Done(_)) {
+    let removed = writer.delete(object, &WriteCondition::Any).await;
+    if !matches!(removed, TrialOutcome::Done(_)) {
         return Err(format!("{}: a removal is not made", writer.origin()));
     }
     see(writer, others, object, None, "a removal").await
@@ -340,7 +342,7 @@ async fn see(
 }
 
 /// Tries what a list has, and where it begins.
-pub async fn listing(trial: &Trial, depth: Depth, report: &mut Report) -> Result<(), Error> {
+pub async fn listing(trial: &Trial, depth: CheckEffort, report: &mut Report) -> Result<(), Error> {
     let numbers = (0..depth.listed).map(|number| format!("n{number}"));
     let mut names: Vec<String> = NAMES
         .map(str::to_owned)

@@ -11,7 +11,7 @@ use super::contract::{Conditions, Promises, Settings};
 use crate::s3::transport::answer::explained;
 use crate::s3::transport::client::Client;
 use crate::value::Error;
-use requests::{Depth, Trial};
+use requests::{CheckEffort, Trial};
 
 pub use report::{Report, Row, Verdict, What};
 
@@ -29,15 +29,15 @@ pub enum OpenError {
 }
 
 /// Finds out what the store may be trusted with. One that is only read is not tried: that takes writes. Blocks.
-pub fn promises(
+pub fn probe_store(
     client: Client,
     settings: &Settings,
     read_only: bool,
 ) -> Result<Promises, OpenError> {
     let with_conditions = settings.conditions == Conditions::Require;
-    let short = Depth {
+    let short = CheckEffort {
         conditions: with_conditions,
-        ..Depth::at_start()
+        ..CheckEffort::at_start()
     };
     let Some(report) = try_out(vec![client], (!read_only).then_some(short))? else {
         return Ok(Promises::default());
@@ -65,12 +65,12 @@ pub fn promises(
 
 /// Tries at length what the store does, through each of its endpoints. Blocks.
 pub fn test(each: Vec<Client>) -> Result<Report, OpenError> {
-    try_out(each, Some(Depth::at_length())).map(Option::unwrap_or_default)
+    try_out(each, Some(CheckEffort::at_length())).map(Option::unwrap_or_default)
 }
 
 /// Whether the bucket can be used at all through the first of `clients` and, where a depth is given, what its store does. A
 /// thread that has a runtime may not wait for another: this has one of its own, with which their connections end.
-fn try_out(clients: Vec<Client>, depth: Option<Depth>) -> Result<Option<Report>, OpenError> {
+fn try_out(clients: Vec<Client>, depth: Option<CheckEffort>) -> Result<Option<Report>, OpenError> {
     let try_out = || -> Result<Option<Report>, OpenError> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build();
@@ -90,14 +90,14 @@ fn try_out(clients: Vec<Client>, depth: Option<Depth>) -> Result<Option<Report>,
 
 /// Tries the store through the first of `clients` and, where there are more, each against the others. An error is none of
 /// its promises: it cannot be used as it is.
-async fn check(clients: Vec<Client>, depth: Depth) -> Result<Report, Error> {
+async fn check(clients: Vec<Client>, depth: CheckEffort) -> Result<Report, Error> {
     let trials = Trial::through(clients)?;
     let tried = try_all(&trials, depth).await;
     trials[0].clear().await;
     tried
 }
 
-async fn try_all(trials: &[Trial], depth: Depth) -> Result<Report, Error> {
+async fn try_all(trials: &[Trial], depth: CheckEffort) -> Result<Report, Error> {
     let mut report = Report::default();
     let trial = &trials[0];
     checks::uploads(trial, depth, &mut report).await?;

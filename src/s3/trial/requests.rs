@@ -8,13 +8,13 @@ use futures_util::future::join_all;
 use hyper::Method;
 use hyper::header::{CONTENT_ENCODING, ETAG, HeaderName};
 
-use crate::s3::contract::Exact;
+use crate::s3::contract::WriteCondition;
 use crate::s3::objects::list::{StorePage, ask};
 use crate::s3::objects::put::{nonce, written};
 use crate::s3::transport::answer::{Failure, parse, text, unclear};
 use crate::s3::transport::body::{CHECKSUM, PIECES, SendBody};
 use crate::s3::transport::call::{Call, listed, path};
-use crate::s3::transport::client::{Client, Found};
+use crate::s3::transport::client::{Client, ReadOutcome};
 use crate::s3::transport::sign::NOTHING;
 use crate::value::{Error, Page, Prefixes};
 
@@ -27,7 +27,7 @@ const MOST: usize = 1 << 20;
 /// How many objects are written or removed at once.
 const AT_ONCE: usize = 16;
 
-const SHORT: Depth = Depth {
+const SHORT: CheckEffort = CheckEffort {
     races: 16,
     removals: 64,
     cuts: 2,
@@ -37,7 +37,7 @@ const SHORT: Depth = Depth {
     conditions: true,
 };
 
-const LONG: Depth = Depth {
+const LONG: CheckEffort = CheckEffort {
     races: 300,
     removals: 300,
     cuts: 15,
@@ -60,7 +60,7 @@ pub struct Trial {
 
 /// The outcome of a change.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// It was made; with the new entity tag, if it was a write.
     Done(Option<String>),
     /// The store says that its condition does not hold.
@@ -105,7 +105,11 @@ impl Trial {
     /// Removes what is left of all objects, also of those that were written through other endpoints.
     pub async fn clear(&self) {
         for some in self.objects.take().chunks(AT_ONCE) {
-            join_all(some.iter().map(|one| self.delete(one, &Exact::Any))).await;
+            join_all(
+                some.iter()
+                    .map(|one| self.delete(one, &WriteCondition::Any)),
+            )
+            .await;
         }
     }
 
@@ -165,14 +169,14 @@ impl Trial {
     }
 
     /// Writes an object, if the condition holds.
-    pub async fn put(&self, object: &str, value: &str, condition: &Exact) -> Outcome {
+    pub async fn put(&self, object: &str, value: &str, condition: &WriteCondition) -> TrialOutcome {
         let (body, payload) = SendBody::whole(value.to_owned().into());
         self.change(Method::PUT, object, condition, body, &payload)
             .await
     }
 
     /// Removes an object, if the condition holds.
-    pub async fn delete(&self, object: &str, condition: &Exact) -> Outcome {
+    pub async fn delete(&self, object: &str, condition: &WriteCondition) -> TrialOutcome {
         self.change(Method::DELETE, object, condition, SendBody::Empty, NOTHING)
             .await
     }
@@ -181,45 +185,45 @@ impl Trial {
         &self,
         method: Method,
         object: &str,
-        condition: &Exact,
+        condition: &WriteCondition,
         body: SendBody,
         payload: &str,
-    ) -> Outcome {
+    ) -> TrialOutcome {
         match Call::named(method, object.to_owned()).under(condition) {
             Ok(call) => self.send(&call, body, payload).await,
-            Err(error) => Outcome::Refused(error.to_string()),
+            Err(error) => TrialOutcome::Refused(error.to_string()),
         }
     }
 
     /// Writes an object in pieces, with a trailer; `framed` is the body with it, `len` the length of what it frames.
-    pub async fn put_framed(&self, object: &str, framed: SendBody, len: usize) -> Outcome {
+    pub async fn put_framed(&self, object: &str, framed: SendBody, len: usize) -> TrialOutcome {
         let call = Call::named(Method::PUT, object.to_owned())
             .with_static("x-amz-trailer", CHECKSUM)
             .with_static(CONTENT_ENCODING.as_str(), "aws-chunked");
         let name = HeaderName::from_static("x-amz-decoded-content-length");
         match call.with(name, &len.to_string()) {
             Ok(call) => self.send(&call, framed, PIECES).await,
-            Err(error) => Outcome::Refused(error.to_string()),
+            Err(error) => TrialOutcome::Refused(error.to_string()),
         }
     }
 
     /// Again only where it was surely not made: an endpoint is away, or the store is busy.
-    async fn send(&self, call: &Call, body: SendBody, payload: &str) -> Outcome {
+    async fn send(&self, call: &Call, body: SendBody, payload: &str) -> TrialOutcome {
         let mut tries = self.client.tries();
         loop {
             let asked = self.client.ask(call, body.clone(), payload, tries.until);
             let failure = match asked.await {
                 Ok(answer) => {
-                    return Outcome::Done(text(&answer.headers, &ETAG).map(str::to_owned));
+                    return TrialOutcome::Done(text(&answer.headers, &ETAG).map(str::to_owned));
                 }
                 Err(Failure::Refused(refusal)) if refusal.is_changed() || refusal.is_missing() => {
-                    return Outcome::NotHeld;
+                    return TrialOutcome::NotHeld;
                 }
-                Err(Failure::Refused(refusal)) => return Outcome::Refused(refusal.said()),
+                Err(Failure::Refused(refusal)) => return TrialOutcome::Refused(refusal.said()),
                 Err(failure) => failure,
             };
             if tries.retry_change(failure).await.is_err() {
-                return Outcome::Unclear;
+                return TrialOutcome::Unclear;
             }
         }
     }
@@ -228,19 +232,19 @@ impl Trial {
     pub async fn read(&self, object: &str) -> Result<Option<Bytes>, Error> {
         let call = Call::named(Method::GET, object.to_owned());
         match self.client.read(&call).await? {
-            Found::Answer(answer) => {
+            ReadOutcome::Answer(answer) => {
                 let whole = answer.whole(MOST, self.client.timeout).await;
                 whole.map(Some).map_err(Failure::error)
             }
-            Found::Missing => Ok(None),
-            Found::Changed => Err(unclear("a condition failed that was not set")),
+            ReadOutcome::Missing => Ok(None),
+            ReadOutcome::Changed => Err(unclear("a condition failed that was not set")),
         }
     }
 }
 
 /// How often each thing is tried.
 #[derive(Clone, Copy, Debug)]
-pub struct Depth {
+pub struct CheckEffort {
     /// Races of creations, and as many of swaps.
     pub races: u32,
     /// Races of removals against swaps.
@@ -257,7 +261,7 @@ pub struct Depth {
     pub conditions: bool,
 }
 
-impl Depth {
+impl CheckEffort {
     /// For the start of a server: about a second.
     pub fn at_start() -> Self {
         let (races, cuts, looks) = (1, 1, 1);

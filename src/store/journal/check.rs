@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::super::directory_fd::Dir;
+use super::super::directory_fd::ValuesDir;
 use super::super::layout::OpenError;
-use super::place::{Note, Place};
-use super::recover::Found;
-use super::replay::{Moment, Replay};
+use super::place::{JournalLocation, Note};
+use super::recover::LeftJournal;
+use super::replay::{FileState, Replay};
 use super::segment::Frame;
 use crate::store::directory_fd::Location;
 use crate::transfer::BlockingPool;
@@ -24,7 +24,7 @@ pub struct Report {
 
 /// Looks at the journal of the values in `dir`, which lies `at` another place if that is given.
 pub fn check(dir: &Path, at: Option<&Path>) -> Result<Report, OpenError> {
-    let mut place = Place::new(dir, at, 0);
+    let mut place = JournalLocation::new(dir, at, 0);
     let mut report = Report::default();
     match place.note() {
         Ok(None) => report.say("no journal"),
@@ -50,7 +50,12 @@ impl Report {
         self.say(&format!("damaged: {what}"));
     }
 
-    fn look(&mut self, values: &Path, place: &Place, note: &Note) -> Result<(), OpenError> {
+    fn look(
+        &mut self,
+        values: &Path,
+        place: &JournalLocation,
+        note: &Note,
+    ) -> Result<(), OpenError> {
         let io = |error| OpenError::io("open", values, error);
         let root = File::open(values).map_err(io)?.into();
         let at = place.at.display();
@@ -62,7 +67,7 @@ impl Report {
             }
             _ => "not closed in order: a start replays it",
         });
-        let found = match Found::open(place, note, false) {
+        let found = match LeftJournal::open(place, note, false) {
             Err(_) if note.is_clean() => return Ok(()),
             Err(error) => {
                 self.damage(&error.to_string());
@@ -96,14 +101,14 @@ impl Report {
         }
         let location = Location::new(values, &root, None).map_err(io)?;
         let disk = BlockingPool::disk(None).map_err(io)?;
-        let dir = Dir::new(root, location, disk);
+        let dir = ValuesDir::new(root, location, disk);
         self.replay(&dir, &found.log.frames)
             .map_err(|error| io(std::io::Error::other(error)))
     }
 
     /// What a replay would do.
-    fn replay(&mut self, dir: &Dir, frames: &[Frame]) -> Result<(), Error> {
-        let replay = Replay::new(dir, None, frames, Moment::AfterCrash)?;
+    fn replay(&mut self, dir: &ValuesDir, frames: &[Frame]) -> Result<(), Error> {
+        let replay = Replay::new(dir, None, frames, FileState::AfterCrash)?;
         let done = replay.run(|_, error| Err(error))?;
         let first = frames.first().map_or(1, |frame| frame.head.first);
         let last = frames.last().map_or(0, |frame| frame.head.end() - 1);

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, retry_on_intr};
 
-use super::super::writer::Writer;
+use super::super::write_context::WriteContext;
 use super::format::{Change, Record};
 use super::place::{Live, State, now};
-use super::replay::{Moment, Replay};
+use super::replay::{FileState, Replay};
 use super::segment::{Frame, Log, Part, Segment};
 use crate::failpoint;
 use crate::value::Error;
@@ -43,7 +43,7 @@ pub(super) struct Checkpoints {
     pub(super) journal: u128,
     /// The directory of the journal, held, locked, against another server.
     dir: OwnedFd,
-    pub(super) writer: Arc<Writer>,
+    pub(super) writer: Arc<WriteContext>,
     pool: Mutex<Pool>,
     /// Something is to be done, or is.
     changed: Condvar,
@@ -137,7 +137,7 @@ impl Checkpoints {
     pub(super) fn new(
         journal: u128,
         dir: OwnedFd,
-        writer: Arc<Writer>,
+        writer: Arc<WriteContext>,
         free: Vec<Arc<Segment>>,
         said: State,
     ) -> Result<Self, Errno> {
@@ -417,7 +417,7 @@ impl Checkpoints {
         let _turn = self.turn();
         let frames = self.unsettled()?;
         let dir = self.writer.dir();
-        let replay = Replay::new(dir, Some(&self.writer), &frames, Moment::Serving)?;
+        let replay = Replay::new(dir, Some(&self.writer), &frames, FileState::Serving)?;
         replay.run(|_, error| Err(error)).map(drop)
     }
 
@@ -464,7 +464,7 @@ fn small_values(frames: &[Frame]) -> Result<HashSet<Box<str>>, Error> {
 }
 
 /// Has the kernel write all files of the file system that the values lie on.
-pub(super) fn sync_files(writer: &Writer) -> Result<(), Errno> {
+pub(super) fn sync_files(writer: &WriteContext) -> Result<(), Errno> {
     let root = writer.dir().root();
     rustix::fs::syncfs(root)?;
     // An xfs that has shut down has nothing left to write, and says so to fstat alone.

@@ -40,7 +40,7 @@ const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// Where the journal of a directory lies, and how large it is.
 #[derive(Clone, Debug)]
-pub(in crate::store) struct Place {
+pub(in crate::store) struct JournalLocation {
     /// The server's directory beside the values.
     pub(in crate::store) own: PathBuf,
     /// The directory of the journal, absolute.
@@ -61,7 +61,7 @@ pub(super) struct Note {
     pub(super) state: String,
 }
 
-impl Place {
+impl JournalLocation {
     /// That of the values in `dir`: `at`, if that is given.
     pub(in crate::store) fn new(dir: &Path, at: Option<&Path>, size: u64) -> Self {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or(path.to_owned());
@@ -111,7 +111,7 @@ impl Place {
     }
 
     /// Makes the journal here, which is locked, `id`. That of another directory is left alone.
-    pub(super) fn claim(&self, id: u128) -> Result<(), OpenError> {
+    pub(super) fn own(&self, id: u128) -> Result<(), OpenError> {
         match self.id() {
             Some(there) if there == id => return Ok(()),
             Some(_) => return Err(self.foreign()),
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn what_is_said_is_read_back() {
         let own = tempfile::tempdir().unwrap();
-        let place = Place {
+        let place = JournalLocation {
             own: own.path().to_owned(),
             at: PathBuf::default(),
             size: 0,

@@ -19,11 +19,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::super::layout::OpenError;
-use super::super::writer::Writer;
+use super::super::write_context::WriteContext;
 use super::checkpoint::sync_files;
 use super::format::{Change, FrameBuilder, Head, Record};
-use super::place::{self, CLEAN, CONTROL, DirId, Note, Place, State};
-use super::replay::{Done, Moment, NAMED, Replay};
+use super::place::{self, CLEAN, CONTROL, DirId, JournalLocation, Note, State};
+use super::replay::{Done, FileState, NAMED, Replay};
 use super::segment::{Frame, Log, Segment};
 use crate::transfer::random;
 use crate::value::Error;
@@ -41,7 +41,7 @@ pub(in crate::store) struct Recovered {
 
 impl Recovered {
     /// A journal where there was none. The note of it is first: an identifier without a note would be that of another directory.
-    pub(super) fn begin(place: &Place) -> Result<Self, OpenError> {
+    pub(super) fn begin(place: &JournalLocation) -> Result<Self, OpenError> {
         let note = Note {
             id: random().map_err(place.failed("draw random bytes for"))?,
             epoch: 0,
@@ -54,8 +54,8 @@ impl Recovered {
 }
 
 /// A journal as the last server left it.
-pub(super) struct Found<'a> {
-    place: &'a Place,
+pub(super) struct LeftJournal<'a> {
+    place: &'a JournalLocation,
     note: &'a Note,
     dir: OwnedFd,
     /// What its control file says, if that can be read.
@@ -70,8 +70,8 @@ pub(super) struct Found<'a> {
 /// Makes in the files what they lack of what was acknowledged, if a server was not ended in order; what is then true is noted.
 /// `None` where there is no journal to go on with. What cannot be read is given up if the operator `discards` it.
 pub(in crate::store) fn recover(
-    place: &Place,
-    writer: &Writer,
+    place: &JournalLocation,
+    writer: &WriteContext,
     discards: bool,
 ) -> Result<Option<Recovered>, OpenError> {
     let note = match place.note() {
@@ -84,7 +84,7 @@ pub(in crate::store) fn recover(
     let Some(mut note) = note else {
         return Ok(None);
     };
-    let found = match Found::open(place, &note, true) {
+    let found = match LeftJournal::open(place, &note, true) {
         Err(OpenError::NoJournal { .. }) if note.is_clean() => {
             return Ok(Some(Recovered { note, dir: None }));
         }
@@ -104,19 +104,22 @@ pub(in crate::store) fn recover(
 }
 
 /// Whether the files lack what the journal has, as far as a server that only reads can tell.
-pub(in crate::store) fn needs_replay(place: &Place, root: &OwnedFd) -> Result<bool, OpenError> {
+pub(in crate::store) fn needs_replay(
+    place: &JournalLocation,
+    root: &OwnedFd,
+) -> Result<bool, OpenError> {
     let note = place.note()?;
     let Some(note) = note.filter(|note| !note.is_clean() && !note.is_same_mount(root)) else {
         return Ok(false);
     };
-    let log = Found::open(place, &note, false)?.log;
+    let log = LeftJournal::open(place, &note, false)?.log;
     Ok(log.damage.is_some() || log.frames.iter().any(|frame| frame.head.records > 0))
 }
 
-impl<'a> Found<'a> {
+impl<'a> LeftJournal<'a> {
     /// The journal that `note` is of; locked, if it `is_to_be_written`.
     pub(super) fn open(
-        place: &'a Place,
+        place: &'a JournalLocation,
         note: &'a Note,
         is_to_be_written: bool,
     ) -> Result<Self, OpenError> {
@@ -152,13 +155,17 @@ impl<'a> Found<'a> {
     }
 
     /// Makes what the files lack, and answers the keys that could not be written.
-    fn recover(&self, writer: &Writer, discards: bool) -> Result<HashSet<Box<str>>, OpenError> {
+    fn recover(
+        &self,
+        writer: &WriteContext,
+        discards: bool,
+    ) -> Result<HashSet<Box<str>>, OpenError> {
         if !self.is_kept_whole && !discards {
             return Err(self.damaged("its file `kept` is damaged"));
         }
         let mut kept = Vec::new();
         if !self.kept.is_empty() {
-            self.replay(writer, &self.kept, Moment::AfterFailure, &mut kept)?;
+            self.replay(writer, &self.kept, FileState::AfterFailure, &mut kept)?;
         }
         if !self.note.is_clean() {
             self.replay_log(writer, discards, &mut kept)?;
@@ -169,7 +176,7 @@ impl<'a> Found<'a> {
 
     fn replay_log(
         &self,
-        writer: &Writer,
+        writer: &WriteContext,
         discards: bool,
         kept: &mut Vec<Change>,
     ) -> Result<(), OpenError> {
@@ -180,9 +187,9 @@ impl<'a> Found<'a> {
         let is_given_up = self.gives_up(discards, is_on_disk)?;
         if !is_on_disk {
             let moment = match (is_same_mount, is_suspect) {
-                (true, _) => Moment::Serving,
-                (false, true) => Moment::AfterFailure,
-                (false, false) => Moment::AfterCrash,
+                (true, _) => FileState::Serving,
+                (false, true) => FileState::AfterFailure,
+                (false, false) => FileState::AfterCrash,
             };
             let done = self.replay(writer, &self.log.frames, moment, kept)?;
             let frames = self.log.frames.iter();
@@ -228,9 +235,9 @@ impl<'a> Found<'a> {
     /// Makes what `frames` say, and puts it on the disk. What only one key is kept from is `kept` for the next start.
     fn replay(
         &self,
-        writer: &Writer,
+        writer: &WriteContext,
         frames: &[Frame],
-        moment: Moment,
+        moment: FileState,
         kept: &mut Vec<Change>,
     ) -> Result<Done, OpenError> {
         let before = kept.len();
@@ -242,7 +249,7 @@ impl<'a> Found<'a> {
         // made now may be lost with it.
         kept.truncate(before);
         let moment = match moment {
-            Moment::AfterCrash => Moment::AfterFailure,
+            FileState::AfterCrash => FileState::AfterFailure,
             moment => moment,
         };
         let done = self.make(writer, frames, moment, kept)?;
@@ -253,9 +260,9 @@ impl<'a> Found<'a> {
 
     fn make(
         &self,
-        writer: &Writer,
+        writer: &WriteContext,
         frames: &[Frame],
-        moment: Moment,
+        moment: FileState,
         kept: &mut Vec<Change>,
     ) -> Result<Done, OpenError> {
         let mut stuck = String::new();
@@ -276,7 +283,7 @@ impl<'a> Found<'a> {
     }
 
     /// Names what cannot be read of a damaged log, and sets the files of the journal aside.
-    fn give_up(&self, writer: &Writer) -> Result<(), Error> {
+    fn give_up(&self, writer: &WriteContext) -> Result<(), Error> {
         let mut keys = BTreeSet::new();
         for frame in self.log.behind() {
             keys.extend(frame.read()?.into_iter().filter_map(|record| match record {
@@ -335,7 +342,7 @@ impl<'a> Found<'a> {
     }
 
     /// Puts all files on the disk. What the kernel remembers of them is not trusted by a later start, unless this one succeeds.
-    fn sync(&self, writer: &Writer) -> Result<(), Error> {
+    fn sync(&self, writer: &WriteContext) -> Result<(), Error> {
         if let Some(said) = &self.said {
             let mut said = said.clone();
             said.is_suspect = true;

@@ -14,10 +14,12 @@ use std::collections::{HashMap, HashSet};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::super::directory_fd::{Blocking, Dir, Entry, changed, is_no_folder, look_up, unlink};
+use super::super::directory_fd::{
+    Blocking, Entry, ValuesDir, changed, is_no_folder, look_up, unlink,
+};
 use super::super::temp_file::{Target, TempFile};
 use super::super::value_file;
-use super::super::writer::Writer;
+use super::super::write_context::WriteContext;
 use super::format::{Change, Record};
 use super::segment::Frame;
 use crate::value::{Error, Key, Meta, Version, folder_and_above};
@@ -30,7 +32,7 @@ const ASIDE: &str = "aside";
 
 /// What the files may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum FileState {
     /// Nothing, as the kernel sees them; but what it remembers of their bytes may not be on the disk.
     Serving,
     /// Names and bytes. A file that has the version and the bytes of its record was read from the disk.
@@ -54,23 +56,23 @@ pub(super) struct Done {
 
 /// See the module.
 pub(super) struct Replay<'a> {
-    dir: &'a Dir,
+    dir: &'a ValuesDir,
     /// What makes it; without, it is only said what would be made.
-    writer: Option<&'a Writer>,
+    writer: Option<&'a WriteContext>,
     frames: &'a [Frame],
     /// What they say.
     history: History,
-    moment: Moment,
+    moment: FileState,
     done: Done,
 }
 
 impl<'a> Replay<'a> {
     /// Of these `frames`.
     pub(super) fn new(
-        dir: &'a Dir,
-        writer: Option<&'a Writer>,
+        dir: &'a ValuesDir,
+        writer: Option<&'a WriteContext>,
         frames: &'a [Frame],
-        moment: Moment,
+        moment: FileState,
     ) -> Result<Self, Error> {
         let mut history = History::default();
         for frame in frames {
@@ -106,7 +108,7 @@ impl<'a> Replay<'a> {
     /// Makes `change`, if it counts.
     fn take(&mut self, change: &Change) -> Result<(), Error> {
         let (key, found) = (&change.key, self.find(&change.key)?);
-        if self.moment == Moment::Serving {
+        if self.moment == FileState::Serving {
             return self.write_anew(change, found);
         }
         if !self.history.may_count(change) {
@@ -144,7 +146,7 @@ impl<'a> Replay<'a> {
 
     /// Makes `change` of what stands under its name, which is set aside where it `is_older`; false if a hand has placed something in
     /// the way since.
-    fn make(&self, writer: &Writer, change: &Change, is_older: bool) -> Result<bool, Error> {
+    fn make(&self, writer: &WriteContext, change: &Change, is_older: bool) -> Result<bool, Error> {
         let key = &change.key;
         if is_older {
             self.set_aside(writer, key.as_str())?;
@@ -194,7 +196,7 @@ impl<'a> Replay<'a> {
     fn holds(&self, key: &Key<'_>, found: Entry, value: &[u8]) -> Result<bool, Error> {
         let is_whole =
             matches!(found, Entry::Value(Meta { len, .. }, _) if len == value.len() as u64);
-        if self.moment != Moment::AfterCrash || !is_whole {
+        if self.moment != FileState::AfterCrash || !is_whole {
             return Ok(false);
         }
         let opened = self.dir.open(key, Blocking::Allowed);
@@ -207,7 +209,7 @@ impl<'a> Replay<'a> {
 
     /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand
     /// has placed since.
-    fn clear_the_way(&self, writer: &Writer, change: &Change) -> Result<bool, Error> {
+    fn clear_the_way(&self, writer: &WriteContext, change: &Change) -> Result<bool, Error> {
         let key = &change.key;
         let mut folders: Vec<_> = folder_and_above(key.folder()).collect();
         folders.reverse();
@@ -227,7 +229,12 @@ impl<'a> Replay<'a> {
         Ok(true)
     }
 
-    fn set_aside_older(&self, writer: &Writer, change: &Change, path: &str) -> Result<bool, Error> {
+    fn set_aside_older(
+        &self,
+        writer: &WriteContext,
+        change: &Change,
+        path: &str,
+    ) -> Result<bool, Error> {
         let is_older = self.is_older(change, path)?;
         if is_older {
             self.set_aside(writer, path)?;
@@ -235,7 +242,7 @@ impl<'a> Replay<'a> {
         Ok(is_older)
     }
 
-    fn set_aside(&self, writer: &Writer, path: &str) -> Result<(), Error> {
+    fn set_aside(&self, writer: &WriteContext, path: &str) -> Result<(), Error> {
         let own = writer.temp_dir().own();
         let name = format!("{ASIDE}/{}", writer.next_version(None)?.nanos());
         let made = match rustix::fs::mkdirat(own, ASIDE, Mode::from(0o700)) {
@@ -252,7 +259,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn put(&self, writer: &Writer, change: &Change) -> Result<(), Error> {
+    fn put(&self, writer: &WriteContext, change: &Change) -> Result<(), Error> {
         let (Some((attributes, value)), Some(version)) = (&change.small, change.result) else {
             return Ok(());
         };

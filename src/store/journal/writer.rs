@@ -15,10 +15,10 @@ use rustix::io::Errno;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::super::layout::OpenError;
-use super::super::writer::Writer;
+use super::super::write_context::WriteContext;
 use super::checkpoint::{Checkpoints, SEGMENTS};
 use super::format::{FrameBuilder, Head};
-use super::place::{CLEAN, DirId, Note, Place, State, now, open_on};
+use super::place::{CLEAN, DirId, JournalLocation, Note, State, now, open_on};
 use super::recover::Recovered;
 use super::segment::Segment;
 use crate::failpoint;
@@ -54,7 +54,7 @@ pub(in crate::store) trait Log {
 /// See the module.
 #[derive(Debug)]
 pub(in crate::store) struct Journal {
-    place: Place,
+    place: JournalLocation,
     note: Note,
     shared: Arc<Checkpoints>,
     checkpoint: JoinHandle<bool>,
@@ -80,15 +80,15 @@ type Report = (Arc<Segment>, Result<u64, Errno>);
 impl Journal {
     /// Begins to journal, where the directory is in order, after what was `recovered`; `None` where there is no room.
     pub(in crate::store) fn start(
-        place: &Place,
+        place: &JournalLocation,
         recovered: Option<Recovered>,
-        writer: &Arc<Writer>,
+        writer: &Arc<WriteContext>,
     ) -> Result<Option<Self>, OpenError> {
         std::fs::create_dir_all(&place.at)
             .map_err(|error| OpenError::io("create", &place.at, error))?;
         let Recovered { mut note, dir } = recovered.map_or_else(|| Recovered::begin(place), Ok)?;
         let dir = dir.map_or_else(|| place.lock(), Ok)?;
-        place.claim(note.id)?;
+        place.own(note.id)?;
         let Some(size) = segment_size(place, &dir) else {
             writer.set_unjournaled("its file system is too small for one");
             return Ok(None);
@@ -125,7 +125,7 @@ impl Journal {
         journal.map(Some).map_err(threads)
     }
 
-    fn run(place: Place, note: Note, shared: Arc<Checkpoints>) -> std::io::Result<Self> {
+    fn run(place: JournalLocation, note: Note, shared: Arc<Checkpoints>) -> std::io::Result<Self> {
         let (to_sync, waiting) = mpsc::channel();
         let (report, reports) = unbounded_channel();
         let syncer = {
@@ -267,7 +267,7 @@ impl Log for Journal {
 const FIRST: u64 = 1;
 
 /// How large a segment is to be, on a file system of which the journal takes a small part; `None` where that is too small.
-fn segment_size(place: &Place, dir: &OwnedFd) -> Option<u64> {
+fn segment_size(place: &JournalLocation, dir: &OwnedFd) -> Option<u64> {
     let total = rustix::fs::fstatvfs(dir).map_or(u64::MAX, |fs| fs.f_blocks * fs.f_frsize);
     let size = (place.size.min(total / SHARE) / SEGMENTS as u64) / STEP * STEP;
     (size >= MIN_SEGMENT).then_some(size)
@@ -286,7 +286,7 @@ fn recycle(dir: &OwnedFd, size: u64) -> Result<Vec<Arc<Segment>>, Errno> {
     Ok(free)
 }
 
-fn generation(writer: &Writer) -> Result<u64, Error> {
+fn generation(writer: &WriteContext) -> Result<u64, Error> {
     let version = writer.next_version(None)?;
     Ok(u64::try_from(version.nanos()).unwrap_or(0))
 }

@@ -19,7 +19,7 @@ const JOURNALED: &[&str] = &["ext4", "xfs", "btrfs"];
 /// The names of the files that are tried, in staging, which the next start sweeps.
 const FIRST: &str = "trial";
 
-const SECOND: &str = "trial-2";
+const SECOND_TRIAL: &str = "trial-2";
 
 /// A time that no rounding leaves as it is: seconds and nanoseconds.
 const ODD: (i64, u32) = (1_234_567_890, 123_456_789);
@@ -200,11 +200,12 @@ impl Trial<'_> {
         name: Option<&str>,
     ) -> Result<(), Fault> {
         let (root, staging) = (self.root, self.staging);
-        let second = create_named(staging, SECOND, Mode::from(0o600)).map_err(fault("create"))?;
+        let second =
+            create_named(staging, SECOND_TRIAL, Mode::from(0o600)).map_err(fault("create"))?;
         let unpublished = Unpublished {
             file: name.map_or(file.as_fd(), |_| second.as_fd()),
             staging,
-            name: name.map(|_| SECOND),
+            name: name.map(|_| SECOND_TRIAL),
         };
         match method.publish(unpublished, root.as_fd(), self.name) {
             Err(Errno::EXIST) => {}
@@ -217,7 +218,7 @@ impl Trial<'_> {
         if (stat.st_mtime, stat.st_mtime_nsec) != (ODD.0, u64::from(ODD.1)) {
             return Err(Fault::CoarseTimes);
         }
-        retry_on_intr(|| rustix::fs::renameat(staging, SECOND, root, self.name))
+        retry_on_intr(|| rustix::fs::renameat(staging, SECOND_TRIAL, root, self.name))
             .map_err(fault("replace"))?;
         retry_on_intr(|| rustix::fs::unlinkat(root, self.name, AtFlags::empty()))
             .map_err(fault("remove"))
@@ -228,7 +229,7 @@ impl Trial<'_> {
         for (dir, name) in [
             (self.root, self.name),
             (self.staging, FIRST),
-            (self.staging, SECOND),
+            (self.staging, SECOND_TRIAL),
         ] {
             let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
         }

@@ -62,7 +62,7 @@ pub type Mounts = BTreeSet<Box<[u8]>>;
 
 /// Events were lost: anything may have happened.
 #[derive(Debug)]
-pub struct Lost;
+pub struct EventsLost;
 
 impl Events {
     /// None, to begin with.
@@ -86,7 +86,7 @@ impl Events {
     }
 
     /// The mounts below `folder` now, if they may have changed since this was asked last: the lines of the table.
-    pub fn new_mounts(&self, folder: impl AsFd) -> Option<Result<Mounts, Lost>> {
+    pub fn new_mounts(&self, folder: impl AsFd) -> Option<Result<Mounts, EventsLost>> {
         if !self.mounts_changed() {
             return None;
         }
@@ -94,7 +94,7 @@ impl Events {
     }
 
     /// The mounts below `folder`: the lines of the table.
-    pub fn mounts_below(&self, folder: impl AsFd) -> Result<Mounts, Lost> {
+    pub fn mounts_below(&self, folder: impl AsFd) -> Result<Mounts, EventsLost> {
         let Some(mounts) = &self.mounts else {
             return Ok(Mounts::new());
         };
@@ -103,9 +103,9 @@ impl Events {
         let read = mounts
             .rewind()
             .and_then(|()| mounts.read_to_end(&mut table));
-        read.map_err(|_| Lost)?;
+        read.map_err(|_| EventsLost)?;
         let at = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
-        let at = std::fs::read_link(at).map_err(|_| Lost)?;
+        let at = std::fs::read_link(at).map_err(|_| EventsLost)?;
         Ok(below(&table, at.as_os_str().as_bytes()))
     }
 
@@ -130,7 +130,7 @@ impl Events {
 
     /// The events since the last time: each event once, those of a directory together. The directory `root` is to
     /// stay.
-    pub fn take(&self, root: Watch) -> Result<BTreeSet<Event>, Lost> {
+    pub fn take(&self, root: Watch) -> Result<BTreeSet<Event>, EventsLost> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
         let mut buf = vec![MaybeUninit::uninit(); READ];
         let mut events = Reader::new(&*self.inotify, &mut buf);
@@ -140,14 +140,14 @@ impl Events {
                 Ok(event) => event,
                 Err(Errno::AGAIN) => return Ok(taken),
                 Err(Errno::INTR) => continue,
-                Err(_) => return Err(Lost),
+                Err(_) => return Err(EventsLost),
             };
             let (flags, folder) = (event.events(), event.wd());
             let is_over = flags.contains(ReadFlags::IGNORED);
             let is_attribute = flags.contains(ReadFlags::ATTRIB);
             let is_of_root = folder == root && event.file_name().is_none();
             if flags.intersects(LOST) || (is_of_root && (is_over || is_attribute)) {
-                return Err(Lost);
+                return Err(EventsLost);
             }
             // A value is listed whatever its rights.
             if is_attribute && !flags.contains(ReadFlags::ISDIR) {

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::events::Events;
-use super::tree::{Tree, Unfit};
+use super::tree::{Tree, TreeError};
 use crate::metrics::Listings;
-use crate::store::directory_fd::Dir;
+use crate::store::directory_fd::ValuesDir;
 use crate::value::{Failure, Page};
 
 /// How long the index is kept without being used.
@@ -34,7 +34,7 @@ const TRIES: usize = 3;
 /// The index of one directory.
 #[derive(Debug)]
 pub struct Index {
-    dir: Arc<Dir>,
+    dir: Arc<ValuesDir>,
     /// Memory that it may take, in bytes.
     most: u64,
     state: Mutex<State>,
@@ -57,7 +57,7 @@ struct Live {
 }
 
 impl Index {
-    pub fn new(dir: Arc<Dir>, most: u64, counters: Arc<Listings>) -> Arc<Self> {
+    pub fn new(dir: Arc<ValuesDir>, most: u64, counters: Arc<Listings>) -> Arc<Self> {
         let state = if most == 0 {
             State::Impossible(Instant::now())
         } else {
@@ -128,14 +128,14 @@ impl Index {
                     let is_kept_up = self.keep_up(tree.events()).is_ok();
                     return Ok(is_kept_up.then_some(Live { tree, used }));
                 }
-                Err(Unfit::Lost) => {}
-                Err(Unfit::Remote) => {
+                Err(TreeError::EventsLost) => {}
+                Err(TreeError::Remote) => {
                     tracing::info!(
                         "the file system may be changed from elsewhere: each listing walks the directory"
                     );
                     return Ok(None);
                 }
-                Err(Unfit::Unwatched(error)) => {
+                Err(TreeError::Unwatched(error)) => {
                     // What the kernel says of it is "No space left on device".
                     let limit = match error {
                         Errno::NOSPC => "fs.inotify.max_user_watches",
@@ -145,14 +145,14 @@ impl Index {
                     tracing::warn!(%error, limit, "changes of the directory and its folders cannot be watched: each listing walks them");
                     return Ok(None);
                 }
-                Err(Unfit::TooLarge) => {
+                Err(TreeError::TooLarge) => {
                     tracing::warn!(
                         most = self.most,
                         "the keys take more memory than --listing-index: each listing walks the directory"
                     );
                     return Ok(None);
                 }
-                Err(Unfit::Failed(failure)) => return Err(failure),
+                Err(TreeError::Failed(failure)) => return Err(failure),
             }
         }
         tracing::warn!(
@@ -161,7 +161,7 @@ impl Index {
         Ok(None)
     }
 
-    fn catch_up(&self, tree: &mut Tree) -> Result<(), Unfit> {
+    fn catch_up(&self, tree: &mut Tree) -> Result<(), TreeError> {
         let caught_up = tree.catch_up();
         self.count(tree);
         caught_up
@@ -175,7 +175,7 @@ impl Index {
     fn keep_up(self: &Arc<Self>, events: &Events) -> std::io::Result<()> {
         let (index, events) = (Arc::downgrade(self), events.clone());
         let thread = std::thread::Builder::new().name("disk-list-events".into());
-        let started = thread.spawn(move || while follow(&index, &events) {});
+        let started = thread.spawn(move || while apply_events(&index, &events) {});
         started.map(drop).inspect_err(|error| {
             tracing::warn!(%error, "no thread for the changes of the directory: each listing walks it");
         })
@@ -215,7 +215,7 @@ impl Index {
     }
 }
 
-fn follow(index: &Weak<Index>, events: &Events) -> bool {
+fn apply_events(index: &Weak<Index>, events: &Events) -> bool {
     events.wait(IDLE);
     std::thread::sleep(GATHER);
     index
@@ -241,7 +241,7 @@ mod tests {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(dir, flags, Mode::empty()).unwrap();
         let location = Location::new(dir, &root, None).unwrap();
-        let dir = Dir::new(root, location, BlockingPool::disk(None).unwrap());
+        let dir = ValuesDir::new(root, location, BlockingPool::disk(None).unwrap());
         Index::new(Arc::new(dir), most, Arc::default())
     }
 

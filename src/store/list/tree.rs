@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::events::{Events, Lost, Mounts, Watch, may_be_mount};
+use super::events::{Events, EventsLost, Mounts, Watch, may_be_mount};
 use super::sorted::Sorted;
 use super::walk::{self, Entries, Met, joined, walk};
-use crate::store::directory_fd::{Dir, Entry};
+use crate::store::directory_fd::{Entry, ValuesDir};
 use crate::value::{Failure, Key, Page, may_have_keys};
 
 /// Bytes that a folder takes in memory beside its path.
@@ -22,7 +22,7 @@ const OVERHEAD: usize = 128;
 /// The names of the whole directory, kept in memory and followed by events.
 #[derive(Debug)]
 pub struct Tree {
-    dir: Arc<Dir>,
+    dir: Arc<ValuesDir>,
     /// Memory that it may take, in bytes.
     most: u64,
     keys: Sorted,
@@ -37,9 +37,9 @@ pub struct Tree {
 }
 
 /// Why a tree cannot be used.
-pub enum Unfit {
+pub enum TreeError {
     /// Events were lost.
-    Lost,
+    EventsLost,
     TooLarge,
     /// A folder lies where others change it unseen.
     Remote,
@@ -47,13 +47,13 @@ pub enum Unfit {
     Failed(Failure),
 }
 
-impl From<Lost> for Unfit {
-    fn from(Lost: Lost) -> Self {
-        Self::Lost
+impl From<EventsLost> for TreeError {
+    fn from(EventsLost: EventsLost) -> Self {
+        Self::EventsLost
     }
 }
 
-impl From<Failure> for Unfit {
+impl From<Failure> for TreeError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -61,16 +61,16 @@ impl From<Failure> for Unfit {
 
 impl Tree {
     /// Reads the whole directory.
-    pub fn read(dir: &Arc<Dir>, most: u64) -> Result<Self, Unfit> {
-        let events = Events::new().map_err(Unfit::Unwatched)?;
-        let root = events.watch(dir.root()).map_err(Unfit::Unwatched)?;
+    pub fn read(dir: &Arc<ValuesDir>, most: u64) -> Result<Self, TreeError> {
+        let events = Events::new().map_err(TreeError::Unwatched)?;
+        let root = events.watch(dir.root()).map_err(TreeError::Unwatched)?;
         let mounts = events.mounts_below(dir.root())?;
         let mut tree = Self {
             dir: Arc::clone(dir),
             most,
             keys: Sorted::default(),
             events,
-            root: root.ok_or(Unfit::Remote)?,
+            root: root.ok_or(TreeError::Remote)?,
             mounts,
             folders: Folders::default(),
             unread: BTreeSet::from([String::new()]),
@@ -96,11 +96,11 @@ impl Tree {
     }
 
     /// From when this is called, all that had happened before is known.
-    pub fn catch_up(&mut self) -> Result<(), Unfit> {
+    pub fn catch_up(&mut self) -> Result<(), TreeError> {
         if let Some(mounts) = self.events.new_mounts(self.dir.root())
             && mounts? != self.mounts
         {
-            return Err(Unfit::Lost);
+            return Err(TreeError::EventsLost);
         }
         self.take_events()?;
         self.unread.append(&mut self.closed);
@@ -110,15 +110,15 @@ impl Tree {
         self.check()
     }
 
-    fn check(&self) -> Result<(), Unfit> {
+    fn check(&self) -> Result<(), TreeError> {
         let unread = self.unread.len() * OVERHEAD;
         if (self.bytes() + unread) as u64 > self.most {
-            return Err(Unfit::TooLarge);
+            return Err(TreeError::TooLarge);
         }
         Ok(())
     }
 
-    fn read_folder(&mut self, path: &str) -> Result<(), Unfit> {
+    fn read_folder(&mut self, path: &str) -> Result<(), TreeError> {
         let dir = Arc::clone(&self.dir);
         if !path.is_empty() {
             // It may have been read before, under this path or another.
@@ -130,8 +130,8 @@ impl Tree {
             }
             return Ok(());
         };
-        let watch = self.events.watch(&folder).map_err(Unfit::Unwatched)?;
-        self.folders.insert(path, watch.ok_or(Unfit::Remote)?)?;
+        let watch = self.events.watch(&folder).map_err(TreeError::Unwatched)?;
+        self.folders.insert(path, watch.ok_or(TreeError::Remote)?)?;
         walk(&folder, path, |met| {
             match met {
                 // The names read so far have been added, so the events on them apply after that.
@@ -148,7 +148,7 @@ impl Tree {
         })
     }
 
-    fn take_events(&mut self) -> Result<(), Unfit> {
+    fn take_events(&mut self) -> Result<(), TreeError> {
         let dir = Arc::clone(&self.dir);
         let mut entries = Entries::new(&dir);
         for event in self.events.take(self.root)? {
@@ -245,9 +245,9 @@ impl Folders {
     }
 
     /// Adds `path`, unless the same directory is there under another: one that was renamed just now, or mounted twice.
-    fn insert(&mut self, path: &str, watch: Watch) -> Result<(), Lost> {
+    fn insert(&mut self, path: &str, watch: Watch) -> Result<(), EventsLost> {
         if self.by_watch.insert(watch, path.into()).is_some() {
-            return Err(Lost);
+            return Err(EventsLost);
         }
         self.by_path.insert(path.into(), watch);
         self.bytes += 2 * path.len() + OVERHEAD;

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use crate::store::directory_fd::{Dir, Entry, Folder, is_no_folder, look_up, open_beneath};
+use crate::store::directory_fd::{Entry, Folder, ValuesDir, is_no_folder, look_up, open_beneath};
 use crate::value::{Failure, Key, Page, may_have_keys};
 
 /// Bytes that are read at once: some thousand names, while which the kernel keeps the directory from being changed.
@@ -124,7 +124,7 @@ impl From<Failure> for Cut {
 /// The `limit + 1` smallest items of `page`, or any one with a limit of 0, if no more than `most` names are met on the way to them. Takes memory for those
 /// alone, and walks no folder that cannot have one.
 pub fn smallest(
-    dir: &Dir,
+    dir: &ValuesDir,
     page: &Page,
     most: usize,
     is_wanted: &dyn Fn() -> Result<(), Failure>,
@@ -145,7 +145,7 @@ pub fn smallest(
 
 /// A walk for a page.
 struct Search<'a> {
-    dir: &'a Dir,
+    dir: &'a ValuesDir,
     page: &'a Page,
     /// Names that may still be met.
     left: usize,
@@ -248,13 +248,13 @@ impl Search<'_> {
 
 /// Looks up keys.
 pub struct Entries<'d> {
-    dir: &'d Dir,
+    dir: &'d ValuesDir,
     /// The folder of the last key, open if there is one.
     last: Option<(String, Option<Folder<'d>>)>,
 }
 
 impl<'d> Entries<'d> {
-    pub fn new(dir: &'d Dir) -> Self {
+    pub fn new(dir: &'d ValuesDir) -> Self {
         Self { dir, last: None }
     }
 
@@ -283,7 +283,7 @@ impl<'d> Entries<'d> {
 }
 
 /// The folder `path`, if it is there and can be read.
-pub fn open<'d>(dir: &'d Dir, path: &str) -> Result<Option<Folder<'d>>, Failure> {
+pub fn open<'d>(dir: &'d ValuesDir, path: &str) -> Result<Option<Folder<'d>>, Failure> {
     match dir.folder(path) {
         Ok(folder) => Ok(Some(folder)),
         Err(errno) if is_no_folder(errno) || dir.left_out().has(path, errno) => Ok(None),

@@ -19,8 +19,8 @@ use rustix::io::Errno;
 
 use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
-use super::super::writer::{Durability, Writer};
-use super::change::Made;
+use super::super::write_context::{Durability, WriteContext};
+use super::change::AppliedChange;
 use crate::transfer::spawn_vital;
 use crate::value::{Error, folder_and_above};
 
@@ -31,7 +31,7 @@ const WAITING: usize = 4;
 pub(super) struct Batch {
     /// How many syncs had failed before the first of them was made.
     failed_before: u64,
-    made: Vec<Made>,
+    made: Vec<AppliedChange>,
 }
 
 /// Finishes batches, in their order.
@@ -43,7 +43,7 @@ pub(super) struct Acknowledger {
 }
 
 impl Acknowledger {
-    pub(super) fn start(writer: Arc<Writer>, changes: Arc<Changes>) -> std::io::Result<Self> {
+    pub(super) fn start(writer: Arc<WriteContext>, changes: Arc<Changes>) -> std::io::Result<Self> {
         let mut acknowledger = Self::at_once(changes);
         if writer.durability() == Durability::Disk {
             let (batches, waiting) = mpsc::sync_channel(WAITING);
@@ -68,7 +68,7 @@ impl Acknowledger {
     }
 
     /// Has changes made by `work`, and finishes them, now or soon.
-    pub(super) fn batch(&self, work: impl FnOnce() -> Vec<Made>) {
+    pub(super) fn batch(&self, work: impl FnOnce() -> Vec<AppliedChange>) {
         let failed_before = self.failed.load(Acquire);
         let made = work();
         let batch = Batch {
@@ -128,7 +128,7 @@ impl Batch {
     /// Tells and answers; a change whose name could not be synced is not acknowledged, though it may have been made.
     fn finish(mut self, synced: Result<(), Errno>, changes: &Changes, wakes: &mut WakeBatch) {
         // Subscribers are told no change whose outcome is unknown or was not acknowledged.
-        let is_known = |made: &Made| !matches!(made.outcome, Err(Error::Failed { .. }));
+        let is_known = |made: &AppliedChange| !matches!(made.outcome, Err(Error::Failed { .. }));
         if synced.is_ok() && self.made.iter().all(is_known) {
             changes.append(self.made.iter_mut().filter_map(|made| made.event.take()));
         } else {
@@ -145,16 +145,16 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::super::super::batch_reply::{self, Receiver as Reply};
-    use super::super::change::Outcome;
+    use super::super::change::PublishResult;
     use super::*;
     use crate::value::{Key, Version};
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    fn batch(failed_before: u64) -> (Batch, Reply<Outcome>) {
+    fn batch(failed_before: u64) -> (Batch, Reply<PublishResult>) {
         let (reply_to, reply) = batch_reply::channel();
         let outcome = Ok(Some(Version::from_nanos(7)));
-        let made = Made {
+        let made = AppliedChange {
             event: Some((Key::new("a/b/k").unwrap().to_owned(), None)),
             syncs_name: true,
             outcome,
@@ -167,7 +167,7 @@ mod tests {
         (batch, reply)
     }
 
-    fn is_acknowledged(reply: Reply<Outcome>) -> bool {
+    fn is_acknowledged(reply: Reply<PublishResult>) -> bool {
         match pin!(reply).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Some(outcome)) => outcome.is_ok(),
             other => panic!("no answer: {other:?}"),

@@ -16,7 +16,7 @@ use crate::value::{Error, Key, Meta, Version, folder_and_above};
 pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
 
 /// The version that was published, or removed; `None` where there was none to remove.
-pub(super) type Outcome = Result<Option<Version>, Error>;
+pub(super) type PublishResult = Result<Option<Version>, Error>;
 
 /// A change that is asked for, and where its outcome goes.
 pub(super) struct Change {
@@ -28,7 +28,7 @@ pub(super) struct Change {
     pub(super) tries: u32,
     /// The record of it that the journal has, and that does not hold.
     pub(super) cancels: Option<u64>,
-    pub(super) reply_to: Sender<Outcome>,
+    pub(super) reply_to: Sender<PublishResult>,
 }
 
 /// How a change is made.
@@ -41,19 +41,19 @@ pub(super) struct Plan {
 }
 
 /// What became of a change, and where that goes.
-pub(super) struct Made {
+pub(super) struct AppliedChange {
     /// What subscribers hear: the key, and what it stands for now. `None` where nothing was changed.
     pub(super) event: Option<(Key<'static>, Option<Meta>)>,
     /// Its name is to be synced.
     pub(super) syncs_name: bool,
-    pub(super) outcome: Outcome,
-    pub(super) reply_to: Sender<Outcome>,
+    pub(super) outcome: PublishResult,
+    pub(super) reply_to: Sender<PublishResult>,
 }
 
 impl Change {
     /// It is made as it was planned; its name is yet to be synced, if it `syncs_name`.
-    pub(super) fn made(self, plan: Plan, syncs_name: bool) -> Made {
-        Made {
+    pub(super) fn made(self, plan: Plan, syncs_name: bool) -> AppliedChange {
+        AppliedChange {
             event: Some((self.key, plan.result)),
             syncs_name,
             outcome: Ok(plan.result.or(plan.base).map(|meta| meta.version)),
@@ -62,8 +62,8 @@ impl Change {
     }
 
     /// It is not made.
-    pub(super) fn unmade(self, outcome: Outcome) -> Made {
-        Made {
+    pub(super) fn unmade(self, outcome: PublishResult) -> AppliedChange {
+        AppliedChange {
             event: None,
             syncs_name: false,
             outcome,
@@ -87,7 +87,7 @@ struct State {
 
 /// What the table says of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum PendingState {
     /// Nothing: its file tells.
     Nothing,
     /// It will stand for this.
@@ -98,15 +98,15 @@ pub(super) enum Seen {
 
 impl Pending {
     /// What a PUT or DELETE of `key` is decided against.
-    pub(super) fn see(&self, key: &Key<'_>) -> Seen {
+    pub(super) fn see(&self, key: &Key<'_>) -> PendingState {
         if self.keys.is_empty() {
-            return Seen::Nothing;
+            return PendingState::Nothing;
         }
         match self.keys.get(key.as_str()).map(|state| state.value) {
-            Some(value @ Some(_)) => Seen::Decided(value),
-            _ if self.is_occupied(key) => Seen::Occupied,
-            Some(None) => Seen::Decided(None),
-            None => Seen::Nothing,
+            Some(value @ Some(_)) => PendingState::Decided(value),
+            _ if self.is_occupied(key) => PendingState::Occupied,
+            Some(None) => PendingState::Decided(None),
+            None => PendingState::Nothing,
         }
     }
 

@@ -12,13 +12,13 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
-use super::super::directory_fd::{Dir, Entry, Folder, is_no_folder, look_up, unlink};
+use super::super::directory_fd::{Entry, Folder, ValuesDir, is_no_folder, look_up, unlink};
 use super::super::space::Allowance;
 use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
 use super::super::value_file::ValueFile;
-use super::super::writer::{Durability, Writer};
-use super::change::{Change, Made, Plan};
+use super::super::write_context::{Durability, WriteContext};
+use super::change::{AppliedChange, Change, Plan};
 use super::decide::{Files, plan, survive};
 use crate::transfer::SLOW_TO_FREE;
 use crate::value::{Error, Key, Meta};
@@ -29,7 +29,7 @@ const CREATES_IN_A_ROW: u32 = 16;
 
 /// What the publisher's thread works with.
 pub(super) struct Committer {
-    pub(super) writer: Arc<Writer>,
+    pub(super) writer: Arc<WriteContext>,
     /// How many of the last changes were creates.
     creates: Cell<u32>,
     allowance: Allowance,
@@ -37,19 +37,19 @@ pub(super) struct Committer {
 
 /// What a name stands for, and the folder that it lies in, if that is there.
 #[derive(Default)]
-struct Found<'a> {
+struct NameState<'a> {
     folder: Option<Folder<'a>>,
     value: Option<(Meta, Mode)>,
 }
 
-impl Found<'_> {
+impl NameState<'_> {
     fn meta(&self) -> Option<Meta> {
         self.value.map(|(meta, _)| meta)
     }
 }
 
 impl Committer {
-    pub(super) fn new(writer: Arc<Writer>) -> Self {
+    pub(super) fn new(writer: Arc<WriteContext>) -> Self {
         Self {
             writer,
             creates: Cell::new(0),
@@ -57,12 +57,12 @@ impl Committer {
         }
     }
 
-    fn dir(&self) -> &Dir {
+    fn dir(&self) -> &ValuesDir {
         self.writer.dir()
     }
 
     /// Decides `change` by the files alone, and makes it; anew while other programs are in its way.
-    pub(super) fn make_at_once(&self, mut change: Change) -> Made {
+    pub(super) fn make_at_once(&self, mut change: Change) -> AppliedChange {
         match survive(|| self.try_to_make(&mut change)) {
             Ok(Some(plan)) => change.made(plan, self.writer.durability() == Durability::Disk),
             Ok(None) => change.unmade(Ok(None)),
@@ -89,14 +89,14 @@ impl Committer {
     }
 
     /// What the name of `change` stands for; nothing, if that `is_assumed` of a name to be put.
-    fn look(&self, change: &Change, is_assumed: bool) -> Result<Found<'_>, Error> {
+    fn look(&self, change: &Change, is_assumed: bool) -> Result<NameState<'_>, Error> {
         let key = &change.key;
         let is_put = change.value.is_some();
         self.writer.may_change(key)?;
         let folder = match self.dir().folder(key.folder()) {
             Ok(folder) => folder,
-            Err(Errno::NOENT) => return Ok(Found::default()),
-            Err(errno) if is_no_folder(errno) && !is_put => return Ok(Found::default()),
+            Err(Errno::NOENT) => return Ok(NameState::default()),
+            Err(errno) if is_no_folder(errno) && !is_put => return Ok(NameState::default()),
             Err(errno) if is_no_folder(errno) => return Err(self.dir().occupied(key.folder())),
             Err(errno) => return Err(Error::new("open the folder", errno)),
         };
@@ -105,19 +105,19 @@ impl Committer {
         } else {
             match look_up(&folder, key.name()).map_err(Error::errno_while("look up"))? {
                 Entry::Value(meta, mode) => Some((meta, mode)),
-                Entry::Folder if is_put => return Err(taken("a directory")),
-                Entry::Other if is_put => return Err(taken("a link or device")),
+                Entry::Folder if is_put => return Err(name_taken("a directory")),
+                Entry::Other if is_put => return Err(name_taken("a link or device")),
                 Entry::Absent | Entry::Folder | Entry::Other => None,
             }
         };
-        Ok(Found {
+        Ok(NameState {
             folder: Some(folder),
             value,
         })
     }
 
     /// Makes `change`, whose file is staged, in place of what was `found`; false where another program has changed that.
-    fn make_in(&self, change: &mut Change, found: &Found<'_>) -> Result<bool, Error> {
+    fn make_in(&self, change: &mut Change, found: &NameState<'_>) -> Result<bool, Error> {
         match &mut change.value {
             Some(NewValue::Sealed(sealed)) => self.put(&change.key, sealed, found),
             _ => self.delete(&change.key, found),
@@ -129,7 +129,7 @@ impl Committer {
         &self,
         key: &Key<'_>,
         sealed: &mut SealedValue,
-        found: &Found<'_>,
+        found: &NameState<'_>,
     ) -> Result<bool, Error> {
         let made = match (&found.folder, found.value) {
             (Some(folder), Some(value)) => self.replace(key, folder, sealed, value),
@@ -194,7 +194,7 @@ impl Committer {
         sealed
             .replace(folder, key.name())
             .map_err(|errno| match errno {
-                Errno::ISDIR | Errno::NOTDIR => taken("a directory"),
+                Errno::ISDIR | Errno::NOTDIR => name_taken("a directory"),
                 Errno::XDEV => elsewhere(key),
                 errno => Error::new("rename", errno),
             })?;
@@ -204,7 +204,7 @@ impl Committer {
 
     /// Removes the value of `key` that was `found`, and the folders that it leaves empty; false where another program was quicker, with rm or
     /// with mkdir.
-    fn delete(&self, key: &Key<'_>, found: &Found<'_>) -> Result<bool, Error> {
+    fn delete(&self, key: &Key<'_>, found: &NameState<'_>) -> Result<bool, Error> {
         let (Some(folder), Some(meta)) = (&found.folder, found.meta()) else {
             return Ok(false);
         };
@@ -278,7 +278,7 @@ impl Files for Committer {
     }
 }
 
-fn taken(what: &str) -> Error {
+fn name_taken(what: &str) -> Error {
     Error::Occupied(format!("{what} has this name"))
 }
 

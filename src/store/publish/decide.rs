@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
-use super::change::{Change, Made, Outcome, Pending, Plan, Seen};
+use super::change::{AppliedChange, Change, Pending, PendingState, Plan, PublishResult};
 use crate::value::{Error, Key, Meta};
 
 /// How often a change is decided anew: a program that moves what it is decided on in a loop wins some times in a row.
@@ -27,7 +27,7 @@ pub(super) trait Files {
     /// Makes `change`; false if its key no longer stands for the base of `plan`.
     fn make(&self, change: &mut Change, plan: Plan) -> Result<bool, Error>;
     /// What is decided of `key` and not made yet.
-    fn see(&self, pending: &Pending, key: &Key<'_>) -> Seen {
+    fn see(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
         pending.see(key)
     }
 }
@@ -39,7 +39,7 @@ pub(super) enum Entry {
     Wait(Change),
     /// It is answered with the others, once the frame is synced if that cancels a record of it.
     Answer {
-        made: Made,
+        made: AppliedChange,
         cancels: Option<u64>,
     },
 }
@@ -53,7 +53,7 @@ pub(super) struct Planned {
 }
 
 impl Entry {
-    pub(super) fn answer(change: Change, outcome: Outcome) -> Self {
+    pub(super) fn answer(change: Change, outcome: PublishResult) -> Self {
         Self::Answer {
             cancels: change.cancels,
             made: change.unmade(outcome),
@@ -89,9 +89,9 @@ pub(super) fn decide(files: &impl Files, mut change: Change, pending: &Pending) 
     let seen = files.see(pending, &change.key);
     let planned = survive(|| {
         let current = match seen {
-            Seen::Occupied => return Ok(None),
-            Seen::Decided(current) => current,
-            Seen::Nothing => files.find(&change)?,
+            PendingState::Occupied => return Ok(None),
+            PendingState::Decided(current) => current,
+            PendingState::Nothing => files.find(&change)?,
         };
         plan(files, &mut change, current)
     });
@@ -102,7 +102,7 @@ pub(super) fn decide(files: &impl Files, mut change: Change, pending: &Pending) 
             record: None,
             staged: Ok(()),
         })),
-        Ok(None) | Err(Error::Precondition) if seen != Seen::Nothing => Entry::Wait(change),
+        Ok(None) | Err(Error::Precondition) if seen != PendingState::Nothing => Entry::Wait(change),
         outcome => Entry::answer(change, outcome.map(|_| None)),
     }
 }

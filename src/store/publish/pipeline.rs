@@ -13,7 +13,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::super::journal::{FrameBuilder, Log};
 use super::acknowledge::Acknowledger;
-use super::change::{Change, Made, Pending};
+use super::change::{AppliedChange, Change, Pending};
 use super::decide::{Entry, Files, Planned, decide, is_large, survive};
 use crate::value::{Error, Meta};
 
@@ -81,7 +81,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
                     synced = self.log.wait() => self.hear(synced),
                 }
             }
-            let taken = self.go_on(|| changes.try_recv().ok()).await;
+            let taken = self.run_batch(|| changes.try_recv().ok()).await;
             if taken > 0 {
                 observe(taken);
             }
@@ -89,7 +89,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     }
 
     /// Appends what is left and what `next` gives, and makes what is synced; how many changes were appended.
-    pub(super) async fn go_on(&mut self, next: impl FnMut() -> Option<Change>) -> usize {
+    pub(super) async fn run_batch(&mut self, next: impl FnMut() -> Option<Change>) -> usize {
         let taken = self.append(next).await;
         while let Some(synced) = self.log.wait().now_or_never() {
             self.hear(synced);
@@ -238,7 +238,7 @@ impl State {
     }
 
     /// Makes one change of a group; its answer, unless that comes later.
-    fn make(&mut self, files: &impl Files, entry: Entry, first: u64) -> Option<Made> {
+    fn make(&mut self, files: &impl Files, entry: Entry, first: u64) -> Option<AppliedChange> {
         match entry {
             Entry::Answer { made, .. } => Some(made),
             Entry::Wait(change) => match decide(files, change, &Pending::default()) {
@@ -250,7 +250,12 @@ impl State {
         }
     }
 
-    fn make_planned(&mut self, files: &impl Files, planned: Planned, first: u64) -> Option<Made> {
+    fn make_planned(
+        &mut self,
+        files: &impl Files,
+        planned: Planned,
+        first: u64,
+    ) -> Option<AppliedChange> {
         let Planned {
             mut change,
             plan,
@@ -282,7 +287,7 @@ impl State {
     }
 
     /// It is decided anew, and answered later.
-    fn again(&mut self, change: Change) -> Option<Made> {
+    fn again(&mut self, change: Change) -> Option<AppliedChange> {
         self.again.push_back(change);
         None
     }

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use crate::store::clock;
 use crate::store::directory_fd::open_beneath;
 use crate::store::publish_method::{create_named, unlink_staged};
-use crate::store::temp_file::{TempDir, VALUE_MODE};
+use crate::store::temp_file::{ServerDirs, VALUE_MODE};
 use crate::store::upload_claim::{Claim, Entry, Progress, UploadId};
 use crate::store::value_file::ValueFile;
-use crate::store::writer::{Durability, Writer};
+use crate::store::write_context::{Durability, WriteContext};
 use crate::transfer::write_at;
 use crate::value::{Error, Meta};
 
@@ -127,7 +127,7 @@ impl Record {
     }
 
     /// Keeps it as the record of `id`, on the disk if it `is_synced`. Blocks.
-    fn write(&self, dir: &TempDir, id: UploadId, is_synced: bool) -> Result<(), Error> {
+    fn write(&self, dir: &ServerDirs, id: UploadId, is_synced: bool) -> Result<(), Error> {
         let (staging, staged) = (dir.staging(), dir.new_name());
         let file = create_named(staging, &staged, Mode::from(0o600));
         let file = file.map_err(Error::errno_while("create a record"))?;
@@ -184,7 +184,11 @@ fn started() -> i64 {
 }
 
 /// Makes the files of the upload that `claim` is on.
-pub fn create(writer: &Writer, claim: &Claim, fields: Vec<Field>) -> Result<ValueFile, Error> {
+pub fn create(
+    writer: &WriteContext,
+    claim: &Claim,
+    fields: Vec<Field>,
+) -> Result<ValueFile, Error> {
     writer.dir().location().check()?;
     let length = claim.entry().progress().length;
     drop(writer.take_space(length.unwrap_or(0))?);
@@ -197,7 +201,7 @@ pub fn create(writer: &Writer, claim: &Claim, fields: Vec<Field>) -> Result<Valu
 }
 
 /// The file of the upload that `claim` is on, and its length.
-pub fn open(writer: &Writer, claim: &Claim) -> Result<Option<(ValueFile, u64)>, Error> {
+pub fn open(writer: &WriteContext, claim: &Claim) -> Result<Option<(ValueFile, u64)>, Error> {
     writer.dir().location().check()?;
     let Some((file, len)) = trimmed(writer.temp_dir().uploads(), claim)? else {
         return Ok(None);
@@ -231,16 +235,16 @@ pub fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)
 }
 
 /// The record of the upload that `claim` is on. Memory has only what changes, for fields may be long.
-pub fn record(writer: &Writer, claim: &Claim) -> Result<Record, Error> {
+pub fn record(writer: &WriteContext, claim: &Claim) -> Result<Record, Error> {
     Record::read(writer.temp_dir().uploads(), claim.entry().id)
 }
 
 /// Brings the record of the upload that `claim` is on up to date.
-pub fn keep_record(writer: &Writer, claim: &Claim) -> Result<(), Error> {
+pub fn keep_record(writer: &WriteContext, claim: &Claim) -> Result<(), Error> {
     write_record(record(writer, claim)?, writer, claim)
 }
 
-fn write_record(mut record: Record, writer: &Writer, claim: &Claim) -> Result<(), Error> {
+fn write_record(mut record: Record, writer: &WriteContext, claim: &Claim) -> Result<(), Error> {
     let Progress { length, synced, .. } = *claim.entry().progress();
     record.update(length, synced);
     let is_synced = writer.durability() == Durability::Disk;

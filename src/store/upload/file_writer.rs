@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::store::temp_file::{TempFile, allocate};
 use crate::store::upload_claim::Claim;
 use crate::store::value_file::ValueFile;
-use crate::store::writer::Writer;
+use crate::store::write_context::WriteContext;
 use crate::transfer::{BodySource, Pipe, write_at};
 use crate::value::Error;
 
@@ -31,7 +31,7 @@ type Passing = Pin<Box<dyn Future<Output = Result<(Pipe, u64), Error>>>>;
 
 /// A temporary file that is being written.
 pub struct FileWriter {
-    writer: Arc<Writer>,
+    writer: Arc<WriteContext>,
     file: TempFile,
     /// Bytes written, or being written.
     len: u64,
@@ -47,7 +47,7 @@ pub struct FileWriter {
 
 impl FileWriter {
     /// A new file, for which `len` bytes are announced.
-    pub async fn create(writer: &Arc<Writer>, len: u64) -> Result<Self, Error> {
+    pub async fn create(writer: &Arc<WriteContext>, len: u64) -> Result<Self, Error> {
         let job = {
             let writer = Arc::clone(writer);
             move || {
@@ -62,7 +62,7 @@ impl FileWriter {
     }
 
     /// Goes on with `file`, which has `len` bytes, and for which those before `announced` are.
-    pub fn resume(writer: Arc<Writer>, file: TempFile, len: u64, announced: u64) -> Self {
+    pub fn resume(writer: Arc<WriteContext>, file: TempFile, len: u64, announced: u64) -> Self {
         Self {
             writer,
             file,
@@ -143,7 +143,7 @@ impl FileWriter {
     ) -> Result<(), Error> {
         let descriptor = source.source().map(Arc::new);
         let mut early = source.take_early();
-        while source.left() + early.len() as u64 > 0 {
+        while source.remaining() + early.len() as u64 > 0 {
             // Of a resumable upload, also what came before the end of a body that broke off is kept.
             let filled = pipe.fill(source).await;
             if filled.is_err() && early.is_empty() && pipe.len() == 0 {
@@ -156,7 +156,7 @@ impl FileWriter {
             let end = offset + held;
             let ahead = self.ahead(end);
             // No further than space has been set aside.
-            let most = source.left().min(TURN).min(self.reserved - end);
+            let most = source.remaining().min(TURN).min(self.reserved - end);
             let job = move || {
                 ahead.during(&*file, end, || {
                     write_at(&*file, offset, std::slice::from_ref(&first))?;
@@ -183,7 +183,7 @@ impl FileWriter {
 
 /// The space that is set aside for a write, and the claim on a resumable upload.
 struct Ahead {
-    writer: Arc<Writer>,
+    writer: Arc<WriteContext>,
     claim: Option<Arc<Claim>>,
     range: Range<u64>,
 }

@@ -98,10 +98,15 @@ impl Credentials {
     }
 }
 
-type Found = Result<Arc<RwLock<Arc<Secrets>>>, NoCredentials>;
+type Loaded = Result<Arc<RwLock<Arc<Secrets>>>, NoCredentials>;
 
 /// Finds secrets, hands them over, and renews them for as long as they can change.
-async fn keep(variables: &Variables, region: &str, fetcher: &Fetcher, found: &mpsc::Sender<Found>) {
+async fn keep(
+    variables: &Variables,
+    region: &str,
+    fetcher: &Fetcher,
+    found: &mpsc::Sender<Loaded>,
+) {
     let (source, first) = match Source::find(variables, region, fetcher).await {
         Ok(first) => first,
         Err(why) => {

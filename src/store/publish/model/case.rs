@@ -12,7 +12,7 @@ use super::super::super::batch_reply;
 use super::super::super::changes::Changes;
 use super::super::super::upload::NewValue;
 use super::super::acknowledge::Acknowledger;
-use super::super::change::{Change, Outcome};
+use super::super::change::{Change, PublishResult};
 use super::super::pipeline::Pipeline;
 use super::cut::{Disk, Replay, disks, time};
 use super::world::{Frames, KEYS, LARGE, Planted, State, Value, World, nanos, version};
@@ -55,13 +55,13 @@ pub(super) enum Step {
 /// A change that was asked for, and what its writer has heard.
 struct Writer {
     ask: Ask,
-    reply: Option<batch_reply::Receiver<Outcome>>,
-    outcome: Option<Outcome>,
+    reply: Option<batch_reply::Receiver<PublishResult>>,
+    outcome: Option<PublishResult>,
 }
 
 impl Writer {
     /// Its answer, once.
-    fn hear(&mut self) -> Option<&Outcome> {
+    fn hear(&mut self) -> Option<&PublishResult> {
         let reply = pin!(self.reply.as_mut()?);
         match reply.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => return None,
@@ -131,7 +131,7 @@ fn play_to_end(
     with(pipeline.log);
     let mut asked = asked.into_iter();
     loop {
-        let step = pipeline.go_on(|| asked.next()).now_or_never();
+        let step = pipeline.run_batch(|| asked.next()).now_or_never();
         assert!(step.is_some(), "the model's log is not waited for");
         if !pipeline.is_left() {
             return;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::super::super::attributes::Attributes;
 use super::super::super::journal::{FrameBuilder, Head, Log};
 use super::super::super::upload::NewValue;
-use super::super::change::{Change, Pending, Plan, Seen};
+use super::super::change::{Change, Pending, PendingState, Plan};
 use super::super::decide::Files;
 use crate::value::{Error, Key, Meta, Version};
 
@@ -121,9 +121,9 @@ impl Files for World {
         Ok(())
     }
 
-    fn see(&self, pending: &Pending, key: &Key<'_>) -> Seen {
+    fn see(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
         if self.planted.no_pending {
-            return Seen::Nothing;
+            return PendingState::Nothing;
         }
         pending.see(key)
     }

@@ -12,14 +12,14 @@ const SHOWN: usize = 100;
 
 /// A host or an origin that is on no list, and the option that would allow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unlisted {
+pub struct NotAllowlisted {
     /// As it was sent.
     pub seen: Box<str>,
     /// The option that would add it.
     pub remedy: Box<str>,
 }
 
-impl Unlisted {
+impl NotAllowlisted {
     /// The host of a request, with or without a port.
     pub fn host(authority: &[u8]) -> Self {
         let name = std::str::from_utf8(hosts::host(authority));
@@ -59,7 +59,7 @@ fn quoted(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::refusal::unlisted::*;
+    use crate::http::refusal::not_allowlisted::*;
     use proptest::prelude::*;
 
     #[test]
@@ -69,27 +69,27 @@ mod tests {
             ("a_b.", "a_b."),
             ("[2001:db8::1]:80", "2001:db8::1"),
         ] {
-            let unlisted = Unlisted::host(authority.as_bytes());
+            let unlisted = NotAllowlisted::host(authority.as_bytes());
             assert_eq!(*unlisted.seen, format!("\"{authority}\""));
             assert_eq!(*unlisted.remedy, format!("--allowed-host {name} adds it"));
         }
         for odd in ["$(reboot)", "a;b", "%41"] {
-            let unlisted = Unlisted::host(odd.as_bytes());
+            let unlisted = NotAllowlisted::host(odd.as_bytes());
             assert_eq!(&*unlisted.remedy, "--allowed-host adds one", "{odd}");
         }
     }
 
     #[test]
     fn an_origin_is_named_with_the_option_that_lets_it() {
-        let unlisted = Unlisted::origin(Some(b"https://a.example"));
+        let unlisted = NotAllowlisted::origin(Some(b"https://a.example"));
         assert_eq!(&*unlisted.seen, "\"https://a.example\"");
         assert_eq!(
             &*unlisted.remedy,
             "--cors-origin https://a.example lets them"
         );
-        assert_eq!(&*Unlisted::origin(None).seen, "other origins");
+        assert_eq!(&*NotAllowlisted::origin(None).seen, "other origins");
         for odd in [&b"null"[..], b"", b"x", b"\xff"] {
-            let unlisted = Unlisted::origin(Some(odd));
+            let unlisted = NotAllowlisted::origin(Some(odd));
             assert_eq!(&*unlisted.remedy, "--cors-origin lets those of one");
         }
     }
@@ -97,7 +97,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_was_sent_is_one_short_line(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            for Unlisted { seen, remedy } in [Unlisted::host(&bytes), Unlisted::origin(Some(&bytes))] {
+            for NotAllowlisted { seen, remedy } in [NotAllowlisted::host(&bytes), NotAllowlisted::origin(Some(&bytes))] {
                 prop_assert!(seen.len() + remedy.len() < 5 * SHOWN + 50);
                 prop_assert!(seen.bytes().chain(remedy.bytes()).all(|b| matches!(b, b' '..=b'~')));
             }

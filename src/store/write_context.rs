@@ -13,9 +13,9 @@ use rustix::fs::{Access, AtFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::clock::Clock;
-use super::directory_fd::{Dir, is_no_folder};
+use super::directory_fd::{ValuesDir, is_no_folder};
 use super::space::{Free, Space, Taking};
-use super::temp_file::{Target, TempDir, TempFile};
+use super::temp_file::{ServerDirs, Target, TempFile};
 use crate::metrics::StoreCounters;
 use crate::transfer::{BlockingPool, Pipes, StagingQuota};
 use crate::value::{Error, Key, Version};
@@ -40,8 +40,8 @@ impl fmt::Display for Durability {
 
 /// The context that uploads and the publisher share.
 #[derive(Debug)]
-pub struct Writer {
-    temp_dir: Arc<TempDir>,
+pub struct WriteContext {
+    temp_dir: Arc<ServerDirs>,
     durability: Durability,
     is_journaled: AtomicBool,
     is_journal_failing: AtomicBool,
@@ -59,9 +59,9 @@ pub struct Writer {
     pipes: Arc<Pipes>,
 }
 
-impl Writer {
+impl WriteContext {
     pub fn new(
-        temp_dir: TempDir,
+        temp_dir: ServerDirs,
         durability: Durability,
         quota: Arc<StagingQuota>,
         space: Space,
@@ -183,12 +183,12 @@ impl Writer {
         self.space.take(self.dir().root(), more)
     }
 
-    pub fn temp_dir(&self) -> &Arc<TempDir> {
+    pub fn temp_dir(&self) -> &Arc<ServerDirs> {
         &self.temp_dir
     }
 
     /// The directory of the values.
-    pub fn dir(&self) -> &Dir {
+    pub fn dir(&self) -> &ValuesDir {
         self.temp_dir.values()
     }
 

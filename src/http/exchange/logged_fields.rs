@@ -11,14 +11,14 @@ const AZURE: &str = "sig";
 
 /// The fields of a head that only the logs tell.
 #[derive(Debug)]
-pub struct Said {
+pub struct LoggedFields {
     query: Option<String>,
     range: Option<String>,
     agent: Option<String>,
     referrer: Option<String>,
 }
 
-impl Said {
+impl LoggedFields {
     /// Those of `head`.
     pub fn of(head: &Parts) -> Self {
         let text = |name| text(&head.headers, &name);
@@ -76,7 +76,7 @@ fn names_a_secret(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::exchange::said::redacted;
+    use crate::http::exchange::logged_fields::redacted;
 
     #[test]
     fn secrets_are_hidden_and_the_rest_stays() {

@@ -14,7 +14,7 @@ use hyper::{Method, Version};
 
 use crate::http::admin::exposition::MetricsFormat;
 use crate::http::auth::authorize::{Denied, is_open, limit, link_kind, permit};
-use crate::http::auth::credentials::{Proof, Proven, signed_link};
+use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::guard::{Guard, Identified};
 use crate::http::client::Client;
 use crate::http::forms::request::FormRequest;
@@ -38,14 +38,14 @@ impl ResponseContext {
     pub fn of(head: &Parts, common: &CommonHeaders<'_>, config: &ServiceConfig) -> Self {
         let origin = || allowed_origin(&head.headers, config);
         Self {
-            problem: common.problem && prefers_problem(&head.headers),
+            problem: common.wants_problem_json && prefers_problem(&head.headers),
             page: (common.by_browser && !config.compat && ui::is_preferred(&head.headers))
                 .then(|| depth(head.uri.path())),
             of_store: common.of_store || other_store::is_signed(common.presented),
             proof: None,
             varies: !config.allowed.origins.is_empty(),
-            identified: common.identified,
-            closes: common.closes,
+            identified: common.has_request_id,
+            closes: common.wants_close,
             form: None,
             origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
         }
@@ -74,7 +74,7 @@ pub fn identify(
     request: RequestHead<'_>,
     config: &ServiceConfig,
     guard: &Guard,
-    proven: &Proven,
+    proven: &AuthCache,
     context: &ResponseContext,
 ) -> Result<Identified, Rejection> {
     let RequestHead {
@@ -98,15 +98,15 @@ pub fn identify(
         && let Some(kind) = link_kind(&head.method)
         && let Ok(key) = key(head.uri.path(), segments(config))
     {
-        return guard.follow(link, kind, key.as_str());
+        return guard.authenticate_link(link, kind, key.as_str());
     }
     guard.identify(common.presented, client, proven)
 }
 
 /// The operation that the client of `proof` asks for, narrowed to what it may do. The proof goes to the `context` of the response.
-pub fn understand<'a>(
+pub fn parse_request<'a>(
     request: RequestHead<'a>,
-    proof: Option<Rc<Proof>>,
+    proof: Option<Rc<Principal>>,
     config: &ServiceConfig,
     guard: &Guard,
     context: &mut ResponseContext,
@@ -260,7 +260,8 @@ fn get<'a>(
                 return list(head, folder);
             }
             let key = key(path, segments(config))?;
-            let has_wishes = common.options || (config.compress && common.codings_accepted);
+            let has_wishes =
+                common.has_read_conditions || (config.compress && common.codings_accepted);
             let options = has_wishes
                 .then(|| GetOptions::of(head, config))
                 .map(Box::new);
@@ -303,7 +304,7 @@ fn put<'a>(
     if len.is_some_and(|len| len > limit) {
         return Err(Rejection::TooLarge { limit });
     }
-    let mut options = if common.stores_plainly {
+    let mut options = if common.has_only_plain_fields {
         Box::default()
     } else {
         Box::new(PutOptions::of(&head.headers, config)?)
