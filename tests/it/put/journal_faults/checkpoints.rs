@@ -206,6 +206,23 @@ fn checkpoints_that_fail_one_after_the_other_do_not_fill_the_log() {
     assert!((1..=most).contains(&(told.len() as u64)), "{told:#?}");
 }
 
+/// Each segment of the journal is retired, as none can be synced, and none is removed, as no checkpoint succeeds.
+#[test]
+fn the_first_write_on_a_disk_that_is_well_again_is_stored_though_all_segments_were_retired() {
+    journal_only!();
+    tracing_only!("a disk that is well again");
+    let server = TestServer::start(&DISK);
+    let fail = "inject=syncfs,fdatasync:error=EIO";
+    for round in 0..3 {
+        let tracer = Attached::to(&server, &["-e", "trace=syncfs,fdatasync", "-e", fail]);
+        let refused = (0..12).map(|_| server.put("k", "refused").status);
+        let refused: Vec<u16> = refused.collect();
+        assert!(refused.contains(&507), "{refused:?}: segments are left");
+        drop(tracer);
+        server.store("k", format!("value {round}"));
+    }
+}
+
 /// A thread of the journal panics, by order of the environment: `DATA_SERVER_PANIC=thread:NAME`.
 #[test]
 fn a_panic_of_a_thread_of_the_journal_ends_the_server() {
