@@ -77,7 +77,7 @@ def _amount(server, size):
 
 
 def markdown(summaries):
-    """The ratios, as the table that docs/performance.md shows; empty when there are none."""
+    """The ratios, as a table, of which docs/performance.md and the README show rows; empty when there are none."""
     lines = []
     for summary in summaries:
         if set(summary["servers"]) & {"nginx", "c-server"} and OURS in summary["servers"]:
