@@ -19,19 +19,16 @@ const INTRODUCTION: &str = "\
 
 # Configuration
 
-Each option has an environment variable: `DATA_SERVER_` and its name in capitals, `_` for `-`, as in `DATA_SERVER_MAX_BODY`. The command line wins.
-As a variable, a switch is off when it is empty, `0`, `false`, `no` or `off`, and on otherwise. A
-[file](operations.md#configuration-file) can have each option too. Sizes are bytes or carry a unit (`64MiB`, `1GB`); durations
-carry one (`10s`, `500ms`, `2m`). `data-server --help` prints the same.
+Each option has an environment variable, such as `DATA_SERVER_MAX_BODY`, and can be in a [file](operations.md#configuration-file). The command line
+wins. As a variable, a switch is off when it is empty, `0`, `false`, `no` or `off`, and on otherwise. Sizes are bytes or carry a unit (`64MiB`,
+`1GB`); durations carry one (`10s`, `500ms`, `2m`). Defaults are in parentheses; without one an option is off. `data-server --help` prints the same.
 ";
 
 const COMMANDS: &str = "
 ## Instead of serving
 
-`data-server DIR` serves the directory DIR. These commands do something else; options of the server stand before them:
+`data-server DIR` serves the directory DIR. Options of the server stand before these commands:
 
-| command | |
-|---|---|
 ";
 
 #[test]
@@ -55,10 +52,7 @@ fn page(command: &Command) -> String {
         if option.get_help_heading() != heading {
             heading = option.get_help_heading();
             let heading = heading.expect("every option has a heading");
-            let _ = write!(
-                page,
-                "\n## {heading}\n\n| option | default | |\n|---|---|---|\n"
-            );
+            let _ = write!(page, "\n## {heading}\n\n");
         }
         page += &row(option);
     }
@@ -80,7 +74,7 @@ fn rows_below(command: &Command, name: &str) -> String {
     let words = command.get_positionals().map(|word| format!(" {word}"));
     let name = words.fold(name.to_owned(), |name, word| name + &word);
     let help = command.get_about().expect("every command has a help");
-    format!("| `{name}` | {help} |\n")
+    format!("- `{name}`: {help}\n")
 }
 
 fn row(option: &Arg) -> String {
@@ -97,7 +91,7 @@ fn row(option: &Arg) -> String {
         value.map(|value| format!(" {value}")).unwrap_or_default()
     );
     for alias in option.get_visible_aliases().unwrap_or_default() {
-        let _ = write!(name, " (`--{alias}`)");
+        let _ = write!(name, " or `--{alias}`");
     }
 
     let help = option
@@ -110,10 +104,10 @@ fn row(option: &Arg) -> String {
     };
     let given = option.get_default_values().first();
     let default = match (told, given) {
-        (Some(told), _) => told,
-        (None, Some(given)) => format!("`{}`", given.to_string_lossy()),
-        (None, None) if takes_value => "none".to_owned(),
-        (None, None) => "off".to_owned(),
+        (Some(told), _) if told == "none" => String::new(),
+        (Some(told), _) => format!(" ({told})"),
+        (None, Some(given)) => format!(" (`{}`)", given.to_string_lossy()),
+        (None, None) => String::new(),
     };
     let values = option.get_possible_values();
     let values = values.iter().map(|value| format!("`{}`", value.get_name()));
@@ -122,8 +116,8 @@ fn row(option: &Arg) -> String {
         values if takes_value && !values.is_empty() => format!(". One of {}", values.join(", ")),
         _ => String::new(),
     };
-    let help = help.replace('|', "\\|").replace('*', "\\*");
-    format!("| {name} | {default} | {help}{values} |\n")
+    let help = help.replace('*', "\\*");
+    format!("- {name}{default}: {help}{values}\n")
 }
 
 #[test]
