@@ -1,7 +1,8 @@
-//! Who is at the other end of a connection, and whom a proxy asks for, by Forwarded (RFC 7239) or X-Forwarded-For.
+//! The client of a request: the other end of its connection or, behind a trusted proxy, the address in Forwarded (RFC 7239) or
+//! X-Forwarded-For.
 //!
-//! Promises that what a client writes into these fields itself is never taken for what a trusted proxy says: they are
-//! read from their end, to which each proxy appends, and no further than to the first hop that is no trusted proxy.
+//! Promises that a client cannot speak for a trusted proxy: the fields are read from their end, to which each proxy appends, and no
+//! further than to the first hop that is no trusted proxy.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -15,9 +16,9 @@ use crate::access::Source;
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// By TCP, from this address; where only a proxy knows the port, that is 0.
+    /// An address, over TCP; its port is 0 where only a proxy knows it.
     Address(SocketAddr),
-    /// By a unix socket: a process of this machine, as the kernel knew it when it connected.
+    /// A process of this machine, over a unix socket, as the kernel knew it when it connected.
     Process {
         /// Its user.
         uid: u32,
@@ -27,7 +28,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Which client it is, whatever connections that has.
+    /// The source that all connections of this peer share.
     pub fn source(&self) -> Source {
         match self {
             Self::Address(address) => Source::of(address.ip()),
@@ -49,11 +50,11 @@ impl fmt::Display for Peer {
 /// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
-    /// The other end, or the one that this asks for.
+    /// The other end, or the client of a trusted proxy.
     pub peer: Peer,
-    /// The connection came by a listener on the loopback network, which the names of that network reach.
+    /// The listener is on the loopback network, which the names of that network reach.
     pub by_loopback: bool,
-    /// What is sent on the connection is encrypted, by TLS.
+    /// The connection is encrypted, by TLS.
     pub by_tls: bool,
     /// The version of TLS, once both sides have agreed on one.
     pub tls_version: Option<&'static str>,
@@ -61,22 +62,22 @@ pub struct Client {
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The proxies whose word counts.
+/// The trusted proxies.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<Trusted>);
 
 #[derive(Clone, Copy, Debug)]
 enum Trusted {
     Net(IpNet),
-    /// Those that connect to a unix socket.
+    /// All peers on unix sockets.
     Unix,
 }
 
-/// A field that is no list of hops, as far as it has to be read.
+/// The error of a field that is no list of hops, as far as it is read.
 struct Malformed;
 
 impl TrustedProxies {
-    /// Adds those of a network or with an address, or by `unix` those that connect to a unix socket.
+    /// Adds a network or an address, or by `unix` all peers on unix sockets.
     pub fn add(&mut self, given: &str) -> Result<(), AddrParseError> {
         self.0.push(match given.parse::<IpAddr>() {
             _ if given == "unix" => Trusted::Unix,
@@ -86,13 +87,13 @@ impl TrustedProxies {
         Ok(())
     }
 
-    /// Whether there is none.
+    /// True where there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Who asks, where `peer` sent these fields: itself, or the one that it asks for as a trusted proxy. Where the two fields
-    /// disagree, or one is malformed, nothing but the peer is known.
+    /// The client of a request with these fields: `peer` or, if that is a trusted proxy, its client. Where the two fields disagree, or
+    /// one is malformed, it is the peer.
     pub fn client(&self, peer: Peer, headers: &HeaderMap) -> Peer {
         if !self.trust(peer) {
             return peer;
@@ -145,7 +146,7 @@ fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
     one.ip().to_canonical() == other.ip().to_canonical()
 }
 
-/// The value of `for` in an element of Forwarded; `None` where the element is malformed, or has no such one.
+/// The value of `for` in an element of Forwarded; `None` where the element is malformed, or has none.
 ///
 /// Strict, so that no piece of a quoted value passes for pairs: a proxy may quote what its client chose, such as Host.
 fn of_for(element: &str) -> Option<&str> {

@@ -1,11 +1,11 @@
 //! The protocol: from a request to a response. Opens no file, starts no thread, holds no socket.
 //!
-//! One folder for each thing that a user asks for has its fields, what is asked, what is done and what is answered: `values`, `uploads`,
-//! `forms`, `listing`, `watch`, and `admin`, the server's own pages. `ui` is the page for browsers.
+//! A folder for each feature has its fields, request, work and response: `values`, `uploads`, `forms`, `listing`, `watch`, and `admin`, the
+//! server's own pages. `ui` is the page for browsers.
 //!
-//! - `service`: the way of every request; `head` and `body`: what comes; `auth`: who asks, and what they may do.
-//! - `response`: from an outcome to status, headers and body; `refusal`: why not.
-//! - `client`: who is at the other end; `exchange`: the state of a connection, and the record of the request under way.
+//! - `service`: the way of every request; `head` and `body`: its parts; `auth`: authentication and authorization.
+//! - `response`: from an outcome to status, headers and body; `refusal`: the table of refusals.
+//! - `client`: the other end; `exchange`: the state of a connection, and the record of the request under way.
 
 mod admin;
 mod auth;
@@ -35,20 +35,17 @@ pub use body::file::Region;
 pub use body::request::{RequestBody, Stream, StreamBody};
 pub use body::response::Body;
 pub use client::{Client, Peer, TrustedProxies};
-pub use exchange::access_log::LogFormat;
-pub use exchange::connection_state::{ConnectionState, Phase};
-pub use exchange::panics::{Panicked, caught};
+pub use exchange::record::{Panicked, caught};
+pub use exchange::request_log::LogFormat;
+pub use exchange::{ConnectionState, Phase};
+pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
 pub use head::framing::Framing;
-pub use head::hosts::{BadName, Hosts};
-pub use head::origins::{BadOrigin, Origins};
 pub use head::path::key_of_path;
-pub use head::raw::{FramingError, MAX_HEAD};
-pub use response::continue_100;
-pub use response::head_encoder::closes;
-pub use service::builder::ServiceBuilder;
+pub use head::syntax::{FramingError, MAX_HEAD};
+pub use response::{closes, continue_100};
 pub use service::execute::Upload;
-pub use service::{Handover, Responding, Service};
-pub use service_config::{AllowLists, RequestLogs, Routes, ServiceConfig, UploadLimits};
+pub use service::{Handover, Responding, Service, ServiceBuilder};
+pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
 pub use uploads::response::CONTINUE;
 pub use values::cache_control::{BadCacheControl, DEFAULT as CACHE_CONTROL, cache_control};
 pub use values::media::is_guessed_text;

@@ -1,29 +1,36 @@
-//! From what happened to status, headers and body. Statuses stand here and in the [table of refusals](refusal::table) alone.
+//! The response: from an outcome to status, headers and body; what pages of other origins may do (CORS, the Fetch standard); and the
+//! head of a response that the connection sends itself, as bytes or for a stream of HTTP/2. hyper writes all other heads.
+//!
+//! Statuses stand here and in the [table of refusals](refusal) alone. Each head has the fields that hyper would send (RFC 9112,
+//! section 4): those of the response, its length and its date.
 
-pub mod head_encoder;
-pub mod options;
 pub mod outcome;
 pub mod plain;
 
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
+use std::time::{Duration, SystemTime};
 
 use hyper::body::Body as _;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, SERVER,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONNECTION,
+    CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, ORIGIN, SERVER, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{Response, StatusCode};
+use hyper::http::response::Parts;
+use hyper::{Response, StatusCode, Version};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::http::admin;
 use crate::http::body::response::Body;
 use crate::http::forms;
 use crate::http::listing;
-use crate::http::refusal;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::refusal::table::{Refusal, Wording};
+use crate::http::refusal::{self, Refusal, Wording};
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::response::plain::{close, empty, plain, problem, problem_with, with};
-use crate::http::service::operation::ResponseContext;
+use crate::http::service::operation::{ResponseContext, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::http::uploads;
@@ -35,7 +42,7 @@ use crate::http::watch::events::announce_events;
 use crate::http::watch::websocket::accept_websocket;
 use crate::store;
 
-/// The answer to a request.
+/// The response with `outcome`.
 pub fn render(
     outcome: Outcome,
     context: &ResponseContext,
@@ -44,18 +51,18 @@ pub fn render(
     let is_value = matches!(outcome, Outcome::Value(_) | Outcome::Remote(_));
     let mut response = respond(outcome, context, config);
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
-        // hyper leaves it out of the answer to HEAD when the body is empty.
+        // hyper leaves it out of the response to HEAD where the body is empty.
         let none = HeaderValue::from_static("0");
         response.headers_mut().insert(CONTENT_LENGTH, none);
     }
-    // A value's own headers say it already, but for 304, which says less.
-    let has_manners = is_value && response.status() != StatusCode::NOT_MODIFIED;
+    // The headers of a value have these two fields already, but for 304.
+    let has_both = is_value && response.status() != StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
-    if !has_manners {
+    if !has_both {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(SERVER, NAME);
     }
-    options::share(headers, context);
+    add_cors_headers(headers, context);
     mark_private(headers, context.proof.as_deref(), is_value);
     response
 }
@@ -67,12 +74,12 @@ pub fn continue_100() -> Response<()> {
     response
 }
 
-/// Whether a response says how long its body is (RFC 9110, section 8.6).
+/// True for a status whose response has a Content-Length (RFC 9110, section 8.6).
 fn has_length(status: StatusCode) -> bool {
     !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// The response to `outcome`, without what every response has.
+/// The response with `outcome`, without the fields that every response has.
 fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     match outcome {
         Outcome::Value(sending) => value(values::response::sent(sending)),
@@ -104,9 +111,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             let (why, context) = forms::response::halted(*halted, context);
             respond(why, &context, config)
         }
-        Outcome::Options { preflight, of } => with(empty(StatusCode::NO_CONTENT), |headers| {
-            options::describe(headers, preflight, of, context, config);
-        }),
+        Outcome::Options { preflight, of } => options(preflight, of, context, config),
         Outcome::NoContent | Outcome::Cancelled(_) => empty(StatusCode::NO_CONTENT),
         Outcome::UploadCreated => empty(StatusCode::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
@@ -125,7 +130,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
     }
 }
 
-/// The answer with a value.
+/// The response with a value.
 fn value((sent, headers, body): (Sent, HeaderMap, Body)) -> Response<Body> {
     let status = match sent {
         Sent::Whole => StatusCode::OK,
@@ -147,11 +152,11 @@ fn own_page(page: admin::PageText) -> Response<Body> {
     let response = plain(status, Body::bytes(page.body));
     with(response, |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(page.media_type));
-        // It is true at this moment only.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     })
 }
 
+/// The page for browsers.
 fn page(document: ui::Document, next: Option<String>, is_known: bool) -> Response<Body> {
     let response = if is_known {
         empty(StatusCode::NOT_MODIFIED)
@@ -171,7 +176,7 @@ fn elsewhere(to: String) -> Response<Body> {
     })
 }
 
-/// All files of a form were stored: the page of their folder, or what they are.
+/// The response to a form whose files are stored: a redirect to the page of their folder, or a list of them.
 fn form_stored(stored: &FormStored) -> Response<Body> {
     if stored.wants_page {
         let response = empty(StatusCode::SEE_OTHER);
@@ -187,7 +192,7 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
 }
 
 fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
-    refusal(refusal::table::rejected(why, config), why, context)
+    refusal(refusal::rejected(why, config), why, context)
 }
 
 fn failed(
@@ -196,9 +201,9 @@ fn failed(
     config: &ServiceConfig,
 ) -> Response<Body> {
     match error {
-        // It is told in the words of a body that the connection found cut off.
+        // The words are those of a body that the connection found cut off.
         store::Error::Incomplete => refused(&Rejection::CutOff, context, config),
-        error => refusal(refusal::table::failed(error, config), error, context),
+        error => refusal(refusal::failed(error, config), error, context),
     }
 }
 
@@ -225,4 +230,157 @@ fn panicked(context: &ResponseContext) -> Response<Body> {
     let mut response = problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", why, context);
     close(&mut response);
     response
+}
+
+/// Fields of requests that pages of other origins may send.
+const SENT: &str = "authorization, content-type, content-encoding, content-language, \
+    content-disposition, cache-control, content-md5, content-digest, repr-digest, want-repr-digest, if-match, if-none-match, \
+    if-modified-since, if-unmodified-since, if-range, range, last-event-id, x-request-id, traceparent, upload-complete, upload-offset, \
+    upload-length, upload-draft-interop-version";
+/// Fields of responses that they may read.
+const READ: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
+    server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
+
+/// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may use them.
+fn options(
+    preflight: bool,
+    of: Target,
+    context: &ResponseContext,
+    config: &ServiceConfig,
+) -> Response<Body> {
+    with(empty(StatusCode::NO_CONTENT), |headers| {
+        let methods = HeaderValue::from_static(of.methods(config));
+        headers.insert(ALLOW, methods.clone());
+        if of == Target::Upload {
+            uploads::response::accept_parts(headers);
+        }
+        if config.announces_uploads() {
+            uploads::response::tell_limit(headers, config);
+        }
+        if preflight && context.origin.is_some() {
+            headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
+            headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENT));
+            // An hour.
+            headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
+        }
+    })
+}
+
+/// Lets the page that asked read the response, if its origin is allowed.
+fn add_cors_headers(headers: &mut HeaderMap, context: &ResponseContext) {
+    if let Some(origin) = &context.origin {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(
+            ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static(READ),
+        );
+    }
+    if context.varies {
+        headers.append(VARY, ORIGIN.into());
+    }
+}
+
+/// The capacity of a new head, in bytes: more than most need.
+const HEAD_CAPACITY: usize = 512;
+
+/// The encoder of a reactor for the heads of responses.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    clock: Clock,
+}
+
+impl Encoder {
+    /// The head of the response with these `parts` and a body of `len` bytes.
+    pub fn encode(&self, parts: &Parts, len: u64) -> Vec<u8> {
+        let reason = parts.status.canonical_reason().unwrap_or_default();
+        let mut head = Vec::with_capacity(HEAD_CAPACITY);
+        for text in ["HTTP/1.1 ", parts.status.as_str(), " ", reason, "\r\n"] {
+            head.extend_from_slice(text.as_bytes());
+        }
+        for (name, value) in &parts.headers {
+            append_field(&mut head, name.as_str(), value);
+        }
+        if !parts.headers.contains_key(CONTENT_LENGTH) {
+            append_field(&mut head, "content-length", &HeaderValue::from(len));
+        }
+        if !parts.headers.contains_key(DATE) {
+            append_field(&mut head, "date", &self.clock.date());
+        }
+        head.extend_from_slice(b"\r\n");
+        head
+    }
+
+    /// The head for a stream of HTTP/2, which has no fields about the connection (RFC 9113, section 8.2.2).
+    pub fn complete(&self, mut parts: Parts, len: Option<u64>) -> Response<()> {
+        parts.version = Version::HTTP_2;
+        let headers = &mut parts.headers;
+        headers.remove(CONNECTION);
+        if let Some(len) = len.filter(|_| has_length(parts.status)) {
+            headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
+        }
+        headers.entry(DATE).or_insert_with(|| self.clock.date());
+        Response::from_parts(parts, ())
+    }
+}
+
+/// True for a response that ends its connection.
+pub fn closes(parts: &Parts) -> bool {
+    parts
+        .headers
+        .get(CONNECTION)
+        .is_some_and(|value| value == "close")
+}
+
+fn append_field(head: &mut Vec<u8>, name: &str, value: &HeaderValue) {
+    for bytes in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+        head.extend_from_slice(bytes);
+    }
+}
+
+/// The clock of the field Date, which is rendered once in a second.
+#[derive(Debug)]
+struct Clock {
+    second: Cell<i64>,
+    date: RefCell<HeaderValue>,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self {
+            second: Cell::new(0),
+            date: RefCell::new(date(0)),
+        }
+    }
+}
+
+impl Clock {
+    /// The time of the response, to the second (RFC 9110, section 6.6.1).
+    fn date(&self) -> HeaderValue {
+        let second = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
+        if self.second.replace(second) != second {
+            *self.date.borrow_mut() = date(second);
+        }
+        self.date.borrow().clone()
+    }
+}
+
+/// The date of this second since 1970.
+fn date(second: i64) -> HeaderValue {
+    let since = Duration::from_secs(u64::try_from(second).unwrap_or(0));
+    let text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since);
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::response::*;
+
+    #[test]
+    fn a_date_follows_the_clock() {
+        assert_eq!(date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        let now = Clock::default().date();
+        let now = httpdate::parse_http_date(now.to_str().unwrap()).unwrap();
+        let age = SystemTime::now().duration_since(now).unwrap();
+        assert!(age < Duration::from_secs(60), "{age:?}");
+    }
 }

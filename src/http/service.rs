@@ -1,10 +1,8 @@
 //! The service of a reactor, one for all its connections: from a request to its response.
 //!
-//! Every request comes through [`Service::call`], whatever brings it: who asks, what is asked, then the response. What takes no
-//! work (a rejection, a value in the cache) is answered at once, all else by [`perform`](execute::perform). Decides no status
-//! and reads no header.
+//! Every request, of HTTP/1 and HTTP/2, goes through [`Service::call`]: authenticate, parse, perform, respond. A rejection and a value in
+//! the cache have their response at once, all else is performed by [`perform`](execute::perform). Decides no status and reads no header.
 
-pub mod builder;
 pub mod execute;
 pub mod handler;
 pub mod operation;
@@ -14,6 +12,7 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hyper::header::EXPECT;
@@ -21,42 +20,83 @@ use hyper::http::request::Parts;
 use hyper::http::response;
 use hyper::{Method, Request, Response, Version};
 
+use crate::access::Access;
 use crate::failpoint;
+use crate::http::admin::Admin;
 use crate::http::auth::credentials::Principal;
-use crate::http::auth::guard::{Identified, Unchecked};
+use crate::http::auth::{Guard, Identified, Unchecked};
 use crate::http::body::request::RequestBody;
 use crate::http::body::response::Body;
 use crate::http::client::Client;
-use crate::http::exchange::connection_state::ConnectionState;
-use crate::http::exchange::panics::{Panicked, RequestInfo, caught};
-use crate::http::exchange::record::RequestRecord;
+use crate::http::exchange::ConnectionState;
+use crate::http::exchange::record::{Panicked, RequestInfo, RequestRecord, caught};
+use crate::http::exchange::request_log::IdGenerator;
+use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
-use crate::http::head::common_headers::CommonHeaders;
-use crate::http::head::raw::{FramingError, accept_fields};
+use crate::http::head::framing::accept_fields;
+use crate::http::head::syntax::FramingError;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::response::head_encoder::Encoder;
+use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::execute::{RequestContext, Upload, is_for_socket, perform};
-use crate::http::service::handler::{Handler, attach_record};
+use crate::http::service::handler::{Handler, RejectionLog, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::{RequestHead, identify, parse_request};
+use crate::http::service_config::ServiceConfig;
 use crate::http::watch::subscribe::subscribe;
 use crate::http::watch::{Session, Subscribers};
+use crate::store::Store;
 
 /// The service of one reactor.
 #[derive(Debug)]
 pub struct Service {
     handler: Rc<Handler>,
-    /// `None` where changes are not told.
+    /// `None` where the store has no feed of changes.
     subscribers: Option<Rc<Subscribers>>,
     encoder: Encoder,
 }
 
-/// The response to a request.
+/// The parts of a service. They go to the thread of a reactor, which a service itself cannot.
+#[derive(Debug)]
+pub struct ServiceBuilder {
+    /// The store of the values.
+    pub store: Arc<Store>,
+    /// The configuration of the service.
+    pub config: ServiceConfig,
+    /// The number of the reactor.
+    pub reactor: usize,
+    /// The state that the server's own pages tell.
+    pub admin: Arc<Admin>,
+    /// The rules of access, where there are any.
+    pub access: Option<Arc<Access>>,
+}
+
+impl ServiceBuilder {
+    /// The service, for the thread that this is called on.
+    pub fn build(self) -> Service {
+        let changes = self.store.changes().map(Arc::clone);
+        let handler = Handler {
+            store: self.store,
+            reactor: self.reactor,
+            config: self.config,
+            admin: self.admin,
+            ids: IdGenerator::default(),
+            rejection_log: RejectionLog::default(),
+            guard: Guard::new(self.access.clone()),
+        };
+        Service {
+            handler: Rc::new(handler),
+            subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes, self.access))),
+            encoder: Encoder::default(),
+        }
+    }
+}
+
+/// The response to a request, as a future with a name.
 pub enum Responding {
-    /// It is known, until it is taken. One that is never there is sent by the connection, without hyper.
+    /// The response, until it is taken. `None` stays pending: the connection sends the response, without hyper.
     Ready(Option<Response<Body>>),
-    /// It is being worked on.
+    /// The work on the response.
     Later(Pin<Box<dyn Future<Output = Response<Body>>>>),
 }
 
@@ -73,39 +113,52 @@ impl Future for Responding {
     }
 }
 
-/// The work that a request leaves for its connection, which does it when hyper has given the socket back.
+/// The work that a request leaves for its connection, which performs it when hyper has given the socket back.
 #[derive(Default)]
 pub struct Handover {
-    /// An upload, whose body and response are left.
+    /// An upload without its body and its response.
     pub upload: Cell<Option<Box<Upload>>>,
     /// The protocol that follows the response.
     pub session: Cell<Option<Box<Session>>>,
 }
 
-/// A request whose head has been read, with what it came by.
-struct ParsedRequest<'a> {
+/// A request without its body, and its connection.
+struct Arrived<'a> {
     connection: &'a Rc<ConnectionState>,
     client: Client,
     head: &'a Parts,
+    /// The length of the body, where the framing tells it.
+    len: Option<u64>,
     /// `None` where the connection has more than one stream.
     handover: Option<&'a Rc<Handover>>,
+}
+
+impl<'a> Arrived<'a> {
+    fn head(&self, common: &'a CommonHeaders<'a>) -> RequestHead<'a> {
+        RequestHead {
+            head: self.head,
+            len: self.len,
+            client: self.client,
+            common,
+        }
+    }
 }
 
 /// The outcome of a request that is known at once, or the operation that is left to perform.
 type Started = Result<Outcome, Operation<'static>>;
 
 impl Service {
-    /// Whether a log tells of fields that nothing else reads.
+    /// True where a log tells fields that nothing else reads.
     pub fn tells_of_client(&self) -> bool {
         self.handler.config.logs.tell_of_client()
     }
 
-    /// The head of a response, for a connection that sends it itself, with a body of `len` bytes.
+    /// The head of a response with a body of `len` bytes, for a connection that sends it itself.
     pub fn encode(&self, parts: &response::Parts, len: u64) -> Vec<u8> {
         self.encoder.encode(parts, len)
     }
 
-    /// The head of a response over HTTP/2, with a body of `len` bytes where that is known.
+    /// The head of a response over HTTP/2; the length of its body is `len`, where it is known.
     pub fn complete(&self, parts: response::Parts, len: Option<u64>) -> Response<()> {
         self.encoder.complete(parts, len)
     }
@@ -127,13 +180,14 @@ impl Service {
         let record = RequestRecord::begin(connection, request.method());
         let (head, body) = request.into_parts();
         let mut context = ResponseContext::default();
-        let arrived = ParsedRequest {
+        let arrived = Arrived {
             connection,
             client,
             head: &head,
+            len: body.len(),
             handover,
         };
-        let begun = caught(|| self.identify_and_begin(&arrived, body.len(), &record, &mut context));
+        let begun = caught(|| self.authenticate_and_begin(&arrived, &record, &mut context));
         let begun = match begun {
             Ok(Ok(begun)) => Ok(begun),
             Ok(Err(unchecked)) => {
@@ -143,22 +197,18 @@ impl Service {
                     let Handler { guard, store, .. } = &*service.handler;
                     let proof = guard.check(*unchecked, connection.proven(), store.compute());
                     let who = proof.await.map(Some);
-                    let begun = caught(|| {
-                        let common = &CommonHeaders::of(&head);
-                        let request = RequestHead {
-                            head: &head,
-                            len: body.len(),
-                            client,
-                            common,
-                        };
-                        service.begin(request, who, &connection, &record, &mut context)
-                    });
-                    let arrived = ParsedRequest {
+                    let arrived = Arrived {
                         connection: &connection,
                         client,
                         head: &head,
+                        len: body.len(),
                         handover: handover.as_ref(),
                     };
+                    let begun = caught(|| {
+                        let common = CommonHeaders::of(&head);
+                        let request = arrived.head(&common);
+                        service.begin(request, who, &connection, &record, &mut context)
+                    });
                     let responding = service.answer(&arrived, begun, body, record, context);
                     drop(head);
                     match responding.await {
@@ -171,30 +221,21 @@ impl Service {
         self.answer(&arrived, begun, body, record, context)
     }
 
-    /// Finds out who asks, and begins with what is asked; unless a password has to be checked first.
-    fn identify_and_begin(
+    /// Authenticates the client and begins with its request; unless a password has to be checked first.
+    fn authenticate_and_begin(
         &self,
-        arrived: &ParsedRequest<'_>,
-        len: Option<u64>,
+        arrived: &Arrived<'_>,
         record: &RequestRecord,
         context: &mut ResponseContext,
     ) -> Result<Started, Box<Unchecked>> {
-        let ParsedRequest {
-            connection,
-            client,
-            head,
-            ..
+        let Arrived {
+            connection, head, ..
         } = *arrived;
         failpoint::reach("answer", head.uri.path());
         let Handler { config, guard, .. } = &*self.handler;
-        let common = &CommonHeaders::of(head);
-        let request = RequestHead {
-            head,
-            len,
-            client,
-            common,
-        };
-        *context = ResponseContext::of(head, common, config);
+        let common = CommonHeaders::of(head);
+        let request = arrived.head(&common);
+        *context = ResponseContext::of(head, &common, config);
         let who = match identify(request, config, guard, connection.proven(), context) {
             Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
             Ok(Identified::Known(proof)) => Ok(proof),
@@ -203,7 +244,7 @@ impl Service {
         Ok(self.begin(request, who, connection, record, context))
     }
 
-    /// Begins with what is asked, where it is known who asks.
+    /// Begins with the request of an authenticated client: parses it, and has a value in the cache at once.
     fn begin(
         &self,
         request: RequestHead<'_>,
@@ -217,7 +258,7 @@ impl Service {
         let client = request.client;
         if config.logs.any() || config.server_timing || context.identified {
             let proof = context.proof.as_deref();
-            record.note(self.handler.notes(Some(request.head), client, proof));
+            record.note(self.handler.log_context(Some(request.head), client, proof));
         }
         if context.closes {
             connection.close_after_response();
@@ -235,7 +276,7 @@ impl Service {
         }
     }
 
-    /// A value that is in the cache.
+    /// The outcome of a GET of a value in the cache.
     fn try_now(
         &self,
         operation: &Operation<'_>,
@@ -257,21 +298,21 @@ impl Service {
     /// The response to a request that has `begun`.
     fn answer(
         self: &Rc<Self>,
-        arrived: &ParsedRequest<'_>,
+        arrived: &Arrived<'_>,
         begun: Result<Started, Panicked>,
         body: RequestBody,
         record: RequestRecord,
         mut context: ResponseContext,
     ) -> Responding {
-        let ParsedRequest {
+        let Arrived {
             connection,
             client,
             head,
             handover,
+            ..
         } = *arrived;
         let begun = begun.unwrap_or_else(|panicked| {
-            let notes = || self.handler.notes(Some(head), client, None);
-            let id = record.request_id(notes);
+            let id = record.request_id(|| self.handler.log_context(Some(head), client, None));
             RequestInfo::new(head, client.peer).panicked(panicked, &id, connection);
             context = ResponseContext::default();
             Ok(Outcome::Panicked)
@@ -330,7 +371,7 @@ impl Service {
         Responding::Later(Box::pin(perform(request, operation, body)))
     }
 
-    /// The response to a request that never became one: its head, which `received` begins with, is invalid or late.
+    /// The response to an invalid or late head, which `received` begins with.
     pub fn reject(
         &self,
         connection: &Rc<ConnectionState>,
@@ -340,7 +381,7 @@ impl Service {
     ) -> Response<Body> {
         let record = RequestRecord::begin(connection, &Method::CONNECT);
         if self.handler.config.logs.any() {
-            record.note(self.handler.notes(None, client, None));
+            record.note(self.handler.log_context(None, client, None));
         }
         connection.leave_unread();
         let context = ResponseContext {
@@ -358,7 +399,7 @@ fn ready(response: Response<Body>) -> Responding {
     Responding::Ready(Some(response))
 }
 
-/// Only work reads what comes with a request.
+/// Has the connection close where a body is left unread: only [`perform`] reads one.
 fn leave_unread(connection: &ConnectionState, body: &RequestBody) {
     if !body.is_empty() {
         connection.leave_unread();

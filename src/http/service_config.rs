@@ -1,45 +1,44 @@
-//! How requests are answered: what the options of this room mean.
+//! The configuration of the service: the meaning of the options about requests and responses. The command line is not known here.
 
 use std::time::Duration;
 
 use hyper::header::HeaderValue;
 
 use crate::http::client::TrustedProxies;
-use crate::http::exchange::access_log::LogFormat;
-use crate::http::head::hosts::Hosts;
-use crate::http::head::origins::Origins;
+use crate::http::exchange::request_log::LogFormat;
+use crate::http::head::allowlists::AllowLists;
 
-/// How requests are answered.
+/// The configuration of the service.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub struct ServiceConfig {
-    /// The routes that are answered at all.
+    /// The routes of the listener.
     pub routes: Routes,
-    /// Answer as the C server did, where that differs (docs/http.md).
+    /// Answers as the C server did, where that differs (docs/http.md).
     pub compat: bool,
-    /// Receive PUT bodies and drop them.
+    /// Drops the body of a PUT.
     pub discard: bool,
-    /// Refuse to change anything.
+    /// Refuses changes.
     pub read_only: bool,
-    /// The store can keep what was received of an upload; only the store knows.
+    /// The store keeps unfinished uploads; only the store knows.
     pub store_resumes: bool,
-    /// Responses depend on who asks.
+    /// There are rules of access: responses depend on the client.
     pub authorizes: bool,
-    /// Clients are told before the answer where an upload can be resumed, by a 104.
+    /// A 104 tells clients before the response where an upload can be resumed.
     pub interim: bool,
-    /// How much is taken.
+    /// The limits of uploads.
     pub limits: UploadLimits,
-    /// Compress answers for clients that ask for it.
+    /// Compresses values for clients that ask for it.
     pub compress: bool,
-    /// The Cache-Control of listings, and of values that were stored without one; none where it is `None`.
+    /// The Cache-Control of listings, and of values that were stored without one.
     pub cache_control: Option<HeaderValue>,
-    /// By which names the server may be asked, and by which pages.
+    /// The names by which the server may be asked, and the pages that may use it.
     pub allowed: AllowLists,
-    /// The proxies that say whom they ask for.
+    /// The proxies that speak for their clients.
     pub trusted_proxies: TrustedProxies,
     /// The logs of requests.
     pub logs: RequestLogs,
-    /// Tell clients how long their answers took.
+    /// Adds Server-Timing to responses.
     pub server_timing: bool,
 }
 
@@ -47,49 +46,39 @@ pub struct ServiceConfig {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub struct RequestLogs {
-    /// A line for each request.
+    /// An event for each request.
     pub access: bool,
-    /// A line for each change, and for each refusal of who asks.
+    /// An event for each change, and for each refusal of who asks.
     pub audit: bool,
-    /// The format of such a line.
+    /// The format of the events.
     pub format: LogFormat,
 }
 
 impl RequestLogs {
-    /// Whether one may have a line for a request.
+    /// True where there is such a log.
     pub fn any(&self) -> bool {
         self.access || self.audit
     }
 
-    /// Whether a line says what the client said of itself.
+    /// True where an event has the client's program, and the page that led to the request.
     pub fn tell_of_client(&self) -> bool {
         self.any() && self.format != LogFormat::Fields
     }
 }
 
-/// Limits of what is uploaded.
+/// The limits of uploads.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub struct UploadLimits {
-    /// The longest value taken, in bytes.
+    /// The longest value that is stored, in bytes.
     pub max_body: u64,
     /// The most segments of a key that is stored.
     pub max_key_depth: usize,
-    /// How long an unfinished upload is kept after its last request; zero is for ever.
+    /// The time that an unfinished upload is kept after its last request; zero is for ever.
     pub expiry: Duration,
 }
 
-/// Names and origins that may use the server: other web sites may not.
-#[derive(Clone, Debug)]
-#[cfg_attr(test, derive(Default))]
-pub struct AllowLists {
-    /// Names by which the server may be asked.
-    pub hosts: Hosts,
-    /// Origins whose pages may use it.
-    pub origins: Origins,
-}
-
-/// The routes that a listener answers; the rest is not there.
+/// The routes that a listener has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Default))]
 pub enum Routes {
@@ -103,12 +92,13 @@ pub enum Routes {
 }
 
 impl ServiceConfig {
-    /// Whether uploads can be resumed: not as the C server answered, and not where nothing is stored.
+    /// True where requests of resumable uploads are understood: not as the C server answered, and not where nothing is stored.
     pub fn resumes(&self) -> bool {
         !(self.compat || self.discard || self.read_only)
     }
 
-    /// Whether clients are told so: the fields have a meaning also where the store can keep nothing, and are refused.
+    /// True where clients are told of resumable uploads. Their fields have a meaning, and are refused, also where the store keeps no
+    /// unfinished upload.
     pub fn announces_uploads(&self) -> bool {
         self.resumes() && self.store_resumes
     }

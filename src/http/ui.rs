@@ -1,15 +1,15 @@
-//! The page that a browser gets at `/` and at a folder: when it is wanted, what it holds, and its headers. And the index of
-//! links that other programs get there. And the page that it gets in place of what failed.
+//! The page for browsers at `/` and at a folder, and its headers; and the index, one link a line, that other programs get there in the
+//! form that nginx and Apache have given it.
 //!
-//! The server writes a folder's listing into the page, so that clients that follow links find every key. The scripts of
-//! the page take over from there, where they run.
+//! Pure. The server writes a folder's listing into the page, so that clients that follow links find every key; the scripts of the page
+//! take over from there, where they run. Links are relative: a proxy may serve this server below a path. Their bytes are letters,
+//! digits, `-`, `.`, `_`, `~`, `/` and escapes: no name can be taken for a scheme, a query or the end of an attribute. Promises that
+//! each `a` of an index is of `../`, of a folder or of a key of the listing, and that nothing else in it looks like an address: programs
+//! take those for names. The next page is a `link` of the head, for programs that know its relation.
 
-mod failure;
-mod folder;
-mod frame;
-mod markup;
-mod rights;
+pub mod frame;
 
+use std::fmt::{Display, Write as _};
 use std::time::SystemTime;
 
 use hyper::header::{
@@ -17,32 +17,30 @@ use hyper::header::{
     REFERRER_POLICY, VARY,
 };
 
-use crate::http::listing::query::{ListFormat, ListTarget, Listed};
+use crate::http::head::syntax::{encoded, up};
+use crate::http::listing::query::{Item, ListFormat, ListTarget, Listed, items};
 use crate::http::refusal::rejection::Rejection;
+use crate::http::ui::frame::{Attribute, FRAME, Size, Slots, Text};
 use crate::http::values::conditional::{Current, Preconditions, Verdict};
 use crate::store::Listing;
 
-pub use failure::{FAILURE_POLICY, FailedForm, Failure, SIGNED_OUT};
-pub use folder::index;
-pub use frame::Document;
-use frame::FRAME;
-pub use rights::PageRights;
+pub use frame::{Document, PageRights};
 
-/// Whether the client prefers the page to the listing: browsers do, other clients only if their Accept says so.
+/// True for a client that prefers the page to the listing, by its Accept: browsers do.
 pub fn is_preferred(headers: &HeaderMap) -> bool {
     ListFormat::preferred(headers, ListFormat::Json) == ListFormat::Html
 }
 
-/// The page that shows `listing`, of `place`, to a client with these rights.
+/// The page of `listing`, of `place`, for a client with these rights.
 pub fn document<V: Listed>(
     place: &ListTarget,
     listing: &Listing<V>,
     rights: &PageRights,
 ) -> Document {
-    FRAME.fill(&folder::slots(place, listing, rights))
+    FRAME.fill(&slots(place, listing, rights))
 }
 
-/// Whether the client has the page of this entity tag already. It has no date, so preconditions that go by one say nothing.
+/// True where the client has the page of this entity tag already. The page has no date: preconditions on one are ignored.
 pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<bool, Rejection> {
     let current = Current {
         etag,
@@ -57,7 +55,7 @@ pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<boo
     preconditions.map_or(Ok(false), verdict)
 }
 
-/// The headers of an answer with the page of this entity tag, and of one that says that it is known.
+/// The headers of a response with the page of this entity tag, and of one that says that the client has it.
 pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
     let text = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
     let fixed = HeaderValue::from_static;
@@ -76,9 +74,215 @@ pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
     ]
 }
 
+/// The length of a row, about.
+const ROW: usize = 320;
+
+/// The slots of the page of `listing`.
+fn slots<V: Listed>(place: &ListTarget, listing: &Listing<V>, rights: &PageRights) -> Slots {
+    let folder = &*place.folder;
+    let is_empty = listing.keys.is_empty() && listing.folders.is_empty();
+    let next = place.next_query(listing).map(|query| {
+        let query = Text(&query);
+        format!("<a class=\"button for-plain\" rel=\"next\" href=\"?{query}\">Next</a>")
+    });
+    let empty = is_empty.then(|| empty(place, rights));
+    let form = rights.may_create_in(folder).then(|| form(folder));
+    let rights_json = serde_json::to_string(rights).unwrap_or_default();
+    Slots {
+        title: title(folder),
+        crumbs: crumbs(folder),
+        rows: rows(folder, listing),
+        next: next.unwrap_or_default(),
+        form: form.unwrap_or_default(),
+        empty: empty.unwrap_or_default(),
+        rights: Attribute(&rights_json).to_string(),
+        account: account(folder, rights),
+        is_root: folder.is_empty(),
+        is_empty,
+    }
+}
+
+fn title(folder: &str) -> String {
+    match folder {
+        "" => "data-server".to_owned(),
+        _ => format!("{} \u{2013} data-server", Text(folder)),
+    }
+}
+
+/// The folders from the root to this one, each a link.
+fn crumbs(folder: &str) -> String {
+    let names = || folder.split_terminator('/');
+    let depth = names().count();
+    let mut crumbs = String::new();
+    for (at, name) in ["Files"].into_iter().chain(names()).enumerate() {
+        let (up, current) = match depth - at {
+            0 => ("./".to_owned(), " aria-current=\"page\""),
+            above => ("../".repeat(above), ""),
+        };
+        let name = Text(name);
+        let _ = write!(crumbs, "<li><a href=\"{up}\"{current}>{name}</a></li>"); // cannot fail
+    }
+    crumbs
+}
+
+fn rows<V: Listed>(folder: &str, listing: &Listing<V>) -> String {
+    let mut items = items(listing);
+    let mut rows = String::with_capacity(ROW * (items.len() + 1));
+    if !folder.is_empty() {
+        row::<V>(&mut rows, "../", &"../", None);
+    }
+    // Folders first. The sort is stable: each kind stays in byte order.
+    items.sort_by_key(|item| item.value.is_some());
+    for Item { text, value } in items {
+        let name = text.strip_prefix(folder).unwrap_or(text);
+        row(&mut rows, name, &encoded(name), value);
+    }
+    rows
+}
+
+fn row<V: Listed>(rows: &mut String, name: &str, href: &dyn Display, value: Option<&V>) {
+    let name = Text(name);
+    // The style of narrow screens takes the roles of a table away, so they are written.
+    let _ = write!(
+        rows,
+        "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\"><a class=\"key\" href=\"{href}\">{name}</a></th>\
+         <td role=\"cell\" class=\"size\">"
+    );
+    if let Some(value) = value {
+        let len = value.len();
+        let _ = write!(rows, "<data value=\"{len}\">{}</data>", Size(len));
+    }
+    rows.push_str("</td><td role=\"cell\" class=\"time\">");
+    if let Some(value) = value {
+        let time = humantime::format_rfc3339_seconds(value.modified()).to_string();
+        let (date, clock) = (&time[..10], &time[11..16]);
+        let _ = write!(rows, "<time datetime=\"{time}\">{date} {clock} UTC</time>");
+    }
+    rows.push_str("</td></tr>\n");
+}
+
+/// The form for files; none for a folder with a line end in its name, which a browser would change.
+fn form(folder: &str) -> String {
+    if folder.contains(['\r', '\n']) {
+        return String::new();
+    }
+    let root = "../".repeat(folder.matches('/').count());
+    let folder = Attribute(folder);
+    // The fields come before the files: a form is stored as it arrives.
+    format!(
+        "<form class=\"for-plain\" id=\"send\" method=\"post\" action=\"{root}-/upload\" enctype=\"multipart/form-data\">\
+         <input type=\"hidden\" name=\"folder\" value=\"{folder}\">\
+         <label><input type=\"checkbox\" name=\"replace\"> Replace what is there</label>\
+         <label>Files <input type=\"file\" name=\"file\" multiple required></label>\
+         <button class=\"primary\">Upload</button></form>"
+    )
+}
+
+/// The name of the client, or the link to sign in. The link leads to the root: browsers send a password to addresses below the one that
+/// asked for it (RFC 7617, section 2.2).
+fn account(folder: &str, rights: &PageRights) -> String {
+    let root = up(folder.matches('/').count());
+    let root = if root.is_empty() { "./" } else { &root };
+    match rights.name.as_deref() {
+        None => String::new(),
+        Some("") => {
+            let folder = encoded(folder);
+            format!(
+                "<p class=\"account\"><a class=\"button\" id=\"sign-in\" href=\"{root}?sign-in={folder}\">Sign in</a></p>"
+            )
+        }
+        Some(name) => {
+            let sign_out = format!(
+                "<a class=\"button\" id=\"sign-out\" href=\"{root}?sign-out\">Sign out</a>"
+            );
+            let sign_out = if rights.signs_out { &*sign_out } else { "" };
+            let name = Text(name);
+            format!(
+                "<p class=\"account\"><span><span class=\"unseen\">Signed in as </span>{name}</span>{sign_out}</p>"
+            )
+        }
+    }
+}
+
+/// The sentence in place of rows.
+fn empty(place: &ListTarget, rights: &PageRights) -> String {
+    let prefix = place.page.prefix.strip_prefix(&place.folder);
+    match prefix.unwrap_or_default() {
+        "" if !place.page.after.is_empty() => "No more files".to_owned(),
+        "" if !rights.may_list(&place.folder) => "Nothing that you may see here".to_owned(),
+        "" => "No files yet".to_owned(),
+        prefix => format!("No name begins with \u{201c}{}\u{201d}", Text(prefix)),
+    }
+}
+
+/// The length of a line, about.
+const LINE: usize = 160;
+
+/// The column of the times, as in nginx.
+const TIMES: usize = 51;
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+/// The index of `listing`, of `place`.
+pub fn index<V: Listed>(place: &ListTarget, listing: &Listing<V>) -> Vec<u8> {
+    let folder = &*place.folder;
+    let items = items(listing);
+    let mut index = String::with_capacity(LINE * (items.len() + 4));
+    // Without the `/` at the end, as in Apache, which GDAL reads.
+    let title = Text(folder.strip_suffix('/').unwrap_or(folder));
+    // Writing to a String cannot fail.
+    let _ = write!(
+        index,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Index of /{title}</title>\n"
+    );
+    if let Some(query) = place.next_query(listing) {
+        let query = Text(&query);
+        let _ = writeln!(index, "<link rel=\"next\" href=\"?{query}\">");
+    }
+    let _ = write!(
+        index,
+        "</head>\n<body>\n<h1>Index of /{title}</h1>\n<pre>\n"
+    );
+    if !folder.is_empty() {
+        index.push_str("<a href=\"../\">../</a>\n");
+    }
+    for item in items {
+        line(&mut index, folder, &item);
+    }
+    index.push_str("</pre>\n</body>\n</html>\n");
+    index.into_bytes()
+}
+
+fn line<V: Listed>(index: &mut String, folder: &str, item: &Item<'_, V>) {
+    let name = item.text.strip_prefix(folder).unwrap_or(item.text);
+    let (href, text) = (encoded(name), Text(name));
+    let _ = write!(index, "<a href=\"{href}\">{text}</a>");
+    let gap = TIMES.saturating_sub(name.chars().count()).max(1);
+    if let Some(value) = item.value {
+        let time = humantime::format_rfc3339_seconds(value.modified()).to_string();
+        let month = time[5..7].parse::<usize>().unwrap_or_default();
+        let month = MONTHS[month.saturating_sub(1) % MONTHS.len()];
+        let (year, day, clock) = (&time[..4], &time[8..10], &time[11..16]);
+        let len = value.len();
+        let _ = write!(index, "{:gap$}{day}-{month}-{year} {clock} {len:>19}", "");
+    } else {
+        let _ = write!(index, "{:gap$}{:>17} {:>19}", "", "-", "-");
+    }
+    index.push('\n');
+}
+
 #[cfg(test)]
 mod tests {
+    use crate::http::listing::query::Query;
+    use crate::http::ui::frame::SCRIPTS;
     use crate::http::ui::*;
+    use crate::store::{Key, Meta, Version};
+    use data_server_testing::{HtmlPage, Row};
+    use proptest::collection::{btree_map, btree_set, vec};
+    use proptest::prelude::*;
+    use proptest::sample::select;
 
     fn preferred(accept: &str) -> bool {
         let headers = [(hyper::header::ACCEPT, accept.parse().unwrap())];
@@ -103,5 +307,343 @@ mod tests {
         }
         assert!(!preferred("application/json, text/html;q=0.9"));
         assert!(!is_preferred(&HeaderMap::new()));
+    }
+
+    const SECOND: i128 = 1_000_000_000;
+
+    fn place(folder: &str, query: &str) -> ListTarget {
+        ListTarget::new(
+            folder.to_owned(),
+            Query::of(query).unwrap(),
+            ListFormat::Html,
+        )
+    }
+
+    /// Of keys with their lengths and versions.
+    fn listing(keys: &[(&str, u64, i128)], folders: &[&str], next: Option<&str>) -> Listing {
+        let keys = keys.iter().map(|&(key, len, nanos)| {
+            let version = Version::from_nanos(nanos);
+            (Key::new(key.to_owned()).unwrap(), Meta { len, version })
+        });
+        Listing {
+            keys: keys.collect(),
+            folders: folders.iter().map(|&folder| folder.to_owned()).collect(),
+            next: next.map(str::to_owned),
+        }
+    }
+
+    fn page(place: &ListTarget, listing: &Listing) -> HtmlPage {
+        HtmlPage::parse(&document(place, listing, &PageRights::new(None, false)).html)
+    }
+
+    fn row(href: &str, text: &str, value: Option<(u64, &str)>) -> Row {
+        Row {
+            href: href.into(),
+            text: text.into(),
+            size: value.map(|(size, _)| size),
+            time: value.map(|(_, time)| time.into()),
+        }
+    }
+
+    fn texts(page: &HtmlPage, name: &str) -> Vec<String> {
+        page.named(name).map(|it| it.text.clone()).collect()
+    }
+
+    fn is_hidden(page: &HtmlPage, id: &str) -> bool {
+        page.element(id).attribute("hidden").is_some()
+    }
+
+    #[test]
+    fn folders_are_the_first_rows_and_each_kind_is_in_byte_order() {
+        let keys = [
+            ("a/b-c", 0, 0),
+            ("a/b:c", 1500, 1_795_353_000 * SECOND + 999_999_999),
+            ("a/\u{e9} <b>", 1, SECOND),
+        ];
+        let page = page(&place("a/", ""), &listing(&keys, &["a/b/"], None));
+        let expected = [
+            row("../", "../", None),
+            row("b/", "b/", None),
+            row("b-c", "b-c", Some((0, "1970-01-01T00:00:00Z"))),
+            row("b%3Ac", "b:c", Some((1500, "2026-11-22T13:10:00Z"))),
+            row(
+                "%C3%A9%20%3Cb%3E",
+                "\u{e9} <b>",
+                Some((1, "1970-01-01T00:00:01Z")),
+            ),
+        ];
+        assert_eq!(page.rows(), expected);
+        assert_eq!(texts(&page, "data"), ["0 B", "1.46 KiB", "1 B"]);
+        assert_eq!(texts(&page, "time")[1], "2026-11-22 13:10 UTC");
+        assert_eq!(texts(&page, "title"), ["a/ \u{2013} data-server"]);
+        assert!(is_hidden(&page, "empty"));
+        assert_eq!(page.next(), None);
+    }
+
+    #[test]
+    fn the_folders_above_are_links_up_to_the_root() {
+        let none = listing(&[], &[], None);
+        let folder = page(&place("a/<b>/", ""), &none);
+        let expected = [("../../", "Files"), ("../", "a"), ("./", "<b>")];
+        let expected = expected.map(|(href, text)| (href.to_owned(), text.to_owned()));
+        assert_eq!(folder.crumbs(), expected);
+        assert!(!is_hidden(&folder, "crumbs"));
+        let root = page(&place("", ""), &none);
+        assert!(is_hidden(&root, "crumbs") && root.rows().is_empty());
+    }
+
+    #[test]
+    fn what_follows_is_a_link_and_what_is_missing_a_sentence() {
+        let full = listing(&[("a/x&y", 0, 0)], &[], Some("a/x&y"));
+        for (query, next) in [
+            (
+                "prefix=x%26&limit=1",
+                "?prefix=x%26&after=a%2Fx%26y&limit=1",
+            ),
+            ("", "?after=a%2Fx%26y&limit=10000"),
+            ("delimiter=", "?delimiter=&after=a%2Fx%26y&limit=10000"),
+        ] {
+            let found = page(&place("a/", query), &full);
+            assert_eq!(found.next().as_deref(), Some(next));
+        }
+        for (query, sentence) in [
+            ("", "No files yet"),
+            ("after=a%2Fb", "No more files"),
+            ("prefix=%3Cb%3E", "No name begins with \u{201c}<b>\u{201d}"),
+        ] {
+            let found = page(&place("a/", query), &listing(&[], &[], None));
+            assert_eq!(found.element("empty-title").text, sentence);
+            assert!(!is_hidden(&found, "empty"));
+        }
+    }
+
+    #[test]
+    fn the_form_leads_to_the_root_and_names_the_folder() {
+        let none = listing(&[], &[], None);
+        let folder = page(&place("a/\"b/", ""), &none);
+        let form = folder.within("send").next().unwrap();
+        assert_eq!(form.attribute("action"), Some("../../-/upload"));
+        assert_eq!(form.attribute("method"), Some("post"));
+        let fields = folder.within("send").filter(|it| it.name == "input");
+        let fields: Vec<_> = fields
+            .map(|it| (it.attribute("name"), it.attribute("value")))
+            .collect();
+        let expected = [
+            ("folder", Some("a/\"b/")),
+            ("replace", None),
+            ("file", None),
+        ];
+        assert_eq!(fields, expected.map(|(name, value)| (Some(name), value)));
+        for (folder, read_only) in [("a/", true), ("a\nb/", false), ("\r/", false)] {
+            let rights = PageRights::new(None, read_only);
+            let document = document(&place(folder, ""), &none, &rights);
+            assert_eq!(HtmlPage::parse(&document.html).within("send").count(), 0);
+        }
+    }
+
+    /// Names with parts that would be markup, addresses or directions, if they were taken for anything but names.
+    fn name() -> impl Strategy<Value = String> {
+        let odd = vec![
+            "<script>alert(1)</script>",
+            "</a>",
+            "</tbody></table>",
+            "<!--",
+            "-->",
+            "]]>",
+            "<plaintext>",
+            "\" onclick=\"x",
+            "' x='",
+            "&lt;",
+            "&amp",
+            "&#60",
+            "javascript:x",
+            "http:x",
+            "?q",
+            "#f",
+            "%2F",
+            "%",
+            "..",
+            "\\",
+            "\r",
+            "\n",
+            "\t",
+            "\u{202e}",
+            "\u{2066}",
+            "\u{feff}",
+            "\u{85}",
+            "{{rows}}",
+        ];
+        let part = prop_oneof!["[^/\\x00]{1,3}", select(odd).prop_map(str::to_owned)];
+        let name = vec(part, 1..4).prop_map(|parts| parts.concat());
+        // As a folder too: no key lies below `-/`.
+        name.prop_filter("no key", |name| Key::new(format!("{name}/x")).is_ok())
+    }
+
+    proptest! {
+        #[test]
+        fn a_parser_finds_the_keys_and_no_other_markup(
+            keys in btree_map(name(), (any::<u64>(), any::<i64>()), 0..6),
+            folders in btree_set(name(), 0..3),
+            above in vec(name(), 0..3),
+            prefix in name(),
+        ) {
+            let folder = above.iter().fold(String::new(), |folder, name| folder + name + "/");
+            let whole = |name: &String| format!("{folder}{name}");
+            let keys: Vec<_> = keys.iter().map(|(name, (len, nanos))| (whole(name), *len, i128::from(*nanos))).collect();
+            let keys: Vec<_> = keys.iter().map(|(key, len, nanos)| (key.as_str(), *len, *nanos)).collect();
+            let folders: Vec<_> = folders.iter().map(|name| whole(name) + "/").collect();
+            let folders: Vec<_> = folders.iter().map(String::as_str).collect();
+            let mut place = place(&folder, "");
+            place.page.prefix.push_str(&prefix);
+            let found = page(&place, &listing(&keys, &folders, folders.first().copied()));
+
+            let mut rows = found.rows();
+            if !folder.is_empty() {
+                prop_assert_eq!(rows.remove(0).href, "../");
+            }
+            let sizes = keys.iter().map(|(key, len, _)| ((*key).to_owned(), Some(*len)));
+            let mut items: Vec<_> = sizes.chain(folders.iter().map(|it| ((*it).to_owned(), None))).collect();
+            // Folders first.
+            items.sort_unstable_by_key(|(name, size)| (size.is_some(), name.clone()));
+            let read: Vec<_> = rows.iter().map(|row| (whole(&row.target()), row.size)).collect();
+            prop_assert_eq!(read, items);
+            for row in &rows {
+                let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/%".contains(&b);
+                prop_assert!(row.href.bytes().all(is_plain), "{}", row.href);
+                prop_assert!(!row.text.chars().any(char::is_control), "{}", row.text);
+            }
+            for element in ["rows", "crumbs", "empty"].into_iter().flat_map(|id| found.within(id)) {
+                let known = ["tbody", "tr", "th", "td", "a", "data", "time", "nav", "ol", "li", "div", "p"];
+                prop_assert!(known.contains(&&*element.name), "{element:?}");
+                let known = [
+                    "role", "scope", "class", "href", "value", "datetime", "aria-current", "aria-label", "id", "hidden",
+                ];
+                prop_assert!(element.attributes.keys().all(|name| known.contains(&&**name)), "{element:?}");
+            }
+            let sent = found.named("input").find(|it| it.attribute("name") == Some("folder"));
+            match sent {
+                Some(field) => prop_assert_eq!(field.attribute("value"), Some(&*folder)),
+                None => prop_assert!(folder.contains(['\r', '\n'])),
+            }
+            prop_assert_eq!(found.crumbs().len(), folder.matches('/').count() + 1);
+            prop_assert_eq!(found.next().is_some(), !folders.is_empty());
+            prop_assert_eq!(found.named("script").count(), SCRIPTS.len());
+            prop_assert_eq!(&*found.element("reactors").name, "table", "what comes after the rows is still there");
+        }
+    }
+}
+
+#[cfg(test)]
+mod index_tests {
+    use std::time::Duration;
+
+    use crate::http::listing::query::Query;
+    use crate::http::ui::*;
+    use crate::store::{Key, Meta, Version};
+    use data_server_testing::HtmlPage;
+    use proptest::collection::{btree_set, vec};
+    use proptest::prelude::*;
+
+    fn place(folder: &str, query: &str) -> ListTarget {
+        ListTarget::new(
+            folder.to_owned(),
+            Query::of(query).unwrap(),
+            ListFormat::Html,
+        )
+    }
+
+    fn listing(keys: &[(&str, u64, u64)], folders: &[String], next: Option<&str>) -> Listing {
+        let keys = keys.iter().map(|&(key, len, seconds)| {
+            let version = Version::from_nanos(i128::from(seconds) * 1_000_000_000);
+            assert_eq!(
+                version.time(),
+                SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+            );
+            (Key::new(key.to_owned()).unwrap(), Meta { len, version })
+        });
+        Listing {
+            keys: keys.collect(),
+            folders: folders.to_vec(),
+            next: next.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_folder_is_a_document_of_lines() {
+        let long = format!("a/{}", "x".repeat(60));
+        let keys = [("a/b<", 1500, 1_795_353_000), (&long, 0, 1)];
+        let listing = listing(&keys, &["a/c/".to_owned()], Some("a/x&y"));
+        let found = index(&place("a/", "format=html&prefix=%26"), &listing);
+        let x = "x".repeat(60);
+        let expected = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Index of /a</title>\n\
+             <link rel=\"next\" href=\"?prefix=%26&amp;after=a%2Fx%26y&amp;limit=10000&amp;format=html\">\n\
+             </head>\n<body>\n<h1>Index of /a</h1>\n<pre>\n\
+             <a href=\"../\">../</a>\n\
+             <a href=\"b%3C\">b&lt;</a>                                                 22-Nov-2026 13:10                1500\n\
+             <a href=\"c/\">c/</a>                                                                 -                   -\n\
+             <a href=\"{x}\">{x}</a> 01-Jan-1970 00:00                   0\n\
+             </pre>\n</body>\n</html>\n"
+        );
+        assert_eq!(String::from_utf8(found).unwrap(), expected);
+    }
+
+    /// Names with parts that would be markup, addresses or lines, if they were taken for anything but names.
+    fn name() -> impl Strategy<Value = String> {
+        let odd = [
+            "<script>alert(1)</script>",
+            "</a>",
+            "</pre>",
+            "<!--",
+            "&lt;",
+            "\" onclick=\"x",
+            "javascript:x",
+            "http:",
+            "?q",
+            "#f",
+            "%2F",
+            "..",
+            "\n",
+            "\r",
+            "\u{202e}",
+        ];
+        let odd = proptest::sample::select(odd.to_vec()).prop_map(str::to_owned);
+        let name = vec(prop_oneof!["[^/\\x00]{1,3}", odd], 1..4).prop_map(|parts| parts.concat());
+        name.prop_filter("no key", |name| Key::new(format!("{name}/x")).is_ok())
+    }
+
+    proptest! {
+        #[test]
+        fn a_parser_finds_a_link_for_each_name_and_no_other(
+            names in btree_set(name(), 0..6),
+            folders in btree_set(name(), 0..3),
+            above in vec(name(), 0..3),
+        ) {
+            let folder = above.iter().fold(String::new(), |folder, name| folder + name + "/");
+            let keys: Vec<_> = names.iter().map(|name| format!("{folder}{name}")).collect();
+            let keys: Vec<_> = keys.iter().map(|key| (key.as_str(), 1, 1)).collect();
+            let folders: Vec<_> = folders.iter().map(|name| format!("{folder}{name}/")).collect();
+            let listing = listing(&keys, &folders, folders.first().map(String::as_str));
+            let index = index(&place(&folder, ""), &listing);
+            let lines = String::from_utf8(index.clone()).unwrap().lines().count();
+            prop_assert_eq!(lines, 13 + keys.len() + folders.len() + usize::from(!folder.is_empty()) - usize::from(folders.is_empty()));
+
+            let page = HtmlPage::parse(&index);
+            let decoded = |link: &str| percent_encoding::percent_decode_str(link).decode_utf8().unwrap().into_owned();
+            let mut links: Vec<_> = page.named("a").map(|it| decoded(it.attribute("href").unwrap())).collect();
+            if !folder.is_empty() {
+                prop_assert_eq!(links.remove(0), "../");
+            }
+            let links: Vec<_> = links.into_iter().map(|link| format!("{folder}{link}")).collect();
+            let mut all: Vec<_> = keys.iter().map(|(key, ..)| (*key).to_owned()).chain(folders).collect();
+            all.sort_unstable();
+            prop_assert_eq!(links, all);
+            for element in page.within("html") {
+                let known = ["html", "head", "meta", "title", "link", "body", "h1", "pre", "a"];
+                prop_assert!(known.contains(&&*element.name), "{element:?}");
+                let known = ["lang", "charset", "rel", "href"];
+                prop_assert!(element.attributes.keys().all(|name| known.contains(&&**name)), "{element:?}");
+            }
+        }
     }
 }

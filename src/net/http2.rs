@@ -178,7 +178,7 @@ impl Multiplexer<'_> {
         let state = &self.context.state;
         let is_between_frames = self.input.is_between_frames();
         if is_between_frames || state.phase() == Phase::Multiplexing {
-            state.end_streams();
+            state.end();
         }
         if !is_between_frames {
             state.begin_head();

@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 
 use crate::http::head::framing::Framing;
-use crate::http::head::raw::MAX_HEAD;
+use crate::http::head::syntax::MAX_HEAD;
 
 /// hyper finds every head where the framing found it, and nothing else; and cutting the bytes anywhere changes nothing.
 /// The first byte says where they are cut.

@@ -1,7 +1,7 @@
-//! Whether the server is worth sending requests to.
+//! The readiness of the server: its phase of life, and the answer of its disk.
 //!
-//! The disk is asked on the disk threads, never on a reactor, at most once a second however many ask here, and by one
-//! probe at a time: a disk that does not answer has one thread waiting for it, not one for each request.
+//! The disk is probed on the disk threads, never on a reactor, at most once a second whatever the number of requests, and by one
+//! probe at a time: one thread waits for a disk that does not answer, not one for each request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -12,13 +12,13 @@ use tokio::time::timeout;
 
 use crate::store::{self, Error, Free, Store};
 
-/// How long an answer of the disk counts.
+/// The time for which an answer of the disk counts.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// How long the disk has to answer.
+/// The time in which the disk has to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Whether the server is ready, or why not.
+/// The readiness of the server, with the reason where it is limited.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Readiness {
     #[error("ready")]
@@ -43,7 +43,7 @@ pub enum Readiness {
     Full(&'static str),
 }
 
-/// Where the server is in its life.
+/// A phase of the server's life; none comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Starting,
@@ -69,18 +69,18 @@ impl Lifecycle {
     }
 }
 
-/// Asks the disk.
+/// The probe of the store.
 pub struct Probe {
     store: Arc<Store>,
     state: Mutex<State>,
     answer: Arc<LastAnswer>,
 }
 
-/// The last answer, for a scrape.
+/// The last answers about readiness and free space, for the metrics.
 #[derive(Debug)]
 pub struct LastAnswer {
     is_ready: AtomicBool,
-    /// Bytes free for values; [`u64::MAX`] when the store cannot tell.
+    /// Bytes free for values; [`u64::MAX`] where the store cannot tell.
     free: AtomicU64,
 }
 
@@ -102,7 +102,6 @@ impl LastAnswer {
         Some(self.free.load(Ordering::Relaxed)).filter(|&free| free != u64::MAX)
     }
 
-    /// The server is `readiness`, whatever its disk has free.
     pub fn note(&self, readiness: &Readiness) {
         self.is_ready.store(readiness.is_ready(), Ordering::Relaxed);
     }
@@ -111,7 +110,7 @@ impl LastAnswer {
 #[derive(Default)]
 struct State {
     last: Option<(Instant, Readiness)>,
-    /// A probe that the disk has not answered yet.
+    /// The probe that the disk has not answered yet.
     pending: Option<store::Probe>,
 }
 
@@ -124,7 +123,7 @@ impl Probe {
         }
     }
 
-    /// Whether the directory is where it was opened, and, of a server that writes, takes values.
+    /// Ready where the directory is still where it was opened and, unless it is only read, takes values.
     pub async fn readiness(&self) -> Readiness {
         let mut state = self.state.lock().await;
         if let Some((at, known)) = &state.last
@@ -147,7 +146,7 @@ impl Probe {
         readiness
     }
 
-    /// The same for a scrape, which asks no S3 store: its requests cost, and it counts them.
+    /// The readiness for a scrape, which sends no request to an S3 store: requests cost, and the scrape counts them.
     pub async fn for_scrape(&self) -> Readiness {
         match &*self.store {
             Store::Directory(_) => self.readiness().await,
@@ -159,7 +158,8 @@ impl Probe {
         }
     }
 
-    /// That there is no space does not end readiness: one client that fills the disk would take the reads from all others.
+    /// The readiness by the answer of the store. A full disk does not end readiness: one client that fills it would take the reads
+    /// from all others.
     fn judge(&self, answer: Result<Option<Free>, Error>) -> Readiness {
         match answer {
             Err(Error::Displaced { reason }) => Readiness::Displaced(reason),

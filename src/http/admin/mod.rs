@@ -1,39 +1,45 @@
-//! The server's own pages, under `/-/`: which there are, and what each answers.
+//! The server's own pages, under `/-/`: their names, and their texts.
 //!
-//! They say how the server is, and change nothing. None of them touches a value, and none is a key: a key is one segment.
+//! The pages tell the state of the server, and change nothing. No page reads a value, and no key has the path of a page. Metrics
+//! come in the two text formats of Prometheus: the library writes `OpenMetrics` 1.0, and the older format (0.0.4) is made from it,
+//! where a counter is declared under the name that it is told with, and there are neither units nor an end mark.
 
-pub mod exposition;
+mod exposition;
 mod health;
-mod metric_writer;
-mod reactor_metrics;
-mod store_metrics;
+mod metrics;
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use hyper::header::HeaderMap;
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
+
 use crate::access::Access;
-use crate::http::admin::exposition::{Exposition, MetricsFormat};
+use crate::http::admin::exposition::registry;
 use crate::http::admin::health::{LastAnswer, Lifecycle, Phase, Probe, Readiness};
+use crate::http::head::accept::prefers_open_metrics;
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::store::Store;
 
-/// All that have a path of two segments; one of them answers elsewhere, for it has no end.
+/// The paths below `/-/` of the pages, and of the feed of changes, which `watch` answers.
 const INDEX: &str = "/-/healthz /-/ready /-/metrics /-/watch";
 
-/// The words that `/-/ready` adds when files that have changed could not be read.
+/// The words that `/-/ready` adds after a reload that failed.
 const STALE: &str =
     "; the last reload failed, so the old certificates or rules still count: the log says why";
 
-/// One of the pages.
+/// A page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// `/` where there are no values: which pages there are.
+    /// `/` of a listener without values: the paths of the pages.
     Index,
-    /// `/-/healthz`: whether the process is alive.
+    /// `/-/healthz`: the process is alive.
     Health,
-    /// `/-/ready`: whether it is worth sending requests to.
+    /// `/-/ready`: the server is worth sending requests to, or why not.
     Ready,
-    /// `/-/metrics`: what it has counted.
+    /// `/-/metrics`: the metrics.
     Metrics,
 }
 
@@ -49,13 +55,13 @@ impl Page {
     }
 }
 
-/// The state that the pages tell; one for the server.
+/// The state that the pages tell; the server has one.
 #[derive(Debug)]
 pub struct Admin {
     lifecycle: Lifecycle,
     probe: Probe,
     answer: Arc<LastAnswer>,
-    exposition: Exposition,
+    metrics: Registry,
 }
 
 impl Admin {
@@ -69,17 +75,17 @@ impl Admin {
         Self {
             lifecycle: Lifecycle::default(),
             probe: Probe::new(Arc::clone(store), Arc::clone(&answer)),
-            exposition: Exposition::new(reactors, Arc::clone(store), access, Arc::clone(&answer)),
+            metrics: registry(reactors, Arc::clone(store), access, Arc::clone(&answer)),
             answer,
         }
     }
 
-    /// Every thread runs: the server is ready from now on.
+    /// Makes the server ready; every thread runs.
     pub fn start_serving(&self) {
         self.lifecycle.enter(Phase::Serving);
     }
 
-    /// The server is about to end: it is not ready from now on.
+    /// Ends readiness for good, before the server ends.
     pub fn start_draining(&self) {
         self.lifecycle.enter(Phase::Draining);
     }
@@ -108,9 +114,20 @@ impl Admin {
                 PageText {
                     is_good: true,
                     media_type: format.media_type(),
-                    body: self.exposition.render(format),
+                    body: self.metrics(format),
                 }
             }
+        }
+    }
+
+    /// The metrics as text; the library writes `OpenMetrics`.
+    fn metrics(&self, format: MetricsFormat) -> String {
+        let mut open = String::new();
+        // Writing to memory does not fail.
+        let _ = text::encode(&mut open, &self.metrics);
+        match format {
+            MetricsFormat::Prometheus => prometheus(&open),
+            MetricsFormat::OpenMetrics => open,
         }
     }
 
@@ -123,10 +140,10 @@ impl Admin {
     }
 }
 
-/// The text of a page at this moment.
+/// The text of a page, true at this moment only.
 #[derive(Debug)]
 pub struct PageText {
-    /// False when it says that the server is not ready.
+    /// False where it says that the server is not ready.
     pub is_good: bool,
     pub media_type: &'static str,
     pub body: String,
@@ -139,5 +156,69 @@ impl PageText {
             media_type: "text/plain; charset=utf-8",
             body: format!("{line}\n"),
         }
+    }
+}
+
+/// A text format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsFormat {
+    Prometheus,
+    OpenMetrics,
+}
+
+impl MetricsFormat {
+    /// The format that Accept prefers; the older one where it does not name the newer.
+    pub fn preferred(headers: &HeaderMap) -> Self {
+        if prefers_open_metrics(headers) {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
+        }
+    }
+
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// The text `open`, of `OpenMetrics`, in the format 0.0.4.
+fn prometheus(open: &str) -> String {
+    let mut text = String::with_capacity(open.len());
+    let mut help = "";
+    for line in open.lines() {
+        // HELP comes before TYPE, which says how the name ends.
+        if line.starts_with("# HELP ") {
+            help = line;
+        } else if let Some(declared) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = declared.split_once(' ').unwrap_or((declared, ""));
+            let ending = if kind == "counter" { "_total" } else { "" };
+            let said = help.strip_prefix("# HELP ").unwrap_or_default();
+            let said = said.strip_prefix(name).unwrap_or_default();
+            let _ = writeln!(text, "# HELP {name}{ending}{said}");
+            let _ = writeln!(text, "# TYPE {name}{ending} {kind}");
+        } else if !line.starts_with("# ") {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::admin::*;
+
+    #[test]
+    fn prometheus_text_declares_counters_as_they_are_told() {
+        let open = "# HELP a_bytes What a does.\n# TYPE a_bytes counter\n# UNIT a_bytes bytes\na_bytes_total 1\n\
+            # HELP b B.\n# TYPE b gauge\nb{x=\"# y\"} 2\n# EOF\n";
+        assert_eq!(
+            prometheus(open),
+            "# HELP a_bytes_total What a does.\n# TYPE a_bytes_total counter\na_bytes_total 1\n\
+                # HELP b B.\n# TYPE b gauge\nb{x=\"# y\"} 2\n"
+        );
     }
 }

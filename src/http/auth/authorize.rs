@@ -1,8 +1,8 @@
-//! Which rights an operation takes, and for whom the work on a request is done.
+//! Authorization: the rights that an operation takes.
 //!
-//! Rights are decided by names alone, never by what the store has. An operation that is allowed in part is narrowed to that
-//! part: a PUT of one who may create, to keys that have no value; a listing, to the keys that may be listed. What only the work
-//! finds the key of, in forms and of uploads that go on, is decided then.
+//! Rights are decided by names alone, never by the state of the store. An operation that is allowed in part is narrowed to that part: a
+//! PUT without the right to replace, to keys that have no value; a listing, to the keys that may be listed. Keys that only the
+//! execution finds, in forms and in uploads that go on, are decided there.
 
 use hyper::Method;
 
@@ -22,7 +22,7 @@ use crate::store::{self, Error, Key, Uploader};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denied(pub Right);
 
-/// Whether the page of this name takes no right: what watches over a server knows no secret.
+/// True for a page that takes no right: monitors of a server have no secret.
 pub fn is_open(page: Option<Page>, routes: Routes) -> bool {
     match page {
         Some(Page::Health | Page::Ready | Page::Index) => true,
@@ -40,7 +40,7 @@ pub fn permit(operation: &mut Operation<'_>, proof: &Principal) -> Result<(), De
         Operation::Delete { key, preconditions } => {
             need(grant, Right::Delete, key.as_str())?;
             match preconditions {
-                // They tell what the value is.
+                // A condition reveals the state of the value.
                 Some(_) => need(grant, Right::Read, key.as_str()),
                 None => Ok(()),
             }
@@ -49,7 +49,7 @@ pub fn permit(operation: &mut Operation<'_>, proof: &Principal) -> Result<(), De
         Operation::Home(request) => authorize_page(&mut request.place.page, grant),
         Operation::Page(Page::Metrics, _) => need_any(grant, Right::Metrics, ""),
         Operation::Watch(request) => need_any(grant, Right::Watch, &request.prefix),
-        // The answer to one who has proved nothing asks for a proof, whatever the right.
+        // The refusal of an anonymous client asks for a proof, whatever the right.
         Operation::SignIn { .. } if is_anonymous => Err(Denied(Right::List)),
         Operation::Page(..)
         | Operation::SignIn { .. }
@@ -68,7 +68,7 @@ pub fn authorize_put(options: &mut PutOptions, key: &str, grant: &Grant) -> Resu
     match single {
         Some(Some(Single::IsNew)) => Ok(()),
         Some(_) if !may_replace => Err(Denied(Right::Write)),
-        // They tell what the value is.
+        // A condition reveals the state of the value.
         Some(_) => need(grant, Right::Read, key),
         None if may_replace => Ok(()),
         None => {
@@ -79,14 +79,14 @@ pub fn authorize_put(options: &mut PutOptions, key: &str, grant: &Grant) -> Resu
     }
 }
 
-/// Narrows a listing to what may be listed.
+/// Narrows a listing to the keys that may be listed.
 pub fn authorize_page(page: &mut store::Page, grant: &Grant) -> Result<(), Denied> {
     need_any(grant, Right::List, &page.prefix)?;
     page.within = grant.keys(Right::List).clone();
     Ok(())
 }
 
-/// The kind of signed link that this method takes.
+/// The kind of signed link that allows this method.
 pub fn link_kind(method: &Method) -> Option<LinkKind> {
     match *method {
         Method::GET | Method::HEAD => Some(LinkKind::Read),
@@ -95,7 +95,7 @@ pub fn link_kind(method: &Method) -> Option<LinkKind> {
     }
 }
 
-/// Holds an upload to what its link allows: so many bytes, in one request.
+/// Limits an upload by a signed link to the length of the link, in one request.
 pub fn limit(operation: &mut Operation<'_>, proof: &Principal) -> Result<(), Rejection> {
     let AuthMethod::Link { max } = proof.by else {
         return Ok(());
@@ -119,7 +119,7 @@ fn need(grant: &Grant, right: Right, key: &str) -> Result<(), Denied> {
     is_allowed.then_some(()).ok_or(Denied(right))
 }
 
-/// Whether there is a key with this `prefix` that `right` holds for.
+/// Refuses a `prefix` that no key with this `right` may have.
 fn need_any(grant: &Grant, right: Right, prefix: &str) -> Result<(), Denied> {
     let is_allowed = grant.keys(right).may_have_below(prefix);
     is_allowed.then_some(()).ok_or(Denied(right))
@@ -128,13 +128,13 @@ fn need_any(grant: &Grant, right: Right, prefix: &str) -> Result<(), Denied> {
 /// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
-    /// Its proof; `None` where that does not matter.
+    /// Its proof; `None` where there are no rules.
     pub proof: Option<&'a Principal>,
     pub peer: Peer,
 }
 
 impl Asker<'_> {
-    /// For whom an upload counts: a subject that was proved, wherever it connects from, else the address.
+    /// The uploader in whose quota an upload counts: a subject that was proved, wherever it connects from, else the address.
     pub fn uploader(self) -> Uploader {
         match self.proof {
             Some(proof) if !proof.subject.is_anonymous => {
@@ -146,12 +146,12 @@ impl Asker<'_> {
 }
 
 impl Handler {
-    /// For whom an upload counts that comes in one request, where that matters.
+    /// The uploader of an upload in one request, where the store counts by uploader.
     pub fn uploader(&self, asker: Asker<'_>) -> Option<Uploader> {
         self.store.stages_by_client().then(|| asker.uploader())
     }
 
-    /// Narrows what is to be stored as the value of `key` to what the client of `proof` may store there.
+    /// Narrows a PUT of `key` to what the client of `proof` may store there.
     pub fn permit_put(
         &self,
         proof: Option<&Principal>,
@@ -163,8 +163,8 @@ impl Handler {
             .map_err(|Denied(right)| self.guard.deny(&proof.subject, right))
     }
 
-    /// The result of storing a value that was allowed only where there was none, for the client of `proof`: it is told that
-    /// it may not replace, for it asked no condition that could have failed.
+    /// The result of a PUT that was narrowed to a key without a value. The client of `proof` asked no condition that could fail: it is
+    /// told that it may not replace.
     pub fn without_replacing<T>(
         &self,
         stored: Result<T, Outcome>,

@@ -1,9 +1,9 @@
-//! What a request presents of its client, and what that proved: the field Authorization (RFC 9110, section 11.6.2), the query of a
-//! signed link (`expires`, `by`, `signature`, and `max` for a PUT), and the proofs of a connection. The guard proves.
+//! The credentials of a request: the field Authorization (RFC 9110, section 11.6.2), and the query of a signed link (`expires`, `by`,
+//! `signature`, and `max` for a PUT). And the proofs of a connection. The guard verifies them.
 //!
-//! A query with a `signature` is a link, and then it has nothing else: what stands twice, or is not known, makes it none that is
-//! valid. The same credentials are proved once for a connection; what is kept counts for nothing once the policy has been replaced,
-//! or the subject or the certificate has ended. No text of a credential is in `Debug` output.
+//! A query with a `signature` is a signed link; a parameter that stands twice or is unknown makes it invalid. The same credentials are
+//! proved once for a connection. A proof ends with the policy that it was made by, and with its subject or certificate. No text of a
+//! credential is in `Debug` output.
 
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
@@ -44,7 +44,7 @@ pub struct NameAndPassword {
     pub password: Vec<u8>,
 }
 
-/// The credentials in a field; `None` where it is of another scheme or malformed.
+/// The credentials in a field; `None` for another scheme, or a malformed field.
 pub fn credentials(field: &[u8]) -> Option<Credentials<'_>> {
     let end = field.iter().position(|&byte| byte == b' ')?;
     let (scheme, rest) = (&field[..end], field[end..].trim_ascii());
@@ -100,7 +100,7 @@ pub enum AuthorizationFields<'a> {
 }
 
 impl<'a> AuthorizationFields<'a> {
-    /// With one more.
+    /// These fields and one more.
     pub fn and(self, field: &'a [u8]) -> Self {
         match self {
             Self::Nothing => Self::Field(field),
@@ -119,7 +119,7 @@ pub struct SignedLink {
     pub signature: String,
 }
 
-/// Why a link does not count.
+/// The reason that a link is refused for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLink {
     #[error("this link has expired")]
@@ -128,7 +128,7 @@ pub enum BadLink {
     Invalid,
 }
 
-/// The link that `query` is; `None` where it is none.
+/// The signed link in `query`; `None` where it is none.
 pub fn signed_link(query: Option<&str>) -> Option<Result<SignedLink, BadLink>> {
     let query = query?;
     let is_link = parse(query.as_bytes()).any(|(name, _)| name == "signature");
@@ -157,46 +157,46 @@ fn read(query: &str) -> Option<SignedLink> {
     })
 }
 
-/// A number as a link has it: in one way, so that a link has one text.
+/// A number in its one spelling, so that a link has one text.
 fn number(text: &str) -> Option<u64> {
     let number: u64 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }
 
-/// By what a client proved who it is.
+/// The method by which a client proved who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthMethod {
-    /// By nothing: it is anyone.
+    /// Nothing: an anonymous client.
     Nothing,
-    /// By a token in a field that programs set.
+    /// A token in a field that programs set.
     Bearer,
-    /// By a name and a password, which browsers send by themselves.
+    /// A name and a password, which browsers send by themselves.
     Basic,
-    /// By the certificate of its connection.
+    /// The certificate of the connection.
     Certificate,
-    /// By the signed link that it follows.
+    /// A signed link.
     Link {
-        /// The most of a value that it may store, in bytes.
+        /// The longest value that it may store, in bytes.
         max: Option<u64>,
     },
 }
 
-/// Who asks, and by what that was proved.
+/// The authenticated client, with its proof.
 #[derive(Debug)]
 pub struct Principal {
     pub subject: Arc<Subject>,
     pub by: AuthMethod,
-    /// The evidence that proves it again, by other rules.
+    /// The evidence, to prove it again after a change of the rules.
     pub evidence: Evidence,
 }
 
 impl Principal {
-    /// Whether browsers send it by themselves, also on behalf of pages of other origins.
+    /// True for a proof that browsers send by themselves, also on behalf of pages of other origins.
     pub fn is_ambient(&self) -> bool {
         matches!(self.by, AuthMethod::Basic | AuthMethod::Certificate)
     }
 
-    /// By what it was proved, as the audit log says it.
+    /// The name of the proof in the audit log.
     pub fn name_of_evidence(&self) -> &'static str {
         match (self.by, &self.evidence) {
             (AuthMethod::Link { .. }, _) => "link",

@@ -5,7 +5,7 @@
 
 use memchr::memchr3;
 
-use crate::http::head::raw::FramingError;
+use crate::http::head::syntax::FramingError;
 
 /// Where in a chunked body the next byte lies (RFC 9112, section 7.1).
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use hyper::Response;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
 
-use crate::http::exchange::connection_state::ConnectionState;
-use crate::http::head::raw::number;
+use crate::http::exchange::ConnectionState;
+use crate::http::head::syntax::number;
 use crate::http::refusal::rejection::Rejection;
 use crate::store::{self, BodySource};
 

@@ -1,10 +1,409 @@
-//! A connection as the protocol sees it, and the record of the request under way on it.
+//! The state of a connection, which its protocol and its loop share; below it, the record of the request under way.
+//!
+//! The service says when a request begins and ends, and how the connection is to end. The sides of the socket count the bytes that
+//! move, and say whether they wait for the peer. The time limits read both. The state stays on one reactor: plain cells. It decides no
+//! time limit.
 
-pub mod access_log;
-pub mod audit_log;
-pub mod connection_state;
-pub mod logged_fields;
-pub mod panics;
-pub mod progress;
 pub mod record;
+pub mod request_log;
 pub mod request_metrics;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::http::auth::credentials::AuthCache;
+use crate::http::body::content::Piece;
+use crate::http::exchange::request_metrics::RequestMetrics;
+use crate::metrics::{Direction, ReactorCounters};
+
+/// The phase of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Between requests.
+    Idle,
+    /// Receiving the head of a request, or nothing yet on a new connection.
+    Head,
+    /// From the request's head to the last byte of its response.
+    Serving,
+    /// Sending changes as they come, for as long as both sides stay: there may be nothing to send for hours.
+    Watching,
+    /// Serving the requests of several streams, of which each has a state of its own.
+    Multiplexing,
+}
+
+/// The way in which a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    /// It stays open after the next response.
+    Open,
+    /// With the next response.
+    AfterResponse,
+    /// With the next response, which goes out although the peer may still be sending a body that is not read.
+    Unread,
+}
+
+/// The presence of the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    Present,
+    /// It has closed its side, and may have gone.
+    HalfClosed,
+    /// It takes nothing any more.
+    Gone,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct ConnectionState {
+    phase: Cell<Phase>,
+    requests: Cell<u64>,
+    /// Turns that its reactor gave it.
+    turns: Cell<u64>,
+    progress: Progress,
+    closing: Cell<Closing>,
+    client: Cell<Presence>,
+    draining: Cell<bool>,
+    flush: Flush,
+    /// The piece that is sent in place of the next hole.
+    piece: RefCell<Option<Piece>>,
+    /// A piece of the response under way was sent past hyper.
+    has_moved: Cell<bool>,
+    proven: Rc<AuthCache>,
+    metrics: RequestMetrics,
+}
+
+impl ConnectionState {
+    /// The state of a new connection, whose requests are counted in `counters`.
+    pub fn new(counters: Arc<ReactorCounters>) -> Self {
+        Self::with(counters, Rc::default())
+    }
+
+    /// The state of a new stream of this connection: a proof of the client holds for all of them.
+    #[must_use]
+    pub fn of_stream(&self) -> Self {
+        Self::with(
+            Arc::clone(self.metrics.shared_counters()),
+            Rc::clone(&self.proven),
+        )
+    }
+
+    fn with(counters: Arc<ReactorCounters>, proven: Rc<AuthCache>) -> Self {
+        Self {
+            phase: Cell::new(Phase::Head),
+            requests: Cell::new(0),
+            turns: Cell::new(0),
+            progress: Progress::default(),
+            closing: Cell::new(Closing::Open),
+            client: Cell::new(Presence::Present),
+            draining: Cell::new(false),
+            flush: Flush::default(),
+            piece: RefCell::default(),
+            has_moved: Cell::new(false),
+            proven,
+            metrics: RequestMetrics::new(counters),
+        }
+    }
+
+    /// Begins a turn of its reactor.
+    pub fn begin_turn(&self) {
+        self.turns.set(self.turns.get().wrapping_add(1));
+    }
+
+    /// The number of this turn.
+    pub fn turn(&self) -> u64 {
+        self.turns.get()
+    }
+
+    pub(crate) fn metrics(&self) -> &RequestMetrics {
+        &self.metrics
+    }
+
+    /// The proofs of the client.
+    pub fn proven(&self) -> &Rc<AuthCache> {
+        &self.proven
+    }
+
+    /// The bytes that have moved, and the waiting for the peer.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The phase of the connection.
+    pub fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// Requests that have arrived so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.get()
+    }
+
+    /// Begins a request, whose head has arrived.
+    pub fn begin(&self) {
+        self.phase.set(Phase::Serving);
+        self.requests.set(self.requests.get() + 1);
+        self.has_moved.set(false);
+        self.progress.received.set(0);
+    }
+
+    /// No request is under way any more: each response has been handed over whole, or given up.
+    pub fn end(&self) {
+        self.phase.set(Phase::Idle);
+    }
+
+    /// Begins a head, whose first bytes are there.
+    pub fn begin_head(&self) {
+        if self.phase.get() == Phase::Idle {
+            self.phase.set(Phase::Head);
+        }
+    }
+
+    /// Begins a response that has no end of its own.
+    pub fn begin_watching(&self) {
+        self.phase.set(Phase::Watching);
+    }
+
+    /// Begins a request of a stream.
+    pub fn begin_stream(&self) {
+        self.phase.set(Phase::Multiplexing);
+        self.requests.set(self.requests.get() + 1);
+    }
+
+    /// True while a response is being made or sent.
+    pub fn is_serving(&self) -> bool {
+        matches!(self.phase.get(), Phase::Serving | Phase::Watching)
+    }
+
+    /// Has the connection close after the response under way, which ends soon if it has no end of its own.
+    pub fn drain(&self) {
+        self.draining.set(true);
+    }
+
+    /// True once the connection was asked to end.
+    pub fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    /// Has the connection close after the next response.
+    pub fn close_after_response(&self) {
+        if self.closing.get() == Closing::Open {
+            self.closing.set(Closing::AfterResponse);
+        }
+    }
+
+    /// Has the next response go out although the request's body is not read to its end, and the connection close after it.
+    pub fn leave_unread(&self) {
+        self.closing.set(Closing::Unread);
+    }
+
+    /// True where the peer may still be sending a body that is not read.
+    pub fn left_unread(&self) -> bool {
+        self.closing.get() == Closing::Unread
+    }
+
+    /// True where the response that is made now is the connection's last.
+    pub fn is_last(&self) -> bool {
+        self.closing.get() != Closing::Open || self.draining.get()
+    }
+
+    /// True where the connection ends with the bytes that are being sent.
+    pub fn is_ending(&self) -> bool {
+        self.closing.get() != Closing::Open && !self.is_serving()
+    }
+
+    /// True where the request may end with its client: it reads or watches, and changes nothing.
+    pub fn is_for_client_alone(&self) -> bool {
+        self.phase.get() == Phase::Watching || self.is_reading()
+    }
+
+    /// True while a response is being made that nobody but the client needs.
+    fn is_reading(&self) -> bool {
+        self.phase.get() == Phase::Serving && self.metrics.is_reading()
+    }
+
+    /// Notes that the client has closed its side, and may have gone.
+    pub fn half_close(&self) {
+        if self.client.get() == Presence::Present {
+            self.client.set(Presence::HalfClosed);
+        }
+    }
+
+    /// True while a response is being made for a client that may have gone.
+    pub fn may_be_alone(&self) -> bool {
+        self.client.get() != Presence::Present && self.is_reading()
+    }
+
+    /// Notes that the client takes nothing any more.
+    pub fn lose_client(&self) {
+        self.client.set(Presence::Gone);
+    }
+
+    /// True where the client takes nothing any more: bytes to it are thrown away, and its request is still performed.
+    pub fn has_lost_client(&self) -> bool {
+        self.client.get() == Presence::Gone
+    }
+
+    /// Counts `bytes` that the socket took; with `more`, others wait for it.
+    pub fn sent(&self, bytes: usize, more: bool) {
+        self.metrics.sent(bytes, more);
+    }
+
+    /// Counts `bytes` that the socket gave.
+    pub fn received(&self, bytes: usize) {
+        self.metrics.received(bytes);
+    }
+
+    /// Counts a head that was refused before it became a request.
+    pub fn refused_head(&self) {
+        self.metrics.refused();
+    }
+
+    /// Notes that the socket has all bytes that were to be sent.
+    pub fn flushed(&self) {
+        self.metrics.flushed();
+        self.flush.flushed();
+    }
+
+    /// Has the connection send `piece` itself, in the place of the next hole.
+    pub fn move_next(&self, piece: Piece) {
+        if !self.has_moved.replace(true) {
+            self.metrics.counters().takes_over(Direction::Send);
+        }
+        *self.piece.borrow_mut() = Some(piece);
+    }
+
+    /// The piece that is sent in place of the next hole.
+    pub fn piece(&self) -> &RefCell<Option<Piece>> {
+        &self.piece
+    }
+
+    pub(crate) fn flush(&self) -> &Flush {
+        &self.flush
+    }
+
+    /// Stops waiting for the body of the request, so that the client gets a 408. False if it is too late for one: the response has
+    /// begun, or this was called before.
+    pub fn give_up_body(&self) -> bool {
+        let progress = &self.progress;
+        let can_be_told = self.waits_for_peer() && !progress.is_writing();
+        can_be_told && !progress.given_up.replace(true)
+    }
+
+    /// True where the peer holds up a body: it sends no bytes of the request, or takes none of the response.
+    pub fn waits_for_peer(&self) -> bool {
+        let progress = &self.progress;
+        progress.is_writing() || (progress.is_reading() && self.phase.get() == Phase::Serving)
+    }
+}
+
+/// The progress of one connection or stream.
+#[derive(Debug, Default)]
+pub struct Progress {
+    moved: Cell<u64>,
+    received: Cell<u64>,
+    reading: Cell<bool>,
+    given_up: Cell<bool>,
+    writing: Cell<bool>,
+}
+
+impl Progress {
+    /// Bytes of bodies so far, both ways.
+    pub fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    /// Counts bytes of a body, received or sent.
+    pub fn count(&self, bytes: usize) {
+        self.moved.set(self.moved.get() + bytes as u64);
+    }
+
+    /// Counts bytes of the body of a request.
+    pub fn receive(&self, bytes: usize) {
+        self.count(bytes);
+        self.received.set(self.received.get() + bytes as u64);
+    }
+
+    /// Bytes of the body of this request so far.
+    pub fn received(&self) -> u64 {
+        self.received.get()
+    }
+
+    /// Sets whether bytes are wanted that the peer has not sent.
+    pub fn set_reading(&self, waits: bool) {
+        self.reading.set(waits);
+    }
+
+    /// True while bytes are wanted that the peer has not sent.
+    pub fn is_reading(&self) -> bool {
+        self.reading.get()
+    }
+
+    /// True once the rest of the body is not waited for.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.get()
+    }
+
+    /// Sets whether bytes wait for the peer to take them.
+    pub fn set_writing(&self, waits: bool) {
+        self.writing.set(waits);
+    }
+
+    /// True while bytes wait for the peer to take them.
+    pub fn is_writing(&self) -> bool {
+        self.writing.get()
+    }
+}
+
+/// The wake-up of a body that is made as fast as the peer takes it: its last piece has gone to the socket.
+#[derive(Debug, Default)]
+pub struct Flush {
+    holds_piece: Cell<bool>,
+    waiting: RefCell<Option<Waker>>,
+}
+
+impl Flush {
+    /// Notes that hyper was given a piece of such a body.
+    pub fn hold_piece(&self) {
+        self.holds_piece.set(true);
+    }
+
+    /// Waits until hyper has no piece any more. After a flush hyper does not always ask for more: it relies on being woken.
+    pub fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.holds_piece.get() {
+            return Poll::Ready(());
+        }
+        *self.waiting.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn flushed(&self) {
+        if self.holds_piece.take()
+            && let Some(waker) = self.waiting.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+impl ConnectionState {
+    /// The state of a connection whose client has sent the head of a request, and is to send its body.
+    pub fn receiving(method: &hyper::Method) -> Self {
+        let connection = Self::new(Arc::default());
+        connection.begin();
+        connection.metrics.begin(method);
+        connection.progress.set_reading(true);
+        connection
+    }
+
+    /// The state of a connection whose client sent a request, and then closed its side.
+    pub fn left_by_its_client(method: &hyper::Method) -> Self {
+        let connection = Self::new(Arc::default());
+        connection.begin();
+        connection.metrics.begin(method);
+        connection.half_close();
+        connection
+    }
+}

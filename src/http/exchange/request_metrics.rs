@@ -1,57 +1,46 @@
 //! The measurements of a connection's requests, one after the other.
 //!
 //! A request takes two readings of the clock: when the head of its request has arrived, and when the last byte of its
-//! answer has been handed to the socket. A third is taken only when the first byte of the answer goes before the last.
+//! response has been handed to the socket. A third is taken only when the first byte of the response goes before the last.
 //! All counters belong to the connection's reactor.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::http::exchange::access_log::LogEntry;
-use crate::http::head::identity::RequestIds;
+use crate::http::exchange::request_log::{Audit, LogEntry, RequestIds};
 use crate::metrics::{Method, ReactorCounters};
 
-/// The status that refused heads count as, with which no request begins: one of 400, 408, 414 and 431.
+/// The status that refused heads count as, for 400, 408, 414 and 431.
 const REFUSED: u16 = 400;
 
-/// Where the current request stands.
+/// The stage of the current request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     None,
     /// The head of the request has arrived.
     Received,
-    /// The answer is known.
+    /// The response is known.
     Answered,
-    /// The answer has been handed to hyper whole, and perhaps not yet to the socket.
+    /// The response has been handed to hyper whole, and perhaps not yet to the socket.
     Ended,
 }
 
-/// Notes that few requests have: kept aside, so that the others cost nothing for them.
+/// The log context of a request. Few requests have one: it is boxed, so that the others cost nothing for it.
 #[derive(Debug)]
 pub struct LogContext {
-    pub identity: RequestIds,
-    pub line: Option<LogEntry>,
+    pub ids: RequestIds,
+    /// `None` where no log has an entry.
+    pub entry: Option<LogEntry>,
     pub timing: Option<Timing>,
 }
 
-impl LogContext {
-    /// The identity alone.
-    pub fn of(identity: RequestIds) -> Self {
-        Self {
-            identity,
-            line: None,
-            timing: None,
-        }
-    }
-}
-
-/// How the time until the answer was spent.
+/// The time until the response, by what it was spent on.
 #[derive(Debug, Default)]
 pub struct Timing {
     /// Waiting for the client's body.
     pub waited: Duration,
-    /// When the store was asked.
+    /// The time at which the store was asked.
     pub asked: Option<Instant>,
 }
 
@@ -84,7 +73,7 @@ impl RequestMetrics {
 
     /// The head of a request has arrived.
     pub fn begin(&self, method: &hyper::Method) {
-        // A pipelined request may come before the answer to the one before it has left.
+        // A pipelined request may come before the response to the one before it has left.
         self.settle();
         self.stage.set(Stage::Received);
         self.began.set(Instant::now());
@@ -103,27 +92,45 @@ impl RequestMetrics {
         });
     }
 
-    /// Remembers `notes` of the current request.
+    /// Keeps the log context of the current request.
     pub fn note(&self, notes: LogContext) {
         *self.notes.borrow_mut() = Some(Box::new(notes));
     }
 
-    /// Shows the notes of the current request, if there are any.
-    pub fn with_notes<T>(&self, show: impl FnOnce(&mut LogContext) -> T) -> Option<T> {
-        self.notes.borrow_mut().as_deref_mut().map(show)
+    /// Gives the log context of the current request to `use_it`, if it has one.
+    pub fn with_notes<T>(&self, use_it: impl FnOnce(&mut LogContext) -> T) -> Option<T> {
+        self.notes.borrow_mut().as_deref_mut().map(use_it)
     }
 
-    /// How long the current request has been going on.
+    /// Gives the current request's entry of the logs to `change`, if it has one.
+    pub fn with_entry(&self, change: impl FnOnce(&mut LogEntry)) {
+        if let Some(notes) = &mut *self.notes.borrow_mut()
+            && let Some(entry) = &mut notes.entry
+        {
+            change(entry);
+        }
+    }
+
+    /// Gives the current request's part of the audit log to `change`, if it has one.
+    pub fn with_audit(&self, change: impl FnOnce(&mut Audit)) {
+        self.with_entry(|entry| {
+            if let Some(audit) = &mut entry.audit {
+                change(audit);
+            }
+        });
+    }
+
+    /// The time since the head of the current request.
     pub fn elapsed(&self) -> Duration {
         self.began.get().elapsed()
     }
 
-    /// The client's body is waited for from now on: the time, if it is wanted.
+    /// Begins to wait for the client's body; the time is returned where Server-Timing needs it.
     pub fn start_waiting(&self) -> Option<Instant> {
         self.with_notes(|notes| notes.timing.is_some().then(Instant::now))?
     }
 
-    /// It is no longer waited for.
+    /// Ends to wait for the client's body.
     pub fn stop_waiting(&self, since: Option<Instant>) {
         let Some(since) = since else { return };
         self.with_notes(|notes| {
@@ -133,27 +140,23 @@ impl RequestMetrics {
         });
     }
 
-    /// It lasts as long as both sides stay, which says nothing of how fast the server is.
+    /// Keeps the request out of the latencies: it lasts as long as both sides stay.
     pub fn watches(&self) {
         self.is_watch.set(true);
     }
 
-    /// The answer is known, and has this status.
+    /// The response is known, and has this status.
     pub fn answered(&self, status: u16) {
         self.stage.set(Stage::Answered);
         self.status.set(status);
     }
 
-    /// So many bytes of the answer's body were handed to hyper.
+    /// So many bytes of the response's body were handed to hyper.
     pub fn handed(&self, bytes: usize) {
-        if let Some(notes) = &mut *self.notes.borrow_mut()
-            && let Some(line) = &mut notes.line
-        {
-            line.bytes += bytes as u64;
-        }
+        self.with_entry(|entry| entry.bytes += bytes as u64);
     }
 
-    /// The answer has been handed to hyper whole, or given up.
+    /// The response has been handed to hyper whole, or given up.
     pub fn ended(&self) {
         let answered = self.stage.replace(Stage::Ended) == Stage::Answered;
         if !answered {
@@ -171,7 +174,7 @@ impl RequestMetrics {
         self.counters.bytes.sent.add(bytes as u64);
         let is_last = self.stage.get() == Stage::Ended && !more;
         let is_interim = self.stage.get() == Stage::Received;
-        // All of an answer in one go needs no reading of its own: the end is taken at once.
+        // All of a response in one go needs no reading of its own: the end is taken at once.
         if self.first.get().is_none() && !is_last && !is_interim {
             self.first.set(Some(Instant::now()));
         }
@@ -189,7 +192,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Whether an answer is being made that nothing but its reader needs.
+    /// Whether a response is being made that nothing but its reader needs.
     pub fn is_reading(&self) -> bool {
         let only_reads = matches!(self.method.get(), Method::Get | Method::Head);
         only_reads && self.stage.get() == Stage::Received
@@ -212,9 +215,9 @@ impl RequestMetrics {
             self.counters.latency.first_byte.observe_duration(delay);
         }
         if let Some(notes) = self.notes.take() {
-            let LogContext { identity, line, .. } = *notes;
-            if let Some(line) = line {
-                line.write(status, duration, &identity);
+            let LogContext { ids, entry, .. } = *notes;
+            if let Some(entry) = entry {
+                entry.write(status, duration, &ids);
             }
         }
     }
@@ -229,7 +232,7 @@ impl RequestMetrics {
 }
 
 impl Drop for RequestMetrics {
-    /// The connection is gone before its last answer was.
+    /// The connection is gone before its last response was.
     fn drop(&mut self) {
         self.settle();
     }

@@ -27,8 +27,8 @@ pub fn media_type(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
     })
 }
 
-/// Whether a problem is to be told as `application/problem+json` rather than as a line of text: only where Accept names
-/// that type and ranks it at least as high as `text/plain`.
+/// True where a problem is told as `application/problem+json` rather than as a line of text: Accept names that type, and ranks it at
+/// least as high as `text/plain`.
 pub fn prefers_problem(headers: &HeaderMap) -> bool {
     let ranges = media_ranges(headers);
     let text = weight_of_type(&ranges, "text/plain").map_or(0, |(_, weight)| weight);
@@ -37,12 +37,12 @@ pub fn prefers_problem(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether metrics are to be told as `OpenMetrics`: only where Accept names that type, in a version that is spoken here, and
-/// likes it no less than `text/plain`.
+/// True where metrics are told as `OpenMetrics`: Accept names that type, in a version that is written here, and ranks it at least as
+/// high as `text/plain`.
 pub fn prefers_open_metrics(headers: &HeaderMap) -> bool {
     let is_spoken = |key: &str, value: &str| match key.to_ascii_lowercase().as_str() {
         "version" => matches!(value.trim_matches('"'), "1.0.0" | "0.0.1" | "0.0.4"),
-        // How names with odd characters are told; there are none.
+        // The escaping of names with odd characters; there are none.
         "escaping" => true,
         _ => is_harmless(key, value),
     };
@@ -64,8 +64,8 @@ const METRICS: [&str; 2] = ["application/openmetrics-text", "text/plain"];
 
 /// The content coding to answer with, as its place in `offers`; `None` is no coding.
 ///
-/// No coding is what a client gets that does not ask for one, that likes `identity` better, or that refuses all there
-/// is: a value it may not decode is better than none (section 12.5.3 leaves the choice).
+/// A client gets no coding that does not ask for one, that ranks `identity` higher, or that refuses all codings and `identity`: a value
+/// that it may not decode is better than none (section 12.5.3 leaves the choice).
 pub fn content_coding(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
     let members: Vec<Member<'_>> = members(headers, &ACCEPT_ENCODING).collect();
     let weight_of = |coding: &str| {
@@ -98,7 +98,7 @@ fn best<R: Ord>(offers: &[&str], rank: impl Fn(&str) -> Option<R>) -> Option<usi
     highest.map(|(_, place)| place)
 }
 
-/// How exactly a media range means a type; section 12.5.1 has the most precise one decide.
+/// The precision of a media range; the most precise one decides (section 12.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Precision {
     Anything,
@@ -144,7 +144,7 @@ fn media_ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
         .collect()
 }
 
-/// The quality of this type, by the ranges that mean it most exactly.
+/// The weight of a type, by the most precise range.
 fn weight_of_type(ranges: &[MediaRange<'_>], offer: &str) -> Option<(Precision, Weight)> {
     ranges
         .iter()
@@ -179,7 +179,7 @@ impl<'a> Member<'a> {
         for parameter in parts.filter(|part| !part.is_empty()) {
             let (key, value) = parameter.split_once('=')?;
             if key.eq_ignore_ascii_case("q") {
-                // What follows the weight were extensions once (section 12.5.1), and is ignored.
+                // Extensions after the weight (section 12.5.1) are obsolete, and ignored.
                 return weight(value).map(|weight| Self { name, weight });
             }
             if !is_harmless(key, value) {
@@ -190,8 +190,8 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Whether a range with this parameter still means a type without parameters: all text here is UTF-8, and other
-/// parameters ask for something that is not offered.
+/// True for a parameter with which a range still means a type without parameters: all text here is UTF-8, and other parameters ask for
+/// something that is not offered.
 fn is_harmless(key: &str, value: &str) -> bool {
     key.eq_ignore_ascii_case("charset") && value.trim_matches('"').eq_ignore_ascii_case("utf-8")
 }

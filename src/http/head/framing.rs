@@ -1,18 +1,26 @@
-//! Where in what a client sends each request begins and ends: the framing of a connection, from its first byte to its last.
+//! The framing of a connection: where each request begins and ends, from the first byte that a client sends to its last.
 //!
-//! Follows heads and bodies by rules so strict that no recipient can read them in two ways, and lets through only what it
-//! understood. hyper, which parses the same bytes but for some fields, then sees the same message boundaries: no request can be
-//! smuggled in a body, and none behind an error is ever seen. Looks at no byte of a body's data.
+//! Promises that no request can be smuggled in a body, and that no request behind an error is seen. hyper is lenient where two
+//! recipients could disagree on the end of a request: it folds equal Content-Lengths, drops one beside Transfer-Encoding, and takes a
+//! bare LF for the end of a line. All of that is invalid here, and so is a line with a bare CR or NUL, with a space at its beginning
+//! (RFC 9112, section 5.2) or before the colon (5.1). hyper, which parses the bytes after it, then sees the same message boundaries.
+//! Fields that clients send and this server never reads are taken out of the head: a browser sends ten of them, and each costs hyper
+//! more than the search for its end. Reads no byte of a body's data.
+
+use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
+use memchr::memchr;
 
 use crate::http::body::chunks::Chunks;
-use crate::http::head::raw::{Body, FramingError, Passed, Scan};
+use crate::http::head::syntax::{
+    FramingError, MAX_FIELDS, MAX_HEAD, is_token_byte, line, number, trim,
+};
 
 /// The framing of one connection, from the first byte of a request on.
 #[derive(Debug, Default)]
 pub struct Framing {
     part: Part,
     heads: u64,
-    /// A log tells of the client's program, and of the page that led to a request.
+    /// A log has the client's program, and the page that led to a request.
     tells_of_client: bool,
 }
 
@@ -40,7 +48,7 @@ impl From<Body> for Part {
 }
 
 impl Framing {
-    /// One that keeps fields which only a log tells, if that `tells_of_client`.
+    /// The framing of a new connection. Fields that only a log tells are kept if that `tells_of_client`.
     pub fn new(tells_of_client: bool) -> Self {
         Self {
             tells_of_client,
@@ -48,9 +56,9 @@ impl Framing {
         }
     }
 
-    /// Follows the framing through `bytes`. Of those that are passed, what is kept then lies at their beginning, to be given on: how many that are,
-    /// and where those begin that are not passed; and the error there, if there is one. Those are the beginning of a head, and
-    /// come again, with more behind them, at the next call.
+    /// Follows the framing through `bytes`, and moves the bytes that are kept to their beginning. Returns how many are kept, where the
+    /// bytes begin that were not passed, and the error there, if there is one. Bytes that were not passed are the beginning of a head:
+    /// they come again, with more behind them, at the next call.
     pub fn feed(&mut self, bytes: &mut [u8]) -> (usize, usize, Option<FramingError>) {
         let (mut kept, mut at) = (0, 0);
         loop {
@@ -68,12 +76,12 @@ impl Framing {
         }
     }
 
-    /// Whole heads that were passed.
+    /// The number of whole heads that were passed.
     pub fn heads(&self) -> u64 {
         self.heads
     }
 
-    /// Passes one head, or what there is of one body; no bytes when there is neither.
+    /// Passes one head, or the bytes that there are of one body; none where there is neither.
     pub fn pass(&mut self, bytes: &mut [u8]) -> Result<Passed, FramingError> {
         let len = match &mut self.part {
             Part::Head(scan) => {
@@ -100,3 +108,181 @@ impl Framing {
         Ok(Passed { len, kept: len })
     }
 }
+
+/// True for a field that clients send and nothing in this server reads; a test finds code that names one.
+fn is_unread(name: &[u8]) -> bool {
+    let names: &[&[u8]] = match name.len() {
+        3 => &[b"dnt", b"via"],
+        6 => &[b"cookie", b"pragma"],
+        7 => &[b"referer"],
+        8 => &[b"priority"],
+        9 => &[b"sec-ch-ua", b"x-real-ip"],
+        10 => &[b"user-agent", b"tracestate"],
+        14 => &[b"sec-fetch-mode", b"sec-fetch-dest", b"sec-fetch-user"],
+        15 => &[b"accept-language"],
+        16 => &[
+            b"sec-ch-ua-mobile",
+            b"x-forwarded-host",
+            b"x-forwarded-port",
+        ],
+        17 => &[b"x-forwarded-proto"],
+        18 => &[b"sec-ch-ua-platform"],
+        25 => &[b"upgrade-insecure-requests"],
+        _ => &[],
+    };
+    names.iter().any(|unread| name.eq_ignore_ascii_case(unread))
+}
+
+/// True for a field of those that an access log may tell all the same.
+fn is_told(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"user-agent") || name.eq_ignore_ascii_case(b"referer")
+}
+
+/// The framing of the body after a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A body of this length in bytes.
+    Length(u64),
+    Chunked,
+}
+
+/// The bytes that were passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Their number.
+    pub len: usize,
+    /// The number of bytes that are kept of them, at their beginning.
+    pub kept: usize,
+}
+
+/// A head that is being received, with the facts of its whole lines.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// The place of the first line that is not whole.
+    at: usize,
+    /// Bytes of the whole lines that are kept, which lie at the beginning.
+    kept: usize,
+    /// Whole lines, those before the request line left out.
+    lines: usize,
+    is_1_0: bool,
+    length: Option<u64>,
+    chunked: bool,
+}
+
+impl Scan {
+    /// Reads on in `bytes`, which begin where the head does. Returns the passed head and the framing of its body once the head is
+    /// whole.
+    pub fn feed(
+        &mut self,
+        bytes: &mut [u8],
+        tells_of_client: bool,
+    ) -> Result<Option<(Passed, Body)>, FramingError> {
+        while let Some(line) = line(&bytes[self.at..])? {
+            let whole = self.at..self.at + line.len() + 2;
+            if whole.end > MAX_HEAD {
+                return Err(FramingError::TooLarge);
+            }
+            let (is_end, is_read) = match (line, self.lines) {
+                // RFC 9112, section 2.2: an empty line before a request is passed over.
+                ([], lines) => (lines > 0, true),
+                (line, 0) => self.request_line(line).map(|()| (false, true))?,
+                (line, _) => (false, self.field(line, tells_of_client)?),
+            };
+            self.lines += usize::from(whole.len() > 2);
+            if self.lines > MAX_FIELDS + 1 {
+                return Err(FramingError::TooLarge);
+            }
+            self.at = whole.end;
+            if is_read {
+                let len = whole.len();
+                if self.kept < whole.start {
+                    bytes.copy_within(whole, self.kept);
+                }
+                self.kept += len;
+            }
+            if is_end {
+                let (len, kept) = (self.at, self.kept);
+                return Ok(Some((Passed { len, kept }, self.body()?)));
+            }
+        }
+        if bytes.len() > MAX_HEAD {
+            return Err(FramingError::TooLarge);
+        }
+        Ok(None)
+    }
+
+    /// RFC 9112, section 3.2: no form of the target has a fragment, and hyper would drop it. On HTTP/2 it would close without a word.
+    fn request_line(&mut self, line: &[u8]) -> Result<(), FramingError> {
+        if line.ends_with(b" HTTP/2.0") {
+            return Err(FramingError::Http2);
+        }
+        self.is_1_0 = line.ends_with(b"HTTP/1.0");
+        memchr(b'#', line).map_or(Ok(()), |_| Err(FramingError::Line))
+    }
+
+    /// Checks a field; false where it is taken out of the head. hyper refuses one that is invalid.
+    fn field(&mut self, line: &[u8], tells_of_client: bool) -> Result<bool, FramingError> {
+        let colon = memchr(b':', line).ok_or(FramingError::Line)?;
+        let (name, value) = (&line[..colon], &line[colon + 1..]);
+        if is_unread(name) && !(tells_of_client && is_told(name)) {
+            return Ok(has_control(value));
+        }
+        if name.is_empty() || !name.iter().all(|&b| TOKEN[usize::from(b)]) {
+            return Err(FramingError::Line);
+        }
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let length = number(trim(value)).ok_or(FramingError::Length)?;
+            if self.length.replace(length).is_some() {
+                return Err(FramingError::Length);
+            }
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            let is_chunked = trim(value).eq_ignore_ascii_case(b"chunked");
+            if !is_chunked || std::mem::replace(&mut self.chunked, true) {
+                return Err(FramingError::Coding);
+            }
+        }
+        Ok(true)
+    }
+
+    /// RFC 9112, section 6.1: a coding beside a length, or before HTTP/1.1, is an attack or a mistake.
+    fn body(&self) -> Result<Body, FramingError> {
+        match (self.chunked, self.length) {
+            (true, Some(_)) => Err(FramingError::Length),
+            (true, None) if self.is_1_0 => Err(FramingError::Length),
+            (true, None) => Ok(Body::Chunked),
+            (false, length) => Ok(Body::Length(length.unwrap_or(0))),
+        }
+    }
+}
+
+/// The Accept fields of a head that is invalid, which say in which form its client takes errors.
+pub fn accept_fields(head: &[u8]) -> HeaderMap {
+    let (mut fields, mut at) = (HeaderMap::new(), 0);
+    while let Ok(Some(line)) = line(&head[at..]) {
+        at += line.len() + 2;
+        if let Some((name, value)) = line.split_at_checked(ACCEPT.as_str().len() + 1)
+            && name.eq_ignore_ascii_case(b"accept:")
+            && let Ok(value) = HeaderValue::from_bytes(trim(value))
+        {
+            fields.append(ACCEPT, value);
+        }
+    }
+    fields
+}
+
+/// True for a field's value with a byte that none may have (RFC 9110, section 5.5). Without a branch: compiles to vector code.
+fn has_control(value: &[u8]) -> bool {
+    let is_control = |b: u8| u8::from(b < b' ') & u8::from(b != b'\t') | u8::from(b == 0x7F);
+    value.iter().fold(0, |has, &b| has | is_control(b)) != 0
+}
+
+/// The bytes that a field's name may have.
+const TOKEN: [bool; 256] = {
+    let mut token = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        token[byte as usize] = is_token_byte(byte);
+        byte += 1;
+    }
+    token
+};

@@ -1,11 +1,289 @@
 //! The head of a request: its framing, its target, and the fields that each request may have.
+//!
+//! One pass over the fields finds what is wrong with them, and whether there is more to read in them. Refuses what hyper lets pass: a
+//! Host that is missing, doubled or malformed, or that is not on the list. The framing was decided before.
 
 pub mod accept;
-pub mod common_headers;
+pub mod allowlists;
 pub mod framing;
-pub mod hosts;
-pub mod identity;
-pub mod origins;
 pub mod path;
-pub mod raw;
 pub mod syntax;
+
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST,
+    HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN,
+    RANGE, TRANSFER_ENCODING, USER_AGENT,
+};
+use hyper::http::request::Parts;
+use hyper::{Method, Version};
+
+use crate::http::auth::credentials::AuthorizationFields;
+use crate::http::client::Client;
+use crate::http::exchange::request_log::REQUEST_ID;
+use crate::http::head::allowlists::{Hosts, NotAllowlisted, is_own};
+use crate::http::head::syntax::{FramingError, MAX_FIELDS, has_member};
+use crate::http::refusal::rejection::Rejection;
+use crate::http::uploads::request::UPLOAD_COMPLETE;
+use crate::http::values::digest_fields::WANT_REPR_DIGEST;
+use crate::http::values::other_store::is_of_store;
+
+/// Fetch Metadata: how the page that asks is related to this server, where a browser says so.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The findings of one pass over the fields; most requests have no field that needs a second one.
+#[derive(Debug)]
+pub struct CommonHeaders<'a> {
+    host: Host<'a>,
+    lengths: usize,
+    pub presented: AuthorizationFields<'a>,
+    origin: Option<&'a [u8]>,
+    /// Sec-Fetch-Site says that the page is of another origin.
+    is_site_foreign: Option<bool>,
+    is_expectation_met: bool,
+    /// There are preconditions, ranges or a wanted digest.
+    pub has_read_conditions: bool,
+    /// There is an Accept-Encoding.
+    pub codings_accepted: bool,
+    /// Accept names problem+json.
+    pub wants_problem_json: bool,
+    /// Accept begins as that of a browser that opens an address.
+    pub by_browser: bool,
+    /// There is an X-Request-Id.
+    pub has_request_id: bool,
+    /// The connection ends with the answer.
+    pub wants_close: bool,
+    /// There is an Upload-Complete.
+    pub resumable: bool,
+    /// There are fields that only clients of other stores send.
+    pub of_store: bool,
+    /// No field says how a value is stored: each is known to say something else.
+    pub has_only_plain_fields: bool,
+}
+
+/// The fields Host of a request.
+#[derive(Debug, Default)]
+struct Host<'a> {
+    count: usize,
+    last: &'a [u8],
+}
+
+impl<'a> Host<'a> {
+    /// Adds the authority of HTTP/2, which stands in place of the field, or says the same beside it (RFC 9113, section 8.3.1).
+    fn add(&mut self, authority: &'a [u8]) {
+        if self.count == 0 || !self.last.eq_ignore_ascii_case(authority) {
+            self.count += 1;
+            self.last = authority;
+        }
+    }
+}
+
+impl<'a> CommonHeaders<'a> {
+    pub fn of(head: &'a Parts) -> Self {
+        let mut common = Self::of_fields(&head.headers);
+        if head.version == Version::HTTP_2
+            && let Some(authority) = head.uri.authority()
+        {
+            common.host.add(authority.as_str().as_bytes());
+        }
+        common
+    }
+
+    fn of_fields(headers: &'a HeaderMap) -> Self {
+        let mut common = Self {
+            host: Host::default(),
+            lengths: 0,
+            presented: AuthorizationFields::Nothing,
+            origin: None,
+            is_site_foreign: None,
+            is_expectation_met: true,
+            has_read_conditions: false,
+            codings_accepted: false,
+            by_browser: false,
+            wants_problem_json: false,
+            has_request_id: false,
+            wants_close: false,
+            resumable: false,
+            of_store: false,
+            has_only_plain_fields: true,
+        };
+        for (name, value) in headers {
+            common.note(name, value.as_bytes());
+        }
+        common
+    }
+
+    fn note(&mut self, name: &HeaderName, value: &'a [u8]) {
+        match *name {
+            HOST => {
+                self.host.count += 1;
+                self.host.last = value;
+            }
+            EXPECT => self.is_expectation_met &= value.eq_ignore_ascii_case(b"100-continue"),
+            IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE => {
+                self.has_read_conditions = true;
+                self.has_only_plain_fields = false;
+            }
+            CONTENT_LENGTH => self.lengths += 1,
+            TRANSFER_ENCODING | USER_AGENT => {}
+            AUTHORIZATION => self.presented = self.presented.and(value),
+            ORIGIN => self.origin = Some(value),
+            CONNECTION => self.wants_close |= has_member(value, "close"),
+            ACCEPT_ENCODING => self.codings_accepted = true,
+            ACCEPT => {
+                self.wants_problem_json |= value.windows(12).any(|w| w == b"problem+json");
+                self.by_browser |= value.starts_with(b"text/html");
+            }
+            _ if *name == SEC_FETCH_SITE => {
+                let is_foreign = !matches!(value, b"same-origin" | b"none");
+                self.is_site_foreign = Some(is_foreign || self.is_site_foreign == Some(true));
+            }
+            _ => {
+                self.has_read_conditions |= *name == WANT_REPR_DIGEST;
+                self.has_request_id |= *name == REQUEST_ID;
+                self.resumable |= *name == UPLOAD_COMPLETE;
+                self.of_store |= is_of_store(name);
+                self.has_only_plain_fields = false;
+            }
+        }
+    }
+
+    /// True for a request of a page of another origin, as far as the browser tells. Older browsers, and all where neither https nor the
+    /// loopback network is between, tell it by Origin alone.
+    pub fn is_foreign(&self, client: Client) -> bool {
+        let by_origin = || {
+            self.origin
+                .is_some_and(|origin| !is_own(origin, self.host.last, client.by_tls))
+        };
+        self.is_site_foreign.unwrap_or_else(by_origin)
+    }
+
+    /// The page of another origin, for its refusal.
+    pub fn unlisted(&self) -> NotAllowlisted {
+        NotAllowlisted::origin(self.origin)
+    }
+
+    /// Refuses a head that is invalid, or for another server.
+    pub fn check(&self, head: &Parts, client: Client, hosts: &Hosts) -> Result<(), Rejection> {
+        // The framing guard has counted the lines of HTTP/1.
+        if head.headers.len() > MAX_FIELDS && fields(head) > MAX_FIELDS {
+            return Err(Rejection::FramingError(FramingError::TooLarge));
+        }
+        // The framing guard refuses a second length of HTTP/1; in HTTP/2 both may be equal.
+        if self.lengths > 1 {
+            return Err(Rejection::FramingError(FramingError::Length));
+        }
+        // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
+        let is_host_missing = self.host.count == 0 && head.version >= Version::HTTP_11;
+        let is_valid = |host: &[u8]| host.is_empty() || hosts.was_last(host) || is_authority(host);
+        if is_host_missing || self.host.count > 1 || !is_valid(self.host.last) {
+            return Err(Rejection::BadHost);
+        }
+        // Section 3.2.2: a target in absolute form has the last word. In HTTP/2 all are: it is the authority.
+        let is_absolute = head.version < Version::HTTP_2 && head.uri.scheme().is_some();
+        let target = head.uri.host().filter(|_| is_absolute);
+        let asked = target.map_or(self.host.last, str::as_bytes);
+        if !hosts.allow(asked, client.by_loopback) {
+            return Err(Rejection::WrongHost(NotAllowlisted::host(asked)));
+        }
+        if !self.is_expectation_met {
+            return Err(Rejection::Expectation);
+        }
+        // Section 3.2.3 and 3.2.4: the other forms belong to CONNECT and OPTIONS.
+        let is_asterisk = head.method == Method::OPTIONS && head.uri.path() == "*";
+        if !head.uri.path().starts_with('/') && !is_asterisk && head.method != Method::CONNECT {
+            return Err(Rejection::BadTarget);
+        }
+        Ok(())
+    }
+}
+
+/// `uri-host [ ":" port ]` (RFC 3986, section 3.2), the host by its bytes alone.
+pub fn is_authority(host: &[u8]) -> bool {
+    let (name, port) = match host.strip_prefix(b"[") {
+        Some(literal) => match literal.iter().position(|&b| b == b']') {
+            Some(end) => (&literal[..end], &literal[end + 1..]),
+            None => return false,
+        },
+        None => host.split_at(host.iter().position(|&b| b == b':').unwrap_or(host.len())),
+    };
+    let is_literal = host.starts_with(b"[");
+    let is_name = |b: &u8| {
+        b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(b) || (is_literal && *b == b':')
+    };
+    let is_port = port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit));
+    !name.is_empty() && name.iter().all(is_name) && is_port
+}
+
+/// The number of fields that HTTP/1.1 would have had: HTTP/2 may send the pairs of one Cookie as a field each (RFC 9113, section 8.2.3).
+fn fields(head: &Parts) -> usize {
+    let all = head.headers.len();
+    if head.version < Version::HTTP_2 {
+        return all;
+    }
+    let cookies = head.headers.get_all(COOKIE).iter().count();
+    all - cookies.saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::head::*;
+    use hyper::header::HeaderValue;
+
+    #[test]
+    fn no_field_that_says_how_a_value_is_stored_is_passed_over() {
+        let has_only_plain_fields = |name| {
+            let name = HeaderName::from_static(name);
+            let headers = HeaderMap::from_iter([(name, HeaderValue::from_static("x"))]);
+            CommonHeaders::of_fields(&headers).has_only_plain_fields
+        };
+        for name in [
+            "cache-control",
+            "content-digest",
+            "content-disposition",
+            "content-encoding",
+            "content-language",
+            "content-md5",
+            "content-range",
+            "content-type",
+            "if-match",
+            "if-modified-since",
+            "if-none-match",
+            "if-unmodified-since",
+            "repr-digest",
+            "trailer",
+            "upload-complete",
+        ] {
+            assert!(!has_only_plain_fields(name), "{name}");
+        }
+        for name in [
+            "accept",
+            "authorization",
+            "content-length",
+            "host",
+            "user-agent",
+        ] {
+            assert!(has_only_plain_fields(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_a_literal_with_an_optional_port() {
+        for good in [
+            "a",
+            "a:80",
+            "a:",
+            "127.0.0.1:8080",
+            "[::1]",
+            "[::1]:80",
+            "xn--e1a",
+            "a_b",
+        ] {
+            assert!(is_authority(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            ":80", "a:80:80", "[::1", "[::1]x", "[]", "a b", "a/b", "u@a", "a:b", "\u{e9}",
+        ] {
+            assert!(!is_authority(bad.as_bytes()), "{bad}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
-//! From the path of a request to what it names: a key, the keys below a folder, or one of the server's own pages.
+//! The target of a request: a key, the keys below a folder, or one of the server's own pages.
 //!
-//! Pure functions. No key begins with `-/`, so that no page, `/-/name`, can ever be taken for one. A path is decoded once, and
+//! Pure. No key begins with `-/`, so that no page, `/-/name`, can ever be taken for one. A path is decoded once, and
 //! then cut into segments: `%2F` is a `/` like any other, as it is to S3, nginx and npm.
 
 use std::borrow::Cow;
@@ -13,16 +13,16 @@ use crate::http::refusal::rejection::Rejection;
 use crate::http::service_config::Routes;
 use crate::store::{BadKey, Key};
 
-/// Where changes are told.
+/// The path of the feed of changes.
 pub const WATCH: &str = "/-/watch";
 
-/// Where forms with files are sent.
+/// The path that takes forms with files.
 pub const FORMS: &str = "/-/upload";
 
 /// The beginning of the paths of the server's own pages.
 const PAGES: &str = "/-/";
 
-/// The page that `path` names on a listener for this, if there is one.
+/// The page that `path` names on a listener with these `routes`.
 pub fn page(path: &str, routes: Routes) -> Option<Page> {
     match (routes, path) {
         (Routes::Values, _) => None,
@@ -31,7 +31,7 @@ pub fn page(path: &str, routes: Routes) -> Option<Page> {
     }
 }
 
-/// How many segments a key may have.
+/// The segments that a key may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segments {
     /// One, as the C server had it.
@@ -49,14 +49,17 @@ pub fn key(path: &str, segments: Segments) -> Result<Key<'_>, Rejection> {
     if !name.contains('%') {
         return Ok(Key::new(name)?);
     }
-    let key = Key::from_bytes(decoded(name)?)?;
+    if has_bad_escape(name) {
+        return Err(Rejection::BadEscape);
+    }
+    let key = Key::from_bytes(Cow::from(percent_decode_str(name)))?;
     if is_flat && !key.is_flat() {
         return Err(BadKey::Slash.into());
     }
     Ok(key)
 }
 
-/// Refuses to store a value of `key`, if that has more than `most` segments: each may be a folder that is made for it.
+/// Refuses to store a value of a key with more than `most` segments: each may be a folder that is made for it.
 pub fn check_depth(key: &Key<'_>, most: usize) -> Result<(), Rejection> {
     if key.segments() > most {
         return Err(Rejection::KeyTooDeep { most });
@@ -64,7 +67,7 @@ pub fn check_depth(key: &Key<'_>, most: usize) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// The key that the path of a URL names; else why there is none.
+/// The key that the path of a URL names, or the reason that there is none.
 pub fn key_of_path(path: &str) -> Result<String, String> {
     let key = key(path, Segments::Any).map_err(|why| why.to_string())?;
     Ok(key.as_str().to_owned())
@@ -77,22 +80,11 @@ pub fn folder(path: &str) -> Result<Option<String>, Rejection> {
     let Some(folder) = encoded.iter().find_map(|slash| name.strip_suffix(slash)) else {
         return Ok(None);
     };
-    // A key below it is what the rules are for.
-    let key = format!("/{folder}/k");
-    Ok(Some(key_of_folder(&key)?))
-}
-
-fn key_of_folder(path: &str) -> Result<String, Rejection> {
-    let key = key(path, Segments::Any)?;
+    // The rules are for keys: one below the folder has to be valid.
+    let path = format!("/{folder}/k");
+    let key = key(&path, Segments::Any)?;
     let text = key.as_str();
-    Ok(text[..text.len() - 1].to_owned())
-}
-
-fn decoded(name: &str) -> Result<Cow<'_, [u8]>, Rejection> {
-    if has_bad_escape(name) {
-        return Err(Rejection::BadEscape);
-    }
-    Ok(percent_decode_str(name).into())
+    Ok(Some(text[..text.len() - 1].to_owned()))
 }
 
 #[cfg(test)]

@@ -1,16 +1,52 @@
-//! The syntax that fields and paths share: tokens, quoted strings and lists (RFC 9110, section 5.6), percent-encoding (RFC 3986,
-//! section 2.1), and addresses, written so that no reader can take a name for anything else. Pure.
+//! The syntax that heads, fields and paths share: lines (RFC 9112), tokens, quoted strings, lists and numbers (RFC 9110, section 5.6),
+//! percent-encoding (RFC 3986, section 2.1), and relative addresses, written so that no reader can take a name for anything else; the
+//! errors of a head or a body that breaks them. Pure, and a leaf: it imports nothing of this crate.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use memchr::memchr3;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
-/// The value of a field that stands there once.
+/// The longest head of a request, in bytes, with the empty lines before it.
+pub const MAX_HEAD: usize = 64 << 10;
+
+/// The most fields of a head.
+pub const MAX_FIELDS: usize = 100;
+
+/// The error of a request whose bytes are invalid, or late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FramingError {
+    /// A line is malformed.
+    #[error("the head of the request has a malformed line")]
+    Line,
+    /// The request is of HTTP/2, which this port does not speak.
+    #[error(
+        "this port speaks HTTP/1.1: HTTP/2 is spoken in the clear with --http2-clear, and over TLS"
+    )]
+    Http2,
+    /// The length of the body is in doubt.
+    #[error("a request has one valid Content-Length, or Transfer-Encoding, or neither")]
+    Length,
+    /// A transfer coding other than chunked.
+    #[error("the only transfer coding understood is chunked, once")]
+    Coding,
+    /// The head is too long, or has too many fields.
+    #[error("the head of a request has at most {MAX_HEAD} bytes and {MAX_FIELDS} fields")]
+    TooLarge,
+    /// The head did not arrive in time.
+    #[error("the request did not arrive in time")]
+    Late,
+    /// The framing of a chunked body is malformed.
+    #[error("the chunks of the body are malformed")]
+    Chunks,
+}
+
+/// The value of the field `name`, if it stands there once.
 pub fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut lines = headers.get_all(name).iter();
     lines.next().filter(|_| lines.next().is_none())
 }
 
-/// Whether `byte` may stand in a token (section 5.6.2).
+/// True for a byte of a token (section 5.6.2).
 pub const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
@@ -19,12 +55,12 @@ pub const fn is_token_byte(byte: u8) -> bool {
         )
 }
 
-/// Whether `text` is a token.
+/// True for a token.
 pub fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token_byte)
 }
 
-/// Whether a list of tokens has this `member`, in any case (section 5.6.1).
+/// True for a list of tokens with this `member`, in any case (section 5.6.1).
 pub fn has_member(list: &[u8], member: &str) -> bool {
     list.split(|&byte| byte == b',')
         .any(|element| element.trim_ascii().eq_ignore_ascii_case(member.as_bytes()))
@@ -41,7 +77,36 @@ pub fn skip_quoted(text: &str) -> Option<&str> {
     Some(&text[end + 1..])
 }
 
-/// Whether a `%` is not followed by two hexadecimal digits.
+/// The line that `bytes` begin with, without its CRLF; `None` while it is not whole.
+pub fn line(bytes: &[u8]) -> Result<Option<&[u8]>, FramingError> {
+    let Some(end) = memchr3(b'\r', b'\n', 0, bytes) else {
+        return Ok(None);
+    };
+    match (bytes[end], bytes.get(end + 1)) {
+        (b'\r', Some(b'\n')) => Ok(Some(&bytes[..end])),
+        (b'\r', None) => Ok(None),
+        _ => Err(FramingError::Line),
+    }
+}
+
+/// `value` without optional white space around it (section 5.6.3).
+pub fn trim(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
+/// The number in decimal `digits`, without a sign, if hyper can count a body of that length.
+pub fn number(digits: &[u8]) -> Option<u64> {
+    // A sign would be parsed too.
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(digits).ok().filter(|_| is_number);
+    let number = number.and_then(|digits| digits.parse().ok());
+    number.filter(|&number| number <= u64::MAX - 2)
+}
+
+/// True where a `%` is not followed by two hexadecimal digits.
 pub fn has_bad_escape(segment: &str) -> bool {
     let is_hex = |b: Option<&u8>| b.is_some_and(u8::is_ascii_hexdigit);
     let bytes = segment.as_bytes();
@@ -60,18 +125,18 @@ const ALL_BUT_UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b'/');
 
-/// How far below the root the address `path` is.
+/// The number of folders between the root and the address `path`.
 pub fn depth(path: &str) -> usize {
     path.matches('/').count().saturating_sub(1)
 }
 
-/// The relative path to the root from that far below. Addresses that the server tells are relative to that of the request, as it may
-/// be below a path of a proxy, which it does not know (RFC 3986, section 4.2).
+/// The relative path to the root, `depth` folders up. Addresses in responses are relative to that of the request: a proxy may serve this
+/// server below a path that it does not know (RFC 3986, section 4.2).
 pub fn up(depth: usize) -> String {
     "../".repeat(depth)
 }
 
-/// `name`, of a key or a folder, as it stands in a path.
+/// The `name` of a key or a folder as it stands in a path.
 pub fn encoded(name: &str) -> PercentEncode<'_> {
     utf8_percent_encode(name, ALL_BUT_UNRESERVED)
 }

@@ -1,11 +1,11 @@
-//! Why a request is not done, in words. Which status that is, [`table`](super::table) knows.
+//! The reasons that a request is rejected for, in words for the client. The table of refusals has their statuses.
 
 use crate::access::Right;
 use crate::http::auth::credentials::BadLink;
 use crate::http::forms::BadForm;
-use crate::http::head::raw::FramingError;
+use crate::http::head::allowlists::NotAllowlisted;
+use crate::http::head::syntax::FramingError;
 use crate::http::listing::query::BadQuery;
-use crate::http::refusal::not_allowlisted::NotAllowlisted;
 use crate::http::values::conditional::NoSelection;
 use crate::http::values::digest_fields::BadDigest;
 use crate::http::values::other_store::OtherStore;
@@ -13,7 +13,7 @@ use crate::http::values::stored_fields::BadField;
 use crate::http::watch::request::BadWatchRequest;
 use crate::store::BadKey;
 
-/// Why a request is not done.
+/// The reason that a request is rejected for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     #[error("nothing has this path")]

@@ -1,8 +1,8 @@
-//! What became of a request: what the executor hands to the renderer of responses.
+//! The outcome of a request, which the executor makes and the renderer turns into a response. It has no status.
 
 use crate::http::admin;
 use crate::http::body::content::{EndlessBody, RemotePart};
-use crate::http::head::raw::FramingError;
+use crate::http::head::syntax::FramingError;
 use crate::http::listing::query::ListFormat;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service::operation::Target;
@@ -13,7 +13,7 @@ use crate::http::values::encoded::Encoded;
 use crate::http::values::representation::{Representation, ShownValue, etag};
 use crate::store::{self, Key, Version};
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Outcome {
     /// A value was found.
@@ -45,7 +45,7 @@ pub enum Outcome {
         next: Option<String>,
         is_known: bool,
     },
-    /// What was asked for has another address.
+    /// The target has another address.
     Redirect {
         to: String,
     },
@@ -57,29 +57,29 @@ pub enum Outcome {
         preflight: bool,
         of: Target,
     },
-    /// Done, and there is nothing to say.
+    /// The request was performed, and its response has no content.
     NoContent,
     /// There is an upload resource now.
     UploadCreated,
-    /// This became of a request for an upload that can be resumed, and there the upload stands.
+    /// The outcome of a request for a resumable upload, with the state of the upload.
     Upload(Box<Outcome>, UploadState),
     /// One of the server's own pages.
     Page(admin::PageText),
-    /// Changes follow, as events or, by this Sec-WebSocket-Accept, over a WebSocket.
+    /// The changes follow as events.
     Subscribed(Box<dyn EndlessBody>),
+    /// The changes follow over a WebSocket, accepted by this Sec-WebSocket-Accept.
     Upgraded(String),
     Refused(Rejection),
     Failed(store::Error),
-    /// An error of the server.
     Panicked,
 }
 
-/// Where a resumable upload stands.
+/// The state of a resumable upload.
 #[derive(Clone, Copy, Debug)]
 pub struct UploadState {
-    /// Where it is, if the client is told.
+    /// Its address, if the client is told.
     pub location: Option<UploadAddress>,
-    /// The response comes from what the value was uploaded to, not from the upload.
+    /// The response comes from the target of the upload, not from the upload resource.
     pub complete: bool,
     pub offset: Option<u64>,
     pub length: Option<u64>,
@@ -104,30 +104,30 @@ impl Published {
     }
 }
 
-/// A value as it is to be sent: what of it, and how.
+/// A value of a directory, and the parts of it that are sent.
 #[derive(Debug)]
 pub struct ValueResponse {
     pub value: ShownValue,
     pub selection: Selection,
-    /// Of all of the value, as a field.
+    /// The digest of all of the value, as a field.
     pub digest: Option<String>,
     pub encoded: Option<Box<Encoded>>,
 }
 
-/// The same of a value of an S3 store.
+/// A value of an S3 store, and the parts of it that are sent.
 #[derive(Debug)]
 pub struct RemoteResponse {
     pub representation: Representation,
     pub len: u64,
     pub selection: Selection,
-    /// Of all of the value, as a field.
+    /// The digest of all of the value, as a field.
     pub digest: Option<String>,
-    /// The parts that are sent: one for each range, or all of it.
+    /// A part for each range, or one for all of the value.
     pub parts: Vec<RemotePart>,
 }
 
 impl ValueResponse {
-    /// All of `value`, as it is.
+    /// The response with all of `value`.
     pub fn whole(value: ShownValue, digest: Option<String>) -> Self {
         Self {
             value,
@@ -138,11 +138,11 @@ impl ValueResponse {
     }
 }
 
-/// A value that came in a form.
+/// A file of a form, stored.
 #[derive(Debug)]
 pub struct StoredFile {
     pub key: Key<'static>,
-    /// None where it was received and dropped.
+    /// `None` where it was received and dropped.
     pub published: Option<Published>,
 }
 
@@ -151,7 +151,7 @@ pub struct StoredFile {
 pub struct FormStored {
     pub files: Vec<StoredFile>,
     pub folder: String,
-    /// The client goes on to the folder's page.
+    /// The client is led to the folder's page.
     pub wants_page: bool,
 }
 
@@ -166,7 +166,7 @@ pub struct FormHalted {
 }
 
 impl Outcome {
-    /// The outcome of a request whose body did not arrive in time: a body that was cut off becomes one that is late.
+    /// The outcome of a request whose body was given up: a body that was cut off becomes one that is late.
     pub fn of_late_body(self) -> Self {
         match self {
             Self::Refused(Rejection::CutOff) | Self::Failed(store::Error::Incomplete) => {

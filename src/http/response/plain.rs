@@ -1,22 +1,31 @@
-//! The simplest responses: a status with a body, with none, or with a line that names the problem.
+//! Plain responses: a status with a body, or with none; and problems: as a line, as `application/problem+json` (RFC 9457), as an error
+//! of S3 and Azure, or as a page for a browser, which says what failed, what can be done, and leads back.
+//!
+//! The page holds no script. Its links are relative: a proxy may serve this server below a path.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
+use std::sync::LazyLock;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 use hyper::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
     HeaderValue,
 };
 use hyper::{Response, StatusCode};
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::http::body::response::Body;
+use crate::http::head::syntax::up;
 use crate::http::service::operation::{FormProgress, ResponseContext};
-use crate::http::ui::{FAILURE_POLICY, FailedForm, Failure};
+use crate::http::ui::frame::Text;
 
 /// The media type of a line for people.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
-/// RFC 9457; docs/http.md lists the names.
+/// A problem of RFC 9457; docs/http.md lists the names.
 #[derive(Serialize)]
 struct Problem<'a> {
     r#type: String,
@@ -30,7 +39,7 @@ struct Problem<'a> {
     stored: &'a [String],
 }
 
-/// What a mismatching offset is told with (draft-ietf-httpbis-resumable-upload, "Mismatching Offset").
+/// The members of the problem of a mismatching offset (draft-ietf-httpbis-resumable-upload, "Mismatching Offset").
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Offsets {
@@ -38,8 +47,8 @@ pub struct Offsets {
     pub provided_offset: u64,
 }
 
-/// An error: one line that names the problem, or the same as `application/problem+json`. Caches may keep some errors and
-/// guess for how long (RFC 9110, section 15.1), 404 among them; without a validator there is nothing to keep them for.
+/// An error, in the form that the context asks for. It is not stored by caches: they may keep some errors, 404 among them, and guess for
+/// how long (RFC 9110, section 15.1).
 pub fn problem(
     status: StatusCode,
     name: &str,
@@ -49,7 +58,7 @@ pub fn problem(
     problem_with(status, name, why, None, context)
 }
 
-/// As [`problem`], with these `offsets`. A `name` that is a URI is the type itself.
+/// A [`problem`] with these `offsets`. A `name` that is a URI is the type itself.
 pub fn problem_with(
     status: StatusCode,
     name: &str,
@@ -64,7 +73,17 @@ pub fn problem_with(
     };
     let form = context.form.as_deref();
     if let Some(depth) = context.page {
-        return failure_page(status, name, &why.to_string(), depth, form);
+        let failure = Failure {
+            status: status.as_u16(),
+            name,
+            why: &why.to_string(),
+            depth,
+            form,
+        };
+        let response = error(status, "text/html; charset=utf-8", failure.page());
+        return with(response, |headers| {
+            put(headers, CONTENT_SECURITY_POLICY, FAILURE_POLICY.clone());
+        });
     }
     let why = form.map_or_else(|| why.to_string(), |form| progress(&why, form));
     let (media_type, text) = if context.problem {
@@ -84,41 +103,12 @@ pub fn problem_with(
     error(status, media_type, text)
 }
 
-/// An error as S3 and Azure word it: of another body their clients show the status alone.
+/// An error as S3 and Azure write it: from another body their clients show the status alone.
 pub fn store_error(status: StatusCode, why: impl Display) -> Response<Body> {
     let why = why.to_string();
     let why = quick_xml::escape::escape(&why);
     let text = format!("<Error><Code>NotImplemented</Code><Message>{why}</Message></Error>");
     error(status, "application/xml", text)
-}
-
-/// The same for a person.
-fn failure_page(
-    status: StatusCode,
-    name: &str,
-    why: &str,
-    depth: usize,
-    form: Option<&FormProgress>,
-) -> Response<Body> {
-    let form = form.map(|form| FailedForm {
-        folder: &form.folder,
-        file: form.file.as_deref(),
-        stored: &form.stored,
-    });
-    let failure = Failure {
-        status: status.as_u16(),
-        name,
-        why,
-        depth,
-        form,
-    };
-    let mut response = error(status, "text/html; charset=utf-8", failure.page());
-    put(
-        response.headers_mut(),
-        CONTENT_SECURITY_POLICY,
-        FAILURE_POLICY.clone(),
-    );
-    response
 }
 
 fn error(status: StatusCode, media_type: &'static str, text: String) -> Response<Body> {
@@ -130,7 +120,7 @@ fn error(status: StatusCode, media_type: &'static str, text: String) -> Response
     response
 }
 
-/// Why a form ended, with the file that it was at, and those that were stored before.
+/// The line about a form that ended early: the file that was not stored, the reason, and the files that were stored before.
 fn progress(why: &impl Display, form: &FormProgress) -> String {
     let file = form.file.as_ref();
     let file = file.map_or_else(String::new, |file| format!("{file}: "));
@@ -141,33 +131,250 @@ fn progress(why: &impl Display, form: &FormProgress) -> String {
     format!("{file}{why}; {stored}")
 }
 
-/// This `status` with this `body`.
+/// A response of this `status` with this `body`.
 pub fn plain(status: StatusCode, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response
 }
 
-/// This `status` with no body.
+/// A response of this `status` with no body.
 pub fn empty(status: StatusCode) -> Response<Body> {
     plain(status, Body::empty())
 }
 
-/// `response`, with what `describe` adds to its headers.
+/// `response`, with the headers that `describe` adds.
 pub fn with(mut response: Response<Body>, describe: impl FnOnce(&mut HeaderMap)) -> Response<Body> {
     describe(response.headers_mut());
     response
 }
 
-/// All of our own texts are valid header values; one that is not is left out rather than fatal.
+/// Sets a field. The texts of this server are valid values; another is left out, which is better than a panic.
 pub fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
     if let Ok(value) = HeaderValue::try_from(text) {
         headers.insert(name, value);
     }
 }
 
-/// Ends the connection after `response`: what follows on it cannot be trusted, or told apart from an unread body.
+/// Ends the connection after `response`: later bytes on it cannot be trusted, or told apart from an unread body.
 pub fn close(response: &mut Response<Body>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
+}
+
+/// The name of the problem that is none: a client has signed out.
+pub const SIGNED_OUT: &str = "signed-out";
+
+const STYLE: &str = include_str!("../ui/failure.css");
+
+/// The policy of the page: it runs nothing, and loads nothing but its own style.
+static FAILURE_POLICY: LazyLock<String> = LazyLock::new(|| {
+    let digest = BASE64_STANDARD.encode(Sha256::digest(STYLE));
+    format!(
+        "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+});
+
+/// A failure, for its page.
+struct Failure<'a> {
+    status: u16,
+    /// The name of the problem.
+    name: &'a str,
+    /// The line that programs get.
+    why: &'a str,
+    /// How far below the root the request was.
+    depth: usize,
+    form: Option<&'a FormProgress>,
+}
+
+impl Failure<'_> {
+    fn page(&self) -> String {
+        let (title, advice) = self.words();
+        let (title, advice) = (Text(&title), Text(&advice));
+        let form = self.form.map_or_else(String::new, stored_files);
+        let links = self.links();
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"robots\" content=\"noindex\">\n<title>{title} \u{2013} data-server</title>\n\
+             <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p>{advice}</p>\n{form}\
+             <p class=\"muted\">Status {}</p>\n<nav aria-label=\"Ways on\">{links}</nav>\n</main>\n</body>\n</html>\n",
+            self.status
+        )
+    }
+
+    /// The title, which says what failed, and the advice.
+    fn words(&self) -> (String, String) {
+        let both = |title: &str, advice: &str| (title.to_owned(), advice.to_owned());
+        let file = self.form.and_then(|form| form.file.as_deref());
+        let file = file.map(decoded);
+        match (self.status, file) {
+            (401, _) if self.name == SIGNED_OUT => both(
+                "You are signed out",
+                "If you still see your name on the page, this browser keeps the password until it is closed.",
+            ),
+            (401, _) => both("Sign in to see this", "It takes a name and a password that this server knows."),
+            (404, _) => both(
+                "There is no such file",
+                "It may have been deleted or renamed, or there is a slip in the address.",
+            ),
+            (412, Some(file)) => (
+                format!("\u{201c}{file}\u{201d} is there already"),
+                "It was not replaced. To replace it, tick \u{201c}Replace what is there\u{201d} and send the files again.".to_owned(),
+            ),
+            (412, None) => both("It has changed meanwhile", "Look at what is there now, and try again."),
+            (status, _) => both(general(status), &sentence(self.why)),
+        }
+    }
+
+    /// The folder, all files, and where it helps, a way to sign in.
+    fn links(&self) -> String {
+        let root = match up(self.depth) {
+            root if root.is_empty() => "./".to_owned(),
+            root => root,
+        };
+        let mut links = String::new();
+        let mut link = |href: &str, text: &str| {
+            let _ = write!(links, "<a href=\"{href}\">{text}</a>"); // cannot fail
+        };
+        if self.status == 401 {
+            link(&format!("{root}?sign-in"), "Sign in");
+        }
+        match self.form {
+            Some(form) if !form.folder.is_empty() => {
+                link(&format!("{root}{}", form.folder), "Back to the folder");
+            }
+            None if self.depth > 0 => link("./", "Back to the folder"),
+            _ => {}
+        }
+        link(&root, "All files");
+        links
+    }
+}
+
+/// The sentence about the files of a form that were stored.
+fn stored_files(form: &FormProgress) -> String {
+    let stored: Vec<String> = form.stored.iter().map(|name| decoded(name)).collect();
+    match &*stored {
+        [] => "<p>Nothing was uploaded before it.</p>\n".to_owned(),
+        stored => format!("<p>Uploaded before it: {}.</p>\n", Text(&stored.join(", "))),
+    }
+}
+
+/// The title of a failure that has no words of its own.
+fn general(status: u16) -> &'static str {
+    match status {
+        403 => "This is not allowed",
+        409 => "Something is in the way",
+        413 | 414 => "This is too large",
+        429 => "Wait a little",
+        503 | 504 => "The server is busy",
+        507 => "There is no space left",
+        500.. => "Something failed at the server",
+        _ => "The server does not understand this",
+    }
+}
+
+/// The line of a program as a sentence.
+fn sentence(line: &str) -> String {
+    let mut chars = line.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), chars.as_str())
+}
+
+fn decoded(name: &str) -> String {
+    percent_decode_str(name).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::response::plain::*;
+    use data_server_testing::HtmlPage;
+
+    fn failure(status: u16, why: &str, depth: usize) -> Failure<'_> {
+        Failure {
+            status,
+            name: "x",
+            why,
+            depth,
+            form: None,
+        }
+    }
+
+    fn links(page: &HtmlPage) -> Vec<(String, String)> {
+        let links = page.named("a");
+        let links = links.map(|it| (it.attribute("href").unwrap().to_owned(), it.text.clone()));
+        links.collect()
+    }
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn each_failure_has_words_and_ways_back() {
+        for (status, depth, title, ways) in [
+            (
+                404,
+                2,
+                "There is no such file",
+                &[("./", "Back to the folder"), ("../../", "All files")][..],
+            ),
+            (404, 0, "There is no such file", &[("./", "All files")]),
+            (
+                401,
+                0,
+                "Sign in to see this",
+                &[("./?sign-in", "Sign in"), ("./", "All files")],
+            ),
+            (412, 0, "It has changed meanwhile", &[("./", "All files")]),
+            (413, 0, "This is too large", &[("./", "All files")]),
+            (
+                400,
+                0,
+                "The server does not understand this",
+                &[("./", "All files")],
+            ),
+            (
+                502,
+                0,
+                "Something failed at the server",
+                &[("./", "All files")],
+            ),
+        ] {
+            let page = HtmlPage::parse(failure(status, "why", depth).page().as_bytes());
+            assert_eq!(page.named("h1").next().unwrap().text, title);
+            assert_eq!(links(&page), pairs(ways));
+        }
+        let page = failure(403, "not allowed: it takes <b>", 0).page();
+        assert!(
+            page.contains("<p>Not allowed: it takes &lt;b&gt;.</p>"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_form_says_which_file_is_in_the_way_and_leads_to_its_folder() {
+        let form = FormProgress {
+            folder: "a/b%26/".to_owned(),
+            file: Some("a/%3Cb%3E".to_owned()),
+            stored: vec!["a/x%20y".to_owned()],
+        };
+        let failure = Failure {
+            form: Some(&form),
+            ..failure(412, "", 1)
+        };
+        let text = failure.page();
+        let page = HtmlPage::parse(text.as_bytes());
+        assert_eq!(
+            page.named("h1").next().unwrap().text,
+            "\u{201c}a/<b>\u{201d} is there already"
+        );
+        assert!(text.contains("Uploaded before it: a/x y."), "{text}");
+        let ways = [("../a/b%26/", "Back to the folder"), ("../", "All files")];
+        assert_eq!(links(&page), pairs(&ways));
+    }
 }

@@ -1,9 +1,8 @@
-//! Requests that take work: performed in a future, until the response is known.
+//! The execution of operations: a future for each request, until its response is known.
 //!
-//! Promises that a panic costs the request it happened in alone, and that no response is begun whose first bytes cannot be
-//! read.
+//! Promises that a panic costs only the request that it happened in, and that no response is begun whose first bytes cannot be read.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::BytesMut;
@@ -13,9 +12,8 @@ use crate::failpoint;
 use crate::http::auth::authorize::Asker;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::body::response::Body;
-use crate::http::exchange::connection_state::ConnectionState;
-use crate::http::exchange::panics::{RequestInfo, caught_in};
-use crate::http::exchange::record::RequestRecord;
+use crate::http::exchange::ConnectionState;
+use crate::http::exchange::record::{RequestInfo, RequestRecord, caught_in};
 use crate::http::exchange::request_metrics::LogContext;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::{Handler, attach_record};
@@ -25,7 +23,7 @@ use crate::http::values::upload::condition;
 use crate::http::watch::feed::NO_WATCH;
 use crate::store::{BodySource, Store};
 
-/// A request while it is performed: for whom the response is, and its record.
+/// A request while it is performed.
 pub struct RequestContext {
     pub handler: Rc<Handler>,
     pub connection: Rc<ConnectionState>,
@@ -46,8 +44,8 @@ pub struct Upload {
 /// The shortest body of an upload that is taken from the socket, in bytes: for shorter ones it costs more than it saves.
 const LONG_UPLOAD: u64 = 256 << 10;
 
-/// Whether the body of `operation` is long enough to be taken from the socket, or the client is to be told something before it
-/// has arrived: hyper sends no interim response but 100.
+/// True where the connection takes the body of `operation` from the socket: it is long, or the client wants an interim response before
+/// it has arrived, of which hyper sends none but 100.
 pub fn is_for_socket(operation: &Operation<'_>, body: &RequestBody) -> bool {
     let is_long = |len| len >= LONG_UPLOAD || (len > 0 && operation.wants_104());
     operation.takes_body() && body.len().is_some_and(is_long)
@@ -64,13 +62,13 @@ impl Upload {
         self.body.take_early()
     }
 
-    /// Performs it with the body that `source` brings.
+    /// Performs the upload with the body of `source`.
     pub async fn perform(self, source: Box<dyn BodySource>) -> Response<Body> {
         perform(self.request, self.operation, RequestBody::Socket(source)).await
     }
 }
 
-/// The response to a request that takes work.
+/// The response to a request, once it is performed.
 pub async fn perform(
     request: RequestContext,
     operation: Operation<'static>,
@@ -93,11 +91,11 @@ pub async fn perform(
         };
         record.asks();
         if operation.changes() {
-            record.changes();
+            record.begin_change();
         }
         let mut body = Received::new(body, limit, &connection);
         let performed = pin!(async {
-            failpoint::reach("work", info.path());
+            failpoint::reach("work", &info.path);
             let wants = if info.wants_head_alone() {
                 Wants::HeadAlone
             } else {
@@ -105,16 +103,25 @@ pub async fn perform(
             };
             let asker = Asker {
                 proof: context.proof.as_deref(),
-                peer: info.peer(),
+                peer: info.peer,
             };
             handler
                 .perform(operation, wants, &mut body, &connection, asker)
                 .await
         });
-        let outcome = handler
-            .survive(performed, &info, &connection, &record)
-            .await;
-        failpoint::reach("respond", info.path());
+        let outcome = match caught_in(performed).await {
+            Ok(outcome) => outcome.unwrap_or_else(|failure| failure),
+            Err(panicked) => {
+                let id = record.request_id(|| LogContext {
+                    ids: handler.ids.anonymous(),
+                    entry: None,
+                    timing: None,
+                });
+                info.panicked(panicked, &id, &connection);
+                Outcome::Panicked
+            }
+        };
+        failpoint::reach("respond", &info.path);
         handler.conclude(outcome, &context, &record)
     };
     if !info.wants_head_alone() {
@@ -125,26 +132,8 @@ pub async fn perform(
 }
 
 impl Handler {
-    /// The outcome of `performed`; a panic is the end of this request alone.
-    async fn survive(
-        &self,
-        performed: Pin<&mut impl Future<Output = Result<Outcome, Outcome>>>,
-        info: &RequestInfo,
-        connection: &ConnectionState,
-        record: &RequestRecord,
-    ) -> Outcome {
-        match caught_in(performed).await {
-            Ok(outcome) => outcome.unwrap_or_else(|failure| failure),
-            Err(panicked) => {
-                let id = record.request_id(|| LogContext::of(self.ids.anonymous()));
-                info.panicked(panicked, &id, connection);
-                Outcome::Panicked
-            }
-        }
-    }
-
-    /// What becomes of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it is begun, and
-    /// theirs would be the longer for them.
+    /// The outcome of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it is begun, and
+    /// would be longer with them.
     async fn perform(
         &self,
         operation: Operation<'static>,
@@ -218,7 +207,7 @@ impl Handler {
             Operation::Page(page, format) => Ok(Outcome::Page(
                 Box::pin(self.admin.answer(page, format)).await,
             )),
-            // Where changes are told, the service has done it.
+            // The service itself subscribes, where the store has a feed.
             Operation::Watch(_) => Err(NO_WATCH.into()),
         }
     }

@@ -1,31 +1,35 @@
-//! The handler of a reactor: all that its requests are performed with, and the end of each response.
+//! The handler of a reactor: the means that its requests are performed with, and the end of each response: logged, audited, rendered.
 //!
-//! Reads no header and decides no status.
+//! Any client can cause lines of the log, with or without an access log, so there is at most one of each kind in a second; it tells
+//! how many were left out since the one before. Reads no header and decides no status.
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hyper::Response;
 use hyper::http::request::Parts;
 
 use crate::http::admin::Admin;
+use crate::http::auth::Guard;
 use crate::http::auth::credentials::Principal;
-use crate::http::auth::guard::Guard;
 use crate::http::body::response::Body;
-use crate::http::client::Client;
-use crate::http::exchange::access_log::{LogEntry, protocol};
-use crate::http::exchange::audit_log::Audit;
-use crate::http::exchange::connection_state::ConnectionState;
-use crate::http::exchange::logged_fields::LoggedFields;
+use crate::http::client::{Client, Peer};
+use crate::http::exchange::ConnectionState;
 use crate::http::exchange::record::RequestRecord;
+use crate::http::exchange::request_log::{
+    Audit, AuditEvent, AuditOutcome, IdGenerator, LogEntry, LoggedFields, protocol,
+};
 use crate::http::exchange::request_metrics::{LogContext, Timing};
-use crate::http::head::identity::IdGenerator;
-use crate::http::refusal::log::{RejectionLog, audit_outcome};
-use crate::http::response::outcome::Outcome;
+use crate::http::head::syntax::encoded;
+use crate::http::refusal::rejected;
+use crate::http::refusal::rejection::Rejection;
+use crate::http::response::outcome::{Outcome, StoredFile};
 use crate::http::response::plain::close;
 use crate::http::response::render;
 use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
-use crate::store::Store;
+use crate::store::{Error, Key, Store};
 
 /// The means that the requests of a reactor are performed with.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// `response`, once its first bytes are in memory: a value that cannot be read is an error, not a promise cut off.
+    /// `response`, once its first bytes are in memory: a value that cannot be read is an error, not a body that is cut off.
     pub async fn wait_for_first_bytes(
         &self,
         mut response: Response<Body>,
@@ -53,7 +57,7 @@ impl Handler {
         }
     }
 
-    /// The response to the request of `record`, which came to `outcome`.
+    /// The response with `outcome`, which the audit log gets.
     pub fn conclude(
         &self,
         mut outcome: Outcome,
@@ -69,7 +73,7 @@ impl Handler {
         self.render(outcome, context)
     }
 
-    /// The response to a request that came to `outcome`.
+    /// The response with `outcome`; failures of the store are logged.
     pub fn render(&self, outcome: Outcome, context: &ResponseContext) -> Response<Body> {
         let why = match &outcome {
             Outcome::FormHalted(halted) => &halted.why,
@@ -81,8 +85,8 @@ impl Handler {
         render(outcome, context, &self.config)
     }
 
-    /// The notes of a request for the log; without a `head`, it could not be understood.
-    pub fn notes(
+    /// The log context of a request; there is no `head` where it could not be understood.
+    pub fn log_context(
         &self,
         head: Option<&Parts>,
         client: Client,
@@ -90,7 +94,7 @@ impl Handler {
     ) -> LogContext {
         let config = &self.config;
         let logs = config.logs;
-        let line = logs.any().then(|| LogEntry {
+        let entry = logs.any().then(|| LogEntry {
             client,
             reactor: self.reactor,
             method: head.map(|head| head.method.clone()),
@@ -98,23 +102,27 @@ impl Handler {
             subject: proof.map(|proof| proof.subject.name.clone()),
             protocol: head.map_or("-", |head| protocol(head.version)),
             access: logs.access.then_some(logs.format),
-            said: head
+            fields: head
                 .filter(|_| logs.tell_of_client())
                 .map(|head| Box::new(LoggedFields::of(head))),
-            audit: logs.audit.then(|| Audit::of(proof)),
+            audit: logs.audit.then(|| Audit {
+                by: proof.map_or("nothing", Principal::name_of_evidence),
+                events: Vec::new(),
+                is_open: false,
+            }),
             received: 0,
             bytes: 0,
         });
-        let identity = head.map(|head| self.ids.identify(&head.headers));
+        let ids = head.map(|head| self.ids.identify(&head.headers));
         LogContext {
-            identity: identity.unwrap_or_else(|| self.ids.anonymous()),
-            line,
+            ids: ids.unwrap_or_else(|| self.ids.anonymous()),
+            entry,
             timing: config.server_timing.then(Timing::default),
         }
     }
 }
 
-/// Gives `response` what every response has, and has `record` end with its body.
+/// Gives `response` the headers that every response has, and lets `record` end with its body.
 pub fn attach_record(
     response: &mut Response<Body>,
     connection: &ConnectionState,
@@ -126,4 +134,184 @@ pub fn attach_record(
     let status = response.status().as_u16();
     record.answered(status, response.headers_mut());
     response.body_mut().ends(record);
+}
+
+/// The least time between two lines of a kind.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The throttled lines of a reactor's log.
+#[derive(Debug, Default)]
+pub struct RejectionLog {
+    strangers: Throttle,
+    forbidden: Throttle,
+}
+
+impl RejectionLog {
+    /// Logs a rejection that the table has logged: an option can allow its host or origin.
+    pub fn rejected(&self, rejection: &Rejection, peer: Peer, config: &ServiceConfig) {
+        if rejected(rejection, config).logged
+            && let Some(left_out) = self.strangers.pass(Instant::now())
+        {
+            tracing::warn!(%peer, cause = %rejection, left_out, "refused a host or an origin");
+        }
+    }
+
+    /// Logs a failure of the store, with the cause, which the client does not get.
+    pub fn failed(&self, error: &Error) {
+        log_failure(error);
+        if let Error::Forbidden { doing, source } = error
+            && let Some(left_out) = self.forbidden.pass(Instant::now())
+        {
+            tracing::warn!(doing, cause = %source, left_out, "the file system denies access");
+        }
+    }
+}
+
+fn log_failure(error: &Error) {
+    match error {
+        Error::Failed { doing, source } => {
+            tracing::error!(doing, cause = %source, "the store failed");
+        }
+        Error::Unsynced(why) => log_failure(why),
+        Error::Refused { said } => tracing::error!(%said, "the store refuses requests"),
+        Error::BadGateway { said } => tracing::error!(%said, "the store failed"),
+        Error::Unreachable { said } => tracing::warn!(%said, "the store cannot be reached"),
+        Error::Busy { .. } | Error::TimedOut | Error::OutcomeUnknown { .. } => {
+            tracing::warn!(%error, "no answer of the store");
+        }
+        Error::Truncated => tracing::warn!(%error, "a read failed"),
+        Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => {
+            tracing::warn!(%error, "out of resources");
+        }
+        // The store itself logs once that its directory has gone, or is read-only.
+        Error::Displaced { .. }
+        | Error::ReadOnly
+        | Error::Forbidden { .. }
+        | Error::Occupied(_)
+        | Error::Precondition
+        | Error::NotSupported { .. }
+        | Error::BadKey(_)
+        | Error::Incomplete => {}
+    }
+}
+
+/// Lets one line pass in each [`PAUSE`].
+#[derive(Debug, Default)]
+struct Throttle {
+    last: Cell<Option<Instant>>,
+    left_out: Cell<u64>,
+}
+
+impl Throttle {
+    /// The number of lines left out since the last one, if there may be one `now`.
+    fn pass(&self, now: Instant) -> Option<u64> {
+        if self.last.get().is_some_and(|last| now - last < PAUSE) {
+            self.left_out.set(self.left_out.get() + 1);
+            return None;
+        }
+        self.last.set(Some(now));
+        Some(self.left_out.take())
+    }
+}
+
+/// The events of `outcome` in the audit log.
+pub fn audit_outcome(outcome: &Outcome, config: &ServiceConfig) -> AuditOutcome {
+    let (mut events, mut is_complete) = (Vec::new(), true);
+    match outcome {
+        Outcome::Stored(_) | Outcome::Deleted => events.push(AuditEvent::Changed(None)),
+        Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
+            events.push(AuditEvent::Changed(Some(path(key))));
+        }
+        Outcome::FormStored(stored) => events.extend(changed(&stored.files)),
+        Outcome::FormHalted(halted) => {
+            events.extend(changed(&halted.stored));
+            let why = audit_outcome(&halted.why, config);
+            let of_file = |event| match event {
+                AuditEvent::Refused(problem, None) => {
+                    AuditEvent::Refused(problem, halted.file.as_ref().map(path))
+                }
+                event => event,
+            };
+            events.extend(why.events.into_iter().map(of_file));
+            is_complete = why.is_complete;
+        }
+        Outcome::Upload(outcome, _) => return audit_outcome(outcome, config),
+        Outcome::Refused(why) => {
+            let row = rejected(why, config);
+            events.extend(row.audited.then_some(AuditEvent::Refused(row.name, None)));
+        }
+        Outcome::Failed(Error::OutcomeUnknown { .. }) | Outcome::Panicked => is_complete = false,
+        _ => {}
+    }
+    AuditOutcome {
+        events,
+        is_complete,
+    }
+}
+
+fn changed(files: &[StoredFile]) -> impl Iterator<Item = AuditEvent> {
+    let stored = files.iter().filter(|file| file.published.is_some());
+    stored.map(|file| AuditEvent::Changed(Some(path(&file.key))))
+}
+
+fn path(key: &Key<'_>) -> String {
+    format!("/{}", encoded(key.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::response::outcome::{FormHalted, Published};
+    use crate::http::service::handler::*;
+
+    #[test]
+    fn of_many_lines_one_a_second_passes_and_tells_of_the_others() {
+        let (throttle, start) = (Throttle::default(), Instant::now());
+        let at = |ms: u64| throttle.pass(start + Duration::from_millis(ms));
+        assert_eq!(at(0), Some(0));
+        assert_eq!((at(1), at(500), at(999)), (None, None, None));
+        assert_eq!(at(1000), Some(3));
+        assert_eq!(at(1999), None);
+        assert_eq!(at(10_000), Some(1));
+        assert_eq!(at(20_000), Some(0));
+    }
+
+    fn key(name: &str) -> Key<'static> {
+        Key::new(name.to_owned()).expect("a key")
+    }
+
+    #[test]
+    fn of_a_form_that_ends_early_each_file_is_told_and_why_it_ended() {
+        let halted = |why| {
+            let stored = vec![StoredFile {
+                key: key("in/a b"),
+                published: Some(Published::Tag(String::new())),
+            }];
+            let file = Some(key("out/c"));
+            let halted = FormHalted {
+                folder: String::new(),
+                file,
+                stored,
+                why,
+            };
+            audit_outcome(
+                &Outcome::FormHalted(Box::new(halted)),
+                &ServiceConfig::default(),
+            )
+        };
+        let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
+        let realm = "r".into();
+        let refused = halted(Rejection::Unauthenticated { realm }.into());
+        let second = AuditEvent::Refused("unauthenticated", Some("/out/c".to_owned()));
+        assert_eq!(
+            (refused.events, refused.is_complete),
+            (vec![first(), second], true)
+        );
+        let unknown = halted(Error::OutcomeUnknown { is_late: true }.into());
+        assert_eq!(
+            (unknown.events, unknown.is_complete),
+            (vec![first()], false)
+        );
+        let full = halted(Error::TooLarge.into());
+        assert_eq!((full.events, full.is_complete), (vec![first()], true));
+    }
 }

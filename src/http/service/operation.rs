@@ -1,15 +1,16 @@
-//! The typed request: what the parser hands to the executor.
+//! The typed request, which the parser makes and the executor performs; and the context of its response.
 
 use std::rc::Rc;
 
 use hyper::header::{HeaderMap, HeaderValue};
 
+use crate::http::admin::MetricsFormat;
 use crate::http::admin::Page;
-use crate::http::admin::exposition::MetricsFormat;
 use crate::http::auth::credentials::Principal;
 use crate::http::forms::request::FormRequest;
 use crate::http::listing::query::ListTarget;
-use crate::http::uploads::request::{Creation, UploadRequest};
+use crate::http::service_config::ServiceConfig;
+use crate::http::uploads::request::{Creation, UPLOAD_METHODS, UploadRequest};
 use crate::http::values::conditional::Preconditions;
 use crate::http::values::digest_fields::{Algorithm, Expected};
 use crate::http::values::stored_fields::StoredFields;
@@ -41,15 +42,15 @@ pub enum Operation<'a> {
     List(Box<ListTarget>),
     /// Answer the page for browsers.
     Home(Box<HomeRequest>),
-    /// Have the client say who it is, and lead it to this address.
+    /// Have the client sign in, and lead it to this address.
     SignIn {
         to: String,
     },
-    /// Say that the page for browsers is at this address.
+    /// Lead the client to the page for browsers, at this address.
     Moved {
         to: String,
     },
-    /// Say what may be done; `preflight` when a browser asks on behalf of a page of another origin.
+    /// Answer the methods of a target; `preflight` where a browser asks on behalf of a page of another origin.
     Options {
         preflight: bool,
         of: Target,
@@ -58,21 +59,34 @@ pub enum Operation<'a> {
     Upload(UploadId, UploadRequest),
     /// Answer one of the server's own pages.
     Page(Page, MetricsFormat),
-    /// Tell of changes as they are made.
+    /// Answer the feed of changes.
     Watch(WatchRequest),
 }
 
-/// The targets that OPTIONS tells the methods of.
+/// A kind of target, which has its methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Values,
     /// An upload resource.
     Upload,
-    /// Where forms with files are sent.
+    /// The path that takes forms with files.
     Forms,
 }
 
-/// The options of a GET: all that it can want besides all of the value, now.
+impl Target {
+    /// The methods of the target.
+    pub fn methods(self, config: &ServiceConfig) -> &'static str {
+        match (self, config.read_only) {
+            (Self::Values, true) => "GET, HEAD, OPTIONS",
+            (Self::Values, false) => "GET, HEAD, PUT, DELETE, OPTIONS",
+            (Self::Upload, _) => UPLOAD_METHODS,
+            (Self::Forms, true) => "OPTIONS",
+            (Self::Forms, false) => "POST, OPTIONS",
+        }
+    }
+}
+
+/// The options of a GET: preconditions, ranges, a digest, a coding.
 #[derive(Debug)]
 pub struct GetOptions {
     pub preconditions: Option<Preconditions>,
@@ -82,7 +96,7 @@ pub struct GetOptions {
     pub takes_gzip: bool,
 }
 
-/// Which page a browser wants.
+/// A request for the page for browsers.
 #[derive(Debug)]
 pub struct HomeRequest {
     pub place: ListTarget,
@@ -91,7 +105,7 @@ pub struct HomeRequest {
     pub takes_gzip: bool,
 }
 
-/// On what options a body is to be stored.
+/// The options of a PUT.
 #[derive(Debug, Default)]
 pub struct PutOptions {
     pub preconditions: Option<Preconditions>,
@@ -100,41 +114,41 @@ pub struct PutOptions {
     pub expected: Expected,
     /// Digests may follow as trailers, by algorithms not known before.
     pub digests_follow: bool,
-    /// The most bytes that its client may store, where that is less than others may.
+    /// The most bytes that this client may store, where that is less than the limit of all.
     pub most: Option<u64>,
-    /// It is stored only where there is no value, for its client may create and not replace.
+    /// The value is stored only where there is none, for the client may create and not replace.
     pub is_only_new: bool,
     /// The value may come in several requests, of which this is the first.
     pub creation: Option<Box<Creation>>,
 }
 
-/// To whom an answer goes.
+/// The facts about a request that its response depends on.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseContext {
     /// Errors as `application/problem+json`.
     pub problem: bool,
     /// Errors as a page, for a browser that asks for something so far below the root.
     pub page: Option<usize>,
-    /// By a client of another store, which shows its user no line of text.
+    /// The client is of another store, and shows its user no line of text.
     pub of_store: bool,
-    /// Who asks, where that matters.
+    /// The authenticated client; `None` where there are no rules.
     pub proof: Option<Rc<Principal>>,
-    /// The page that asks, if it is of an origin that may.
+    /// The origin of the page that asks, if it is allowed.
     pub origin: Option<HeaderValue>,
-    /// Answers depend on who asks.
+    /// Responses depend on the origin.
     pub varies: bool,
     /// There is an X-Request-Id, to be answered with one.
     pub identified: bool,
-    /// It wants no further answer on this connection.
+    /// The client wants no further response on this connection.
     pub closes: bool,
-    /// How far a form came, that ended too early.
+    /// The progress of a form that ended too early.
     pub form: Option<Box<FormProgress>>,
 }
 
-/// How far a form came. Keys are as they stand in paths.
+/// The progress of a form. Keys are as they stand in paths.
 #[derive(Clone, Debug, Default)]
 pub struct FormProgress {
-    /// Where its files go.
+    /// The folder of its files.
     pub folder: String,
     /// The file that was not stored.
     pub file: Option<String>,
@@ -142,7 +156,7 @@ pub struct FormProgress {
 }
 
 impl Operation<'_> {
-    /// Whether it takes the body of the request.
+    /// True where the body of the request is stored.
     pub fn takes_body(&self) -> bool {
         match self {
             Self::Put { .. } => true,
@@ -151,7 +165,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Whether it changes what the store has, or gives an upload up.
+    /// True where it changes the store, or gives up an upload.
     pub fn changes(&self) -> bool {
         match self {
             Self::Put { .. } | Self::Form(_) | Self::Delete { .. } => true,
@@ -160,7 +174,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Whether the client is told something before its body has arrived.
+    /// True where the client gets an interim response before its body has arrived.
     pub fn wants_104(&self) -> bool {
         let Self::Put { options, .. } = self else {
             return false;
@@ -169,7 +183,7 @@ impl Operation<'_> {
         creation.is_some_and(|creation| creation.wants_104)
     }
 
-    /// The same operation, borrowing nothing.
+    /// The operation with an owned key.
     pub fn into_owned(self) -> Operation<'static> {
         match self {
             Self::Get {

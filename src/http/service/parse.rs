@@ -1,8 +1,7 @@
-//! From method, target and headers to an [`Operation`], or a [`Rejection`].
+//! The parser: from method, target and headers to an [`Operation`], or a [`Rejection`].
 //!
-//! The fields of a request are read here and in the pure functions that this file calls. Everything that can be refused
-//! without touching the store is refused here, before a byte of the body is read. Which status a rejection has is not
-//! known here.
+//! The fields of a request are read here and in the pure functions that this file calls. A request that can be refused without the
+//! store is refused here, before a byte of the body is read. Knows no status.
 
 use std::rc::Rc;
 
@@ -12,14 +11,14 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::http::admin::exposition::MetricsFormat;
+use crate::http::admin::MetricsFormat;
 use crate::http::auth::authorize::{Denied, is_open, limit, link_kind, permit};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
-use crate::http::auth::guard::{Guard, Identified};
+use crate::http::auth::{Guard, Identified};
 use crate::http::client::Client;
 use crate::http::forms::request::FormRequest;
+use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
-use crate::http::head::common_headers::CommonHeaders;
 use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
 use crate::http::head::syntax::depth;
 use crate::http::listing::{list, session};
@@ -34,7 +33,7 @@ use crate::http::watch::request::WatchRequest;
 use crate::store::UploadId;
 
 impl ResponseContext {
-    /// For whom the response to `head` is, before it is known who asks.
+    /// The context of the response to `head`, before the client is authenticated.
     pub fn of(head: &Parts, common: &CommonHeaders<'_>, config: &ServiceConfig) -> Self {
         let origin = || allowed_origin(&head.headers, config);
         Self {
@@ -52,7 +51,7 @@ impl ResponseContext {
     }
 }
 
-/// A request as it is understood: its head, and what was found in it.
+/// The head of a request, with the findings in it.
 #[derive(Clone, Copy)]
 pub struct RequestHead<'a> {
     pub head: &'a Parts,
@@ -63,13 +62,13 @@ pub struct RequestHead<'a> {
 }
 
 impl RequestHead<'_> {
-    /// Whether it is a page of an origin that may not use this server that asks.
+    /// True for the request of a page whose origin is not allowed.
     fn is_foreign(&self, context: &ResponseContext) -> bool {
         context.origin.is_none() && self.common.is_foreign(self.client)
     }
 }
 
-/// Identifies the client by its credentials, or by what the connection has `proven`. A head that is no request is refused first.
+/// Authenticates the client by its credentials, or by the proofs of its connection. An invalid head is refused first.
 pub fn identify(
     request: RequestHead<'_>,
     config: &ServiceConfig,
@@ -103,7 +102,7 @@ pub fn identify(
     guard.identify(common.presented, client, proven)
 }
 
-/// The operation that the client of `proof` asks for, narrowed to what it may do. The proof goes to the `context` of the response.
+/// The operation of the client of `proof`, narrowed to what it may do. The proof goes to the `context` of the response.
 pub fn parse_request<'a>(
     request: RequestHead<'a>,
     proof: Option<Rc<Principal>>,
@@ -111,7 +110,7 @@ pub fn parse_request<'a>(
     guard: &Guard,
     context: &mut ResponseContext,
 ) -> Result<Operation<'a>, Rejection> {
-    // The browser says who asks by itself, whichever page it is that asks.
+    // A browser sends an ambient proof by itself, for the request of any page.
     if proof.as_ref().is_some_and(|proof| proof.is_ambient()) && request.is_foreign(context) {
         return Err(Rejection::CrossSite(request.common.unlisted()));
     }
@@ -137,7 +136,7 @@ fn subscription(
             Ok(WatchRequest::of(head, len, client.by_tls, is_allowed)?)
         }
         _ if config.compat => Err(Rejection::Method),
-        // HEAD stands for nothing here: the answer has no end.
+        // No HEAD: the response has no end.
         _ => Err(Rejection::PageMethod("GET")),
     }
 }
@@ -181,7 +180,7 @@ fn operation<'a>(
     match head.method {
         Method::GET | Method::HEAD => get(head, common, config),
         Method::PUT => put(head, len, common, config),
-        // Clients that know resumable uploads alone create them by POST.
+        // Clients that only know resumable uploads create them by POST.
         Method::POST if common.resumable && config.resumes() => put(head, len, common, config),
         Method::DELETE => {
             let key = key(head.uri.path(), segments(config))?;
@@ -318,7 +317,7 @@ fn put<'a>(
     Ok(Operation::Put { key, len, options })
 }
 
-/// The Origin of the request, if pages of it may use this server.
+/// The Origin of the request, if it is allowed.
 fn allowed_origin(headers: &HeaderMap, config: &ServiceConfig) -> Option<HeaderValue> {
     let origin = headers.get(ORIGIN)?;
     let is_allowed = config.allowed.origins.allow(origin.as_bytes());

@@ -1,19 +1,24 @@
-//! The frame of the page: one document with its style and scripts in it, and slots for what differs from page to page.
+//! The frame of the page: one document with its style and scripts, and slots for the parts that differ from page to page; the text of
+//! clients in markup; and the rights of the client, for the scripts.
 //!
-//! The files in `ui/` are put into one document, so that nothing else has to be reachable for it. Its
-//! Content-Security-Policy lets exactly these scripts and this style act, by their digests, and refuses everything else:
-//! a key or an error that became markup would still do nothing.
+//! Pure. The files in `ui/` are put into one document, so that nothing else has to be reachable for it. Its Content-Security-Policy
+//! lets exactly these scripts and this style act, by their digests: a key or an error that became markup would do nothing. Promises that
+//! no key opens a tag, ends an attribute, or turns the direction of the text around it, and that the rights name no prefix at which the
+//! client may list nothing.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Write as _};
 use std::io::Write as _;
 use std::sync::LazyLock;
 
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
+use crate::access::{Grant, Right, Subject};
 use crate::http::values::encoded::gzip_tag;
+use crate::store::Prefixes;
 
 const HTML: &str = include_str!("index.html");
 const STYLES: &[(&str, &str)] = &[
@@ -47,9 +52,9 @@ pub const SCRIPTS: &[(&str, &str)] = &[
 /// The frame that every page has.
 pub static FRAME: LazyLock<Frame> = LazyLock::new(Frame::assemble);
 
-/// The document without what differs from page to page, and its Content-Security-Policy.
+/// The document without its slots, and its Content-Security-Policy.
 pub struct Frame {
-    /// Text, each with the name of the slot behind it. The last has none.
+    /// Texts, each with the name of the slot after it; the last has none.
     pieces: Vec<(String, &'static str)>,
     pub policy: String,
     digest: [u8; 32],
@@ -67,9 +72,9 @@ pub struct Slots {
     pub form: String,
     /// The sentence in place of rows.
     pub empty: String,
-    /// What the client may do, as the value of an attribute.
+    /// The rights of the client, as the value of an attribute.
     pub rights: String,
-    /// Who the client is, or how it says so, where that matters.
+    /// The name of the client, or the link to sign in, where there are rules.
     pub account: String,
     pub is_root: bool,
     pub is_empty: bool,
@@ -103,7 +108,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// The page in gzip, which is another representation of it. That takes milliseconds.
+    /// The page in gzip, another representation of it. Takes milliseconds.
     pub fn compressed(self) -> Self {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         let html = encoder
@@ -139,7 +144,7 @@ impl Frame {
             sources(SCRIPTS),
             sources(STYLES),
         );
-        // The policy belongs to the version, as the document means nothing without it.
+        // The policy is a part of the page: the entity tag is of both.
         let mut digest = Sha256::new_with_prefix(&policy);
         for (text, slot) in &pieces {
             digest.update(text);
@@ -152,7 +157,7 @@ impl Frame {
         }
     }
 
-    /// The page with these slots. Its entity tag is of the frame and the slots.
+    /// The page with these slots; its entity tag is of the frame and the slots.
     pub fn fill(&self, slots: &Slots) -> Document {
         let slots = slots.named();
         let mut digest = Sha256::new_with_prefix(self.digest);
@@ -191,7 +196,7 @@ fn with_files(html: &str) -> String {
     html
 }
 
-/// These texts as the sources of a policy: by digest (CSP Level 3, section 2.3.1).
+/// The sources of a policy for these texts, by digest (CSP Level 3, section 2.3.1).
 fn sources(texts: &[(&str, &str)]) -> String {
     texts.iter().fold(String::new(), |mut sources, (_, text)| {
         let digest = BASE64_STANDARD.encode(Sha256::digest(text));
@@ -200,9 +205,168 @@ fn sources(texts: &[(&str, &str)]) -> String {
     })
 }
 
+/// Text between tags or in an attribute with quotes.
+pub struct Text<'a>(pub &'a str);
+
+impl Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                _ if is_hidden(c) => write!(f, "\\u{{{:x}}}", u32::from(c))?,
+                _ => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value of an attribute with quotes, exactly as it is. Holds no CR, which a parser takes for LF.
+pub struct Attribute<'a>(pub &'a str);
+
+impl Display for Attribute<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '"' => f.write_str("&quot;")?,
+                _ => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True for a character without a form of its own, or that turns the direction of text; `shown` of `common.js` has the same list.
+fn is_hidden(c: char) -> bool {
+    matches!(
+        c,
+        '\0'..='\u{1f}'
+            | '\u{7f}'..='\u{9f}'
+            | '\u{ad}'
+            | '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}'
+    )
+}
+
+/// A number of bytes for people: at least three digits where there are that many, and a prefix of 1024.
+pub struct Size(pub u64);
+
+impl Display for Size {
+    #[expect(clippy::cast_precision_loss, reason = "it is rounded to three digits")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        let (mut value, mut unit) = (self.0 as f64, 0);
+        while value >= 1000.0 && unit + 1 < UNITS.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        let digits = match value {
+            _ if unit == 0 || value >= 100.0 => 0,
+            _ if value >= 10.0 => 1,
+            _ => 2,
+        };
+        write!(f, "{value:.digits$} {}", UNITS[unit])
+    }
+}
+
+/// The rights of the client of a page, as the scripts read them: the prefixes of the keys by right. The page offers nothing that would be
+/// refused.
+#[derive(Debug, Serialize)]
+pub struct PageRights {
+    #[serde(serialize_with = "sequence")]
+    list: Prefixes,
+    #[serde(serialize_with = "sequence")]
+    read: Prefixes,
+    #[serde(serialize_with = "sequence")]
+    create: Prefixes,
+    #[serde(serialize_with = "sequence")]
+    write: Prefixes,
+    #[serde(serialize_with = "sequence")]
+    delete: Prefixes,
+    #[serde(serialize_with = "sequence")]
+    watch: Prefixes,
+    metrics: bool,
+    /// The name of the client; empty for an anonymous one, `None` where there are no rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Box<str>>,
+    /// The proof of the client is a password, which its browser can forget.
+    #[serde(skip)]
+    pub signs_out: bool,
+}
+
+fn sequence<S: Serializer>(prefixes: &Prefixes, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(prefixes.iter())
+}
+
+impl PageRights {
+    /// The rights of a client with `grant`, or all where there are no rules; none to change a server that is `read_only`.
+    pub fn new(grant: Option<&Grant>, read_only: bool) -> Self {
+        let keys = |right| grant.map_or_else(Prefixes::all, |grant| grant.keys(right).clone());
+        let listed = keys(Right::List);
+        let shown = |right| {
+            let keys = keys(right);
+            Prefixes::new(keys.iter().filter(|prefix| listed.may_have_below(prefix)))
+        };
+        let changed = |right| {
+            if read_only {
+                Prefixes::new([])
+            } else {
+                shown(right)
+            }
+        };
+        Self {
+            read: shown(Right::Read),
+            create: changed(Right::Create),
+            write: changed(Right::Write),
+            delete: changed(Right::Delete),
+            watch: shown(Right::Watch),
+            metrics: keys(Right::Metrics).may_have_below(""),
+            list: listed,
+            name: None,
+            signs_out: false,
+        }
+    }
+
+    /// These rights, of this subject, which `signs_out` if its browser can forget its proof.
+    pub fn of(self, subject: &Subject, signs_out: bool) -> Self {
+        let name = if subject.is_anonymous {
+            ""
+        } else {
+            &subject.name
+        };
+        Self {
+            name: Some(name.into()),
+            signs_out,
+            ..self
+        }
+    }
+
+    /// True where all of `folder` may be listed.
+    pub fn may_list(&self, folder: &str) -> bool {
+        self.list.has(folder)
+    }
+
+    /// True where a value may be stored under some key in `folder`, and in no folder of it.
+    pub fn may_create_in(&self, folder: &str) -> bool {
+        let mut below = self.create.below(folder);
+        self.create.has(folder) || below.any(|prefix| !prefix[folder.len()..].contains('/'))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use crate::access::{Grant, Right, RightSet};
     use crate::http::ui::frame::*;
+    use proptest::prelude::*;
 
     fn slots() -> Slots {
         Slots {
@@ -268,5 +432,117 @@ mod tests {
         tags.sort();
         tags.dedup();
         assert_eq!(tags.len(), 12);
+    }
+
+    #[test]
+    fn text_is_escaped_and_what_hides_is_shown() {
+        for (text, markup) in [
+            ("a b/c", "a b/c"),
+            ("<a href=\"x\">", "&lt;a href=&quot;x&quot;&gt;"),
+            ("&amp; 'x'", "&amp;amp; &#39;x&#39;"),
+            ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
+            ("a\r\nb\u{85}", "a\\u{d}\\u{a}b\\u{85}"),
+            ("\u{e9}\u{1f980}", "\u{e9}\u{1f980}"),
+        ] {
+            assert_eq!(Text(text).to_string(), markup);
+        }
+    }
+
+    /// Else a name would look different once the scripts run.
+    #[test]
+    fn the_scripts_show_the_same_as_escapes() {
+        let scripts = include_str!("common.js");
+        let class = scripts.split_once("const hidden = /[").unwrap().1;
+        let class = class.split_once("]/g").unwrap().0;
+        let mut units = class.split("\\u").skip(1);
+        let code = |unit: &str| u32::from_str_radix(unit, 16).unwrap();
+        let mut expected = Vec::new();
+        while let Some(unit) = units.next() {
+            match unit.strip_suffix('-') {
+                Some(first) => expected.extend(code(first)..=code(units.next().unwrap())),
+                None => expected.push(code(unit)),
+            }
+        }
+        let hidden = (0..=0xffff).filter(|&c| char::from_u32(c).is_some_and(is_hidden));
+        assert_eq!(hidden.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn sizes_have_three_digits_at_least() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1, "1 B"),
+            (999, "999 B"),
+            (1000, "0.98 KiB"),
+            (1024, "1.00 KiB"),
+            (12_345, "12.1 KiB"),
+            (1_048_576, "1.00 MiB"),
+            (123_456_789, "118 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(Size(bytes).to_string(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_markup_or_control(text in any::<String>()) {
+            let markup = Text(&text).to_string();
+            prop_assert!(!markup.contains(['<', '>', '"', '\'']));
+            prop_assert!(!markup.chars().any(|c| c.is_control() || is_hidden(c)));
+        }
+    }
+
+    fn grant(rules: &[(&str, &[Right])]) -> Grant {
+        let rules = rules.iter().map(|(prefix, rights)| {
+            let rights: RightSet = rights.iter().copied().collect();
+            (*prefix, rights)
+        });
+        Grant::new(&rules.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_page_has_the_rights_of_its_client_where_it_may_list() {
+        use Right::{Create, Delete, List, Read, Watch, Write};
+        let grant = grant(&[
+            ("pub/", &[List, Read, Watch]),
+            ("pub/in", &[Write]),
+            ("box/5e1f/", &[Create, Delete]),
+            ("p", &[Delete]),
+            ("hidden/", &[Watch]),
+        ]);
+        let text = |rights| serde_json::to_string(rights).unwrap();
+        let rights = PageRights::new(Some(&grant), false);
+        let json = r#"{"list":["pub/"],"read":["pub/"],"create":["pub/in"],"write":["pub/in"],"delete":["p"],"watch":["pub/"],"metrics":false}"#;
+        assert_eq!(text(&rights), json);
+        let rights = PageRights::new(Some(&grant), true);
+        assert_eq!(
+            text(&rights),
+            r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[],"watch":["pub/"],"metrics":false}"#
+        );
+        let all = PageRights::new(None, false);
+        let json = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true}"#;
+        assert_eq!(text(&all), json);
+    }
+
+    #[test]
+    fn files_are_stored_in_folders_that_may_have_them() {
+        let may = |prefix, folder| {
+            let grant = grant(&[(prefix, &[Right::Create, Right::List])]);
+            PageRights::new(Some(&grant), false).may_create_in(folder)
+        };
+        for (prefix, folder) in [
+            ("", ""),
+            ("", "a/"),
+            ("a/", "a/"),
+            ("a/", "a/b/"),
+            ("a/x", "a/"),
+            ("x", ""),
+        ] {
+            assert!(may(prefix, folder), "{prefix:?} {folder:?}");
+        }
+        for (prefix, folder) in [("a/", ""), ("a/b/", "a/"), ("a/x", "b/"), ("a/x", "a/b/")] {
+            assert!(!may(prefix, folder), "{prefix:?} {folder:?}");
+        }
     }
 }

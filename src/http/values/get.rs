@@ -7,7 +7,7 @@ use hyper::Method;
 use hyper::header::{HeaderMap, IF_RANGE, RANGE};
 use hyper::http::request::Parts;
 
-use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::exchange::ConnectionState;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{Outcome, ValueResponse};
 use crate::http::service::handler::Handler;

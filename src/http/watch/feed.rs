@@ -21,7 +21,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::access::{Access, Right, Subject};
 use crate::http::auth::credentials::Principal;
-use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::exchange::ConnectionState;
 use crate::http::values::representation::etag;
 use crate::store::{Change, Changes, Error, Gap, Prefixes};
 

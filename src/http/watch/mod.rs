@@ -13,7 +13,7 @@ pub use websocket::Session;
 #[cfg(test)]
 mod testing {
     use crate::access::Access;
-    use crate::http::exchange::connection_state::ConnectionState;
+    use crate::http::exchange::ConnectionState;
     use crate::http::watch::feed::{Permission, Subscribers, Subscription};
     use crate::store::{Durability, JournalOptions, Options, StagingBounds, Store};
     use std::rc::Rc;

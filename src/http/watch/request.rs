@@ -13,9 +13,9 @@ use hyper::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::http::head::hosts::is_own;
+use crate::http::head::allowlists::NotAllowlisted;
+use crate::http::head::allowlists::is_own;
 use crate::http::head::syntax::{has_bad_escape, has_member, only};
-use crate::http::refusal::not_allowlisted::NotAllowlisted;
 use crate::store::MAX_LEN;
 
 /// Sent by an `EventSource` that comes back.

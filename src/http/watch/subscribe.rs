@@ -5,7 +5,7 @@ use std::rc::Rc;
 use hyper::Response;
 
 use crate::http::body::response::Body;
-use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::exchange::ConnectionState;
 use crate::http::exchange::record::RequestRecord;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::{Handler, attach_record};

@@ -1,16 +1,101 @@
-//! The metrics of the store: what waits to be published, the cache, the pools of threads, listings, publishing; and those of an S3
-//! store: what the server asked of it, how it answered, and what became of lost answers.
+//! The writer of metrics, the library's encoder in fewer words; and the metrics of the store: uploads, the cache, the pools of
+//! threads, listings, publishing, the journal. Of an S3 store: the requests to it, their answers, and the writes whose answer was lost.
 
 use std::fmt::Result;
 
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use crate::http::admin::metric_writer::MetricWriter;
-use crate::metrics::{S3Counters, STATUSES, StoreCounters, StoreOperation};
+use crate::metrics::{Histogram, S3Counters, STATUSES, StoreCounters, StoreOperation};
 use crate::s3::S3;
 use crate::store::{BlockingPool, Directory, Store};
 
-pub fn encode(to: &mut MetricWriter<'_>, store: &Store) -> Result {
+/// Writes metrics one after the other.
+pub struct MetricWriter<'a>(pub DescriptorEncoder<'a>);
+
+impl MetricWriter<'_> {
+    pub fn metric(
+        &mut self,
+        name: &str,
+        unit: Option<&Unit>,
+        help: &str,
+        kind: MetricType,
+        encode: impl FnOnce(&mut MetricEncoder<'_>) -> Result,
+    ) -> Result {
+        encode(&mut self.0.encode_descriptor(name, help, unit, kind)?)
+    }
+
+    pub fn counter(&mut self, name: &str, help: &str, value: u64) -> Result {
+        self.metric(name, None, help, MetricType::Counter, |metric| {
+            encode_counter(metric, value)
+        })
+    }
+
+    /// A counter for each set of labels.
+    pub fn counters<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        unit: Option<&Unit>,
+        help: &str,
+        values: impl IntoIterator<Item = (L, u64)>,
+    ) -> Result {
+        self.metric(name, unit, help, MetricType::Counter, |metric| {
+            let mut values = values.into_iter();
+            values.try_for_each(|(labels, value)| {
+                encode_counter(&mut metric.encode_family(&labels)?, value)
+            })
+        })
+    }
+
+    pub fn gauge(&mut self, name: &str, unit: Option<&Unit>, help: &str, value: u64) -> Result {
+        self.metric(name, unit, help, MetricType::Gauge, |metric| {
+            metric.encode_gauge(&value)
+        })
+    }
+
+    pub fn histogram(
+        &mut self,
+        name: &str,
+        unit: Option<&Unit>,
+        help: &str,
+        histogram: &Histogram,
+    ) -> Result {
+        self.metric(name, unit, help, MetricType::Histogram, |metric| {
+            encode_histogram(metric, histogram)
+        })
+    }
+
+    /// A histogram of durations, in seconds, for each reactor.
+    pub fn histograms<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        histograms: impl Iterator<Item = &'a Histogram>,
+    ) -> Result {
+        let unit = Some(&Unit::Seconds);
+        self.metric(name, unit, help, MetricType::Histogram, |metric| {
+            let mut histograms = histograms.enumerate();
+            histograms.try_for_each(|(index, histogram)| {
+                let labels = [("reactor", index.to_string())];
+                encode_histogram(&mut metric.encode_family(&labels)?, histogram)
+            })
+        })
+    }
+}
+
+fn encode_counter(metric: &mut MetricEncoder<'_>, value: u64) -> Result {
+    metric.encode_counter::<[(&str, &str); 0], u64, u64>(&value, None)
+}
+
+fn encode_histogram(metric: &mut MetricEncoder<'_>, histogram: &Histogram) -> Result {
+    let (buckets, sum) = histogram.read();
+    let count = buckets.iter().map(|(_, count)| count).sum();
+    metric.encode_histogram::<[(&str, &str); 0]>(sum, count, &buckets, None)
+}
+
+/// Writes the metrics of `store`.
+pub fn encode_store(to: &mut MetricWriter<'_>, store: &Store) -> Result {
     to.gauge(
         "data_server_staged",
         Some(&Unit::Bytes),
@@ -209,7 +294,7 @@ fn encode_s3(to: &mut MetricWriter<'_>, s3: &S3) -> Result {
     )
 }
 
-/// A combination that has not happened is left out.
+/// The requests to the store by operation and class of status. Combinations that have not happened are left out.
 fn s3_requests(s3: &S3) -> impl Iterator<Item = ([(&'static str, &'static str); 2], u64)> {
     StoreOperation::ALL
         .into_iter()
