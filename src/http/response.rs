@@ -29,7 +29,7 @@ use crate::http::listing;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::refusal::{self, Refusal, Wording};
 use crate::http::response::outcome::{FormStored, Outcome};
-use crate::http::response::plain::{close, empty, plain, problem, problem_with, with};
+use crate::http::response::plain::{close, empty, plain, problem, with};
 use crate::http::service::operation::{ResponseContext, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
@@ -81,19 +81,20 @@ fn has_length(status: StatusCode) -> bool {
 
 /// The response with `outcome`, without the fields that every response has.
 fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
+    use StatusCode as S;
     match outcome {
         Outcome::Value(sending) => value(values::response::sent(sending)),
         Outcome::Remote(sending) => value(values::response::sent_remotely(*sending)),
         Outcome::Page(page) => own_page(page),
         Outcome::Stored(published) | Outcome::Completed(_, published) => {
-            with(empty(StatusCode::OK), |headers| {
+            with(empty(S::OK), |headers| {
                 values::response::describe_published(headers, published);
             })
         }
-        Outcome::Discarded | Outcome::Deleted => empty(StatusCode::OK),
-        Outcome::NoValue => problem(StatusCode::NOT_FOUND, "no-such-key", "no such key", context),
+        Outcome::Discarded | Outcome::Deleted => empty(S::OK),
+        Outcome::NoValue => problem(S::NOT_FOUND, "no-such-key", "no such key", None, context),
         Outcome::Listed { text, format, next } => {
-            with(plain(StatusCode::OK, Body::bytes(text)), |headers| {
+            with(plain(S::OK, Body::bytes(text)), |headers| {
                 listing::describe(headers, format, next, config);
             })
         }
@@ -102,7 +103,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             next,
             is_known,
         } => page(document, next, is_known),
-        Outcome::Redirect { to } => with(empty(StatusCode::FOUND), |headers| {
+        Outcome::Redirect { to } => with(empty(S::FOUND), |headers| {
             listing::describe_move(headers, to);
         }),
         Outcome::RedirectToStore { to } => elsewhere(to),
@@ -112,16 +113,16 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             respond(why, &context, config)
         }
         Outcome::Options { preflight, of } => options(preflight, of, context, config),
-        Outcome::NoContent | Outcome::Cancelled(_) => empty(StatusCode::NO_CONTENT),
-        Outcome::UploadCreated => empty(StatusCode::CREATED),
+        Outcome::NoContent | Outcome::Cancelled(_) => empty(S::NO_CONTENT),
+        Outcome::UploadCreated => empty(S::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
             uploads::response::describe(headers, state, config);
         }),
         Outcome::Subscribed(events) => {
-            let response = plain(StatusCode::OK, Body::endless(events));
+            let response = plain(S::OK, Body::endless(events));
             with(response, announce_events)
         }
-        Outcome::Upgraded(accept) => with(empty(StatusCode::SWITCHING_PROTOCOLS), |headers| {
+        Outcome::Upgraded(accept) => with(empty(S::SWITCHING_PROTOCOLS), |headers| {
             accept_websocket(headers, accept);
         }),
         Outcome::Refused(why) => refused(&why, context, config),
@@ -213,8 +214,8 @@ fn refusal(row: Refusal<'_>, why: impl Display, context: &ResponseContext) -> Re
     let mut response = match row.body {
         Wording::Empty => return empty(status),
         Wording::OfStore if context.of_store && !context.problem => plain::store_error(status, why),
-        Wording::OfStore => problem(status, name, why, context),
-        Wording::Problem(offsets) => problem_with(status, name, why, offsets, context),
+        Wording::OfStore => problem(status, name, why, None, context),
+        Wording::Problem(offsets) => problem(status, name, why, offsets, context),
     };
     if row.closes {
         close(&mut response);
@@ -226,8 +227,9 @@ fn refusal(row: Refusal<'_>, why: impl Display, context: &ResponseContext) -> Re
 }
 
 fn panicked(context: &ResponseContext) -> Response<Body> {
+    use StatusCode as S;
     let why = "the server failed on this request; its log says more";
-    let mut response = problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", why, context);
+    let mut response = problem(S::INTERNAL_SERVER_ERROR, "internal", why, None, context);
     close(&mut response);
     response
 }
@@ -290,7 +292,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// The head of the response with these `parts` and a body of `len` bytes.
+    /// The head of the response with these `parts` and a body of `len` bytes, as bytes of HTTP/1.1.
     pub fn encode(&self, parts: &Parts, len: u64) -> Vec<u8> {
         let reason = parts.status.canonical_reason().unwrap_or_default();
         let mut head = Vec::with_capacity(HEAD_CAPACITY);

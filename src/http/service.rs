@@ -17,7 +17,6 @@ use std::task::{Context, Poll};
 
 use hyper::header::EXPECT;
 use hyper::http::request::Parts;
-use hyper::http::response;
 use hyper::{Method, Request, Response, Version};
 
 use crate::access::Access;
@@ -39,7 +38,7 @@ use crate::http::refusal::rejection::Rejection;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::execute::{RequestContext, Upload, is_for_socket, perform};
-use crate::http::service::handler::{Handler, RejectionLog, attach_record};
+use crate::http::service::handler::{Handler, Throttle, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::{RequestHead, identify, parse_request};
 use crate::http::service_config::ServiceConfig;
@@ -53,7 +52,8 @@ pub struct Service {
     handler: Rc<Handler>,
     /// `None` where the store has no feed of changes.
     subscribers: Option<Rc<Subscribers>>,
-    encoder: Encoder,
+    /// The encoder of heads that a connection sends itself.
+    pub encoder: Encoder,
 }
 
 /// The parts of a service. They go to the thread of a reactor, which a service itself cannot.
@@ -81,7 +81,8 @@ impl ServiceBuilder {
             config: self.config,
             admin: self.admin,
             ids: IdGenerator::default(),
-            rejection_log: RejectionLog::default(),
+            strangers: Throttle::default(),
+            forbidden: Throttle::default(),
             guard: Guard::new(self.access.clone()),
         };
         Service {
@@ -151,16 +152,6 @@ impl Service {
     /// True where a log tells fields that nothing else reads.
     pub fn tells_of_client(&self) -> bool {
         self.handler.config.logs.tell_of_client()
-    }
-
-    /// The head of a response with a body of `len` bytes, for a connection that sends it itself.
-    pub fn encode(&self, parts: &response::Parts, len: u64) -> Vec<u8> {
-        self.encoder.encode(parts, len)
-    }
-
-    /// The head of a response over HTTP/2; the length of its body is `len`, where it is known.
-    pub fn complete(&self, parts: response::Parts, len: Option<u64>) -> Response<()> {
-        self.encoder.complete(parts, len)
     }
 
     /// The response to one request of `connection`, or of one of its streams. With a `handover`, the connection may have the
@@ -265,8 +256,7 @@ impl Service {
         }
         match understood {
             Err(rejection) => {
-                let log = &self.handler.rejection_log;
-                log.rejected(&rejection, client.peer, config);
+                self.handler.log_rejection(&rejection, client.peer);
                 Ok(Outcome::Refused(rejection))
             }
             Ok(operation) => {

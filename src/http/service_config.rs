@@ -1,4 +1,6 @@
-//! The configuration of the service: the meaning of the options about requests and responses. The command line is not known here.
+//! The configuration of the service: the meaning of the options about requests and responses.
+//!
+//! Each reactor has its own copy, which no reload changes. It knows nothing of the command line.
 
 use std::time::Duration;
 

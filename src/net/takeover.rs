@@ -69,7 +69,7 @@ pub(super) async fn respond(
     let (head, body) = response.into_parts();
     let is_last = closes(&head);
     let service = context.reactor.service();
-    let head = service.encode(&head, body.known_len().unwrap_or(0));
+    let head = service.encoder.encode(&head, body.known_len().unwrap_or(0));
     send(head, body, &context.writer).await?;
     context.state.flushed();
     Ok(is_last)

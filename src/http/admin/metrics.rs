@@ -1,5 +1,7 @@
-//! The writer of metrics, the library's encoder in fewer words; and the metrics of the store: uploads, the cache, the pools of
-//! threads, listings, publishing, the journal. Of an S3 store: the requests to it, their answers, and the writes whose answer was lost.
+//! The writer of metrics, the library's encoder in fewer words; and the metrics of the store.
+//!
+//! A directory has uploads, the cache, the pools of threads, listings, publishing and the journal. An S3 store has the requests to it by
+//! their status, its connections, and the writes whose response was lost.
 
 use std::fmt::Result;
 

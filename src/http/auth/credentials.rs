@@ -233,12 +233,12 @@ pub struct AuthCache {
 }
 
 impl AuthCache {
-    /// The client has shown this certificate.
+    /// Keeps the certificate of the client.
     pub fn set_certificate(&self, certificate: ClientCertificate) {
         let _ = self.certificate.set(certificate);
     }
 
-    /// Whether the client has shown a certificate that has ended since: a handshake would be refused now.
+    /// True where the client's certificate has ended since: a handshake would be refused now.
     pub fn has_ended(&self) -> bool {
         self.certificate.get().is_some_and(|certificate| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -262,7 +262,7 @@ impl AuthCache {
         (is_same && is_valid()).then(|| Rc::clone(&kept.proof))
     }
 
-    /// Keeps what `field` proves by the policy of this `generation`.
+    /// Keeps the proof that `field` gave by the policy of this `generation`.
     pub fn keep(&self, field: Option<&[u8]>, generation: u64, proof: Principal) -> Rc<Principal> {
         let proof = Rc::new(proof);
         *self.kept.borrow_mut() = Some(CachedPrincipal {

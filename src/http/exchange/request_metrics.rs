@@ -151,7 +151,7 @@ impl RequestMetrics {
         self.status.set(status);
     }
 
-    /// So many bytes of the response's body were handed to hyper.
+    /// Counts `bytes` of the response's body that were handed to hyper.
     pub fn handed(&self, bytes: usize) {
         self.with_entry(|entry| entry.bytes += bytes as u64);
     }
@@ -192,7 +192,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Whether a response is being made that nothing but its reader needs.
+    /// True while a response is being made that nobody but the client needs.
     pub fn is_reading(&self) -> bool {
         let only_reads = matches!(self.method.get(), Method::Get | Method::Head);
         only_reads && self.stage.get() == Stage::Received

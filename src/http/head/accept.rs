@@ -76,7 +76,7 @@ pub fn content_coding(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
             .fold(None, heaviest)
             .or_else(|| any.fold(None, heaviest))
     };
-    // Without a word about it, identity is acceptable, but not preferred.
+    // Where it is not named, identity is acceptable, but not preferred.
     let identity = weight_of("identity").unwrap_or(0);
     best(offers, |offer| {
         weight_of(offer).filter(|weight| *weight > 0 && *weight >= identity)

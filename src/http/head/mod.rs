@@ -50,7 +50,7 @@ pub struct CommonHeaders<'a> {
     pub by_browser: bool,
     /// There is an X-Request-Id.
     pub has_request_id: bool,
-    /// The connection ends with the answer.
+    /// The client wants no further response on this connection.
     pub wants_close: bool,
     /// There is an Upload-Complete.
     pub resumable: bool,

@@ -140,7 +140,7 @@ pub fn rejected<'a>(why: &'a Rejection, config: &'a ServiceConfig) -> Refusal<'a
         R::Unsatisfiable { len } => row(S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable")
             .with(|headers| put(headers, CONTENT_RANGE, unsatisfied(*len))),
         R::Precondition => row(S::PRECONDITION_FAILED, "precondition-failed"),
-        // As the C server had it.
+        // The status of the C server.
         R::Method if config.compat => row(S::NOT_FOUND, "method"),
         R::Method => row(S::METHOD_NOT_ALLOWED, "method")
             .with(|headers| allow(headers, Target::Values.methods(config))),
@@ -237,7 +237,7 @@ pub fn failed<'a>(error: &'a store::Error, config: &'a ServiceConfig) -> Refusal
         E::Occupied(_) => row(S::CONFLICT, "occupied"),
         E::Unsynced(why) => failed(why, config),
         E::Incomplete => rejected(&Rejection::CutOff, config),
-        // As the C server had it.
+        // The status of the C server.
         E::Forbidden { .. } if config.compat => row(S::INTERNAL_SERVER_ERROR, "forbidden"),
         E::Forbidden { .. } => row(S::FORBIDDEN, "forbidden"),
         E::Truncated | E::Failed { .. } => row(S::INTERNAL_SERVER_ERROR, "store-failed"),

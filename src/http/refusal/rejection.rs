@@ -1,4 +1,7 @@
-//! The reasons that a request is rejected for, in words for the client. The table of refusals has their statuses.
+//! The reasons that a request is rejected for, in words for the client.
+//!
+//! A reason is found before the store is asked, or while the request is performed. It has no status and no name: those are in the table
+//! of refusals.
 
 use crate::access::Right;
 use crate::http::auth::credentials::BadLink;

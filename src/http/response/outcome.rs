@@ -1,4 +1,6 @@
-//! The outcome of a request, which the executor makes and the renderer turns into a response. It has no status.
+//! The outcome of a request: what the store did, or why it did not.
+//!
+//! The executor makes it. The audit log and the renderer of responses read it. It has no status and no header.
 
 use crate::http::admin;
 use crate::http::body::content::{EndlessBody, RemotePart};

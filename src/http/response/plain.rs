@@ -48,18 +48,8 @@ pub struct Offsets {
 }
 
 /// An error, in the form that the context asks for. It is not stored by caches: they may keep some errors, 404 among them, and guess for
-/// how long (RFC 9110, section 15.1).
+/// how long (RFC 9110, section 15.1). A `name` that is a URI is the type itself.
 pub fn problem(
-    status: StatusCode,
-    name: &str,
-    why: impl Display,
-    context: &ResponseContext,
-) -> Response<Body> {
-    problem_with(status, name, why, None, context)
-}
-
-/// A [`problem`] with these `offsets`. A `name` that is a URI is the type itself.
-pub fn problem_with(
     status: StatusCode,
     name: &str,
     why: impl Display,
@@ -182,7 +172,7 @@ struct Failure<'a> {
     name: &'a str,
     /// The line that programs get.
     why: &'a str,
-    /// How far below the root the request was.
+    /// The number of folders between the root and the target.
     depth: usize,
     form: Option<&'a FormProgress>,
 }

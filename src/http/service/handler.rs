@@ -40,7 +40,10 @@ pub struct Handler {
     pub config: ServiceConfig,
     pub admin: Arc<Admin>,
     pub ids: IdGenerator,
-    pub rejection_log: RejectionLog,
+    /// The lines about refused hosts and origins.
+    pub strangers: Throttle,
+    /// The lines about files that the file system denies.
+    pub forbidden: Throttle,
     pub guard: Guard,
 }
 
@@ -80,9 +83,23 @@ impl Handler {
             why => why,
         };
         if let Outcome::Failed(error) = why {
-            self.rejection_log.failed(error);
+            log_failure(error);
+            if let Error::Forbidden { doing, source } = error
+                && let Some(left_out) = self.forbidden.pass(Instant::now())
+            {
+                tracing::warn!(doing, cause = %source, left_out, "the file system denies access");
+            }
         }
         render(outcome, context, &self.config)
+    }
+
+    /// Logs a rejection that the table has logged: an option can allow its host or origin.
+    pub fn log_rejection(&self, rejection: &Rejection, peer: Peer) {
+        if rejected(rejection, &self.config).logged
+            && let Some(left_out) = self.strangers.pass(Instant::now())
+        {
+            tracing::warn!(%peer, cause = %rejection, left_out, "refused a host or an origin");
+        }
     }
 
     /// The log context of a request; there is no `head` where it could not be understood.
@@ -136,37 +153,7 @@ pub fn attach_record(
     response.body_mut().ends(record);
 }
 
-/// The least time between two lines of a kind.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// The throttled lines of a reactor's log.
-#[derive(Debug, Default)]
-pub struct RejectionLog {
-    strangers: Throttle,
-    forbidden: Throttle,
-}
-
-impl RejectionLog {
-    /// Logs a rejection that the table has logged: an option can allow its host or origin.
-    pub fn rejected(&self, rejection: &Rejection, peer: Peer, config: &ServiceConfig) {
-        if rejected(rejection, config).logged
-            && let Some(left_out) = self.strangers.pass(Instant::now())
-        {
-            tracing::warn!(%peer, cause = %rejection, left_out, "refused a host or an origin");
-        }
-    }
-
-    /// Logs a failure of the store, with the cause, which the client does not get.
-    pub fn failed(&self, error: &Error) {
-        log_failure(error);
-        if let Error::Forbidden { doing, source } = error
-            && let Some(left_out) = self.forbidden.pass(Instant::now())
-        {
-            tracing::warn!(doing, cause = %source, left_out, "the file system denies access");
-        }
-    }
-}
-
+/// Logs a failure of the store, with the cause, which the client does not get.
 fn log_failure(error: &Error) {
     match error {
         Error::Failed { doing, source } => {
@@ -195,9 +182,12 @@ fn log_failure(error: &Error) {
     }
 }
 
+/// The least time between two lines of a kind.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Lets one line pass in each [`PAUSE`].
 #[derive(Debug, Default)]
-struct Throttle {
+pub struct Throttle {
     last: Cell<Option<Instant>>,
     left_out: Cell<u64>,
 }

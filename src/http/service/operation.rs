@@ -1,4 +1,7 @@
-//! The typed request, which the parser makes and the executor performs; and the context of its response.
+//! The typed request, and the context of its response.
+//!
+//! The parser makes an operation, authorization narrows it, and the executor performs it. The key of an operation borrows from the head, so
+//! that a value in the cache is found without an allocation.
 
 use std::rc::Rc;
 
@@ -137,7 +140,7 @@ pub struct ResponseContext {
     pub origin: Option<HeaderValue>,
     /// Responses depend on the origin.
     pub varies: bool,
-    /// There is an X-Request-Id, to be answered with one.
+    /// There is an X-Request-Id: the response has one, too.
     pub identified: bool,
     /// The client wants no further response on this connection.
     pub closes: bool,

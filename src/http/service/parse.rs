@@ -211,8 +211,7 @@ fn form(head: &Parts, config: &ServiceConfig) -> Result<Operation<'static>, Reje
             needs_length(head)?;
             Ok(Operation::Form(Box::new(FormRequest::of(head)?)))
         }
-        _ if config.read_only => Err(Rejection::PageMethod("OPTIONS")),
-        _ => Err(Rejection::PageMethod("POST, OPTIONS")),
+        _ => Err(Rejection::PageMethod(Target::Forms.methods(config))),
     }
 }
 

@@ -86,7 +86,7 @@ impl Exchange {
             }
         };
         let (head, body) = response.into_parts();
-        let head = self.reactor.service().complete(head, len);
+        let head = self.reactor.service().encoder.complete(head, len);
         if let Ok(mut sending) = self.stream.respond(head, bytes.is_empty())
             && !bytes.is_empty()
         {
@@ -175,7 +175,7 @@ impl Exchange {
         let (head, mut body) = response.into_parts();
         let len = body.known_len();
         let ends = self.is_head_alone || len == Some(0);
-        let head = self.reactor.service().complete(head, len);
+        let head = self.reactor.service().encoder.complete(head, len);
         let mut sending = self.stream.respond(head, ends)?;
         if ends {
             return Ok(());
