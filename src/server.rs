@@ -18,7 +18,7 @@ use crate::config::{Config, ListenConfig, Values};
 use crate::drain::{self, Drain};
 use crate::http::{Admin, Routes, ServiceBuilder};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
-use crate::net::{self, Address, AdminListener, Listen, Listeners, Peers, ReactorConfig, Tls};
+use crate::net::{self, Address, Dispatch, Listen, Listeners, Peers, ReactorConfig, Tls};
 use crate::reload::Requests;
 use crate::sandbox;
 use crate::store::Store;
@@ -33,6 +33,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// How long the thread of the admin pages has to finish, once the others have.
 const ADMIN_GRACE: Duration = Duration::from_secs(1);
 
+/// Connections that the admin pages may have open.
+const ADMIN_CONNECTIONS: usize = 256;
+
 /// A server that owns its directory and its socket, and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
@@ -40,7 +43,8 @@ pub struct Server {
     cpus: Cpus,
     store: Arc<Store>,
     listeners: Listeners,
-    admin_listener: Option<AdminListener>,
+    /// Listeners with a reactor of their own, for what must be answered while the others are busy.
+    admin_listeners: Option<Listeners>,
     tls: Option<Arc<Tls>>,
     access: Option<Arc<Access>>,
 }
@@ -71,8 +75,12 @@ impl Server {
         for place in at {
             listeners.add(place, at).map_err(cannot(place))?;
         }
-        let bind_admin = |at| AdminListener::bind(at).map_err(cannot(at));
-        let admin_listener = admin.as_ref().map(bind_admin).transpose()?;
+        let bind_admin = |at| {
+            let mut listeners = Listeners::new(Dispatch::Acceptor, 1);
+            let added = listeners.add(at, &[]).map_err(cannot(at));
+            added.map(|()| listeners)
+        };
+        let admin_listeners = admin.as_ref().map(bind_admin).transpose()?;
         let tls = config.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
         for at in at.iter().filter(|at| at.is_exposed()) {
             if access.is_some() && !at.by_tls {
@@ -88,7 +96,7 @@ impl Server {
             cpus,
             store,
             listeners,
-            admin_listener,
+            admin_listeners,
             tls,
             access,
         })
@@ -121,7 +129,7 @@ impl Server {
         let counters: Vec<_> = (0..self.config.threads).map(|_| Arc::default()).collect();
         let admin = Admin::new(counters.clone(), &self.store, self.access.clone());
         let admin = Arc::new(admin);
-        let routes = match &self.admin_listener {
+        let routes = match &self.admin_listeners {
             Some(_) => Routes::Values,
             None => Routes::All,
         };
@@ -205,14 +213,21 @@ impl Server {
     /// Starts the thread of the admin pages, if they have one: before the others, and with a drain of its own, so that it
     /// says what the server does all the time that it does it.
     fn start_admin(&mut self, admin: &Arc<Admin>) -> Result<Option<Drain>, StartError> {
-        let Some(listener) = self.admin_listener.take() else {
+        let Some(listeners) = self.admin_listeners.take() else {
             return Ok(None);
         };
         let (drain, draining) = drain::channel();
-        let url = listener.url().to_owned();
+        let url: String = listeners.urls().collect();
         let (index, name) = (self.config.threads, "admin".to_owned());
         let reactor = self.reactor(index, name, admin, Routes::Pages);
-        listener.start(reactor, draining)?;
+        let peers = Peers::default();
+        net::start(
+            listeners,
+            vec![reactor],
+            ADMIN_CONNECTIONS,
+            peers,
+            &draining,
+        )?;
         tracing::info!("admin listening on {url}");
         Ok(Some(drain))
     }

@@ -1,22 +1,23 @@
-//! The counters, and where they are.
+//! The counters, the kinds of them, and the kernel's figures of the process.
 //!
 //! One set of counters per reactor, written by its thread alone and read by anybody: nothing is shared on the way of a
 //! request, and a sum is made when a reader asks for it. Knows no format: [`crate::http`] shows the counts.
 
-mod access;
-mod counter;
-pub mod process;
 mod reactor;
 mod store;
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
-pub use access::{AccessCounters, AuthResult};
-pub use counter::{Counter, Histogram, Scale, SharedCounter};
-pub use reactor::{Direction, Handshake, Method, ReactorCounters, STATUSES, TimeLimit};
+use rustix::time::{ClockId, clock_gettime};
+
+pub use reactor::{
+    AccessCounters, AuthResult, Direction, Handshake, Method, ReactorCounters, STATUSES, TimeLimit,
+};
 pub use store::{Jobs, Listings, S3Counters, StoreCounters, StoreOperation};
 
-/// Whether the last rereading of files failed, so that what was there before still counts.
+/// True when the last reload of files failed and those read before still count.
 pub static LAST_RELOAD_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// The end of the server's certificate that ends first, in seconds since 1970; 0 where there is none.
@@ -24,3 +25,297 @@ pub static CERTIFICATE_END: AtomicU64 = AtomicU64::new(0);
 
 /// Lines of the log that were lost: there was no room for them, or standard error refused them.
 pub static LOG_LINES_LOST: SharedCounter = SharedCounter::new();
+
+/// Room for the bounds of any [`Scale`] and the bucket beyond them.
+const MOST: usize = 17;
+
+const US: u64 = 1_000;
+
+const MS: u64 = 1_000_000;
+
+const S: u64 = 1_000_000_000;
+
+/// A counter with one writer.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`. One thread alone may call this: it loads and stores, without the cost of an atomic addition.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0
+            .store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+
+    /// The count so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A counter that any thread adds to: for what happens too rarely for that to cost anything.
+#[derive(Debug, Default)]
+pub struct SharedCounter(AtomicU64);
+
+impl SharedCounter {
+    /// A count of none.
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The count so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The upper bounds of a histogram's buckets.
+#[derive(Debug)]
+pub struct Scale {
+    bounds: &'static [u64],
+    unit: f64,
+}
+
+impl Scale {
+    /// Durations of requests and syncs.
+    pub const DURATION: Self = Self::seconds(&[
+        50 * US,
+        100 * US,
+        250 * US,
+        500 * US,
+        MS,
+        2_500 * US,
+        5 * MS,
+        10 * MS,
+        25 * MS,
+        50 * MS,
+        100 * MS,
+        250 * MS,
+        500 * MS,
+        S,
+        2_500 * MS,
+        5 * S,
+    ]);
+    /// Delays, in coarser steps.
+    pub const DELAY: Self = Self::seconds(&[
+        50 * US,
+        100 * US,
+        500 * US,
+        MS,
+        2 * MS,
+        5 * MS,
+        10 * MS,
+        50 * MS,
+        100 * MS,
+        500 * MS,
+        S,
+        5 * S,
+    ]);
+    /// Things done together.
+    pub const BATCH: Self = Self {
+        bounds: &[1, 2, 4, 8, 16, 32, 64, 128, 256],
+        unit: 1.0,
+    };
+
+    /// Bounds in nanoseconds, shown in seconds.
+    const fn seconds(bounds: &'static [u64]) -> Self {
+        assert!(bounds.len() < MOST);
+        Self { bounds, unit: 1e9 }
+    }
+}
+
+/// A histogram with one writer; of durations, if nothing else is said.
+#[derive(Debug)]
+pub struct Histogram {
+    scale: &'static Scale,
+    counts: [Counter; MOST],
+    sum: Counter,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new(&Scale::DURATION)
+    }
+}
+
+impl Histogram {
+    /// An empty one.
+    pub fn new(scale: &'static Scale) -> Self {
+        Self {
+            scale,
+            counts: Default::default(),
+            sum: Counter::default(),
+        }
+    }
+
+    /// Counts `value`, in the unit of the scale's bounds. One thread alone may call this.
+    #[inline]
+    pub fn observe(&self, value: u64) {
+        let bounds = self.scale.bounds;
+        let bucket = bounds.iter().position(|&bound| value <= bound);
+        self.counts[bucket.unwrap_or(bounds.len())].add(1);
+        self.sum.add(value);
+    }
+
+    /// Counts a duration. One thread alone may call this.
+    #[inline]
+    pub fn observe_duration(&self, duration: Duration) {
+        self.observe(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX >> 16));
+    }
+
+    /// The buckets, each with its upper bound (infinite for the last) and its own count, and the sum of all that was
+    /// observed; in the unit that is shown.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "bounds are round and a sum of nanoseconds is exact for a hundred days"
+    )]
+    pub fn read(&self) -> (Vec<(f64, u64)>, f64) {
+        let unit = self.scale.unit;
+        let bounds = self.scale.bounds.iter().map(|&bound| bound as f64 / unit);
+        let bounds = bounds.chain([f64::INFINITY]);
+        let buckets = bounds.zip(self.counts.iter().map(Counter::get)).collect();
+        (buckets, self.sum.get() as f64 / unit)
+    }
+}
+
+/// A histogram of durations that any thread adds to: for what takes far longer than the lock.
+#[derive(Debug, Default)]
+pub struct SharedHistogram(Mutex<Histogram>);
+
+impl SharedHistogram {
+    /// Counts a duration.
+    pub fn observe_duration(&self, duration: Duration) {
+        self.lock().observe_duration(duration);
+    }
+
+    /// The histogram, which nobody adds to meanwhile.
+    pub fn lock(&self) -> MutexGuard<'_, Histogram> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The kernel's figures of this process, from `/proc` alone, which waits for no device. One that cannot be read is 0: a scrape
+/// has no use for an error.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    /// Memory that is resident, in bytes.
+    pub resident: u64,
+    /// Open descriptors.
+    pub descriptors: u64,
+    /// Processor time used by all threads, in seconds.
+    pub cpu: f64,
+}
+
+impl Process {
+    /// The figures of now.
+    pub fn read() -> Self {
+        let cpu = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime));
+        Self {
+            resident: resident().unwrap_or(0),
+            descriptors: descriptors(),
+            cpu: cpu.map_or(0.0, |time| time.as_secs_f64()),
+        }
+    }
+
+    /// The start of the process, in seconds since 1970; to be asked once, soon after it.
+    pub fn started() -> f64 {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.unwrap_or(Duration::ZERO).as_secs_f64();
+        age().map_or(now, |age| now - age)
+    }
+}
+
+/// `proc_pid_statm(5)`: the second number is the resident pages.
+fn resident() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Since Linux 6.2 the directory's size is the number of descriptors; before, they are counted one by one.
+fn descriptors() -> u64 {
+    const DIR: &str = "/proc/self/fd";
+    match std::fs::metadata(DIR).map(|dir| dir.len()) {
+        Ok(0) | Err(_) => std::fs::read_dir(DIR).map_or(0, |dir| dir.count() as u64),
+        Ok(open) => open,
+    }
+}
+
+/// Seconds since the process was started. `proc_pid_stat(5)`: the 22nd field, in ticks since the boot; the 2nd is a name in
+/// brackets that may hold anything.
+fn age() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let ticks: f64 = stat.rsplit_once(')')?.1.split(' ').nth(20)?.parse().ok()?;
+    let per_second = u32::try_from(rustix::param::clock_ticks_per_second()).ok()?;
+    let now = Duration::try_from(clock_gettime(ClockId::Boottime)).ok()?;
+    Some(now.as_secs_f64() - ticks / f64::from(per_second))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_bound_belongs_to_its_bucket() {
+        let histogram = Histogram::new(&Scale::DURATION);
+        for nanos in [0, 50_000, 50_001, 5_000_000_000, 5_000_000_001] {
+            histogram.observe_duration(Duration::from_nanos(nanos));
+        }
+        let (buckets, sum) = histogram.read();
+        assert_eq!(buckets.len(), 17);
+        assert_eq!(buckets[0], (0.000_05, 2));
+        assert_eq!(buckets[1], (0.000_1, 1));
+        assert_eq!(buckets[15], (5.0, 1));
+        assert_eq!(buckets[16], (f64::INFINITY, 1));
+        assert!((sum - 10.000_100_002).abs() < 1e-9, "{sum}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_is_in_one_bucket_and_below_its_bound(values in prop::collection::vec(0..600_u32, 0..50)) {
+            let histogram = Histogram::new(&Scale::BATCH);
+            for &value in &values {
+                histogram.observe(value.into());
+            }
+            let (buckets, sum) = histogram.read();
+            prop_assert_eq!(buckets.iter().map(|b| b.1).sum::<u64>(), values.len() as u64);
+            prop_assert!((sum - f64::from(values.iter().sum::<u32>())).abs() < f64::EPSILON);
+            for (bound, _) in &buckets {
+                let below = values.iter().filter(|&&v| f64::from(v) <= *bound).count() as u64;
+                let counted: u64 = buckets.iter().filter(|b| b.0 <= *bound).map(|b| b.1).sum();
+                prop_assert_eq!(below, counted);
+            }
+        }
+    }
+
+    #[test]
+    fn the_process_is_seen() {
+        let process = Process::read();
+        assert!(process.resident > 100_000, "{process:?}");
+        assert!(process.descriptors >= 3, "{process:?}");
+        assert!(process.cpu > 0.0, "{process:?}");
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let age = now.unwrap().as_secs_f64() - Process::started();
+        assert!((0.0..3600.0).contains(&age), "{age}");
+    }
+
+    #[test]
+    fn an_open_file_is_one_descriptor_more() {
+        let most = |n: usize| {
+            let files: Vec<_> = (0..n)
+                .map(|_| std::fs::File::open("/proc/self/stat"))
+                .collect();
+            let open = descriptors();
+            drop(files);
+            open
+        };
+        assert!(most(200) >= most(0) + 150);
+    }
+}

@@ -1,6 +1,9 @@
-//! The counters of one reactor, and those of the thread that accepts for it.
+//! The counters of one reactor, of the thread that accepts for it, and of authentication.
+//!
+//! A reactor's thread writes its own without an atomic addition; authentication is rare enough for counters that all
+//! threads share.
 
-use super::{Counter, Histogram, Scale, SharedCounter};
+use super::{Counter, Histogram, Scale, SharedCounter, SharedHistogram};
 
 /// The methods that are counted apart; a client may invent any number of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +145,7 @@ pub struct LatencyHistograms {
 impl Default for LatencyHistograms {
     fn default() -> Self {
         Self {
-            request: Histogram::new(&Scale::DURATION),
+            request: Histogram::default(),
             first_byte: Histogram::new(&Scale::DELAY),
             event_loop: Histogram::new(&Scale::DELAY),
         }
@@ -233,5 +236,67 @@ impl ReactorCounters {
     pub fn active(&self) -> u64 {
         let finished = self.finished.get();
         self.accepting.accepted.get().saturating_sub(finished)
+    }
+}
+
+/// The result of an authentication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthResult {
+    /// A token was right.
+    Token,
+    /// A password was right, or a token in its place.
+    Password,
+    /// A certificate was right.
+    Certificate,
+    /// A signed link was right.
+    Link,
+    /// The claim was wrong.
+    Wrong,
+    /// There was no claim where one is needed.
+    Missing,
+    /// It was known who asked, and that one may not.
+    NotAllowed,
+    /// The client had failed too often.
+    Limited,
+    /// Too many passwords were being checked.
+    Busy,
+}
+
+impl AuthResult {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &'static str); 9] = [
+        (Self::Token, "token"),
+        (Self::Password, "password"),
+        (Self::Certificate, "certificate"),
+        (Self::Link, "link"),
+        (Self::Wrong, "wrong"),
+        (Self::Missing, "missing"),
+        (Self::NotAllowed, "not_allowed"),
+        (Self::Limited, "limited"),
+        (Self::Busy, "busy"),
+    ];
+}
+
+/// The counters of authentication, of all reactors together.
+#[derive(Debug, Default)]
+pub struct AccessCounters {
+    results: [SharedCounter; AuthResult::ALL.len()],
+    /// Passwords that were right a short while ago.
+    pub remembered: SharedCounter,
+    /// Readings of the file that replaced the policy, and that did not.
+    pub reloads: [SharedCounter; 2],
+    /// Durations of the checks of passwords.
+    pub checks: SharedHistogram,
+}
+
+impl AccessCounters {
+    /// A claim ended so.
+    pub fn ended(&self, result: AuthResult) {
+        self.results[result as usize].add(1);
+    }
+
+    /// How many ended so.
+    pub fn results(&self, result: AuthResult) -> u64 {
+        self.results[result as usize].get()
     }
 }

@@ -1,19 +1,19 @@
 //! The counters of the store, apart from those of the reactors.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::reactor::STATUSES;
-use super::{Counter, Histogram, Scale, SharedCounter};
+use super::{Counter, Histogram, Scale, SharedCounter, SharedHistogram};
 
 /// The counters of a store.
 #[derive(Debug)]
 pub struct StoreCounters {
     /// Changes published together. The publisher alone writes it.
     pub batches: Histogram,
-    /// Durations of syncs: those of values and those of names. A sync takes far longer than the lock.
-    syncs: Mutex<Histogram>,
+    /// Durations of syncs: those of values and those of names.
+    pub syncs: SharedHistogram,
     /// The kinds of listings.
     pub listings: Arc<Listings>,
     /// The journal.
@@ -26,7 +26,7 @@ impl Default for StoreCounters {
     fn default() -> Self {
         Self {
             batches: Histogram::new(&Scale::BATCH),
-            syncs: Mutex::new(Histogram::new(&Scale::DURATION)),
+            syncs: SharedHistogram::default(),
             listings: Arc::default(),
             journal: Journal::default(),
             uploads_expired: SharedCounter::default(),
@@ -34,20 +34,8 @@ impl Default for StoreCounters {
     }
 }
 
-impl StoreCounters {
-    /// A sync took so long.
-    pub fn synced(&self, duration: Duration) {
-        lock(&self.syncs).observe_duration(duration);
-    }
-
-    /// Shows the durations of syncs.
-    pub fn with_syncs<T>(&self, show: impl FnOnce(&Histogram) -> T) -> T {
-        show(&lock(&self.syncs))
-    }
-}
-
 /// The journal of a directory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Journal {
     /// Bytes that were appended.
     pub appended: SharedCounter,
@@ -55,22 +43,11 @@ pub struct Journal {
     pub replayed: SharedCounter,
     /// Writes and syncs of it that failed.
     pub failures: SharedCounter,
+    /// How long writers waited for a segment.
+    pub waits: SharedHistogram,
+    /// Durations of checkpoints.
+    pub checkpoints: SharedHistogram,
     settled: AtomicU64,
-    checkpoints: Mutex<Histogram>,
-    waits: Mutex<Histogram>,
-}
-
-impl Default for Journal {
-    fn default() -> Self {
-        Self {
-            appended: SharedCounter::default(),
-            replayed: SharedCounter::default(),
-            failures: SharedCounter::default(),
-            settled: AtomicU64::default(),
-            checkpoints: Mutex::new(Histogram::new(&Scale::DURATION)),
-            waits: Mutex::new(Histogram::new(&Scale::DURATION)),
-        }
-    }
 }
 
 impl Journal {
@@ -83,29 +60,8 @@ impl Journal {
     /// A checkpoint took so long, and has settled what had been appended when it began.
     pub fn checkpointed(&self, duration: Duration, appended: u64) {
         self.settled.store(appended, Ordering::Relaxed);
-        lock(&self.checkpoints).observe_duration(duration);
+        self.checkpoints.observe_duration(duration);
     }
-
-    /// Writers waited so long for a segment.
-    pub fn waited(&self, duration: Duration) {
-        lock(&self.waits).observe_duration(duration);
-    }
-
-    /// Shows the durations of checkpoints.
-    pub fn with_checkpoints<T>(&self, show: impl FnOnce(&Histogram) -> T) -> T {
-        show(&lock(&self.checkpoints))
-    }
-
-    /// Shows how long segments were waited for.
-    pub fn with_waits<T>(&self, show: impl FnOnce(&Histogram) -> T) -> T {
-        show(&lock(&self.waits))
-    }
-}
-
-fn lock(histogram: &Mutex<Histogram>) -> MutexGuard<'_, Histogram> {
-    histogram
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// How a directory is listed.
@@ -206,8 +162,8 @@ impl StoreOperation {
     ];
 }
 
-/// The counters of one client. The thread of its reactor alone writes them.
-#[derive(Debug)]
+/// The counters of one S3 client. The thread of its reactor alone writes them.
+#[derive(Debug, Default)]
 pub struct S3Counters {
     /// Durations from a request to the head of its answer.
     pub time_to_head: Histogram,
@@ -218,18 +174,6 @@ pub struct S3Counters {
     /// Those of them that turned out to have been made.
     pub resolved: Counter,
     requests: [[Counter; STATUSES.len()]; StoreOperation::ALL.len()],
-}
-
-impl Default for S3Counters {
-    fn default() -> Self {
-        Self {
-            time_to_head: Histogram::new(&Scale::DURATION),
-            retries: Counter::default(),
-            unknown: Counter::default(),
-            resolved: Counter::default(),
-            requests: Default::default(),
-        }
-    }
 }
 
 impl S3Counters {

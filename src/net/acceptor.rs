@@ -41,7 +41,7 @@ pub(super) struct Accepted {
     pub(super) permit: Permit,
 }
 
-/// A reactor, as accepting sees it.
+/// A reactor that connections are accepted for: on this thread, or by way of its queue.
 pub(super) trait Target {
     fn counters(&self) -> &ReactorCounters;
 
@@ -61,7 +61,7 @@ impl<T: Target> Targets<T> {
         Self { reactors, turn: 0 }
     }
 
-    /// The reactor whose turn it is, which what comes to no connection is counted for.
+    /// The reactor whose turn it is. Attempts that come to no connection are counted for it.
     fn turn(&self) -> &T {
         &self.reactors[self.turn]
     }
@@ -78,28 +78,22 @@ impl<T: Target> Targets<T> {
     }
 }
 
-/// So many connections in a row are accepted, or begun with, before the other tasks of the thread have their turn.
-const ACCEPT_BATCH: usize = 32;
+/// Connections that are accepted or begun in a row, before the other tasks of the thread have their turn.
+const BATCH: usize = 32;
 
 /// How long a handshake of TCP that has begun before the drain may take to end: a round trip.
 const HANDSHAKE: Duration = Duration::from_millis(100);
 
-/// The rest of an [`ACCEPT_BATCH`].
-#[derive(Debug)]
-pub(super) struct AcceptBudget(usize);
+/// The connections so far of one batch.
+#[derive(Debug, Default)]
+pub(super) struct Batch(usize);
 
-impl Default for AcceptBudget {
-    fn default() -> Self {
-        Self(ACCEPT_BATCH)
-    }
-}
-
-impl AcceptBudget {
+impl Batch {
     /// Counts one connection; after the last of a batch, lets the other tasks have their turn.
-    pub(super) async fn spend(&mut self) {
-        self.0 -= 1;
-        if self.0 == 0 {
-            *self = Self::default();
+    pub(super) async fn count(&mut self) {
+        self.0 += 1;
+        if self.0 == BATCH {
+            self.0 = 0;
             tokio::task::yield_now().await;
         }
     }
@@ -113,7 +107,13 @@ pub(super) async fn accept<T: Target + Clone>(
     draining: &Draining,
 ) {
     let accepting = listeners.into_iter().map(|listener| {
-        let accepting = AcceptLoop::new(listener, Arc::clone(limit), targets.clone());
+        let accepting = AcceptLoop {
+            listener,
+            limit: Arc::clone(limit),
+            targets: targets.clone(),
+            backoff: Backoff::default(),
+            batch: Batch::default(),
+        };
         accepting.run(draining.clone())
     });
     join_all(accepting).await;
@@ -126,20 +126,10 @@ struct AcceptLoop<T> {
     limit: Arc<ConnectionLimit>,
     targets: Targets<T>,
     backoff: Backoff,
-    budget: AcceptBudget,
+    batch: Batch,
 }
 
 impl<T: Target> AcceptLoop<T> {
-    fn new(listener: ReactorListener, limit: Arc<ConnectionLimit>, targets: Targets<T>) -> Self {
-        Self {
-            listener,
-            limit,
-            targets,
-            backoff: Backoff::default(),
-            budget: AcceptBudget::default(),
-        }
-    }
-
     /// Accepts until `draining` asks for the end.
     async fn run(mut self, mut draining: Draining) {
         tokio::select! {
@@ -166,9 +156,9 @@ impl<T: Target> AcceptLoop<T> {
             match self.listener.accept() {
                 Attempt::Connection(socket, peer) => {
                     self.serve(socket, peer, vacancy);
-                    self.budget.spend().await;
+                    self.batch.count().await;
                 }
-                Attempt::Empty => self.budget = AcceptBudget::default(),
+                Attempt::Empty => self.batch = Batch::default(),
                 Attempt::PeerFailed => self.count_error(),
                 Attempt::Exhausted(errno) => {
                     self.count_error();
@@ -183,15 +173,15 @@ impl<T: Target> AcceptLoop<T> {
         }
     }
 
-    /// Waits until a client is in the queue.
+    /// Waits until a client is in the queue. The driver calls it readable until it has been found empty.
     async fn wait_for_client(&mut self) -> io::Result<()> {
         loop {
             self.backoff.recover();
-            let readable = self.listener.readable();
-            if !self.backoff.is_active() {
-                readable.await?;
+            let readable = self.listener.socket.readable();
+            if self.backoff.0.is_none() {
+                drop(readable.await?);
             } else if let Ok(readable) = timeout(LONGEST_PAUSE, readable).await {
-                readable?;
+                drop(readable?);
             } else {
                 // The end of an episode of failures is logged also when no client comes.
                 continue;
@@ -246,43 +236,27 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause, so that everything is served again within a second of relief; and how long nothing may fail for an episode to be over.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The current episode of failures, if there is one.
+/// The current episode of failures, if there is one: the time of the last failure, and the pause after it.
 #[derive(Debug, Default)]
-struct Backoff(Option<Episode>);
-
-#[derive(Clone, Copy, Debug)]
-struct Episode {
-    last: Instant,
-    pause: Duration,
-}
+struct Backoff(Option<(Instant, Duration)>);
 
 impl Backoff {
-    /// How long to pause after this failure.
+    /// The length of the pause after this failure.
     fn failed(&mut self, errno: Errno) -> Duration {
-        if self.0.is_none() {
+        let pause = if let Some((_, pause)) = self.0 {
+            (pause * 2).min(LONGEST_PAUSE)
+        } else {
             tracing::warn!(error = %errno, "accepting paused");
-        }
-        let pause = self
-            .0
-            .map_or(FIRST_PAUSE, |e| (e.pause * 2).min(LONGEST_PAUSE));
-        self.0 = Some(Episode {
-            last: Instant::now(),
-            pause,
-        });
+            FIRST_PAUSE
+        };
+        self.0 = Some((Instant::now(), pause));
         pause
-    }
-
-    /// Whether an episode is going on.
-    fn is_active(&self) -> bool {
-        self.0.is_some()
     }
 
     /// Ends the episode once nothing has failed for a while; one success proves little when descriptors come and go.
     fn recover(&mut self) {
-        if self
-            .0
-            .is_some_and(|e| e.last.elapsed() > e.pause + LONGEST_PAUSE)
-        {
+        let is_over = |(last, pause): (Instant, Duration)| last.elapsed() > pause + LONGEST_PAUSE;
+        if self.0.is_some_and(is_over) {
             self.0 = None;
             tracing::info!("accepting again");
         }
@@ -299,7 +273,7 @@ const NO_SYN: [SockFilter; 4] = [
     SockFilter::new(0x06, 0, 0, u32::MAX), // take it whole
 ];
 
-/// A [`Listener`] that the driver of a runtime knows.
+/// A [`Listener`] that is registered with the driver of a runtime.
 #[derive(Debug)]
 pub(super) struct ReactorListener {
     properties: Properties,
@@ -307,7 +281,7 @@ pub(super) struct ReactorListener {
 }
 
 impl ReactorListener {
-    /// Has the driver of this thread's runtime know it.
+    /// Registers it with the driver of this thread's runtime.
     #[expect(
         deprecated,
         reason = "what replaces it is unsafe, for types that lie about their descriptor; a TcpListener does not"
@@ -327,12 +301,7 @@ impl ReactorListener {
         SockRef::from(self.socket.get_ref()).attach_filter(&NO_SYN)
     }
 
-    /// Waits until a client may be in the queue. The driver says so until the queue has been found empty.
-    async fn readable(&self) -> io::Result<()> {
-        self.socket.readable().await.map(drop)
-    }
-
-    /// Whether a client is in the queue, where one may be.
+    /// True when a client is in the queue, where one may be.
     fn has_client(&self) -> bool {
         let look = |socket: &TcpListener| {
             let mut fds = [PollFd::new(socket, PollFlags::IN)];
@@ -366,9 +335,9 @@ enum Attempt {
     Connection(TcpStream, Peer),
     /// No client waits.
     Empty,
-    /// This peer's trouble: on to the next.
+    /// This peer failed: on to the next.
     PeerFailed,
-    /// This machine's trouble.
+    /// This machine is out of something.
     Exhausted(Errno),
 }
 
@@ -387,7 +356,7 @@ fn attempt(listener: &TcpListener) -> Attempt {
     }
 }
 
-/// Who is at the other end of `socket`.
+/// The peer at the other end of `socket`.
 fn peer(socket: &OwnedFd, address: SocketAddrAny) -> Option<Peer> {
     if address.address_family() != AddressFamily::UNIX {
         return SocketAddr::try_from(address).ok().map(Peer::Address);
@@ -399,7 +368,7 @@ fn peer(socket: &OwnedFd, address: SocketAddrAny) -> Option<Peer> {
     })
 }
 
-/// Whether a failed accept concerns only the connection that was to be accepted (accept(2), "Error handling").
+/// True when a failed accept concerns only the connection that was to be accepted (accept(2), "Error handling").
 fn is_peers_fault(errno: Errno) -> bool {
     matches!(
         errno,

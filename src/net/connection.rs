@@ -11,25 +11,37 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use hyper_util::rt::TokioIo;
+use rustix::io::ioctl_fionread;
+use rustix::net::{Shutdown, shutdown};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::closing::{self, LINGER, LONGEST};
-use super::connection_context::ConnectionContext;
 use super::connection_limit::Permit;
-use super::http1::{self, Next};
+use super::connections::{Command, LINGER};
+use super::http1::{self, HyperIo, Next};
 use super::http2::{self, PREFACE};
-use super::hyper_io::HyperIo;
-use super::reactor::{Http2, Reactor};
+use super::reactor::{ConnectionContext, Http2, Reactor};
 use super::socket::{Socket, TlsSession};
 use super::socket_reader::SocketReader;
-use super::takeover;
-use super::timeouts::Command;
 use super::tls::HTTP2;
-use super::{idle_read, proxy_header};
-use crate::http::{Client, Session};
+use super::{proxy_header, takeover};
+use crate::http::Client;
 use crate::metrics::{Direction, Handshake, ReactorCounters};
+
+/// How long a client of HTTP/1 may go on sending a request that was refused (nginx: `lingering_time`).
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// How long the server waits for such a client when it sends nothing (nginx: `lingering_timeout`).
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// The server pauses for [`PAUSE`] after it has dropped this many bytes.
+const STEP: usize = 1 << 20;
+
+/// With [`STEP`], 20 MiB a second.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The error that broke a connection.
 #[derive(Debug, thiserror::Error)]
@@ -70,11 +82,11 @@ async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError>
         Some(Protocol::Http2) => Box::pin(http2::serve(context, received.split())).await?,
         None => true,
     };
-    // A client of HTTP/2 says this and that (PING, WINDOW_UPDATE) when its last request has been answered.
+    // A client of HTTP/2 still sends frames (PING, WINDOW_UPDATE) when its last request has been answered.
     let is_http2 = matches!(protocol, Some(Protocol::Http2));
     let longest = if is_http2 { LINGER } else { LONGEST };
     if is_orderly {
-        closing::close(context, is_http2 || !received.is_empty(), longest).await?;
+        close(context, is_http2 || !received.is_empty(), longest).await?;
     }
     Ok(())
 }
@@ -85,8 +97,8 @@ enum Protocol {
     Http2,
 }
 
-/// Waits for the first bytes, and says what they are of: the handshake of TLS agreed on it, or a client in the clear begins
-/// with it. `None` when no bytes come.
+/// Waits for the first bytes, and finds the protocol: the handshake of TLS agreed on it, or a client in the clear begins with
+/// its preface. `None` when no bytes come.
 async fn protocol(
     context: &mut ConnectionContext<'_>,
     received: &mut BytesMut,
@@ -101,7 +113,7 @@ async fn protocol(
     }
     let is_http2 = match context.socket.tls() {
         Some(tls) => tls.has_agreed_on(HTTP2),
-        None if context.reactor.http2() == Http2::TlsOnly => false,
+        None if context.reactor.http2 == Http2::TlsOnly => false,
         None => {
             while received.len() < PREFACE.len() && PREFACE.starts_with(received) {
                 if !rest(context, received).await? {
@@ -120,11 +132,14 @@ async fn protocol(
 
 /// Waits for the first bytes of a connection, and counts the handshake before them; false when none come.
 async fn begin(context: &ConnectionContext<'_>, received: &mut BytesMut) -> io::Result<bool> {
-    let mut handshake = HandshakeCounter::of(context);
+    let mut handshake = HandshakeCounter {
+        session: context.socket.tls(),
+        counters: &context.reactor.counters,
+    };
     let mut resting = pin!(rest(context, received));
     poll_fn(|cx| {
         let polled = resting.as_mut().poll(cx);
-        handshake.look();
+        handshake.count_if_done();
         polled
     })
     .await
@@ -140,7 +155,7 @@ async fn serve_http1(
             &context.socket,
             &context.state,
             received.split(),
-            context.reactor.service().tells_of_client(),
+            context.reactor.service.tells_of_client(),
         );
         if !receive_head(context, &mut reader).await? {
             return Ok(false);
@@ -152,25 +167,29 @@ async fn serve_http1(
             Next::Close => break,
             Next::Cut => return Ok(false),
             Next::Reject(error) => {
-                let service = context.reactor.service();
+                let service = &context.reactor.service;
                 let response = service.reject(&context.state, context.client, error, received);
                 let responding = Box::pin(takeover::respond(context, response));
                 follow_commands(context, responding).await?;
                 break;
             }
             Next::Receive(upload) => {
-                context.reactor.counters().takes_over(Direction::Receive);
+                context.reactor.counters.takes_over(Direction::Receive);
                 let receiving = Box::pin(takeover::receive(context, upload, received));
                 if follow_commands(context, receiving).await? {
                     break;
                 }
             }
             Next::Upgrade(session) => {
-                if !run_session(context, session, received).await {
-                    return Ok(false);
-                }
+                let is_early = !received.is_empty();
                 received.clear();
-                break;
+                let reader = SocketReader::raw(&context.socket, &context.state, BytesMut::new());
+                let io = TokioIo::new(HyperIo::new(reader, &context.writer, &context.state));
+                let running = Box::pin(async move {
+                    session.run(io, is_early).await;
+                    Ok(())
+                });
+                return Ok(follow_commands(context, running).await.is_ok());
             }
         }
     }
@@ -185,15 +204,19 @@ async fn rest(context: &ConnectionContext<'_>, received: &mut BytesMut) -> io::R
         if !context.apply_command(command) {
             return Poll::Ready(Ok(false));
         }
-        match idle_read::poll_receive(&context.socket, state, cx, received) {
+        let polled = context.poll_read(cx, |bytes| {
+            received.extend_from_slice(bytes);
+            state.begin_head();
+        });
+        match polled {
             // Polled before, so that a request which had arrived is still read.
             Poll::Pending if state.is_draining() => Poll::Ready(Ok(false)),
             Poll::Pending if command == Some(Command::LateHead) => {
-                // What has come of a head is rejected by who reads it.
+                // A head of which a part has come is rejected by its reader.
                 context.commands.repeat(Command::LateHead);
                 Poll::Ready(Ok(false))
             }
-            polled => polled,
+            polled => polled.map_ok(|read| read > 0),
         }
     })
     .await
@@ -219,12 +242,12 @@ async fn receive_head(
     .await
 }
 
-/// Waits for a body that is `moving`, and follows the commands meanwhile; an error when the connection is cut.
+/// Waits for a body that is `moving`, or a session, and obeys the commands meanwhile; an error when the connection is cut.
 /// Boxed by the caller, so that a connection at rest has no room set aside for it.
-async fn follow_commands(
+async fn follow_commands<T>(
     context: &ConnectionContext<'_>,
-    mut moving: Pin<Box<impl Future<Output = io::Result<bool>>>>,
-) -> io::Result<bool> {
+    mut moving: Pin<Box<impl Future<Output = io::Result<T>>>>,
+) -> io::Result<T> {
     poll_fn(|cx| {
         if context.apply_command(context.commands.next(cx)) {
             moving.as_mut().poll(cx)
@@ -235,43 +258,73 @@ async fn follow_commands(
     .await
 }
 
-/// Runs the session that the connection was upgraded to; false when it was cut.
-async fn run_session(
+/// Shuts the connection down in order. A client that has sent more than was read, or `may_send_on`, is read for `longest`, and its
+/// bytes are dropped: many clients see a response only when they have sent their whole request, and closing with bytes unread
+/// would reset the connection.
+async fn close(
     context: &ConnectionContext<'_>,
-    session: Box<Session>,
-    received: &[u8],
-) -> bool {
-    let is_early = !received.is_empty();
-    let reader = SocketReader::raw(&context.socket, &context.state, BytesMut::new());
-    let io = TokioIo::new(HyperIo::new(reader, &context.writer, &context.state));
-    let mut running = Box::pin(session.run(io, is_early));
-    poll_fn(|cx| {
-        if context.apply_command(context.commands.next(cx)) {
-            running.as_mut().poll(cx).map(|()| true)
-        } else {
-            Poll::Ready(false)
+    may_send_on: bool,
+    longest: Duration,
+) -> io::Result<()> {
+    let (writer, socket) = (&context.writer, &context.socket.raw);
+    if context.socket.tls().is_some() {
+        let closed = poll_fn(|cx| writer.poll_close(cx));
+        if let Ok(closed) = timeout(LINGER, closed).await {
+            closed?;
         }
-    })
-    .await
+    }
+    let is_read = || socket.with(|socket| Ok(ioctl_fionread(socket)? == 0));
+    if !context.state.left_unread() && !may_send_on && is_read()? {
+        // Dropping the socket sends FIN: no byte is unread, so no RST.
+        return Ok(());
+    }
+    socket.with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
+    let longest = if context.state.is_draining() {
+        LINGER
+    } else {
+        longest
+    };
+    linger(context, longest).await
+}
+
+/// Drops what the client sends, at a bounded rate, until it ends or the time is over. During a drain, or when another client waits for its place,
+/// it has [`LINGER`].
+async fn linger(context: &ConnectionContext<'_>, longest: Duration) -> io::Result<()> {
+    let mut end = pin!(sleep(longest));
+    let mut dropped = 0;
+    loop {
+        let some = poll_fn(|cx| {
+            if context.commands.next(cx) == Some(Command::Finish) {
+                let soon = Instant::now() + LINGER;
+                let sooner = soon.min(end.deadline());
+                end.as_mut().reset(sooner);
+            }
+            if end.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(0));
+            }
+            context.poll_read(cx, |_| {})
+        });
+        match timeout(SILENCE, some).await {
+            Ok(Ok(read @ 1..)) => dropped += read,
+            Ok(ended) => return ended.map(drop),
+            Err(_) => return Ok(()),
+        }
+        if dropped >= STEP {
+            dropped = 0;
+            sleep_until(end.deadline().min(Instant::now() + PAUSE)).await;
+        }
+    }
 }
 
 /// A handshake that has not been counted yet. In the clear there is none.
-pub(super) struct HandshakeCounter<'a> {
+struct HandshakeCounter<'a> {
     session: Option<&'a TlsSession>,
     counters: &'a ReactorCounters,
 }
 
-impl<'a> HandshakeCounter<'a> {
-    /// That of a new connection.
-    pub(super) fn of(context: &'a ConnectionContext<'_>) -> Self {
-        Self {
-            session: context.socket.tls(),
-            counters: context.reactor.counters(),
-        }
-    }
-
+impl HandshakeCounter<'_> {
     /// Counts it, if it is over by now.
-    pub(super) fn look(&mut self) {
+    fn count_if_done(&mut self) {
         if let Some(handshake) = self.session.and_then(TlsSession::handshake) {
             self.session = None;
             self.counters.shakes_hands(handshake);

@@ -1,24 +1,40 @@
-//! HTTP/1 on a connection, as hyper speaks it: requests are read and answered until something else is to be done with the
-//! socket.
+//! HTTP/1 on a connection, by hyper: requests are read and answered until something else is to be done with the socket.
 //!
 //! Promises that a request which arrived whole is performed although its client closes or resets the connection, and that
-//! every byte received and not used is given back. Moves no long body: those are left to the caller.
+//! every byte received and not used is given back. [`HyperIo`] is the socket as hyper has it: it sends parts of files in the
+//! place of the holes that hyper writes for them, and lets other connections have their turn after a burst of bytes. Long
+//! bodies of uploads are left to the caller.
 
+use std::cell::Cell;
 use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use hyper::Request;
 use hyper::body::Incoming;
+use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::{Shutdown, shutdown};
 
-use super::connection_context::ConnectionContext;
-use super::hyper_io::HyperIo;
+use super::connections::Command;
+use super::reactor::ConnectionContext;
 use super::socket_reader::SocketReader;
-use super::timeouts::Command;
-use crate::http::{FramingError, Phase, RequestBody, Session, Upload};
+use super::socket_writer::{BURST, Follows, SocketWriter};
+use crate::http::{
+    ConnectionState, FramingError, Phase, Piece, RequestBody, Session, Upload, is_hole,
+};
 use crate::metrics::TimeLimit;
+
+/// A response of so many bytes is long enough for full packets to gain more than two system calls cost.
+const MIN_CORKED: usize = 256 << 10;
+
+/// The most that the kernel may hold for a subscriber that does not read: by itself it would hold megabytes for each.
+const HELD_FOR_SUBSCRIBER: usize = 64 << 10;
 
 /// The next step after hyper.
 pub(super) enum Next {
@@ -36,21 +52,21 @@ pub(super) enum Next {
     Upgrade(Box<Session>),
 }
 
-/// Has hyper serve requests, those that `reader` has first, until something else is to be done: what, and what was received
-/// and not used.
+/// Has hyper serve requests, those that `reader` has first, until something else is to be done: the next step, and the bytes
+/// received and not used.
 pub(super) async fn serve(
     context: &ConnectionContext<'_>,
     reader: SocketReader,
 ) -> Result<(Next, BytesMut), hyper::Error> {
-    let input = Rc::clone(reader.state());
+    let input = Rc::clone(&reader.state);
     let io = HyperIo::new(reader, &context.writer, &context.state);
-    let unflushed = Rc::clone(io.unflushed());
+    let unflushed = Rc::clone(&io.unflushed);
     let handover = &context.handover;
     let service = service_fn(|request: Request<Incoming>| {
-        let (service, request) = (context.reactor.service(), request.map(RequestBody::Http1));
+        let (service, request) = (&context.reactor.service, request.map(RequestBody::Http1));
         service.call(&context.state, context.client, request, Some(handover))
     });
-    let mut hyper = context.reactor.protocol().serve_connection(io, service);
+    let mut hyper = context.reactor.protocol.serve_connection(io, service);
     let before = context.state.requests();
     let warm = context.reactor.warm();
     let mut is_late = false;
@@ -71,7 +87,7 @@ pub(super) async fn serve(
         if polled.is_pending() && should_abort(context, was_watching, has_more, cx) {
             return Poll::Ready(Ok(Next::Cut));
         }
-        // hyper calls a connection done whose last response it holds, and goes on with it if it is asked to.
+        // `poll_without_shutdown` is ready while the last response is still in hyper's buffer; polling again flushes it.
         if unflushed.get() {
             return Poll::Pending;
         }
@@ -100,17 +116,17 @@ pub(super) async fn serve(
     })
     .await;
     let parts = hyper.into_parts();
-    // hyper would leave a connection as it is that asked for any upgrade, also one that was answered as if it had not.
+    // hyper ends with any request for an upgrade, also one that was answered as if it had asked for none.
     let next = match (next?, handover.session.take()) {
         (Next::Close, Some(session)) => Next::Upgrade(session),
         (next, _) => next,
     };
     let mut received = BytesMut::from(parts.read_buf);
-    received.unsplit(parts.io.into_reader().into_held());
+    received.unsplit(parts.io.reader.into_inner().into_held());
     Ok((next, received))
 }
 
-/// Whether the connection is not worth keeping: its client is gone, and nothing is done that changes anything; or it is a
+/// True when the connection is not worth keeping: its client is gone, and nothing is done that changes anything; or it is a
 /// subscriber that does not read while the server drains. `has_more` when other requests have arrived.
 fn should_abort(
     context: &ConnectionContext<'_>,
@@ -135,5 +151,175 @@ fn should_abort(
             is_watching
         }
         Poll::Ready(Err(_)) => true,
+    }
+}
+
+/// The socket of a connection, as hyper has it.
+#[derive(Debug)]
+pub(super) struct HyperIo {
+    reader: TokioIo<SocketReader>,
+    writer: Rc<SocketWriter>,
+    connection: Rc<ConnectionState>,
+    /// hyper has bytes that the socket has not. Shared: the loop of the connection reads it while hyper has the rest.
+    unflushed: Rc<Cell<bool>>,
+    /// Bytes sent since the connection last waited for anything.
+    burst: usize,
+    /// The turn in which a burst was full.
+    full: Option<u64>,
+    /// The socket has the small send buffer of a subscriber.
+    is_narrow: bool,
+}
+
+impl HyperIo {
+    pub(super) fn new(
+        reader: SocketReader,
+        writer: &Rc<SocketWriter>,
+        connection: &Rc<ConnectionState>,
+    ) -> Self {
+        Self {
+            reader: TokioIo::new(reader),
+            writer: Rc::clone(writer),
+            connection: Rc::clone(connection),
+            unflushed: Rc::default(),
+            burst: 0,
+            full: None,
+            is_narrow: false,
+        }
+    }
+
+    /// After a burst, waits until the other sockets of the reactor have been looked at: waking oneself would come before
+    /// that, and hyper would go on for as long as the socket takes bytes. hyper tries several times in a turn.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.burst < BURST {
+            return Poll::Ready(());
+        }
+        let turn = self.connection.turn();
+        match self.full.replace(turn) {
+            // Registers the wake-up, to come after the driver has been polled.
+            None => pin!(tokio::task::yield_now()).poll(cx),
+            Some(full) if full == turn => Poll::Pending,
+            Some(_) => {
+                (self.burst, self.full) = (0, None);
+                Poll::Ready(())
+            }
+        }
+    }
+
+    /// Sends the waiting piece in the place of `hole`: how many bytes.
+    fn poll_move(&self, cx: &mut Context<'_>, hole: &[u8]) -> Poll<io::Result<usize>> {
+        if self.connection.has_lost_client() {
+            return Poll::Ready(Ok(hole.len()));
+        }
+        let mut waiting = self.connection.piece().borrow_mut();
+        let Some(piece) = &mut *waiting else {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        };
+        let follows = if self.connection.is_serving() || piece.len() > hole.len() {
+            Follows::More
+        } else {
+            Follows::Nothing
+        };
+        let moved = match &*piece {
+            Piece::Region(region) => {
+                self.writer.socket.raw.cork(region.len >= MIN_CORKED);
+                self.writer.poll_send_region(cx, region, follows)
+            }
+            Piece::Piped(piped) => self.writer.poll_send_piped(cx, piped, follows),
+            Piece::Bytes(bytes) => {
+                let bytes = IoSlice::new(&bytes[..bytes.len().min(hole.len())]);
+                self.writer.poll_send(cx, &[bytes], follows)
+            }
+        };
+        // All of it, where the client is gone.
+        let moved = ready!(moved)?.min(hole.len());
+        piece.advance(moved);
+        if piece.is_empty() {
+            *waiting = None;
+        }
+        Poll::Ready(Ok(moved))
+    }
+}
+
+impl Read for HyperIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.reader).poll_read(cx, buf);
+        if polled.is_pending() {
+            self.burst = 0;
+        }
+        polled
+    }
+}
+
+impl Write for HyperIo {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.unflushed.set(true);
+        ready!(self.poll_turn(cx));
+        let polled = match bufs.iter().position(|buf| is_hole(buf)) {
+            None => self.writer.poll_send(cx, bufs, Follows::Nothing),
+            Some(0) => self.poll_move(cx, &bufs[0]),
+            Some(hole) => {
+                let before = &bufs[..hole];
+                let all: usize = before.iter().map(|buf| buf.len()).sum();
+                match self.writer.poll_send(cx, before, Follows::More) {
+                    // Of an error or a full socket hyper learns when it goes on.
+                    Poll::Ready(Ok(sent)) if sent == all => match self.poll_move(cx, &bufs[hole]) {
+                        Poll::Ready(Ok(moved)) => Poll::Ready(Ok(sent + moved)),
+                        _ => Poll::Ready(Ok(sent)),
+                    },
+                    polled => polled,
+                }
+            }
+        };
+        self.burst = match &polled {
+            Poll::Ready(sent) => self.burst + sent.as_ref().map_or(0, |&sent| sent),
+            Poll::Pending => 0,
+        };
+        polled
+    }
+
+    /// hyper then sends a head and its body with one call.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Called only when hyper has handed over all that it had.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.writer.poll_flush(cx))?;
+        if !self.connection.is_serving() {
+            self.writer.socket.raw.cork(false);
+        }
+        self.unflushed.set(false);
+        self.connection.flushed();
+        if self.connection.phase() == Phase::Watching && !self.is_narrow {
+            self.is_narrow = true;
+            let socket = &self.writer.socket.raw;
+            socket.expect_acknowledgments();
+            // Failing costs memory of the kernel, no bytes.
+            let _ =
+                socket.with(|socket| Ok(set_socket_send_buffer_size(socket, HELD_FOR_SUBSCRIBER)?));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.writer.poll_close(cx))?;
+        let socket = &self.writer.socket.raw;
+        Poll::Ready(socket.with(|socket| Ok(shutdown(socket, Shutdown::Write)?)))
     }
 }

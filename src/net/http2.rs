@@ -20,10 +20,9 @@ use hyper::{Method, Request};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
 
-use super::closing::LINGER;
-use super::connection_context::ConnectionContext;
+use super::connections::{Command, LINGER};
+use super::reactor::ConnectionContext;
 use super::socket_reader::SocketReader;
-use super::timeouts::Command;
 use crate::http::{
     MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, caught, continue_100,
 };
@@ -38,7 +37,8 @@ const MOST_STREAMS: u32 = 100;
 /// How far a client may be ahead with the body of one request, in bytes: enough for 40 MB/s over a way of 20 ms.
 const STREAM_WINDOW: u32 = 2 << 20;
 
-/// The same for all requests of a connection together. So much is held for a client whose uploads wait for the disk.
+/// How far a client may be ahead with all requests of a connection together: so much is held for a client whose uploads wait for
+/// the disk.
 const CONNECTION_WINDOW: u32 = 4 << 20;
 
 /// Streams that a client may reset before they are looked at; more end the connection.
@@ -98,7 +98,7 @@ pub(super) async fn serve(
 /// A panic where a stream is served, outside of what performs its request, has ended the stream: h2 resets it.
 fn count_panic(context: &ConnectionContext<'_>, ended: &Result<(), JoinError>) {
     if ended.as_ref().is_err_and(JoinError::is_panic) {
-        context.reactor.counters().panics.add(1);
+        context.reactor.counters.panics.add(1);
     }
 }
 
@@ -135,19 +135,19 @@ async fn begin(
 struct Multiplexer<'a> {
     context: &'a ConnectionContext<'a>,
     connection: Connection<FrameIo, Bytes>,
-    /// Those whose response is not in memory.
+    /// The streams whose response is not in memory.
     streams: &'a mut JoinSet<()>,
     input: Rc<Input>,
     output: Rc<Output>,
     leaving: Leaving,
 }
 
-/// How far the end of a connection is.
+/// The progress of an orderly end.
 enum Leaving {
     No,
-    /// The client has been told, and has so long to say that it knows.
+    /// GOAWAY has been sent, and the client has this long to acknowledge it.
     Told(Pin<Box<Sleep>>),
-    /// The connection ends without that.
+    /// The connection ends without an acknowledgment.
     Now,
 }
 
@@ -162,7 +162,7 @@ impl Multiplexer<'_> {
         let polled = self.poll_streams(cx);
         self.rest();
         self.give_up_waiting(cx);
-        // All that the streams had to say by now leaves together.
+        // All frames of the streams so far leave together.
         if let Poll::Ready(Err(error)) = self.output.poll_flush(cx) {
             tracing::debug!(%error, "connection broken");
             return Poll::Ready(Ok(Err(Cut)));
@@ -206,7 +206,7 @@ impl Multiplexer<'_> {
                 reactor.exceeds(TimeLimit::Header, self.context.client);
                 self.connection.abrupt_shutdown(Reason::NO_ERROR);
             }
-            Some(Command::Nudge) => self.context.socket.raw().nudge(),
+            Some(Command::Nudge) => self.context.socket.raw.nudge(),
             _ => {}
         }
         true
@@ -254,7 +254,7 @@ impl Multiplexer<'_> {
         };
         self.context.state.begin_stream();
         let request = Request::from_parts(head, RequestBody::Http2(body));
-        let service = reactor.service();
+        let service = &reactor.service;
         let client = self.context.client;
         let begun = caught(|| {
             // HTTP/2 has no upgrades, and no request has the socket.
@@ -267,7 +267,7 @@ impl Multiplexer<'_> {
             Ok(Some(begun)) => begun,
             Ok(None) => return,
             Err(Panicked) => {
-                reactor.counters().panics.add(1);
+                reactor.counters.panics.add(1);
                 return exchange.stream.reset(Reason::INTERNAL_ERROR);
             }
         };

@@ -1,7 +1,7 @@
 //! Places to listen: addresses, unix sockets, and sockets that were open when the process began, as a service manager passes
 //! them (`sd_listen_fds(3)`).
 //!
-//! Owns the listening sockets until they are divided among those that accept, and the files of unix sockets. Promises that a
+//! Owns the files of unix sockets. Promises that a
 //! file which a dead server left is replaced, that one which a server listens on, or which is no socket, is refused, and that
 //! a server removes its own file alone. Does not accept.
 
@@ -32,9 +32,9 @@ const MOST_PASSED: RawFd = 1 << 10;
 pub struct Listen {
     /// Where.
     pub at: At,
-    /// Whether what is sent on connections is encrypted, by TLS.
+    /// Connections are encrypted, by TLS.
     pub by_tls: bool,
-    /// Whether connections come by a proxy, and begin with a header of the PROXY protocol.
+    /// Connections come by a proxy, and begin with a header of the PROXY protocol.
     pub by_proxy: bool,
 }
 
@@ -50,7 +50,7 @@ pub enum At {
 }
 
 impl Listen {
-    /// Whether other machines may reach it. A socket that is no listener is none that they reach; to bind it fails.
+    /// True when other machines may reach it. A socket that is no listener is none that they reach; to bind it fails.
     pub fn is_exposed(&self) -> bool {
         let address = match &self.at {
             &At::Address(address) => Ok(Address::Tcp(address)),
@@ -60,7 +60,7 @@ impl Listen {
         address.is_ok_and(|address| address.is_exposed())
     }
 
-    /// Whether all addresses of IPv4 on its port are another one's among `all`: it then has those of IPv6 alone.
+    /// True when another one of `all` has all addresses of IPv4 on its port: it then has those of IPv6 alone.
     fn leaves_v4(&self, all: &[Self]) -> bool {
         let port = match &self.at {
             At::Address(address) if address.port() != 0 => address.port(),
@@ -72,7 +72,12 @@ impl Listen {
 
     /// Listens, one place of `all`, on as many sockets as are accepted from each by its own; `shared` when those of one address are
     /// several.
-    fn bind(&self, all: &[Self], sockets: usize, shared: bool) -> io::Result<BoundAddress> {
+    pub(super) fn bind(
+        &self,
+        all: &[Self],
+        sockets: usize,
+        shared: bool,
+    ) -> io::Result<BoundAddress> {
         let v6_only = self.leaves_v4(all);
         let (first, file) = match &self.at {
             &At::Address(address) => {
@@ -165,7 +170,7 @@ impl Address {
         })
     }
 
-    /// Whether only the loopback network's names reach it. The client of a unix socket may have any name for it: none is a
+    /// True when only the loopback network's names reach it. The client of a unix socket may have any name for it: none is a
     /// browser.
     pub fn is_loopback(&self) -> bool {
         matches!(self, Self::Tcp(address) if address.ip().to_canonical().is_loopback())
@@ -188,12 +193,12 @@ impl fmt::Display for Address {
 
 /// A place that is bound.
 #[derive(Debug)]
-struct BoundAddress {
-    address: Address,
+pub(super) struct BoundAddress {
+    pub(super) address: Address,
     /// For clients.
-    url: String,
+    pub(super) url: String,
     /// One, or one for each reactor.
-    listeners: Vec<Listener>,
+    pub(super) listeners: Vec<Listener>,
 }
 
 /// A listening socket.
@@ -212,77 +217,10 @@ pub(super) struct Properties {
     /// It goes on listening when this process has ended.
     pub(super) outlives: bool,
     pub(super) by_loopback: bool,
-    /// What is sent on its connections is encrypted.
+    /// Its connections are encrypted.
     pub(super) by_tls: bool,
-    /// Its connections begin with whom a proxy has them for.
+    /// Its connections begin with a header of the PROXY protocol.
     pub(super) by_proxy: bool,
-}
-
-impl Listener {
-    /// One for what accepts by itself, and the URL for its clients.
-    pub(super) fn bind(at: &Listen) -> io::Result<(Self, String)> {
-        let place = at.bind(&[], 1, false)?;
-        let listener = place.listeners.into_iter().next();
-        Ok((listener.ok_or(io::ErrorKind::NotFound)?, place.url))
-    }
-}
-
-/// How connections come to reactors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dispatch {
-    /// The acceptor hands each to a reactor, in turn.
-    Acceptor,
-    /// There is no acceptor: each reactor has a listener of its own, and the kernel chooses (`SO_REUSEPORT`), by a hash
-    /// of the addresses and not evenly. A unix socket is shared: the first reactor that looks gets the connection.
-    ReusePort,
-}
-
-/// The places where a server listens.
-#[derive(Debug)]
-pub struct Listeners {
-    places: Vec<BoundAddress>,
-    dispatch: Dispatch,
-    reactors: usize,
-}
-
-impl Listeners {
-    /// None yet, for so many reactors.
-    pub fn new(dispatch: Dispatch, reactors: usize) -> Self {
-        Self {
-            places: Vec::new(),
-            dispatch,
-            reactors,
-        }
-    }
-
-    /// Listens there too, one place of `all`; on a socket that was passed not with [`Dispatch::ReusePort`], which takes several.
-    pub fn add(&mut self, at: &Listen, all: &[Listen]) -> io::Result<()> {
-        let shared = self.dispatch == Dispatch::ReusePort;
-        let sockets = if shared { self.reactors } else { 1 };
-        self.places.push(at.bind(all, sockets, shared)?);
-        Ok(())
-    }
-
-    /// Where they listen.
-    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
-        self.places.iter().map(|place| &place.address)
-    }
-
-    /// The URL of each, for clients.
-    pub fn urls(&self) -> impl Iterator<Item = String> {
-        self.places.iter().map(|place| place.url.clone())
-    }
-
-    pub(super) fn dispatch(&self) -> Dispatch {
-        self.dispatch
-    }
-
-    /// One socket of each place for each that accepts: for the acceptor, or for each reactor.
-    pub(super) fn into_shares(self) -> impl Iterator<Item = Vec<Listener>> {
-        let places = self.places.into_iter();
-        let mut places: Vec<_> = places.map(|place| place.listeners.into_iter()).collect();
-        std::iter::from_fn(move || places.iter_mut().map(Iterator::next).collect())
-    }
 }
 
 /// All addresses of this machine: those of IPv6 and IPv4 together, where the kernel has IPv6.
@@ -401,7 +339,7 @@ pub fn inherited_fds() -> Result<Range<RawFd>, BadCount> {
     Ok(FIRST_PASSED..FIRST_PASSED + count)
 }
 
-/// How many are passed.
+/// The count of passed descriptors; 0 where they are another process's.
 fn passed_count(own: u32, pid: Option<String>, count: Option<String>) -> Result<RawFd, BadCount> {
     let is_own = pid.and_then(|pid| pid.parse().ok()) == Some(own);
     let Some(count) = count.filter(|_| is_own) else {

@@ -1,27 +1,20 @@
-//! Sockets and threads. Knows no key and no status.
+//! Sockets and threads: the places where a server listens, and its start. Knows no key and no status.
 
 mod acceptor;
-mod closing;
 mod connection;
-mod connection_context;
 mod connection_limit;
 mod connections;
 mod http1;
 mod http2;
-mod hyper_io;
-mod idle_read;
 mod listen;
-mod peers;
 mod proxy_header;
 mod raw_socket;
 mod reactor;
 mod socket;
 mod socket_reader;
 mod socket_writer;
-mod splice;
 mod takeover;
 mod threads;
-mod timeouts;
 mod tls;
 mod tls_records;
 
@@ -30,43 +23,68 @@ use std::sync::Arc;
 
 use crate::drain::Draining;
 
-pub use listen::{Address, At, BadCount, Dispatch, Listen, Listeners, everywhere, inherited_fds};
-pub use peers::Peers;
+pub use connection_limit::Peers;
+pub use connections::{Limits, RATE_WINDOW};
+pub use listen::{Address, At, BadCount, Listen, everywhere, inherited_fds};
 #[cfg(any(test, fuzzing))]
 pub use proxy_header::fuzz;
 pub use reactor::{Http2, ReactorConfig};
-pub use timeouts::{Limits, RATE_WINDOW};
 pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
 
 use connection_limit::ConnectionLimit;
-use listen::Listener;
+use listen::{BoundAddress, Listener};
 
-/// Connections that an [`AdminListener`] may have open.
-const ADMIN_CONNECTIONS: usize = 256;
-
-/// A listener with a reactor of its own, beside those of a server: for what must be answered while they are busy.
-#[derive(Debug)]
-pub struct AdminListener {
-    listener: Listener,
-    url: String,
+/// How connections come to reactors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// The acceptor hands each to a reactor, in turn.
+    Acceptor,
+    /// There is no acceptor: each reactor has a listener of its own, and the kernel chooses (`SO_REUSEPORT`), by a hash
+    /// of the addresses and not evenly. A unix socket is shared: the first reactor that looks gets the connection.
+    ReusePort,
 }
 
-impl AdminListener {
-    /// Listens there.
-    pub fn bind(at: &Listen) -> io::Result<Self> {
-        let (listener, url) = Listener::bind(at)?;
-        Ok(Self { listener, url })
+/// The places where a server listens.
+#[derive(Debug)]
+pub struct Listeners {
+    places: Vec<BoundAddress>,
+    dispatch: Dispatch,
+    reactors: usize,
+}
+
+impl Listeners {
+    /// No place yet, for so many reactors.
+    pub fn new(dispatch: Dispatch, reactors: usize) -> Self {
+        Self {
+            places: Vec::new(),
+            dispatch,
+            reactors,
+        }
     }
 
-    /// The URL, for clients.
-    pub fn url(&self) -> &str {
-        &self.url
+    /// Listens there too, one place of `all`; on a socket that was passed not with [`Dispatch::ReusePort`], which takes several.
+    pub fn add(&mut self, at: &Listen, all: &[Listen]) -> io::Result<()> {
+        let shared = self.dispatch == Dispatch::ReusePort;
+        let sockets = if shared { self.reactors } else { 1 };
+        self.places.push(at.bind(all, sockets, shared)?);
+        Ok(())
     }
 
-    /// Starts its reactor, which ends when `draining` asks.
-    pub fn start(self, reactor: ReactorConfig, draining: Draining) -> io::Result<()> {
-        let limit = ConnectionLimit::new(ADMIN_CONNECTIONS, Peers::default());
-        threads::start_accepting(reactor, vec![self.listener], limit, draining)
+    /// Where they listen.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.places.iter().map(|place| &place.address)
+    }
+
+    /// The URL of each, for clients.
+    pub fn urls(&self) -> impl Iterator<Item = String> {
+        self.places.iter().map(|place| place.url.clone())
+    }
+
+    /// One socket of each place for each that accepts: for the acceptor, or for each reactor.
+    fn into_shares(self) -> impl Iterator<Item = Vec<Listener>> {
+        let places = self.places.into_iter();
+        let mut places: Vec<_> = places.map(|place| place.listeners.into_iter()).collect();
+        std::iter::from_fn(move || places.iter_mut().map(Iterator::next).collect())
     }
 }
 
@@ -80,12 +98,10 @@ pub fn start(
     draining: &Draining,
 ) -> io::Result<()> {
     let limit = ConnectionLimit::new(max_connections, peers);
-    match listeners.dispatch() {
+    match listeners.dispatch {
         Dispatch::Acceptor if reactors.len() > 1 => {
-            let reactors = reactors.into_iter();
-            let reactors = reactors
-                .map(|config| threads::start(config, Arc::clone(&limit), draining.clone()))
-                .collect::<io::Result<_>>()?;
+            let start = |config| threads::start(config, Arc::clone(&limit), draining.clone());
+            let reactors = reactors.into_iter().map(start).collect::<io::Result<_>>()?;
             let all = listeners.into_shares().next().unwrap_or_default();
             threads::start_acceptor(all, limit, reactors, draining.clone())
         }

@@ -19,10 +19,10 @@ use ppp::v2::{self, ParseError};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::Interest;
 
-use super::connection_context::ConnectionContext;
 use super::connection_limit::Permit;
+use super::connections::Command;
 use super::raw_socket::{RawSocket, is_again};
-use super::timeouts::Command;
+use super::reactor::ConnectionContext;
 use crate::http::Peer;
 
 /// The shortest header of both versions, in bytes: `PROXY UNKNOWN` and its line end.
@@ -66,7 +66,7 @@ enum BadHeader {
 
 /// Finds out whom the connection is for, and counts it as one of that client; false when it is to be closed.
 pub(super) async fn introduce(context: &mut ConnectionContext<'_>, permit: &mut Permit) -> bool {
-    let counters = context.reactor.counters();
+    let counters = &context.reactor.counters;
     let source = match receive(context).await {
         Ok(header) => source(&header),
         Err(bad) => Err(bad),
@@ -97,7 +97,7 @@ async fn receive(context: &ConnectionContext<'_>) -> Result<Vec<u8>, BadHeader> 
     let received = poll_fn(|cx| {
         let command = context.commands.next(cx);
         let is_late = !context.apply_command(command) || command == Some(Command::LateHead);
-        match poll_receive(context.socket.raw(), cx, &mut header) {
+        match poll_receive(&context.socket.raw, cx, &mut header) {
             Poll::Pending if is_late => Poll::Ready(Err(BadHeader::Late)),
             Poll::Pending if context.state.is_draining() => Poll::Ready(Err(BadHeader::Draining)),
             polled => polled,
@@ -134,7 +134,7 @@ fn poll_receive(
     Poll::Ready(Ok(()))
 }
 
-/// Whether `header` is whole, or begins as no header does: to wait for more is of no use.
+/// True when `header` is whole, or begins as no header does: to wait for more is of no use.
 fn is_whole(header: &[u8]) -> Result<bool, BadHeader> {
     let is_v2 = is_v2(header);
     let (prefix, longest) = if is_v2 {
@@ -162,7 +162,7 @@ fn is_v2(header: &[u8]) -> bool {
     header.first() == v2::PROTOCOL_PREFIX.first()
 }
 
-/// Where the header ends that begins so, or up to where bytes belong to it, as far as that is known.
+/// The end of the header that begins so, or the end of the bytes that are known to belong to it.
 fn end(header: &[u8]) -> usize {
     match header.get(LENGTH_V2) {
         _ if header.is_empty() => SHORTEST,
@@ -179,7 +179,7 @@ fn own(header: &[u8], seen: &[u8]) -> usize {
     line.map_or(seen.len(), |end| end + 1)
 }
 
-/// Whom the connection is for; `None` where it says no address.
+/// The address that the connection is for; `None` where the header has none.
 fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
     if !is_v2(header) {
         let said = v1::Header::try_from(header)?;
@@ -208,7 +208,7 @@ fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
     })
 }
 
-/// Whether each checksum that the header has is that of the header with zeros in its place.
+/// True when each checksum in the header is that of the header with zeros in its place.
 fn has_right_checksum(header: &v2::Header<'_>) -> bool {
     let all = header.as_bytes();
     let mut end = all.len() - header.tlv_bytes().len();

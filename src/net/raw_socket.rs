@@ -1,4 +1,4 @@
-//! A connection's socket, of which the reactor's driver learns only once there is something to wait for.
+//! A connection's socket, registered with the reactor's driver only once there is something to wait for.
 //!
 //! Most short connections have sent their request by the time they are looked at, and take the answer at once: to them
 //! epoll would be two system calls for nothing. Promises the same to its users either way: they are told that it is
@@ -11,12 +11,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::BufMut;
-use rustix::net::sockopt::set_tcp_user_timeout;
+use rustix::net::sockopt::{set_tcp_cork, set_tcp_user_timeout, tcp_congestion};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Whether a call on a socket came too early, and is to be made again.
+/// True when a call on a socket came too early, and is to be made again.
 pub(super) fn is_again(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -33,6 +33,18 @@ pub(super) struct RawSocket {
     state: RefCell<State>,
     /// It may take bytes although the driver has not said so.
     has_write_hint: Cell<bool>,
+    cork: Cell<Cork>,
+}
+
+/// The state of `TCP_CORK`, by which the kernel holds packets back until they are full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Cork {
+    #[default]
+    Untried,
+    /// Under a paced connection, holding back costs more than it gains; a unix socket has no packets: never.
+    Useless,
+    In,
+    Out,
 }
 
 #[derive(Debug)]
@@ -50,10 +62,11 @@ impl RawSocket {
         Self {
             state: RefCell::new(State::Fresh(socket)),
             has_write_hint: Cell::new(false),
+            cork: Cell::default(),
         }
     }
 
-    /// Has the driver know it from now on.
+    /// Registers it with the driver, if it is not yet.
     fn driven(&self) -> io::Result<RefMut<'_, TcpStream>> {
         let mut state = self.state.borrow_mut();
         if matches!(*state, State::Fresh(_))
@@ -71,7 +84,7 @@ impl RawSocket {
         .map_err(|_| io::ErrorKind::NotConnected.into())
     }
 
-    /// Whether the driver knows it.
+    /// True once the driver knows it.
     fn is_driven(&self) -> bool {
         matches!(*self.state.borrow(), State::Driven(_))
     }
@@ -128,6 +141,21 @@ impl RawSocket {
     pub(super) fn expect_acknowledgments(&self) {
         // A unix socket has none, and its peer does not go so.
         let _ = self.with(|socket| Ok(set_tcp_user_timeout(socket, UNACKNOWLEDGED)?));
+    }
+
+    /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.
+    pub(super) fn cork(&self, corked: bool) {
+        if self.cork.get() == Cork::Untried && corked {
+            // BBR paces by a timer. A unix socket has no congestion control.
+            let name = self.with(|socket| Ok(tcp_congestion(socket)?));
+            let gains = name.is_ok_and(|name| !name.starts_with("bbr"));
+            self.cork.set(if gains { Cork::Out } else { Cork::Useless });
+        }
+        let wanted = if corked { Cork::In } else { Cork::Out };
+        if matches!(self.cork.get(), Cork::In | Cork::Out) && self.cork.get() != wanted {
+            let _ = self.with(|socket| Ok(set_tcp_cork(socket, corked)?));
+            self.cork.set(wanted);
+        }
     }
 
     /// Does `call`, whether it is ready or not.

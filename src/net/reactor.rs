@@ -1,25 +1,38 @@
-//! A reactor, as its connections see it: the service, the protocol's settings, the limits and the counters that they share on
-//! its thread. Does not start the thread.
+//! A reactor, as its connections see it, and the context of each of them.
+//!
+//! A [`Reactor`] has the service, the protocol's settings, the limits and the counters that its connections share on its
+//! thread. A [`ConnectionContext`] is passed to every owner of a socket in turn: the loop of the connection, hyper, and the
+//! takeover. Does not start the thread.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::io;
 use std::net::TcpStream;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use hyper::server::conn::http1;
 
-use super::connections::Connections;
+use super::connections::{Command, Commands, Connections, Limits};
 use super::socket::{Socket, TlsSession};
-use super::timeouts::Limits;
+use super::socket_writer::SocketWriter;
 use super::tls::Tls;
-use crate::http::{Client, MAX_HEAD, Service, ServiceBuilder};
+use crate::http::{Client, ConnectionState, Handover, MAX_HEAD, Phase, Service, ServiceBuilder};
 use crate::metrics::{ReactorCounters, TimeLimit};
 
 /// So many connections of a reactor keep hyper and its buffers, of 16 KiB each, between requests; others give them back at
 /// once.
 const MOST_WARM: usize = 256;
 
-/// Where HTTP/2 is spoken.
+/// The most that is read at a time for a connection without buffers, in bytes.
+const IDLE_READ: usize = 8 << 10;
+
+thread_local! {
+    /// The memory that connections without buffers are read into, on their reactor's thread: [`IDLE_READ`] bytes.
+    static RECEIVED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The connections on which HTTP/2 is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http2 {
     /// Over TLS, with clients that offer it.
@@ -39,11 +52,11 @@ pub struct ReactorConfig {
     pub service: ServiceBuilder,
     /// How long peers may take.
     pub limits: Limits,
-    /// Where HTTP/2 is spoken.
+    /// The connections on which HTTP/2 is spoken.
     pub http2: Http2,
     /// The TLS of the connections that have it.
     pub tls: Option<Arc<Tls>>,
-    /// Where it counts.
+    /// Its counters.
     pub counters: Arc<ReactorCounters>,
     /// The only CPU it may run on, if any.
     pub cpu: Option<usize>,
@@ -51,21 +64,30 @@ pub struct ReactorConfig {
 
 /// A reactor.
 pub(super) struct Reactor {
-    service: Rc<Service>,
-    protocol: http1::Builder,
-    http2: Http2,
-    connections: Connections,
+    pub(super) service: Rc<Service>,
+    /// The settings of hyper, the same for all connections.
+    pub(super) protocol: http1::Builder,
+    pub(super) http2: Http2,
+    pub(super) connections: Connections,
     /// The TLS of the connections that have it.
     tls: Option<Arc<Tls>>,
     /// Connections that have hyper at the moment.
     warm: Cell<usize>,
-    counters: Arc<ReactorCounters>,
+    pub(super) counters: Arc<ReactorCounters>,
 }
 
 impl Reactor {
     pub(super) fn new(config: ReactorConfig) -> Self {
+        let mut protocol = http1::Builder::new();
+        // The sweep keeps all time limits, this one among them: hyper would need a timer for each request.
+        protocol
+            .header_read_timeout(None)
+            .half_close(true)
+            .max_header_size(MAX_HEAD)
+            // What hyper may hold of a request that is being received.
+            .max_buf_size(config.service.store.receive_buffer());
         Self {
-            protocol: protocol(config.service.store.receive_buffer()),
+            protocol,
             service: Rc::new(config.service.build()),
             http2: config.http2,
             connections: Connections::new(config.limits),
@@ -73,18 +95,6 @@ impl Reactor {
             warm: Cell::new(0),
             counters: config.counters,
         }
-    }
-
-    pub(super) fn service(&self) -> &Rc<Service> {
-        &self.service
-    }
-
-    pub(super) fn protocol(&self) -> &http1::Builder {
-        &self.protocol
-    }
-
-    pub(super) fn http2(&self) -> Http2 {
-        self.http2
     }
 
     /// The socket of a new connection of `client`; `None` when it should be encrypted and cannot be.
@@ -107,40 +117,19 @@ impl Reactor {
         BufferSlot(&self.warm)
     }
 
-    pub(super) fn connections(&self) -> &Connections {
-        &self.connections
-    }
-
-    /// Tells the operator that `client` was over a limit.
+    /// Counts and logs that `client` was over a limit.
     pub(super) fn exceeds(&self, limit: TimeLimit, client: Client) {
         self.counters.exceeds(limit);
         let (_, option) = TimeLimit::ALL[limit as usize];
         tracing::info!(peer = %client.peer, limit = option, "a client was too slow");
     }
-
-    pub(super) fn counters(&self) -> &Arc<ReactorCounters> {
-        &self.counters
-    }
 }
 
-/// The protocol's settings, the same for all connections. hyper holds up to `receive_buffer` bytes of a request that is being
-/// received.
-fn protocol(receive_buffer: usize) -> http1::Builder {
-    let mut protocol = http1::Builder::new();
-    // The sweep keeps all time limits, this one among them: hyper would need a timer for each request.
-    protocol
-        .header_read_timeout(None)
-        .half_close(true)
-        .max_header_size(MAX_HEAD)
-        .max_buf_size(receive_buffer);
-    protocol
-}
-
-/// A connection that has hyper.
+/// One of the connections that have hyper, while it lives.
 pub(super) struct BufferSlot<'a>(&'a Cell<usize>);
 
 impl BufferSlot<'_> {
-    /// Whether it may keep hyper between requests.
+    /// True when it may keep hyper between requests.
     pub(super) fn may_keep_buffers(&self) -> bool {
         self.0.get() <= MOST_WARM
     }
@@ -149,5 +138,69 @@ impl BufferSlot<'_> {
 impl Drop for BufferSlot<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
+    }
+}
+
+/// The context of one connection.
+pub(super) struct ConnectionContext<'a> {
+    pub(super) client: Client,
+    pub(super) reactor: &'a Rc<Reactor>,
+    pub(super) state: Rc<ConnectionState>,
+    pub(super) socket: Rc<Socket>,
+    pub(super) writer: Rc<SocketWriter>,
+    pub(super) commands: Commands<'a>,
+    /// The work that a request leaves to the connection.
+    pub(super) handover: Rc<Handover>,
+}
+
+impl<'a> ConnectionContext<'a> {
+    /// The context of a new connection.
+    pub(super) fn new(socket: Socket, client: Client, reactor: &'a Rc<Reactor>) -> Self {
+        let state = Rc::new(ConnectionState::new(Arc::clone(&reactor.counters)));
+        let socket = Rc::new(socket);
+        Self {
+            client,
+            reactor,
+            writer: Rc::new(SocketWriter::new(&socket, &state)),
+            socket,
+            commands: reactor.connections.add(&state, false),
+            handover: Rc::default(),
+            state,
+        }
+    }
+
+    /// Begins a turn, and obeys `command` as far as it is the same in every state; false when the connection is to be cut.
+    pub(super) fn apply_command(&self, command: Option<Command>) -> bool {
+        self.state.begin_turn();
+        match command {
+            Some(Command::Nudge) => self.socket.raw.nudge(),
+            // A subscriber sends no further request.
+            Some(Command::Last) if self.state.phase() == Phase::Watching => self.state.drain(),
+            Some(Command::Last) => self.state.close_after_response(),
+            Some(Command::Finish) => self.state.drain(),
+            Some(Command::Abandon) => return false,
+            Some(Command::TooSlow(limit)) => {
+                self.reactor.exceeds(limit, self.client);
+                return self.state.give_up_body();
+            }
+            Some(Command::LateHead | Command::Rest) | None => {}
+        }
+        true
+    }
+
+    /// Reads what has arrived while the connection holds no buffer, and passes it to `take`: how many bytes, 0 at the end of
+    /// the stream.
+    pub(super) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        RECEIVED.with_borrow_mut(|received| {
+            received.resize(IDLE_READ, 0);
+            let len = ready!(self.socket.poll_receive(cx, received))?;
+            self.state.received(len);
+            take(&received[..len]);
+            Poll::Ready(Ok(len))
+        })
     }
 }

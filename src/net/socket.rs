@@ -35,7 +35,8 @@ thread_local! {
 /// The socket of one connection.
 #[derive(Debug)]
 pub(super) struct Socket {
-    raw: RawSocket,
+    /// The socket itself.
+    pub(super) raw: RawSocket,
     tls: Option<Box<TlsSession>>,
 }
 
@@ -46,11 +47,6 @@ impl Socket {
             raw: RawSocket::new(socket),
             tls: tls.map(Box::new),
         }
-    }
-
-    /// The socket itself.
-    pub(super) fn raw(&self) -> &RawSocket {
-        &self.raw
     }
 
     /// The TLS of the connection, if it has one.
@@ -70,7 +66,7 @@ impl Socket {
         }
     }
 
-    /// The same, into memory that need not be set to anything before.
+    /// Receives into memory that need not be set to anything before.
     pub(super) fn poll_read(
         &self,
         cx: &mut Context<'_>,
@@ -105,7 +101,7 @@ impl Socket {
             });
             match peeked {
                 Ok(0) => return Poll::Ready(Ok(())),
-                // What is there is left to the next to read.
+                // The bytes that are there are left to the next read.
                 Ok(_) => return Poll::Pending,
                 Err(error) if is_again(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
@@ -134,12 +130,12 @@ impl TlsSession {
         self.0.borrow_mut()
     }
 
-    /// Asks the library about the connection.
+    /// Asks the TLS library about the connection.
     fn ask<T>(&self, about: impl FnOnce(&CommonState) -> T) -> T {
-        about(self.0.borrow().state())
+        about(&self.0.borrow().connection)
     }
 
-    /// Whether both sides have agreed on this protocol (RFC 7301). Known once the handshake is over.
+    /// True when both sides have agreed on this protocol (RFC 7301). Known once the handshake is over.
     pub(super) fn has_agreed_on(&self, protocol: &[u8]) -> bool {
         self.ask(|connection| connection.alpn_protocol() == Some(protocol))
     }
@@ -190,7 +186,7 @@ impl TlsSession {
 
     /// How many bytes are encrypted that have not been sent.
     pub(super) fn encrypted(&self) -> usize {
-        self.0.borrow().encrypted()
+        self.0.borrow().encrypted.len()
     }
 
     /// Encrypts one piece of `region`: how many bytes. Its pages are in memory: the body sees to that.
@@ -230,12 +226,7 @@ impl TlsSession {
         })
     }
 
-    /// Whether something is encrypted that has not been sent.
-    pub(super) fn wants_write(&self) -> bool {
-        self.encrypted() > 0
-    }
-
-    /// Sends of that what the socket takes: how many bytes.
+    /// Sends what the socket takes of what is encrypted: how many bytes.
     pub(super) fn write_to(&self, socket: BorrowedFd<'_>, flags: SendFlags) -> io::Result<usize> {
         self.records().send(socket, flags)
     }

@@ -1,8 +1,8 @@
 //! The receiving side of a connection, as hyper reads it: whole heads and their bodies, in order, and nothing in doubt.
 //!
-//! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them, and takes out the fields that nothing reads.
-//! The beginning of a head is taken back until the rest of it is there, so hyper sees a head whole or not at all, and an invalid one never: nothing is given on from
-//! there. Holds at most one head and a piece of [`PIECE`] bytes, besides what it was made with.
+//! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them, and takes out the fields that nothing
+//! reads. The beginning of a head is taken back until the rest of it is there: hyper sees a head whole or not at all, and
+//! never an invalid one or a byte behind it. Holds at most one head and [`PIECE`] bytes, besides what it was made with.
 
 use std::cell::Cell;
 use std::io;
@@ -37,7 +37,7 @@ pub(super) struct ReaderState {
 pub(super) struct SocketReader {
     socket: Rc<Socket>,
     connection: Rc<ConnectionState>,
-    state: Rc<ReaderState>,
+    pub(super) state: Rc<ReaderState>,
     framing: Option<Framing>,
     /// Received, and not given on.
     held: BytesMut,
@@ -74,10 +74,6 @@ impl SocketReader {
             passed: received.len(),
             held: received,
         }
-    }
-
-    pub(super) fn state(&self) -> &Rc<ReaderState> {
-        &self.state
     }
 
     /// Receives the rest of the head that it holds the beginning of; also ready when that head is invalid, and at the end of the

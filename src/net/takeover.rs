@@ -19,8 +19,8 @@ use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, splice};
 use tokio::io::Interest;
 
-use super::connection_context::ConnectionContext;
 use super::raw_socket::{RawSocket, is_again};
+use super::reactor::ConnectionContext;
 use super::socket::{Socket, TlsSession};
 use super::socket_writer::{Follows, SocketWriter};
 use crate::http::{Body, BodySource, CONTINUE, ConnectionState, Upload, closes};
@@ -39,7 +39,7 @@ pub(super) async fn receive(
     received: &mut BytesMut,
 ) -> io::Result<bool> {
     let length = upload.body_len();
-    // What hyper had passed on comes before what it had not.
+    // The bytes that hyper had passed on come before those that it had not.
     let mut early = upload.take_early();
     let remaining = usize::try_from(length).unwrap_or(usize::MAX);
     let remaining = remaining.saturating_sub(early.len());
@@ -68,7 +68,7 @@ pub(super) async fn respond(
 ) -> io::Result<bool> {
     let (head, body) = response.into_parts();
     let is_last = closes(&head);
-    let service = context.reactor.service();
+    let service = &context.reactor.service;
     let head = service.encoder.encode(&head, body.known_len().unwrap_or(0));
     send(head, body, &context.writer).await?;
     context.state.flushed();
@@ -104,7 +104,7 @@ struct SocketBody {
     /// The bytes that came with the head, no more than are left.
     early: Bytes,
     remaining: u64,
-    /// Since when the client is waited for, where that is measured.
+    /// The time since which the client is waited for, where that is measured.
     since: Option<Instant>,
     /// The interim response that is sent before more is received.
     interim: Bytes,
@@ -136,10 +136,10 @@ impl SocketBody {
         }
         let most = usize::try_from(self.remaining).unwrap_or(STEP).min(STEP);
         loop {
-            if ready!(self.socket.raw().poll_read_ready(cx)).is_err() {
+            if ready!(self.socket.raw.poll_read_ready(cx)).is_err() {
                 return Poll::Ready(None);
             }
-            match take(self.socket.raw(), most) {
+            match take(&self.socket.raw, most) {
                 Ok(Taken::NoRoom) => return Poll::Ready(Some(0)),
                 Ok(Taken::Bytes(0)) => return Poll::Ready(None),
                 Ok(Taken::Bytes(n)) => {
@@ -324,7 +324,7 @@ impl BodySource for SocketBody {
             return None;
         }
         let clone = |socket: BorrowedFd<'_>| socket.try_clone_to_owned();
-        self.socket.raw().with(clone).ok()
+        self.socket.raw.with(clone).ok()
     }
 
     fn taken(&mut self, len: u64) {
@@ -333,7 +333,7 @@ impl BodySource for SocketBody {
     }
 }
 
-/// Whether something has arrived; when in doubt.
+/// True when something has arrived, and when in doubt.
 fn has_some(socket: BorrowedFd<'_>) -> bool {
     ioctl_fionread(socket).unwrap_or(1) > 0
 }

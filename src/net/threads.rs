@@ -19,12 +19,13 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::acceptor::{self, AcceptBudget, Accepted, ReactorListener, Target, Targets};
+use super::acceptor::{self, Accepted, Batch, ReactorListener, Target, Targets};
 use super::connection;
 use super::connection_limit::ConnectionLimit;
+use super::connections::Command;
 use super::listen::Listener;
 use super::reactor::{Reactor, ReactorConfig};
-use super::splice;
+use super::socket_writer;
 use crate::drain::Draining;
 use crate::metrics::ReactorCounters;
 
@@ -37,7 +38,7 @@ const LAME_DUCK: Duration = Duration::from_millis(500);
 /// connection otherwise.
 const NICENESS: i32 = 5;
 
-/// Where the acceptor hands a reactor its connections; dropping the last clone asks the reactor to drain.
+/// The acceptor's handle on a reactor, which it hands connections to; dropping the last clone asks the reactor to drain.
 #[derive(Clone, Debug)]
 pub(super) struct Handle {
     /// Has no bound of its own, so that handing over never waits: every connection in it has a permit.
@@ -56,7 +57,7 @@ impl Target for Handle {
     }
 }
 
-/// Where a reactor's connections come from.
+/// The source of a reactor's connections.
 #[derive(Debug)]
 enum Source {
     Acceptor(mpsc::UnboundedReceiver<Accepted>),
@@ -125,7 +126,7 @@ fn spawn(
         if let Some(cpu) = cpu {
             pin_to(cpu);
         }
-        splice::set_up();
+        socket_writer::set_up_splice();
         source()
     };
     // The reactor's own tasks hold the store until the runtime ends: only then has the thread finished.
@@ -135,7 +136,7 @@ fn spawn(
 }
 
 /// Starts a thread that makes what it needs by `set_up`, on its runtime, and then runs `run` with it. Returns once it is
-/// set up, or why it cannot be. What is `held` is dropped last, after all that ran there.
+/// set up, or with the error of that. `held` is dropped last, after all that ran there.
 fn start_thread<T>(
     name: String,
     set_up: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -193,13 +194,13 @@ async fn run(
     drain(&reactor, index, &mut draining).await;
 }
 
-/// Starts what runs beside the connections.
+/// Starts the tasks beside the connections: the sweep, the closing of idle ones, and the measuring of the lag.
 fn start_tasks(reactor: &Rc<Reactor>, limit: &Arc<ConnectionLimit>) {
     let swept = Rc::clone(reactor);
-    tokio::task::spawn_local(async move { swept.connections().sweep().await });
+    tokio::task::spawn_local(async move { swept.connections.sweep().await });
     let (relieved, limit) = (Rc::clone(reactor), Arc::clone(limit));
-    tokio::task::spawn_local(async move { limit.close_idle(relieved.connections()).await });
-    let counters = Arc::clone(Reactor::counters(reactor));
+    tokio::task::spawn_local(async move { limit.close_idle(&relieved.connections).await });
+    let counters = Arc::clone(&reactor.counters);
     tokio::task::spawn_local(measure_lag(counters));
 }
 
@@ -221,14 +222,14 @@ async fn measure_lag(counters: Arc<ReactorCounters>) {
 async fn drain(reactor: &Reactor, index: usize, draining: &mut Draining) {
     // Each connection is polled once before it hears of the drain: what had arrived is still answered.
     tokio::task::yield_now().await;
-    let connections = reactor.connections();
-    connections.announce_end();
+    let connections = &reactor.connections;
+    connections.broadcast(Command::Last);
     tokio::select! {
         () = connections.emptied() => {}
         () = tokio::time::sleep(LAME_DUCK) => {}
         () = draining.abandoned() => {}
     }
-    connections.drain();
+    connections.broadcast(Command::Finish);
     tokio::select! {
         // Where no connection is left, none is abandoned.
         biased;
@@ -238,7 +239,7 @@ async fn drain(reactor: &Reactor, index: usize, draining: &mut Draining) {
             tracing::warn!(reactor = index, connections, "connections abandoned: the grace period is over");
         }
     }
-    let counters = reactor.counters();
+    let counters = &reactor.counters;
     tracing::info!(
         reactor = index,
         connections = counters.accepting.accepted.get(),
@@ -249,16 +250,16 @@ async fn drain(reactor: &Reactor, index: usize, draining: &mut Draining) {
 
 /// Serves what the acceptor hands over, until it ends.
 async fn receive(mut connections: mpsc::UnboundedReceiver<Accepted>, reactor: &Rc<Reactor>) {
-    let mut budget = AcceptBudget::default();
+    let mut batch = Batch::default();
     while let Some(accepted) = connections.recv().await {
         reactor.serve(accepted);
-        budget.spend().await;
+        batch.count().await;
     }
 }
 
 impl Target for Rc<Reactor> {
     fn counters(&self) -> &ReactorCounters {
-        Reactor::counters(self)
+        &self.counters
     }
 
     /// Serves the connection, which gets a task of its own unless it is done with at once: short connections most often
@@ -286,7 +287,7 @@ async fn serve_connection(accepted: Accepted, reactor: Rc<Reactor>) {
         // Dropped after the connection is counted as finished, which is what the next one is balanced by.
         mut permit,
     } = accepted;
-    let _finished = Finished(reactor.counters());
+    let _finished = Finished(&reactor.counters);
     if let Some(socket) = reactor.accept(socket, client) {
         connection::serve(socket, client, &mut permit, &reactor).await;
     }

@@ -1,9 +1,8 @@
 //! The records of one TLS session: decrypted where they were received, and encrypted to where they are sent from.
 //!
 //! The TLS library is driven without buffers of its own. Records are decrypted one at a time, as they are asked for. Promises that
-//! what is held is bounded, whatever the peer does, and that what the library has to say is encrypted in its order. An empty
-//! [`Buffer`] takes a spare of its reactor's thread when it is written to, and gives it back with its last byte: thousands of idle
-//! sessions share the little memory that a few busy ones need, and that is in the processor's caches.
+//! what is held is bounded, whatever the peer does, and that the library's messages are encrypted in its order. An empty
+//! [`Buffer`] takes a spare of its reactor's thread when written to, and gives it back with its last byte: idle sessions hold none.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,21 +12,18 @@ use std::task::{Context, Poll, ready};
 
 use bytes::BufMut;
 use rustix::net::{SendFlags, send};
+use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus,
 };
-use rustls::{CommonState, ServerConfig};
 use tokio::io::Interest;
 
 use super::raw_socket::{RawSocket, is_again};
 
-/// The most that is read from a socket at once, in bytes.
+/// The most that is read from a socket at once, and that waits to be decrypted until the rest has come, in bytes. A record is
+/// less, and so is an honest message of a handshake.
 const MOST_READ: usize = 64 << 10;
-
-/// The most that waits to be decrypted until the rest has come, in bytes. A record is less, and so is a message of a handshake
-/// that anybody means.
-const MOST_INCOMPLETE: usize = 64 << 10;
 
 /// Room for an alert, in bytes.
 const ALERT: usize = 1 << 10;
@@ -44,29 +40,30 @@ thread_local! {
 
 /// The records of one session.
 pub(super) struct Records {
-    connection: UnbufferedServerConnection,
+    /// The library's view of the session.
+    pub(super) connection: UnbufferedServerConnection,
     /// Received, and not decrypted.
     received: Buffer,
     /// Decrypted, and not taken.
     decrypted: Buffer,
     /// Encrypted, and not sent.
-    encrypted: Buffer,
+    pub(super) encrypted: Buffer,
     end: End,
 }
 
-/// Whether more is to come from the peer.
+/// The end of the peer's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Open,
-    /// It has said that nothing follows.
+    /// The peer has announced it (RFC 8446, section 6.1).
     Announced,
     Cut,
-    /// It has sent what the protocol does not allow. The library is asked nothing more.
+    /// The peer has broken the protocol. The library is asked nothing more.
     Broken,
 }
 
 impl Records {
-    /// Those of a new connection.
+    /// The records of a new connection.
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         Ok(Self {
             connection: UnbufferedServerConnection::new(config)?,
@@ -77,17 +74,7 @@ impl Records {
         })
     }
 
-    /// The library's view of the connection.
-    pub(super) fn state(&self) -> &CommonState {
-        &self.connection
-    }
-
-    /// How many bytes are encrypted that have not been sent.
-    pub(super) fn encrypted(&self) -> usize {
-        self.encrypted.len()
-    }
-
-    /// Receives into `dest`, which has room: how many bytes, 0 at the end of the stream.
+    /// Receives into `dest`: how many bytes, 0 at the end of the stream, or where something is decrypted and `dest` has no room.
     pub(super) fn poll_receive(
         &mut self,
         socket: &RawSocket,
@@ -96,7 +83,7 @@ impl Records {
     ) -> Poll<io::Result<usize>> {
         loop {
             let taken = self.poll_take(socket, cx, dest)?;
-            if taken > 0 {
+            if taken > 0 || self.decrypted.len() > 0 {
                 return Poll::Ready(Ok(taken));
             }
             if self.end != End::Open {
@@ -112,28 +99,30 @@ impl Records {
         socket: &RawSocket,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        loop {
-            self.poll_take(socket, cx, &mut nowhere())?;
-            if !self.decrypted.is_empty() {
-                return Poll::Pending;
-            }
-            if self.end != End::Open {
-                return Poll::Ready(self.ended());
-            }
-            ready!(self.poll_read(socket, cx))?;
+        match ready!(self.poll_receive(socket, cx, &mut nowhere())) {
+            Ok(_) if self.decrypted.len() > 0 => Poll::Pending,
+            ended => Poll::Ready(ended.map(drop)),
         }
     }
 
-    /// Takes into `dest` what has been received already, and sends what the protocol has to say about it: how many bytes.
+    /// Takes into `dest` what has been received already, and sends the protocol's answer to it: how many bytes.
     fn poll_take(
         &mut self,
         socket: &RawSocket,
         cx: &mut Context<'_>,
         dest: &mut impl BufMut,
     ) -> io::Result<usize> {
-        let taken = self.take(dest);
-        // Tickets, or why the connection ends. To be woken when it can be sent is enough: a reply of the peer may not depend
-        // on it.
+        let len = self.decrypted.len().min(dest.remaining_mut());
+        if len > 0 {
+            dest.put_slice(&self.decrypted.bytes()[..len]);
+            self.decrypted.consume(len);
+        }
+        let taken = if self.received.len() == 0 || self.decrypted.len() > 0 {
+            Ok(len)
+        } else {
+            self.process(dest, Say::Nothing).map(|more| len + more)
+        };
+        // Tickets, or an alert. To be woken when it can be sent is enough: a reply of the peer may not depend on it.
         if let Poll::Ready(Err(_)) = self.poll_send(socket, cx) {
             // The peer has gone, and gets none of it. What it had sent before is performed.
             self.encrypted = Buffer::default();
@@ -141,21 +130,9 @@ impl Records {
         taken
     }
 
-    fn take(&mut self, dest: &mut impl BufMut) -> io::Result<usize> {
-        let len = self.decrypted.len().min(dest.remaining_mut());
-        if len > 0 {
-            dest.put_slice(&self.decrypted.bytes()[..len]);
-            self.decrypted.consume(len);
-        }
-        if self.received.is_empty() || !self.decrypted.is_empty() {
-            return Ok(len);
-        }
-        Ok(len + self.process(dest, Say::Nothing)?)
-    }
-
     /// Reads once from the socket.
     fn poll_read(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.received.len() > MOST_INCOMPLETE {
+        if self.received.len() > MOST_READ {
             let why = "a message of the handshake is too long";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
         }
@@ -163,13 +140,13 @@ impl Records {
         let polled = socket.poll_receive(cx, room);
         match &polled {
             Poll::Ready(Ok(0)) => self.end = End::Cut,
-            Poll::Ready(Ok(len)) => self.received.grow(*len),
+            Poll::Ready(Ok(len)) => self.received.end += *len,
             _ => self.received.shrink(),
         }
         polled.map_ok(drop)
     }
 
-    /// Whether the end of the stream was announced (RFC 8446, section 6.1).
+    /// An error where the end of the stream was not announced.
     fn ended(&self) -> io::Result<()> {
         match self.end {
             End::Cut | End::Broken => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -177,7 +154,7 @@ impl Records {
         }
     }
 
-    /// Says that nothing follows, if there is a session to say it in.
+    /// Announces the end of the stream, if there is a session.
     pub(super) fn close(&mut self) {
         // A session that is broken has ended.
         let _ = self.process(&mut nowhere(), Say::End);
@@ -196,7 +173,7 @@ impl Records {
 
     /// Sends what is encrypted already.
     fn poll_send(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.encrypted.is_empty() {
+        while self.encrypted.len() > 0 {
             ready!(socket.poll_write_ready(cx))?;
             let sent = socket.try_io(Interest::WRITABLE, |socket| {
                 self.send(socket, SendFlags::empty())
@@ -217,9 +194,10 @@ impl Records {
         Ok(sent)
     }
 
-    /// Has the library go through what was received, until `dest` is full or more must be received, or until what there is to
-    /// `say` can be said: how many bytes were taken into `dest`. What it answers is encrypted.
+    /// Has the library go through what was received, until `dest` is full, more must be received, or what there is to `say` can
+    /// be said: how many bytes were taken into `dest`. Its answers are encrypted.
     fn process(&mut self, dest: &mut impl BufMut, say: Say<'_>) -> io::Result<usize> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut taken = 0;
         while self.end != End::Broken {
             let UnbufferedStatus { discard, state, .. } =
@@ -239,7 +217,7 @@ impl Records {
                     dest.has_remaining_mut() || !matches!(say, Say::Nothing)
                 }
                 Ok(ConnectionState::EncodeTlsData(data)) => {
-                    encode(data, &mut self.encrypted)?;
+                    self.encrypted.encode(data)?;
                     true
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => {
@@ -250,8 +228,18 @@ impl Records {
                     self.end = End::Announced;
                     true
                 }
-                Ok(ConnectionState::WriteTraffic(traffic)) => {
-                    encrypt(traffic, say, &mut self.encrypted)?;
+                Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+                    let needed = |error: &EncryptError| match error {
+                        EncryptError::InsufficientSize(needed) => Some(needed.required_size),
+                        EncryptError::EncryptExhausted => None,
+                    };
+                    let write = |room: &mut [u8]| match say {
+                        Say::Bytes(plain) => traffic.encrypt(plain, room),
+                        _ => traffic.queue_close_notify(room),
+                    };
+                    if !matches!(say, Say::Nothing) {
+                        self.encrypted.append(write, needed)?;
+                    }
                     false
                 }
                 // Nothing is left to do before more is received.
@@ -259,11 +247,7 @@ impl Records {
                 Err(error) => {
                     self.break_off()?;
                     // What came before is taken first.
-                    return if taken > 0 {
-                        Ok(taken)
-                    } else {
-                        Err(invalid(error))
-                    };
+                    return (taken > 0).then_some(taken).ok_or_else(|| invalid(error));
                 }
             };
             self.received.consume(used);
@@ -274,17 +258,15 @@ impl Records {
         Ok(taken)
     }
 
-    /// Encrypts the alert that the library has for a peer that broke the protocol. It would go through the same record again if it
-    /// were asked for more.
+    /// Encrypts the library's alert for a peer that broke the protocol. Asked for more, it would read that record again.
     fn break_off(&mut self) -> io::Result<()> {
         self.end = End::Broken;
         self.received = Buffer::default();
-        while self.connection.wants_write() {
-            let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut []);
-            let Ok(ConnectionState::EncodeTlsData(data)) = state else {
-                break;
-            };
-            encode(data, &mut self.encrypted)?;
+        while self.connection.wants_write()
+            && let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut [])
+            && let Ok(ConnectionState::EncodeTlsData(data)) = state
+        {
+            self.encrypted.encode(data)?;
         }
         Ok(())
     }
@@ -295,72 +277,24 @@ fn nowhere() -> &'static mut [u8] {
     <&mut [u8]>::default()
 }
 
-fn invalid(error: rustls::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
-}
-
-/// The data to encrypt.
+/// The data to encrypt; `End` announces that nothing follows.
 #[derive(Clone, Copy)]
 enum Say<'a> {
     Nothing,
     Bytes(&'a [u8]),
-    /// That nothing follows.
     End,
-}
-
-/// Puts what the library says behind what is `encrypted`.
-fn encode(mut data: EncodeTlsData<'_, impl Sized>, encrypted: &mut Buffer) -> io::Result<()> {
-    let mut room = ALERT;
-    loop {
-        match data.encode(encrypted.room(room)) {
-            Ok(len) => {
-                encrypted.grow(len);
-                return Ok(());
-            }
-            Err(EncodeError::InsufficientSize(needed)) => room = needed.required_size,
-            Err(error) => return Err(io::Error::other(error)),
-        }
-    }
-}
-
-/// Puts what there is to `say`, in records, behind what is `encrypted`.
-fn encrypt(
-    mut traffic: WriteTraffic<'_, impl Sized>,
-    say: Say<'_>,
-    encrypted: &mut Buffer,
-) -> io::Result<()> {
-    let mut room = ALERT;
-    loop {
-        let said = match say {
-            Say::Nothing => return Ok(()),
-            Say::Bytes(plain) => traffic.encrypt(plain, encrypted.room(room)),
-            Say::End => traffic.queue_close_notify(encrypted.room(room)),
-        };
-        match said {
-            Ok(len) => {
-                encrypted.grow(len);
-                return Ok(());
-            }
-            Err(EncryptError::InsufficientSize(needed)) => room = needed.required_size,
-            Err(error) => return Err(io::Error::other(error)),
-        }
-    }
 }
 
 /// A buffer of one session.
 #[derive(Debug, Default)]
-struct Buffer {
+pub(super) struct Buffer {
     memory: Vec<u8>,
     start: usize,
     end: usize,
 }
 
 impl Buffer {
-    fn is_empty(&self) -> bool {
-        self.start == self.end
-    }
-
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.end - self.start
     }
 
@@ -369,44 +303,62 @@ impl Buffer {
         &mut self.memory[self.start..self.end]
     }
 
-    /// Room behind that, for `least` bytes or more. What is written there is held once [`Self::grow`] has been told of it.
+    /// Room behind its bytes, for `least` bytes or more. Bytes written there are held once `end` is behind them.
     fn room(&mut self, least: usize) -> &mut [u8] {
+        let len = self.len();
         if self.memory.len() - self.end < least {
-            self.make_room(least);
+            if self.memory.len() < len + least {
+                let mut memory = SPARES.with_borrow_mut(Vec::pop).unwrap_or_default();
+                memory.resize((len + least).max(SPARE), 0);
+                memory[..len].copy_from_slice(self.bytes());
+                give_back(std::mem::replace(&mut self.memory, memory));
+            } else {
+                self.memory.copy_within(self.start..self.end, 0);
+            }
+            (self.start, self.end) = (0, len);
         }
         &mut self.memory[self.end..]
-    }
-
-    fn make_room(&mut self, least: usize) {
-        let len = self.len();
-        if self.memory.len() < len + least {
-            let mut memory = SPARES.with_borrow_mut(Vec::pop).unwrap_or_default();
-            memory.resize((len + least).max(SPARE), 0);
-            memory[..len].copy_from_slice(self.bytes());
-            give_back(std::mem::replace(&mut self.memory, memory));
-        } else {
-            self.memory.copy_within(self.start..self.end, 0);
-        }
-        (self.start, self.end) = (0, len);
-    }
-
-    /// Holds the first `len` bytes of its room too.
-    fn grow(&mut self, len: usize) {
-        self.end += len;
     }
 
     /// Holds a copy of `bytes` too.
     fn extend(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
-            self.grow(bytes.len());
+            self.end += bytes.len();
         }
+    }
+
+    /// Holds what `write` writes too, which is called again with the room that it has `needed`.
+    fn append<E: std::error::Error + Send + Sync + 'static>(
+        &mut self,
+        mut write: impl FnMut(&mut [u8]) -> Result<usize, E>,
+        needed: impl Fn(&E) -> Option<usize>,
+    ) -> io::Result<()> {
+        let mut room = ALERT;
+        loop {
+            match write(self.room(room)) {
+                Ok(len) => {
+                    self.end += len;
+                    return Ok(());
+                }
+                Err(error) => room = needed(&error).ok_or_else(|| io::Error::other(error))?,
+            }
+        }
+    }
+
+    /// Holds a message of the library too.
+    fn encode(&mut self, mut data: EncodeTlsData<'_, impl Sized>) -> io::Result<()> {
+        let needed = |error: &EncodeError| match error {
+            EncodeError::InsufficientSize(needed) => Some(needed.required_size),
+            EncodeError::AlreadyEncoded => None,
+        };
+        self.append(|room| data.encode(room), needed)
     }
 
     /// Lets its first `len` bytes go.
     fn consume(&mut self, len: usize) {
         self.start += len;
-        if self.is_empty() {
+        if self.len() == 0 {
             self.clear();
         }
     }
@@ -482,7 +434,7 @@ mod tests {
                 prop_assert!(buffer.bytes()[..take] == right);
                 buffer.consume(take);
                 prop_assert_eq!(buffer.len(), expected.len());
-                prop_assert!(!buffer.is_empty() || buffer.memory.is_empty());
+                prop_assert!(buffer.len() > 0 || buffer.memory.is_empty());
             }
         }
     }

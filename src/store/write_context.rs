@@ -244,7 +244,7 @@ impl WriteContext {
     pub fn timed(&self, sync: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
         let began = Instant::now();
         let synced = sync();
-        self.counters.synced(began.elapsed());
+        self.counters.syncs.observe_duration(began.elapsed());
         synced
     }
 

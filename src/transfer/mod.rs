@@ -1,23 +1,35 @@
-//! The ways of a value's bytes, whichever engine keeps it: threads that may wait, pipes, buffers, digests on the way, the quota of
-//! uploads, and the sizes at which a value is handled in another way. It knows no key.
+//! The ways of a value's bytes, whichever engine keeps it: pipes, buffers, digests on the way, the quota of uploads, the sizes at
+//! which a value is handled in another way, and the pools of threads beside the reactors. It knows no key.
 //!
 //! A value on its way in stays in memory up to [`SMALL`] and lies in a temporary file beyond. A value on its way out is answered from
-//! memory up to [`IN_MEMORY`] and from its file beyond.
+//! memory up to [`IN_MEMORY`] and from its file beyond. All reactors share one [`BlockingPool`] of each kind, so its size is a
+//! budget of the process.
 
 mod pipes;
 mod quota;
 mod receiver;
-mod threads;
+
+use std::io::{self, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::metrics::Jobs;
+use crate::value::Error;
 
 pub use pipes::{BodySource, Pipe, Piped, Pipes, read};
 pub use quota::{
     InFlight, Reservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
 };
 pub use receiver::{Hashing, Receiver, WriteBuffer, hash_file, write_at};
-pub use threads::{BlockingPool, spawn_vital};
 
 /// The longest value that is answered from memory: copying more costs more than having the kernel send it from its own
 /// cache.
@@ -27,7 +39,7 @@ pub const IN_MEMORY: u64 = 16 << 10;
 /// staged, an upload touches neither a file nor a shared counter before the publisher has it.
 pub const SMALL: u64 = 64 << 10;
 
-/// Whether a value of this length goes to a file before it is whole.
+/// True when an upload of this length goes to a file before it is whole.
 pub fn is_large(len: u64) -> bool {
     len > SMALL
 }
@@ -58,4 +70,165 @@ pub fn random() -> Result<u128, Errno> {
         16 => Ok(u128::from_ne_bytes(bytes)),
         _ => Err(Errno::IO),
     }
+}
+
+/// Enough to keep a deep device queue busy; more threads only queue in the kernel instead of here.
+const DISK_THREADS: usize = 32;
+
+/// A large directory keeps each of them, and a processor, busy for long: however many list, others have the rest.
+const LISTING_THREADS: usize = 4;
+
+/// How nice listing and compute threads are: a tenth of the weight of others, where a processor is wanted by both.
+const NICE: i32 = 10;
+
+/// Longer than any process lives: a pool never shrinks, so that it never is without a thread.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// A pool of threads: `disk-*` for everything that may wait for a device, a few `disk-list-*` for listings alone, and `compute-*`
+/// for work that keeps a processor busy for longer than a request should wait. Clones share it, and its threads end with the last.
+///
+/// A pool grows when needed and keeps its threads. A job that has started runs to its end, also when its future is dropped; one
+/// that panics fails alone. Jobs beyond the pool's size wait their turn, as do those for which the system gives no further
+/// thread. Listing and compute threads are nice: where both want a processor, a reactor has it first.
+#[derive(Clone, Debug)]
+pub struct BlockingPool(Arc<Pool>);
+
+#[derive(Debug)]
+struct Pool {
+    threads: Handle,
+    /// There until this is dropped.
+    runtime: Option<Runtime>,
+    jobs: Arc<Jobs>,
+}
+
+impl BlockingPool {
+    /// The disk threads, on these CPUs.
+    pub fn disk(cpus: Option<CpuSet>) -> io::Result<Self> {
+        Ok(Self::new(start("disk", DISK_THREADS, cpus, 0)?))
+    }
+
+    /// The threads for listings, on these CPUs.
+    pub fn listing(cpus: Option<CpuSet>) -> io::Result<Self> {
+        let runtime = start("disk-list", LISTING_THREADS, cpus, NICE)?;
+        Ok(Self::new(runtime))
+    }
+
+    /// At most so many compute threads, on these CPUs.
+    pub fn compute(most: usize, cpus: Option<CpuSet>) -> io::Result<Self> {
+        Ok(Self::new(start("compute", most, cpus, NICE)?))
+    }
+
+    fn new(runtime: Runtime) -> Self {
+        Self(Arc::new(Pool {
+            threads: runtime.handle().clone(),
+            runtime: Some(runtime),
+            jobs: Arc::default(),
+        }))
+    }
+
+    /// Runs `job` on one of the threads, starting when the future is first polled, and waits for its result.
+    pub async fn run<T, F>(&self, job: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> Result<T, Error> + Send + 'static,
+    {
+        self.spawn(job).await
+    }
+
+    /// Starts `job` on one of the threads at once; the future waits for its result.
+    pub fn spawn<T, F>(&self, job: F) -> impl Future<Output = Result<T, Error>> + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> Result<T, Error> + Send + 'static,
+    {
+        let jobs = Arc::clone(&self.0.jobs);
+        jobs.submit();
+        let running = self.0.threads.spawn_blocking(move || {
+            let _busy = jobs.start();
+            job()
+        });
+        async {
+            let panicked = |panic| Error::Failed {
+                doing: "run a job",
+                source: io::Error::other(panic),
+            };
+            running.await.unwrap_or_else(|panic| Err(panicked(panic)))
+        }
+    }
+
+    /// Runs `job` on one of the threads, without a future that waits for it.
+    pub fn spawn_detached(&self, job: impl FnOnce() + Send + 'static) {
+        drop(self.spawn(move || {
+            job();
+            Ok(())
+        }));
+    }
+
+    /// Its jobs, in numbers.
+    pub fn jobs(&self) -> &Jobs {
+        &self.0.jobs
+    }
+}
+
+fn start(name: &'static str, most: usize, cpus: Option<CpuSet>, nice: i32) -> io::Result<Runtime> {
+    // Where a pool has no thread and the system has none to give, tokio panics; with one, jobs wait for it. So the first is started
+    // while that still can be refused, once it is known that there is one.
+    let probe = thread::Builder::new().spawn(rustix::thread::gettid)?;
+    if let Ok(id) = probe.join() {
+        // It counts until the kernel has let go of it.
+        let task = format!("/proc/self/task/{}", id.as_raw_nonzero());
+        let _ = (0..1000).find(|_| {
+            thread::yield_now();
+            !Path::new(&task).exists()
+        });
+    }
+    let next = AtomicUsize::new(0);
+    let runtime = Builder::new_current_thread()
+        .max_blocking_threads(most)
+        .thread_keep_alive(FOR_EVER)
+        .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
+        .on_thread_start(move || settle(cpus, nice))
+        .build()?;
+    if catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(|| ()))).is_err() {
+        runtime.shutdown_background();
+        return Err(io::Error::other("the system gives no more threads"));
+    }
+    Ok(runtime)
+}
+
+/// A thread inherits the CPUs of the thread that started it, which may be a reactor pinned to one. A failure costs speed.
+fn settle(cpus: Option<CpuSet>, nice: i32) {
+    if let Some(cpus) = cpus {
+        let _ = sched_setaffinity(None, &cpus);
+    }
+    if nice > 0 {
+        // Of this thread alone: on Linux each has its own.
+        let _ = rustix::process::nice(nice);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // A runtime may not wait for its threads from within another runtime.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Starts a thread with this name that does `work`; a panic there ends the process, which cannot go on without it.
+pub fn spawn_vital<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let thread = name.to_owned();
+    let work = move || {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            // Not by the log, whose lines wait for a thread of their own.
+            let why = format!("data-server: the thread {thread} has panicked, without which no write is answered\n");
+            let _ = io::stderr().write_all(why.as_bytes());
+            std::process::exit(1)
+        })
+    };
+    std::thread::Builder::new().name(name.into()).spawn(work)
 }

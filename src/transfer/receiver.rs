@@ -13,8 +13,7 @@ use bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
 
 use super::quota::ReservationHandle;
-use super::threads::BlockingPool;
-use super::{CHUNK, COPIED};
+use super::{BlockingPool, CHUNK, COPIED};
 use crate::value::{Digests, Error, Hasher, Wanted};
 
 /// `IOV_MAX` of Linux: what one pwritev takes.

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256, Sha512};
 /// The most bytes of a checksum.
 const LONGEST: usize = 20;
 
-/// Which digests are wanted.
+/// A set of digests to compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// SHA-256.
@@ -97,7 +97,7 @@ pub struct Hasher {
     sha256: Option<Sha256>,
     sha512: Option<Sha512>,
     md5: Option<Md5>,
-    checksum: Option<Summer>,
+    checksum: Option<ChecksumHasher>,
 }
 
 impl Hasher {
@@ -106,7 +106,7 @@ impl Hasher {
             sha256: wanted.sha256.then(Sha256::new),
             sha512: wanted.sha512.then(Sha512::new),
             md5: wanted.md5.then(Md5::new),
-            checksum: wanted.checksum.map(Summer::new),
+            checksum: wanted.checksum.map(ChecksumHasher::new),
         }
     }
 
@@ -137,14 +137,14 @@ impl Hasher {
             sha256: self.sha256.map(|h| h.finalize().into()),
             sha512: self.sha512.map(|h| h.finalize().into()),
             md5: self.md5.map(|h| h.finalize().into()),
-            checksum: self.checksum.and_then(Summer::finish),
+            checksum: self.checksum.and_then(ChecksumHasher::finish),
         }
     }
 }
 
 static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
-/// How a checksum is computed.
+/// The algorithm of a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumKind {
     /// CRC-32 of ISO-HDLC, as zip has it.
@@ -183,7 +183,7 @@ impl Checksum {
         (bytes.len() == kind.len()).then_some(Self { kind, bytes: own })
     }
 
-    /// How it is computed.
+    /// Its algorithm.
     pub fn kind(&self) -> ChecksumKind {
         self.kind
     }
@@ -191,14 +191,14 @@ impl Checksum {
 
 /// A checksum being computed.
 #[derive(Clone)]
-pub enum Summer {
+pub enum ChecksumHasher {
     Crc32(crc32fast::Hasher),
     Crc32c(crc::Digest<'static, u32, Table<16>>),
     Crc64Nvme(crc64fast_nvme::Digest),
     Sha1(Sha1),
 }
 
-impl Summer {
+impl ChecksumHasher {
     pub fn new(kind: ChecksumKind) -> Self {
         match kind {
             ChecksumKind::Crc32 => Self::Crc32(crc32fast::Hasher::new()),
@@ -228,10 +228,10 @@ impl Summer {
     }
 }
 
-impl fmt::Debug for Summer {
+impl fmt::Debug for ChecksumHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The libraries' hashers show nothing of themselves.
-        f.debug_struct("Summer").finish_non_exhaustive()
+        f.debug_struct("ChecksumHasher").finish_non_exhaustive()
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
                 b"\xf7\xc3\xbc\x1d\x80\x8e\x04\x73\x2a\xdf\x67\x99\x65\xcc\xc3\x4c\xa7\xae\x34\x41",
             ),
         ] {
-            let mut sum = Summer::new(kind);
+            let mut sum = ChecksumHasher::new(kind);
             sum.update(b"1234");
             sum.update(b"56789");
             assert_eq!(sum.finish(), Checksum::new(kind, check), "{kind:?}");

@@ -1,11 +1,11 @@
 //! The errors of the store, as meanings.
 //!
-//! The operating system's error numbers stop here: what leaves `store/` says what happened to the value, and carries
+//! The operating system's error numbers stop here: an error that leaves `store/` tells what happened to the value, and carries
 //! the cause for the log alone. It holds no HTTP status.
 
 use rustix::io::Errno;
 
-/// Why an operation on the store failed. Whatever it was, the value is as it was before.
+/// The error of an operation on the store. Whatever it is, the value is as it was before.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The device, the quota or the inodes are used up: `reason` says which.
@@ -35,7 +35,7 @@ pub enum Error {
         /// The cause, for the log.
         source: std::io::Error,
     },
-    /// Something else has the name or a part of it, and is left alone: what, for the client.
+    /// The name or a part of it is taken by something else, which is left alone: its description, for the client.
     #[error("{0}")]
     Occupied(String),
     /// The condition of a change did not hold when it was to be made.
@@ -125,7 +125,7 @@ impl Error {
         }
     }
 
-    /// Whether the file went away while it was worked on. File systems that look a file up by its name at each call, as FUSE
+    /// True when the file went away while it was worked on. File systems that look a file up by its name at each call, as FUSE
     /// programs do, lose one that is replaced meanwhile.
     pub fn is_gone(&self) -> bool {
         let Self::Failed { source, .. } = self else {
@@ -161,7 +161,7 @@ impl Error {
         }
     }
 
-    /// The same failure of the journal or the directory, for each change that it is met by.
+    /// A copy of a failure of the journal or the directory, for each change that meets it.
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::NoSpace { reason } => Self::NoSpace { reason },
@@ -183,12 +183,12 @@ impl Error {
         }
     }
 
-    /// For `map_err`: what an error number of a sync means, met while `doing`.
+    /// For `map_err`: the meaning of an error number of a sync, met while `doing`.
     pub fn unsynced(doing: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Self::Unsynced(Box::new(Self::new(doing, errno)))
     }
 
-    /// For `map_err`: what an error number means, met while `doing`.
+    /// For `map_err`: the meaning of an error number, met while `doing`.
     pub fn errno_while(doing: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Self::new(doing, errno)
     }

@@ -1,4 +1,4 @@
-//! A key: the name of one value, and the path of its file. And sets of keys, by what they begin with.
+//! A key: the name of one value, and the path of its file. And sets of keys, by their prefixes.
 //!
 //! Owns the rule of what a key may be, and how it is made of segments. A [`Key`] is valid once built, so nothing behind it
 //! checks again. It decodes nothing: percent-encoding belongs to HTTP.
@@ -25,7 +25,7 @@ const PAGES: &str = "-/";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key<'a>(Cow<'a, str>);
 
-/// Why a name is not a key.
+/// The rule that a name breaks which is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
     /// The empty name.

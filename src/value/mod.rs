@@ -1,15 +1,85 @@
-//! The words that all engines share: keys, versions, digests, pages of a listing, and errors. Pure: it opens no file.
+//! The words that all engines share: keys, versions, digests, pages of a listing, and errors.
+//!
+//! Owns the metadata of a value, which is known without reading it: its length and its version. Pure: it opens no file.
 
 mod digest;
 mod error;
 mod key;
-mod meta;
 mod page;
+
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FileType, Stat, Timespec};
 
 pub use digest::{Checksum, ChecksumKind, Digest, Digests, Hasher, Wanted};
 pub use error::Error;
 pub use key::{
     BadKey, Key, MAX_LEN, MAX_SEGMENT, Prefixes, RESERVED, folder_and_above, may_have_keys,
 };
-pub use meta::{Meta, Version, is_directory, is_regular};
 pub use page::{Failure, Listing, Page};
+
+/// The last second of the year 9999, in nanoseconds since the epoch.
+const LATEST: i128 = 253_402_300_799 * 1_000_000_000;
+
+/// The version of a value: nanoseconds since the epoch, from a clock that never repeats.
+/// The file carries it as its modification time, so a version written by hand is the hand's time of writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(i128);
+
+impl Version {
+    /// Nanoseconds since 1970; negative for files dated earlier by hand.
+    pub fn nanos(self) -> i128 {
+        self.0
+    }
+
+    pub(crate) fn from_nanos(nanos: i128) -> Self {
+        Self(nanos)
+    }
+
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self(i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec))
+    }
+
+    pub(crate) fn timespec(self) -> Timespec {
+        let seconds = i64::try_from(self.0.div_euclid(1_000_000_000)).unwrap_or(i64::MAX);
+        let nanos = i64::try_from(self.0.rem_euclid(1_000_000_000)).unwrap_or(0);
+        Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanos,
+        }
+    }
+
+    /// The time of this write, to the nearest that every form of a date can tell: from 1970 to the year 9999.
+    pub fn time(self) -> SystemTime {
+        let nanos = self.0.clamp(0, LATEST);
+        let seconds = u64::try_from(nanos / 1_000_000_000).unwrap_or(0);
+        let rest = u32::try_from(nanos % 1_000_000_000).unwrap_or(0);
+        SystemTime::UNIX_EPOCH + Duration::new(seconds, rest)
+    }
+}
+
+/// The metadata of a value, known without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// The value's length in bytes.
+    pub len: u64,
+    /// Which write it is.
+    pub version: Version,
+}
+
+impl Meta {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            len: u64::try_from(stat.st_size).unwrap_or(0),
+            version: Version::of(stat),
+        }
+    }
+}
+
+pub fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+pub fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}

@@ -5,11 +5,11 @@
 
 use rustix::io::Errno;
 
+use super::Meta;
 use super::error::Error;
 use super::key::{Key, Prefixes};
-use super::meta::Meta;
 
-/// Which keys are asked for.
+/// A request for a page of keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Page {
     /// Only keys that begin with this.
@@ -33,7 +33,7 @@ enum Part {
 }
 
 impl Page {
-    /// The parts of this page that may be seen, in the order of its items. A folder may come several times, once for each prefix in it.
+    /// The visible parts of this page, in the order of its items. A folder may come several times, once for each prefix in it.
     fn parts(&self) -> Vec<Part> {
         let all = |prefix: &str| Self {
             prefix: prefix.to_owned(),
@@ -60,7 +60,7 @@ impl Page {
         self.within.below(&self.prefix).filter_map(part).collect()
     }
 
-    /// The `limit + 1` smallest items of what may be seen of this page, none of them found yet.
+    /// The `limit + 1` smallest visible items of this page, none of them found yet.
     pub fn visible<T>(&self) -> Visible<'_, T> {
         Visible {
             page: self,
@@ -108,8 +108,8 @@ impl Page {
     }
 }
 
-/// The items of what may be seen of a page, found part by part: [`Visible::next`] says what is to be looked for, and [`Visible::add`] takes
-/// what was found. Each part is asked for once at most, and none once there are enough.
+/// The visible items of a page, found part by part: [`Visible::next`] gives the page to look for, and [`Visible::add`] takes its
+/// items. Each part is asked for once at most, and none once there are enough.
 pub struct Visible<'p, T> {
     page: &'p Page,
     parts: std::vec::IntoIter<Part>,
@@ -163,7 +163,7 @@ pub struct Listing<V = Meta> {
     pub next: Option<String>,
 }
 
-/// Why there is no listing. Unlike [`Error`] it can be copied to each of many that wait.
+/// The failure of a listing. Unlike [`Error`] it can be copied to each of many that wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     doing: &'static str,

@@ -18,7 +18,7 @@ use crate::http::admin::health::LastAnswer;
 use crate::http::admin::metrics::{MetricWriter, encode_store};
 use crate::metrics::{
     AccessCounters, AuthResult, CERTIFICATE_END, Direction, Handshake, LAST_RELOAD_FAILED,
-    LOG_LINES_LOST, Method, ReactorCounters, STATUSES, TimeLimit, process,
+    LOG_LINES_LOST, Method, Process, ReactorCounters, STATUSES, TimeLimit,
 };
 use crate::store::Store;
 
@@ -31,7 +31,7 @@ pub fn registry(
 ) -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Sources {
-        started: process::started(),
+        started: Process::started(),
         answer,
         reactors,
         store,
@@ -67,7 +67,7 @@ impl Collector for Sources {
 impl Sources {
     /// The metrics of the process; its resources have the names that Prometheus gives them everywhere.
     fn encode_process(&self, to: &mut MetricWriter<'_>) -> Result {
-        let now = process::read();
+        let now = Process::read();
         let (name, help) = ("data_server_build_info", "The version that runs; always 1.");
         to.metric(name, None, help, MetricType::Gauge, |metric| {
             let version = [("version", env!("CARGO_PKG_VERSION"))];
@@ -331,14 +331,12 @@ fn encode_access(to: &mut MetricWriter<'_>, counters: &AccessCounters) -> Result
         "Passwords that were not checked again, for they were right a short while ago.",
         counters.remembered.get(),
     )?;
-    counters.with_checks(|checks| {
-        to.histogram(
-            "data_server_password_checks",
-            Some(&Unit::Seconds),
-            "Time that checking a password took.",
-            checks,
-        )
-    })?;
+    to.histogram(
+        "data_server_password_checks",
+        Some(&Unit::Seconds),
+        "Time that checking a password took.",
+        &counters.checks.lock(),
+    )?;
     let [ok, failed] = &counters.reloads;
     to.counters(
         "data_server_access_reloads",

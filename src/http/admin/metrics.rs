@@ -197,14 +197,12 @@ fn encode_publishing(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Res
         "Changes that the publisher made together.",
         &counters.batches,
     )?;
-    counters.with_syncs(|syncs| {
-        to.histogram(
-            "data_server_sync_duration",
-            Some(&Unit::Seconds),
-            "Syncs of values, of names and of the journal, under --durability disk.",
-            syncs,
-        )
-    })
+    to.histogram(
+        "data_server_sync_duration",
+        Some(&Unit::Seconds),
+        "Syncs of values, of names and of the journal, under --durability disk.",
+        &counters.syncs.lock(),
+    )
 }
 
 fn encode_journal(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Result {
@@ -230,22 +228,18 @@ fn encode_journal(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Result
         "Writes and syncs of the journal that failed.",
         journal.failures.get(),
     )?;
-    journal.with_checkpoints(|checkpoints| {
-        to.histogram(
-            "data_server_journal_checkpoint_duration",
-            Some(&Unit::Seconds),
-            "Checkpoints of the journal.",
-            checkpoints,
-        )
-    })?;
-    journal.with_waits(|waits| {
-        to.histogram(
-            "data_server_journal_wait_duration",
-            Some(&Unit::Seconds),
-            "How long all writers waited for a free segment of the journal, each time that one was full.",
-            waits,
-        )
-    })
+    to.histogram(
+        "data_server_journal_checkpoint_duration",
+        Some(&Unit::Seconds),
+        "Checkpoints of the journal.",
+        &journal.checkpoints.lock(),
+    )?;
+    to.histogram(
+        "data_server_journal_wait_duration",
+        Some(&Unit::Seconds),
+        "How long all writers waited for a free segment of the journal, each time that one was full.",
+        &journal.waits.lock(),
+    )
 }
 
 fn encode_s3(to: &mut MetricWriter<'_>, s3: &S3) -> Result {

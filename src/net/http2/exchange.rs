@@ -18,10 +18,9 @@ use rustix::io::pread;
 
 use super::frame_io::Output;
 use crate::http::{Body, Client, ConnectionState, Phase, Piece, Responding, Stream};
-use crate::net::closing::{LINGER, MOST_DROPPED};
+use crate::net::connections::{Command, LINGER};
 use crate::net::reactor::Reactor;
 use crate::net::socket::cut_short;
-use crate::net::timeouts::Command;
 
 /// The most of a body that one frame has, in bytes: with the head of the frame, as much as one record of TLS.
 const FRAME: usize = (16 << 10) - 9;
@@ -29,7 +28,10 @@ const FRAME: usize = (16 << 10) - 9;
 /// The most that is read of a body at once, in bytes.
 const PIECE: usize = 4 * FRAME;
 
-/// Where a request stands that is not answered from memory.
+/// How much of what a refused stream sends is read and dropped, in bytes.
+const MOST_DROPPED: usize = 1 << 20;
+
+/// The stage of a request that is not answered from memory.
 pub(super) enum Stage {
     /// There is nothing of the response yet that the client has taken.
     Responding(Responding),
@@ -86,7 +88,7 @@ impl Exchange {
             }
         };
         let (head, body) = response.into_parts();
-        let head = self.reactor.service().encoder.complete(head, len);
+        let head = self.reactor.service.encoder.complete(head, len);
         if let Ok(mut sending) = self.stream.respond(head, bytes.is_empty())
             && !bytes.is_empty()
         {
@@ -105,7 +107,7 @@ impl Exchange {
 
     /// Answers the request, and ends the stream.
     pub(super) async fn run(self, stage: Stage) {
-        let commands = self.reactor.connections().add_stream(&self.state);
+        let commands = self.reactor.connections.add(&self.state, true);
         let mut serving = pin!(self.serve(stage));
         poll_fn(|cx| {
             match commands.next(cx) {
@@ -120,7 +122,7 @@ impl Exchange {
                     self.stream.reset(Reason::CANCEL);
                     return Poll::Ready(());
                 }
-                // What has no end of its own ends.
+                // A response without an end ends.
                 Some(Command::Finish | Command::Last) => self.state.drain(),
                 _ => {}
             }
@@ -134,7 +136,7 @@ impl Exchange {
         .await;
     }
 
-    /// Whether a drain leaves it: a subscriber that does not read, and can go on where it was when it comes back.
+    /// True when a drain gives it up: a subscriber that does not read, and can go on where it was when it comes back.
     fn should_abort(&self) -> bool {
         self.state.is_draining()
             && self.state.phase() == Phase::Watching
@@ -175,7 +177,7 @@ impl Exchange {
         let (head, mut body) = response.into_parts();
         let len = body.known_len();
         let ends = self.is_head_alone || len == Some(0);
-        let head = self.reactor.service().encoder.complete(head, len);
+        let head = self.reactor.service.encoder.complete(head, len);
         let mut sending = self.stream.respond(head, ends)?;
         if ends {
             return Ok(());
@@ -200,7 +202,7 @@ impl Exchange {
             if is_last {
                 return Ok(());
             }
-            // Who makes a body as fast as it is taken makes more.
+            // Wakes an endless body for its next piece.
             self.state.flushed();
         }
         Ok(sending.send_data(Bytes::new(), true)?)
@@ -234,7 +236,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// So many bytes go to the protocol.
+    /// Counts bytes that are handed to the protocol.
     fn hand_over(&self, bytes: usize) {
         self.state.progress().count(bytes);
         self.output.queue(bytes);

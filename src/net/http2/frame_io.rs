@@ -62,7 +62,7 @@ impl Input {
         }
     }
 
-    /// Whether all that was begun has come.
+    /// True when no frame and no block of fields is incomplete.
     pub(super) fn is_between_frames(&self) -> bool {
         self.frames.borrow().is_between_frames()
     }
@@ -87,7 +87,7 @@ impl Input {
     }
 }
 
-/// Where in its frames a client is.
+/// The position of a client in its frames.
 #[derive(Debug)]
 struct Frames {
     /// How much is to come of the preface, or of the payload of a frame.
@@ -100,7 +100,7 @@ struct Frames {
 }
 
 impl Frames {
-    /// Before the preface, of which SETTINGS are the end.
+    /// The position before the preface, which ends with SETTINGS.
     fn start() -> Self {
         Self {
             rest: PREFACE.len(),
@@ -185,7 +185,7 @@ impl Output {
 
     /// A stream follows changes: there may be nothing to send or receive for hours but what shows that the client is there.
     pub(super) fn watches(&self) {
-        self.writer.socket().raw().expect_acknowledgments();
+        self.writer.socket.raw.expect_acknowledgments();
     }
 
     /// The connection has ended.

@@ -202,7 +202,7 @@ impl Journal {
         let taken = self.shared.take(generation, self.next, &opening);
         let segment = taken.map_err(Error::errno_while("find room in the journal"))?;
         let journal = &self.shared.writer.counters().journal;
-        journal.waited(began.elapsed());
+        journal.waits.observe_duration(began.elapsed());
         (self.segment, self.offset) = (Some(segment), opening.len() as u64);
         self.generation = generation;
         Ok(())
