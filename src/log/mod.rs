@@ -140,7 +140,7 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        // What makes a part of a line may log too: it finds no memory here, and takes its own.
+        // A value that is formatted may log too: it finds no memory here, and takes its own.
         let mut line = LINE.try_with(Cell::take).unwrap_or_default();
         line.clear();
         self.write(event, &mut line);
@@ -278,7 +278,7 @@ impl Visit for Json<'_> {
     }
 }
 
-/// Whether it is a control character, or begins one.
+/// True for a control character, and for the first byte of one.
 fn may_be_followed(byte: u8) -> bool {
     byte.is_ascii_control() || byte == 0xC2
 }

@@ -171,7 +171,7 @@ pub struct S3Counters {
     pub retries: Counter,
     /// Writes and removals whose outcome was not known when they ended.
     pub unknown: Counter,
-    /// Those of them that turned out to have been made.
+    /// Unknown ones that turned out to have been made.
     pub resolved: Counter,
     requests: [[Counter; STATUSES.len()]; StoreOperation::ALL.len()],
 }

@@ -287,8 +287,8 @@ async fn close(
     linger(context, longest).await
 }
 
-/// Drops what the client sends, at a bounded rate, until it ends or the time is over. During a drain, or when another client waits for its place,
-/// it has [`LINGER`].
+/// Drops what the client sends, at a bounded rate, until it ends or the time is over. During a drain, or when another client waits
+/// for its place, it has [`LINGER`].
 async fn linger(context: &ConnectionContext<'_>, longest: Duration) -> io::Result<()> {
     let mut end = pin!(sleep(longest));
     let mut dropped = 0;

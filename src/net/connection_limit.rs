@@ -1,6 +1,6 @@
 //! The limits of open connections: in all, and of each client.
 //!
-//! What accepts takes a vacancy before it accepts, and makes it a [`Permit`] of the connection. The connection drops its
+//! An accept loop takes a vacancy before it accepts, and makes it a [`Permit`] of the connection. The connection drops its
 //! permit when it ends, on its own thread. While there is no vacancy, or no descriptor, idle connections are closed for
 //! clients that wait.
 

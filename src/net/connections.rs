@@ -385,7 +385,7 @@ mod tests {
 
     use super::*;
 
-    /// What changes something is done whatever its client does.
+    /// A request that changes something is done whatever its client does.
     #[test]
     fn a_reader_that_may_have_gone_is_given_up_in_time_and_a_writer_never_is() {
         let limits = Limits {

@@ -1,6 +1,6 @@
 //! HTTP/2 on a connection (RFC 9113), as the h2 crate speaks it: requests are accepted, and each has a stream.
 //!
-//! What is answered from memory is answered here, everything else by a task of its stream ([`exchange`]). Promises that every
+//! A response from memory is sent here, every other one by a task of its stream ([`exchange`]). Promises that every
 //! stream which was begun has ended when the connection does, that a client learns which of its requests were read before
 //! a connection ends in order (GOAWAY), and that one connection has bounded streams, memory and work, whatever its client
 //! does. Time limits of the connection are kept by the sweep, those of a stream too, each for itself.

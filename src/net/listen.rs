@@ -176,7 +176,7 @@ impl Address {
         matches!(self, Self::Tcp(address) if address.ip().to_canonical().is_loopback())
     }
 
-    /// Whether other machines may reach it.
+    /// True when other machines may reach it.
     pub fn is_exposed(&self) -> bool {
         matches!(self, Self::Tcp(_)) && !self.is_loopback()
     }
@@ -265,7 +265,7 @@ pub(super) struct SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|now| now == self.identity) {
-            // What stays behind is replaced at the next start.
+            // A file that stays behind is replaced at the next start.
             let _ = fs::remove_file(&self.path);
         }
     }

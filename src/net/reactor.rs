@@ -84,7 +84,7 @@ impl Reactor {
             .header_read_timeout(None)
             .half_close(true)
             .max_header_size(MAX_HEAD)
-            // What hyper may hold of a request that is being received.
+            // The most that hyper may hold of a request that is being received.
             .max_buf_size(config.service.store.receive_buffer());
         Self {
             protocol,

@@ -110,7 +110,7 @@ impl SocketWriter {
     }
 
     fn flags(&self, follows: Follows) -> SendFlags {
-        // What ends a connection leaves together with the end: one packet for both.
+        // The last bytes of a connection leave together with its end, in one packet.
         if follows != Follows::Nothing || self.connection.is_ending() {
             AT_ONCE | SendFlags::MORE
         } else {
@@ -135,7 +135,7 @@ impl SocketWriter {
         let more = encrypted < all || follows != Follows::Nothing;
         self.connection.sent(encrypted, more);
         if !may_wait() {
-            // What the socket does not take now is sent before the next.
+            // Bytes that the socket does not take now are sent before the next.
             let _ = self.poll_send_all(tls, cx, flags)?;
         }
         Poll::Ready(Ok(encrypted))

@@ -49,7 +49,7 @@ pub enum Identity {
 pub struct ClientAuthority {
     /// The file.
     pub file: PathBuf,
-    /// Whether a client without a certificate is refused.
+    /// A client without a certificate is refused.
     pub is_required: bool,
 }
 
@@ -312,7 +312,7 @@ pub(super) fn client_certificate(chain: &[CertificateDer<'_>]) -> ClientCertific
 /// The last second at which all of `chain` is valid. One of an issuer that has ended before `now` was not needed to verify
 /// the chain.
 fn end(chain: &[CertificateDer<'_>], now: u64) -> u64 {
-    // What cannot be read has ended: it proves nothing.
+    // A certificate that cannot be read has ended: it proves nothing.
     let own = chain.first().and_then(not_after).unwrap_or(0);
     let issuers = chain.iter().skip(1).filter_map(not_after);
     issuers.filter(|&end| end >= now).fold(own, u64::min)

@@ -21,8 +21,7 @@ use tokio::io::Interest;
 
 use super::raw_socket::{RawSocket, is_again};
 
-/// The most that is read from a socket at once, and that waits to be decrypted until the rest has come, in bytes. A record is
-/// less, and so is an honest message of a handshake.
+/// The most that is read at once, and that waits for the rest of a record or of a message of the handshake, in bytes.
 const MOST_READ: usize = 64 << 10;
 
 /// Room for an alert, in bytes.
@@ -246,7 +245,7 @@ impl Records {
                 Ok(_) => false,
                 Err(error) => {
                     self.break_off()?;
-                    // What came before is taken first.
+                    // The bytes before the error are taken first.
                     return (taken > 0).then_some(taken).ok_or_else(|| invalid(error));
                 }
             };

@@ -70,7 +70,7 @@ pub struct Reservation {
 }
 
 impl Uploader {
-    /// Of this name.
+    /// The client of this name.
     pub fn new(name: &str) -> Self {
         Self(name.into())
     }
@@ -99,7 +99,7 @@ impl StagingQuota {
         self.staged().all
     }
 
-    /// Whether it matters whose an upload is that is received in one request.
+    /// True when an upload that is received in one request counts for its client too.
     pub fn is_by_client(&self) -> bool {
         self.bounds.bytes_of_one.is_some()
     }
@@ -279,7 +279,7 @@ impl Drop for Reservation {
 pub enum ReservationHandle {
     /// Its own.
     Own(Reservation),
-    /// That of a resumable upload, which outlives the request that brings a part of it.
+    /// The reservation of a resumable upload, which outlives the request that brings a part of it.
     Common(Arc<Mutex<Reservation>>),
 }
 

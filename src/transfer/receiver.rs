@@ -84,12 +84,12 @@ impl Receiver {
         self.hashing = Some(Hashing::new(wanted, compute));
     }
 
-    /// Whether any are.
+    /// True when any digest is computed.
     pub fn is_hashing(&self) -> bool {
         self.hashing.is_some()
     }
 
-    /// Whether all that are `wanted` are.
+    /// True when all digests `wanted` are computed.
     pub fn covers(&self, wanted: Wanted) -> bool {
         let hashing = self.hashing.as_ref();
         hashing.is_some_and(|hashing| hashing.covers(wanted))
@@ -151,7 +151,7 @@ impl Hashing {
         }
     }
 
-    /// Whether all that is `wanted` is computed.
+    /// True when all digests `wanted` are computed.
     fn covers(&self, wanted: Wanted) -> bool {
         self.wanted.union(wanted) == self.wanted
     }

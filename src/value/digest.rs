@@ -55,7 +55,7 @@ impl Wanted {
         }
     }
 
-    /// Whether none is.
+    /// True when none is wanted.
     pub fn is_none(self) -> bool {
         self == Self::default()
     }

@@ -68,7 +68,7 @@ pub enum Error {
     /// A change was perhaps made: the answer of the store behind this one was lost, or it failed.
     #[error("whether the change was made is not known")]
     OutcomeUnknown {
-        /// Whether it is because no answer came in time.
+        /// No answer came in time.
         is_late: bool,
     },
     /// The store behind this one refuses what the server asks: its credentials, its bucket or its region are wrong.

@@ -81,7 +81,7 @@ impl<'a> Key<'a> {
         &self.0
     }
 
-    /// Whether it has one segment: its file lies in the directory itself.
+    /// True when it has one segment: its file lies in the directory itself.
     pub fn is_flat(&self) -> bool {
         !self.0.as_bytes().contains(&b'/')
     }
@@ -101,7 +101,7 @@ impl<'a> Key<'a> {
         self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
     }
 
-    /// The same key, borrowing nothing.
+    /// This key, borrowing nothing.
     pub fn into_owned(self) -> Key<'static> {
         Key(Cow::Owned(self.0.into_owned()))
     }
@@ -118,7 +118,7 @@ impl fmt::Display for Key<'_> {
     }
 }
 
-/// Whether keys may lie below the folder of this path.
+/// True when keys may lie below the folder of this path.
 pub fn may_have_keys(folder: &str) -> bool {
     folder.len() + 2 <= MAX_LEN && !PAGES.starts_with(folder) && check(folder).is_ok()
 }
@@ -171,7 +171,7 @@ impl Prefixes {
     pub fn new<'p>(prefixes: impl IntoIterator<Item = &'p str>) -> Self {
         let mut sorted: Vec<&str> = prefixes.into_iter().collect();
         sorted.sort_unstable();
-        // What begins with a prefix stands right behind it.
+        // Longer ones that begin with a prefix stand right behind it.
         sorted.dedup_by(|later, kept| later.starts_with(*kept));
         Self(sorted.into_iter().map(Box::from).collect())
     }
@@ -181,23 +181,23 @@ impl Prefixes {
         Self::new([""])
     }
 
-    /// Whether it has no key.
+    /// True when it has no key.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether it has every key.
+    /// True when it has every key.
     pub fn is_all(&self) -> bool {
         self.0.first().is_some_and(|prefix| prefix.is_empty())
     }
 
-    /// Whether it has `key`.
+    /// True when it has `key`.
     pub fn has(&self, key: &str) -> bool {
         let at = self.0.partition_point(|prefix| **prefix <= *key);
         at > 0 && key.starts_with(&*self.0[at - 1])
     }
 
-    /// Whether it may have keys that begin with `start`.
+    /// True when it may have keys that begin with `start`.
     pub fn may_have_below(&self, start: &str) -> bool {
         let at = self.0.partition_point(|prefix| **prefix < *start);
         self.has(start)
@@ -207,7 +207,7 @@ impl Prefixes {
                 .is_some_and(|prefix| prefix.starts_with(start))
     }
 
-    /// Those of its prefixes that begin with `start`, in byte order.
+    /// Its prefixes that begin with `start`, in byte order.
     pub fn below<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         let from = self.0.partition_point(|prefix| **prefix < *start);
         let below = self.0[from..].iter().map(|prefix| &**prefix);

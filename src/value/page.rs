@@ -75,7 +75,7 @@ impl Page {
         self.common(key).unwrap_or(key)
     }
 
-    /// Whether `item` is one of those that are asked for.
+    /// True when `item` is asked for.
     pub fn has(&self, item: &str) -> bool {
         item.starts_with(&self.prefix) && item > self.after.as_str()
     }
@@ -89,7 +89,7 @@ impl Page {
         start.get(..=self.prefix.len() + slash)
     }
 
-    /// Whether keys that begin with `below`, which ends with `/`, may be on this page.
+    /// True when keys that begin with `below`, which ends with `/`, may be on this page.
     pub fn may_have_below(&self, below: &str) -> bool {
         if !below.starts_with(&self.prefix) {
             return self.prefix.starts_with(below);
