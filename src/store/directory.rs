@@ -1,38 +1,31 @@
 //! The directory store: one key, one file, the file's path is the key.
 //!
-//! It is opened for writing, by one server alone, or for reading, by any number. Reads answer from the kernel's caches without blocking,
-//! and go to the disk threads only for what those do not have. Writes go through an [`Upload`] to the publisher. Any of its futures may
-//! be dropped: an upload that has not been handed over leaves nothing, and a change that was handed over is made.
+//! A directory is [opened](open) for writing by one server alone, or for reading by any number. Reads are answered from the kernel's caches
+//! without blocking, and go to the disk threads only for bytes that those do not have. Writes go through an [`Upload`] to the publisher.
+//! Any future here may be dropped: an upload that has not been handed over leaves nothing, and a change that was handed over is made.
+
+pub mod open;
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::thread::CpuSet;
 
 use super::cache::Cache;
 use super::changes::Changes;
-use super::directory_fd::{Blocking, Location, ValuesDir, open_beneath};
-use super::journal::{self, Journal, JournalLocation};
-use super::layout::{OpenError, StateDir, file_system, is_in_use};
+use super::directory_fd::{Blocking, ValuesDir};
 use super::list::Lister;
 use super::object::{IsText, Object};
 use super::publish::{Condition, Publisher};
 use super::resumable::{NewUpload, Registry, Resumable};
-use super::space::{Free, Space};
-use super::temp_file::ServerDirs;
+use super::space::Free;
 use super::upload::Upload;
 use super::upload_claim::UploadId;
 use super::value_file::{self, Opened, Read};
-use super::write_context::{Durability, WriteContext};
+use super::write_context::WriteContext;
 use crate::metrics::StoreCounters;
-use crate::transfer::{
-    BlockingPool, IN_MEMORY, InFlight, NEGLIGIBLE, StagingBounds, StagingQuota, Uploader,
-};
+use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, NEGLIGIBLE, Uploader};
 use crate::value::{Error, Key, Listing, Meta, Page, Version};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
@@ -68,130 +61,6 @@ fn heard<T>(writer: &WriteContext, done: Result<T, Error>) -> Result<T, Error> {
         Err(error) => writer.failed(error),
     }
     done
-}
-
-impl Directory {
-    /// Opens `dir` for reading and writing, making it when it is missing.
-    pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
-        let state = StateDir::open(dir, options.durability)?;
-        let place = place(dir, options);
-        let wants_journal = options.durability == Durability::Disk && options.journal.is_used;
-        let may_have_one = file_system::may_be_journaled(state.kind.as_deref());
-        let is_journaled = wants_journal && may_have_one;
-        let exchanges = is_journaled && file_system::flushes_at_rename(state.kind.as_deref());
-        let failed = OpenError::failed("start threads for", dir);
-        let values = values(dir, state.root, Some(&state.lock), options).map_err(&failed)?;
-        let counters = Arc::<StoreCounters>::default();
-        let changes = Arc::new(Changes::after(state.clock.reached()));
-        let temp_dir = ServerDirs::new(
-            Arc::clone(&values),
-            state.own,
-            state.staging,
-            state.uploads,
-            state.method,
-            exchanges,
-        );
-        let quota = StagingQuota::new(options.staging);
-        let uploads = Registry::load(temp_dir.uploads(), &quota, options.upload_expiry);
-        let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
-        let writer = Arc::new(WriteContext::new(
-            temp_dir,
-            options.durability,
-            quota,
-            Space::new(options.min_free),
-            state.clock,
-            Arc::clone(&counters),
-        ));
-        // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of them.
-        let _ = writer.space().free(writer.dir().root());
-        let recovered = journal::recover(&place, &writer, options.journal.discards)?;
-        let journal = if is_journaled {
-            Journal::start(&place, recovered, &writer)?
-        } else {
-            None
-        };
-        if wants_journal && !may_have_one {
-            writer.set_unjournaled(
-                "it is not known that this file system tells whether files could be written",
-            );
-        }
-        let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes), journal);
-        let publisher = publisher.map_err(&failed)?;
-        let writing = Writing {
-            writer,
-            publisher,
-            uploads: Arc::new(uploads),
-            _lock: state.lock,
-        };
-        Self::with(values, options, counters, changes, Some(writing)).map_err(failed)
-    }
-
-    /// Opens `dir` for reading alone: nothing is created or locked, so it may lie on a read-only file system and have
-    /// other servers.
-    pub fn open_read_only(dir: &Path, options: &Options) -> Result<Self, OpenError> {
-        let failed = OpenError::failed("open", dir);
-        let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(dir, directory, Mode::empty())
-            .map_err(OpenError::failed("open", dir))?;
-        if let Err(Errno::NOSYS | Errno::PERM) = open_beneath(&root, ".", directory, Mode::empty())
-        {
-            return Err(OpenError::NoOpenat2 {
-                dir: dir.to_owned(),
-            });
-        }
-        refuse_unreplayed(dir, &root, options)?;
-        let values = values(dir, root, None, options).map_err(&failed)?;
-        let changes = Arc::new(Changes::after(Version::from_nanos(0)));
-        Self::with(values, options, Arc::default(), changes, None).map_err(failed)
-    }
-
-    fn with(
-        dir: Arc<ValuesDir>,
-        options: &Options,
-        counters: Arc<StoreCounters>,
-        changes: Arc<Changes>,
-        writing: Option<Writing>,
-    ) -> std::io::Result<Self> {
-        let threads = BlockingPool::listing(options.cpus)?;
-        let listings = Arc::clone(&counters.listings);
-        Ok(Self {
-            lister: Lister::new(Arc::clone(&dir), threads, options.listing_index, listings),
-            compute: BlockingPool::compute(options.compute_threads, options.cpus)?,
-            cache: Arc::new(Cache::new(options.cache, options.cached_files)),
-            dir,
-            counters,
-            changes,
-            is_text: options.is_text,
-            writing,
-        })
-    }
-}
-
-/// The directory `dir`, which `root` is and a server that writes has this `lock` in.
-fn values(
-    dir: &Path,
-    root: OwnedFd,
-    lock: Option<&File>,
-    options: &Options,
-) -> std::io::Result<Arc<ValuesDir>> {
-    let location = Location::new(dir, &root, lock)?;
-    let disk = BlockingPool::disk(options.cpus)?;
-    Ok(Arc::new(ValuesDir::new(root, location, disk)))
-}
-
-fn place(dir: &Path, options: &Options) -> JournalLocation {
-    JournalLocation::new(dir, options.journal.dir.as_deref(), options.journal.size)
-}
-
-/// A directory that nothing writes to, and whose journal has what its files lack, would be answered without that.
-fn refuse_unreplayed(dir: &Path, root: &OwnedFd, options: &Options) -> Result<(), OpenError> {
-    let place = place(dir, options);
-    if is_in_use(&place.own) || !journal::needs_replay(&place, root)? {
-        return Ok(());
-    }
-    Err(OpenError::NotReplayed {
-        dir: dir.to_owned(),
-    })
 }
 
 impl Directory {
@@ -231,7 +100,7 @@ impl Directory {
         let Some(opened) = self.open_value(key).await? else {
             return Ok(None);
         };
-        let (disk, is_memory) = (self.dir.disk(), self.dir.is_memory());
+        let (disk, is_memory) = (&self.dir.disk, self.dir.is_memory);
         let len = Meta::of(&opened.stat).len;
         let mut object = if len <= IN_MEMORY {
             let Read { fd, stat, bytes } = value_file::whole(opened, disk, is_memory).await?;
@@ -254,7 +123,7 @@ impl Directory {
             Err(Errno::AGAIN) => {
                 let (dir, key) = (Arc::clone(&self.dir), key.to_owned());
                 self.dir
-                    .disk()
+                    .disk
                     .run(move || {
                         dir.open(&key, Blocking::Allowed)
                             .map_err(Error::errno_while("open"))
@@ -341,12 +210,12 @@ impl Directory {
         let cache = Arc::clone(&self.cache);
         let writing = self.writing.as_ref();
         let uploads = writing.map(|w| (Arc::clone(&w.writer), Arc::clone(&w.uploads)));
-        let swept = self.dir.disk().run(move || {
+        let swept = self.dir.disk.run(move || {
             cache.sweep(NEGLIGIBLE);
             if let Some((writer, uploads)) = uploads {
-                uploads.trim(writer.temp_dir().uploads());
-                let expired = uploads.expire(writer.temp_dir().uploads());
-                writer.counters().uploads_expired.add(expired);
+                uploads.trim(&writer.temp_dir.uploads);
+                let expired = uploads.expire(&writer.temp_dir.uploads);
+                writer.counters.uploads_expired.add(expired);
             }
             Ok(())
         });
@@ -367,7 +236,7 @@ impl Directory {
 
     /// The threads for what may wait for a device.
     pub fn disk(&self) -> &BlockingPool {
-        self.dir.disk()
+        &self.dir.disk
     }
 
     /// The threads for listings.
@@ -397,9 +266,9 @@ impl Directory {
         let writer = writing.map(|writing| Arc::clone(&writing.writer));
         let dir = Arc::clone(&self.dir);
         async move {
-            let disk = dir.disk().clone();
+            let disk = dir.disk.clone();
             let job = move || {
-                dir.location().check()?;
+                dir.location.check()?;
                 let probe = |writer: Arc<WriteContext>| {
                     let probed = writer.probe();
                     heard(&writer, probed)
@@ -422,7 +291,7 @@ impl Directory {
 
     /// The uploads and bytes that are staged at the moment, over all reactors.
     pub fn staged(&self) -> InFlight {
-        let in_flight = |writing: &Writing| writing.writer.quota().in_flight();
+        let in_flight = |writing: &Writing| writing.writer.quota.in_flight();
         self.writing
             .as_ref()
             .map_or_else(InFlight::default, in_flight)
@@ -430,13 +299,13 @@ impl Directory {
 
     /// Whether it matters whose an upload is that comes in one request.
     pub fn stages_by_client(&self) -> bool {
-        let is_by_client = |writing: &Writing| writing.writer.quota().is_by_client();
+        let is_by_client = |writing: &Writing| writing.writer.quota.is_by_client();
         self.writing.as_ref().is_some_and(is_by_client)
     }
 
     /// Whether uploads are refused because of `--min-free`.
     pub fn is_short_of_space(&self) -> bool {
-        let is_low = |writing: &Writing| writing.writer.space().is_low();
+        let is_low = |writing: &Writing| writing.writer.space.is_low();
         self.writing.as_ref().is_some_and(is_low)
     }
 
@@ -444,61 +313,5 @@ impl Directory {
         self.writing
             .as_ref()
             .ok_or_else(|| Error::new("write", Errno::ROFS))
-    }
-}
-
-/// How a directory is opened.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Memory for hot small values, in bytes, overhead included; 0 is none.
-    pub cache: u64,
-    /// Files that the cache may keep open.
-    pub cached_files: u64,
-    /// Memory for the names of a large directory, so that a listing walks it no more, in bytes; 0 is none.
-    pub listing_index: u64,
-    /// The loss that an acknowledged change survives.
-    pub durability: Durability,
-    /// The journal of a store that promises more than [`Durability::Os`].
-    pub journal: JournalOptions,
-    /// Threads at most for what keeps a processor busy; 0 has the reactors do it themselves.
-    pub compute_threads: usize,
-    /// The CPUs for those and the disk threads; without it, each inherits those of the thread that starts it.
-    pub cpus: Option<CpuSet>,
-    /// The bounds of uploads.
-    pub staging: StagingBounds,
-    /// Bytes of the disk that no upload may take; 0 is none.
-    pub min_free: u64,
-    /// How long an unfinished resumable upload is kept after something was last done to it; zero is for ever.
-    pub upload_expiry: Duration,
-    /// Which values are looked at, whether they are UTF-8 text.
-    pub is_text: IsText,
-}
-
-/// Where small values and deletes are on the disk first, so that one sync serves all that wait.
-#[derive(Clone, Debug)]
-pub struct JournalOptions {
-    /// Whether there is one, where the file system allows it; else each value and each name is synced by itself.
-    pub is_used: bool,
-    /// Whether what cannot be read of it is given up.
-    pub discards: bool,
-    /// Its directory, if it is not below that of the values.
-    pub dir: Option<PathBuf>,
-    /// Bytes that it takes at most.
-    pub size: u64,
-}
-
-impl JournalOptions {
-    /// The values of options that are not given.
-    pub const SIZE: u64 = 256 << 20;
-}
-
-impl Default for JournalOptions {
-    fn default() -> Self {
-        Self {
-            is_used: true,
-            discards: false,
-            dir: None,
-            size: Self::SIZE,
-        }
     }
 }

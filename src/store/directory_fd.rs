@@ -14,16 +14,14 @@
 //! Descriptors stay with the directory wherever it is moved. A value that is written after DIR was moved away and another put in its
 //! place, as restores do, would go where its readers do not look, and a second server could lock the new one. So [`Location`] is asked
 //! before each batch of changes, before a large value is received, and by the probe of readiness: two system calls, by path. It never
-//! opens anything again. [`LeftOut`] has the folders that listings leave out, so that the log has each once. Bounded.
+//! opens anything again.
 
-use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
@@ -48,9 +46,6 @@ const STALE_TRIES: u32 = 16;
 const MOVED: &str = "the data directory was moved or replaced while the server runs: nothing is written until it is back, or the server is restarted";
 
 const DISOWNED: &str = "the .data-server of the data directory was moved, removed or replaced while the server runs: nothing is written until it is back, or the server is restarted";
-
-/// The most folders that are remembered. Any other is in the log each time.
-const MOST: usize = 1000;
 
 /// Opens `name` beneath `dir` and nowhere else, following no link.
 pub fn open_beneath(
@@ -87,11 +82,14 @@ pub enum Blocking {
 /// The directory of the values.
 #[derive(Debug)]
 pub struct ValuesDir {
-    root: OwnedFd,
-    location: Location,
-    disk: BlockingPool,
-    is_memory: bool,
-    left_out: LeftOut,
+    pub root: OwnedFd,
+    /// Where the directory was opened.
+    pub location: Location,
+    /// The threads that may wait for its device.
+    pub disk: BlockingPool,
+    /// True on tmpfs, where reading a file never waits for a device. tmpfs knows no `RWF_NOWAIT`: without this, each read would be left to
+    /// the disk threads.
+    pub is_memory: bool,
 }
 
 /// The kind of thing that a name stands for.
@@ -114,32 +112,7 @@ impl ValuesDir {
             location,
             disk,
             is_memory,
-            left_out: LeftOut::default(),
         }
-    }
-
-    /// The folders in it that listings leave out.
-    pub fn left_out(&self) -> &LeftOut {
-        &self.left_out
-    }
-
-    /// Whether files lie in memory, so that reading one never waits for a device. tmpfs knows no `RWF_NOWAIT`: without
-    /// this, each read would be left to the disk threads.
-    pub fn is_memory(&self) -> bool {
-        self.is_memory
-    }
-
-    pub fn disk(&self) -> &BlockingPool {
-        &self.disk
-    }
-
-    pub fn root(&self) -> &OwnedFd {
-        &self.root
-    }
-
-    /// Where the directory was opened.
-    pub fn location(&self) -> &Location {
-        &self.location
     }
 
     /// Opens the value of `key` for reading; `None` when there is none.
@@ -328,41 +301,6 @@ fn identity(stat: &Stat) -> Identity {
     (stat.st_dev, stat.st_ino)
 }
 
-/// The folders that listings leave out: those that this server may not read, and what was mounted and has gone.
-#[derive(Debug, Default)]
-pub struct LeftOut(Mutex<BTreeSet<Box<str>>>);
-
-impl LeftOut {
-    /// Whether the folder `path` is left out, in which a call has failed with `errno`.
-    pub fn has(&self, path: &str, errno: Errno) -> bool {
-        let is_left_out = matches!(
-            errno,
-            Errno::ACCESS | Errno::NOTCONN | Errno::STALE | Errno::HOSTDOWN
-        );
-        if is_left_out && self.remember(path) {
-            tracing::warn!(folder = path, cause = %errno, "listings leave a folder out that cannot be read");
-        }
-        is_left_out
-    }
-
-    /// A value in the folder `path` was found. To open the folder is not enough: without the right to search it, each look-up fails.
-    pub fn forget(&self, path: &str) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.remove(path) {
-            tracing::info!(folder = path, "listings have a folder again");
-        }
-    }
-
-    /// Whether it was not known before.
-    fn remember(&self, path: &str) -> bool {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
-            return !known.contains(path);
-        }
-        known.insert(path.into())
-    }
-}
-
 /// Folders are made with this mode; the process's umask takes away from it, as it does for `mkdir`.
 const FOLDER_MODE: u32 = 0o777;
 
@@ -392,9 +330,9 @@ impl ValuesDir {
     /// Opens the folder `path`. `NOENT` where a level is missing, `NOTDIR` or `LOOP` where one is no directory.
     pub fn folder(&self, path: &str) -> Result<Folder<'_>, Errno> {
         if path.is_empty() {
-            return Ok(Folder::Root(self.root()));
+            return Ok(Folder::Root(&self.root));
         }
-        open_folder(self.root(), path).map(Folder::Below)
+        open_folder(&self.root, path).map(Folder::Below)
     }
 
     /// Opens the folder `path`, or the lowest one above it that there is; which, by its path.
@@ -405,7 +343,7 @@ impl ValuesDir {
                 opened => return opened.map(|folder| (folder, there)),
             }
         }
-        Ok((Folder::Root(self.root()), ""))
+        Ok((Folder::Root(&self.root), ""))
     }
 
     /// Opens the folder `path`, and makes what is missing of it; in which folder that was, by its path. `NOENT` where another
@@ -449,7 +387,7 @@ impl ValuesDir {
         levels.reverse();
         let other = levels.into_iter().skip(1).find_map(|level| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
-            let found = open_beneath(self.root(), level, flags, Mode::empty()).ok()?;
+            let found = open_beneath(&self.root, level, flags, Mode::empty()).ok()?;
             let stat = retry_on_intr(|| rustix::fs::fstat(&found)).ok()?;
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => None,

@@ -4,18 +4,18 @@
 //! server, swept of what a killed server had staged, and tried for what the contract needs of the file system. Also a look at a
 //! directory that changes nothing, for a check before a start.
 
-mod error;
 pub mod file_system;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Access, FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::clock::Clock;
 use super::directory_fd::open_beneath;
@@ -23,7 +23,6 @@ use super::inherit::lend_nothing;
 use super::publish_method::PublishMethod;
 use super::write_context::Durability;
 use crate::value::RESERVED;
-pub use error::OpenError;
 use file_system::{Capabilities, Unsupported};
 
 /// How long the lock is tried for: a server that only reads holds it for some microseconds while it looks whether another writes.
@@ -72,9 +71,7 @@ impl StateDir {
             Mode::empty(),
         )
         .map_err(|e| match e {
-            Errno::NOSYS | Errno::PERM => OpenError::NoOpenat2 {
-                dir: dir.to_owned(),
-            },
+            Errno::NOSYS | Errno::PERM => OpenError::NoOpenat2(dir.to_owned()),
             e => OpenError::io("open", &own.join("staging"), e.into()),
         })?;
 
@@ -162,7 +159,7 @@ fn sweep(staging: &Path) -> std::io::Result<()> {
         match fs::remove_file(entry?.path()) {
             Ok(()) => swept += 1,
             // A file system may remove the open files of a killed process by itself, and be quicker.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
@@ -182,7 +179,7 @@ fn try_out(
     let dir = || dir.to_owned();
     let capabilities =
         file_system::try_out(root, staging).map_err(|unsupported| match unsupported {
-            Unsupported::CoarseTimes => OpenError::CoarseTimes { dir: dir() },
+            Unsupported::CoarseTimes => OpenError::CoarseTimes(dir()),
             Unsupported::NoMethod(tried) => OpenError::NoPublishMethod { dir: dir(), tried },
         })?;
     let Capabilities { method, attributes } = capabilities;
@@ -227,7 +224,7 @@ pub fn make(dir: &Path, durability: Durability) -> Result<(), OpenError> {
         Ok(there) if there.is_dir() => return Ok(()),
         Ok(_) => {
             let dir = dir.to_owned();
-            return Err(OpenError::NoDirectory { dir });
+            return Err(OpenError::NoDirectory(dir));
         }
         Err(_) => {}
     }
@@ -260,74 +257,6 @@ pub fn sync_names(own: &Path, there: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes the default directory `dir` if it `may_make` and nothing is there; refuses a link, and what another user owns.
-pub fn take_default(dir: &Path, may_make: bool) -> Result<(), OpenError> {
-    let failed = |doing| OpenError::failed(doing, dir);
-    if may_make {
-        match std::fs::create_dir(dir) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(failed("create")(error));
-            }
-            _ => {}
-        }
-    }
-    let found = dir.symlink_metadata().map_err(failed("open"))?;
-    let ours = rustix::process::geteuid().as_raw();
-    let what = if found.is_symlink() {
-        "a link".to_owned()
-    } else if found.uid() == ours {
-        return Ok(());
-    } else {
-        format!("of another user (uid {}, and not {ours})", found.uid())
-    };
-    Err(OpenError::NotOurs {
-        dir: dir.to_owned(),
-        what,
-    })
-}
-
-/// The state of a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inspected {
-    /// Nothing: a start would make the directory.
-    Missing,
-    /// A directory that no server has.
-    Free,
-    /// A directory that a server has.
-    InUse,
-}
-
-/// Looks whether a start could serve `dir`, and write there if it `may_write`.
-pub fn inspect(dir: &Path, may_write: bool) -> Result<Inspected, OpenError> {
-    let may = |path: &Path, doing, access| {
-        rustix::fs::access(path, access).map_err(OpenError::failed(doing, path))
-    };
-    match dir.metadata() {
-        Ok(there) if there.is_dir() => {
-            may(dir, "read", Access::READ_OK | Access::EXEC_OK)?;
-            if may_write {
-                may(dir, "write in", Access::WRITE_OK)?;
-            }
-            let is_in_use = is_in_use(&dir.join(RESERVED));
-            Ok(if is_in_use {
-                Inspected::InUse
-            } else {
-                Inspected::Free
-            })
-        }
-        Ok(_) => Err(OpenError::NoDirectory {
-            dir: dir.to_owned(),
-        }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_write => {
-            let absolute = std::path::absolute(dir).map_err(OpenError::failed("name", dir))?;
-            let there = absolute.ancestors().skip(1).find(|path| path.exists());
-            may(there.unwrap_or(&absolute), "write in", Access::WRITE_OK)?;
-            Ok(Inspected::Missing)
-        }
-        Err(error) => Err(OpenError::io("open", dir, error)),
-    }
-}
-
 /// Whether a server that writes has the directory in which `own` lies.
 pub fn is_in_use(own: &Path) -> bool {
     let lock = fs::File::open(own.join("lock"));
@@ -335,6 +264,133 @@ pub fn is_in_use(own: &Path) -> bool {
         let locked = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared);
         locked == Err(Errno::WOULDBLOCK)
     })
+}
+
+/// Why the directory cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another server has it.
+    #[error("{} is in use by another data-server (pid {pid})", dir.display())]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// The other server's process id, or `unknown`.
+        pid: String,
+    },
+    /// It is no directory.
+    #[error("{} is no directory: give the directory of the values", .0.display())]
+    NoDirectory(PathBuf),
+    /// The kernel lacks openat2 (Linux before 5.6), without which nothing keeps requests inside the directory.
+    #[error("this kernel has no openat2 (Linux 5.6 or later is needed), so requests could not be kept inside {}", .0.display())]
+    NoOpenat2(PathBuf),
+    /// The file system rounds times, so versions could repeat.
+    #[error("the file system of {} keeps no times in nanoseconds, so versions of values could repeat", .0.display())]
+    CoarseTimes(PathBuf),
+    /// No method of publishing a value works.
+    #[error("values cannot be published in {}: {tried}", dir.display())]
+    NoPublishMethod {
+        /// The directory.
+        dir: PathBuf,
+        /// Each method, and why it does not work.
+        tried: String,
+    },
+    /// Names cannot be put on the disk, or the kernel cannot tell whether they are.
+    #[error("--durability disk cannot be promised in {}: {why}; give --durability os, or a directory on ext4, xfs or btrfs", dir.display())]
+    NoSync {
+        /// The directory.
+        dir: PathBuf,
+        /// The thing that is missing.
+        why: String,
+    },
+    /// The default directory is not this user's own.
+    #[error("the default directory {} is {what}: it is not taken unless it is named; give --dir", dir.display())]
+    NotOurs {
+        /// The directory.
+        dir: PathBuf,
+        /// The thing that is there instead.
+        what: String,
+    },
+    /// The directory was not closed in order, and its journal is not where it is looked for.
+    #[error("the journal of the directory is not in {}, and may have changes that its files lack: it was in {}; give that as --journal-dir, or give those changes up with --journal discard", at.display(), noted.display())]
+    NoJournal {
+        /// Where it was looked for.
+        at: PathBuf,
+        /// Where it was.
+        noted: PathBuf,
+    },
+    /// The directory that is to have the journal has that of another one.
+    #[error("{} has the journal of another directory, or of a server that runs: give each its own --journal-dir", .0.display())]
+    ForeignJournal(PathBuf),
+    /// The journal has changes that could not be made in the files.
+    #[error("the journal in {} cannot be replayed ({why}); nothing of it was changed: mend that and start again{}", at.display(), if *is_damaged { ", or look with `data-server journal check` at what it has, and give up what cannot be read with --journal discard" } else { "" })]
+    Unreplayed {
+        /// The directory of the journal.
+        at: PathBuf,
+        /// The thing that is in the way.
+        why: String,
+        /// It is the journal itself.
+        is_damaged: bool,
+    },
+    /// The note of the journal in the directory cannot be read.
+    #[error("cannot read the journal's state in {}: {source}; a server that was not ended in order may have left changes in the journal alone: put the file back, or give them up with --journal discard", own.display())]
+    BadNote {
+        /// The server's directory beside the values.
+        own: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The journal has changes that a server which only reads cannot make in the files.
+    #[error("{} was not closed in order, and its journal has changes that its files lack: start it once without --read-only", .0.display())]
+    NotReplayed(PathBuf),
+    /// Anything else.
+    #[error("cannot {doing} {}: {source}{}", path.display(), hint(path, source))]
+    Failed {
+        /// The step that was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+}
+
+/// Advice for the operator.
+fn hint(path: &Path, error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ReadOnlyFilesystem => "; --read-only serves what is there".to_owned(),
+        ErrorKind::NotFound => "; a server that only reads makes no directory".to_owned(),
+        ErrorKind::PermissionDenied => {
+            let found = path
+                .ancestors()
+                .find_map(|there| Some((there, there.metadata().ok()?)));
+            found.map_or_else(String::new, |(there, metadata)| {
+                format!(
+                    "; this process has the uid {}, and {} has the owner {} and the mode {:04o}",
+                    geteuid().as_raw(),
+                    there.display(),
+                    metadata.uid(),
+                    metadata.mode() & 0o7777
+                )
+            })
+        }
+        _ => String::new(),
+    }
+}
+
+impl OpenError {
+    /// For `map_err`: as [`OpenError::io`].
+    pub fn failed<E: Into<std::io::Error>>(doing: &'static str, path: &Path) -> impl Fn(E) -> Self {
+        move |error| Self::io(doing, path, error.into())
+    }
+
+    /// A failure with no meaning of its own, met while `doing` with `path`.
+    pub fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self::Failed {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Failure, Key, Listing, Page};
 use index::Index;
-use walk::{Cut, Entries};
+use walk::{Cut, Entries, ListedDir};
 
 /// A directory of more names than this is large: walking it costs more than the rest of a page of them.
 const LARGE: usize = 1024;
@@ -35,7 +35,7 @@ type Answer = Result<Arc<Listing>, Failure>;
 /// Lists one directory.
 #[derive(Debug)]
 pub struct Lister {
-    dir: Arc<ValuesDir>,
+    dir: Arc<ListedDir>,
     threads: BlockingPool,
     index: Arc<Index>,
     /// The pages that no thread has begun with, and where the answer goes; unset until then.
@@ -51,6 +51,7 @@ impl Lister {
         most: u64,
         counters: Arc<Listings>,
     ) -> Arc<Self> {
+        let dir = Arc::new(ListedDir::new(dir));
         let index = Index::new(Arc::clone(&dir), most, Arc::clone(&counters));
         Arc::new(Self {
             dir,

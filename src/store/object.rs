@@ -123,7 +123,7 @@ impl Object {
         len: usize,
     ) -> impl Future<Output = Result<Bytes, Error>> + use<> {
         let file = Arc::clone(&self.file);
-        let disk = self.file.disk().clone();
+        let disk = self.file.disk.clone();
         async move {
             disk.run(move || {
                 let mut bytes = vec![0; len];
@@ -184,7 +184,7 @@ impl Object {
         len: u64,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let file = Arc::clone(&self.file);
-        let disk = self.file.disk().clone();
+        let disk = self.file.disk.clone();
         async move {
             disk.run(move || {
                 // Advice only: a file system without readahead still serves the reads below.

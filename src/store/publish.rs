@@ -22,7 +22,6 @@ use crate::transfer::spawn_vital;
 use crate::value::{Error, Key, Version};
 
 mod acknowledge;
-mod change;
 mod commit;
 mod decide;
 #[cfg(test)]
@@ -30,10 +29,9 @@ mod model;
 mod pipeline;
 
 use acknowledge::Acknowledger;
-pub use change::Condition;
-use change::{Change, PublishResult};
 use commit::Committer;
-use decide::Files as _;
+pub use decide::Condition;
+use decide::{Change, Files as _, PublishResult};
 use pipeline::Pipeline;
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
@@ -157,7 +155,7 @@ fn work(
         return acknowledger.end();
     };
     let pipeline = Pipeline::new(committer, &mut journal, &acknowledger);
-    let observe = |taken| committer.writer.counters().batches.observe(taken as u64);
+    let observe = |taken| committer.writer.counters.batches.observe(taken as u64);
     runtime.block_on(pipeline.run(&mut changes, observe));
     acknowledger.end();
     journal.end();
@@ -173,7 +171,7 @@ fn make_all(
     while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
         committer
             .writer
-            .counters()
+            .counters
             .batches
             .observe(batch.len() as u64);
         let checked = committer.check();

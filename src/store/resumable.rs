@@ -62,12 +62,12 @@ impl Resumable {
     }
 
     fn id(&self) -> UploadId {
-        self.claim.entry().id
+        self.claim.entry.id
     }
 
     /// The key that it will be the value of.
     pub fn key(&self) -> &Key<'static> {
-        &self.claim.entry().key
+        &self.claim.entry.key
     }
 
     /// The fields that are kept with it.
@@ -78,7 +78,7 @@ impl Resumable {
 
     /// How long it will be, where that is known.
     pub fn length(&self) -> Option<u64> {
-        self.claim.entry().progress().length
+        self.claim.entry.progress().length
     }
 
     /// How many bytes had been received when it was claimed, or [`Resumable::appended`] last.
@@ -88,7 +88,7 @@ impl Resumable {
 
     /// Whether it has been published.
     pub fn is_complete(&self) -> bool {
-        self.claim.entry().progress().standing == Standing::Complete
+        self.claim.entry.progress().standing == Standing::Complete
     }
 
     /// Waits until another request wants the claim.
@@ -99,10 +99,10 @@ impl Resumable {
     /// Begins to receive the next bytes, `len` of them where that is known.
     pub fn append(&self, len: Option<u64>) -> Result<Upload, Error> {
         let file = self.file.clone().ok_or(Error::Truncated)?;
-        let mut share = ReservationHandle::Common(Arc::clone(self.claim.reservation()));
+        let mut share = ReservationHandle::Common(Arc::clone(&self.claim.entry.reservation));
         let end = self.offset.saturating_add(len.unwrap_or(0));
         share.grow(end)?;
-        let (dir, name) = (self.writer.temp_dir(), self.id().to_string());
+        let (dir, name) = (&self.writer.temp_dir, self.id().to_string());
         let file = TempFile::claimed(dir, file, name, Arc::clone(&self.claim));
         Ok(Upload::resume(
             Arc::clone(&self.writer),
@@ -127,13 +127,13 @@ impl Resumable {
         let stat = retry_on_intr(|| rustix::fs::fstat(&**file));
         let stat = stat.map_err(Error::errno_while("look at an upload"))?;
         self.offset = Meta::of(&stat).len;
-        self.claim.entry().progress().touched = Touched::now();
+        self.claim.entry.progress().touched = Touched::now();
         Ok(())
     }
 
     /// Keeps how long it will be.
     pub async fn set_length(&mut self, length: u64) -> Result<(), Error> {
-        self.claim.entry().progress().length = Some(length);
+        self.claim.entry.progress().length = Some(length);
         self.keep_record().await
     }
 
@@ -142,8 +142,8 @@ impl Resumable {
         let Some(file) = self.file.clone() else {
             return Ok(());
         };
-        let (offset, synced) = (self.offset, self.claim.entry().progress().synced);
-        if self.writer.durability() != Durability::Disk || synced == Some(offset) {
+        let (offset, synced) = (self.offset, self.claim.entry.progress().synced);
+        if self.writer.durability != Durability::Disk || synced == Some(offset) {
             return Ok(());
         }
         let sync = move |writer: &WriteContext, _: &Claim| {
@@ -155,13 +155,13 @@ impl Resumable {
             self.remove().await?;
             return Err(error);
         }
-        self.claim.entry().progress().synced = Some(offset);
+        self.claim.entry.progress().synced = Some(offset);
         let kept = self.keep_record().await;
         match &kept {
             Ok(()) => {}
             // Nothing of the record came so far as to be synced: it can be tried again.
             Err(Error::NoSpace { .. } | Error::ReadOnly | Error::Exhausted { .. }) => {
-                self.claim.entry().progress().synced = synced;
+                self.claim.entry.progress().synced = synced;
             }
             Err(_) => self.remove().await?,
         }
@@ -201,10 +201,10 @@ impl Resumable {
         let (writer, registry) = (Arc::clone(&self.writer), Arc::clone(&self.registry));
         let claim = Arc::clone(&self.claim);
         let remove = move || {
-            registry.remove(&claim, writer.temp_dir().uploads());
+            registry.remove(&claim, &writer.temp_dir.uploads);
             Ok(())
         };
-        self.writer.disk().spawn(remove).await
+        self.writer.dir().disk.spawn(remove).await
     }
 
     async fn keep_record(&self) -> Result<(), Error> {
@@ -218,7 +218,7 @@ impl Resumable {
     ) -> Result<T, Error> {
         let (writer, claim) = (Arc::clone(&self.writer), Arc::clone(&self.claim));
         let job = move || job(&writer, &claim);
-        self.writer.disk().spawn(job).await
+        self.writer.dir().disk.spawn(job).await
     }
 }
 
@@ -229,8 +229,8 @@ impl Drop for Resumable {
         }
         let (writer, registry) = (Arc::clone(&self.writer), Arc::clone(&self.registry));
         let claim = Arc::clone(&self.claim);
-        let remove = move || registry.remove(&claim, writer.temp_dir().uploads());
-        self.writer.disk().spawn_detached(remove);
+        let remove = move || registry.remove(&claim, &writer.temp_dir.uploads);
+        self.writer.dir().disk.spawn_detached(remove);
     }
 }
 
@@ -241,8 +241,8 @@ impl Resumable {
         registry: &Arc<Registry>,
         new: NewUpload,
     ) -> Result<Self, Error> {
-        let reservation = Reservation::of_unfinished(writer.quota(), new.uploader)?;
-        let is_synced = writer.durability() == Durability::Disk;
+        let reservation = Reservation::of_unfinished(&writer.quota, new.uploader)?;
+        let is_synced = writer.durability == Durability::Disk;
         let progress = Progress {
             length: new.length,
             synced: is_synced.then_some(0),
@@ -266,11 +266,11 @@ impl Resumable {
         // The job has the upload: where no request waits for it any more, it is dropped with the job's result, and removed.
         let job = move || {
             for id in forgotten {
-                remove_files(upload.writer.temp_dir().uploads(), id);
+                remove_files(&upload.writer.temp_dir.uploads, id);
             }
             upload.create(new.fields).map(|()| upload)
         };
-        writer.disk().spawn(job).await
+        writer.dir().disk.spawn(job).await
     }
 
     /// Makes its files, or leaves none. Blocks.
@@ -278,7 +278,7 @@ impl Resumable {
         let created = create(&self.writer, &self.claim, fields);
         if created.is_err() {
             self.registry
-                .remove(&self.claim, self.writer.temp_dir().uploads());
+                .remove(&self.claim, &self.writer.temp_dir.uploads);
             self.is_known = true;
         }
         self.file = Some(Arc::new(created?));
@@ -326,7 +326,8 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::super::directory::{Directory, JournalOptions, Options};
+    use super::super::directory::Directory;
+    use super::super::directory::open::{JournalOptions, Options};
     use super::*;
     use crate::transfer::{StagingBounds, Uploader};
     use crate::value::Key;

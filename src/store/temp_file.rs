@@ -32,10 +32,14 @@ pub const VALUE_MODE: u32 = 0o666;
 /// The directories that temporary files are made in.
 #[derive(Debug)]
 pub struct ServerDirs {
-    values: Arc<ValuesDir>,
-    own: OwnedFd,
-    staging: OwnedFd,
-    uploads: OwnedFd,
+    /// The directory of the values.
+    pub values: Arc<ValuesDir>,
+    /// `.data-server`, for names that are no keys.
+    pub own: OwnedFd,
+    /// `.data-server/staging`, for files that need a name before they have their key's.
+    pub staging: OwnedFd,
+    /// `.data-server/uploads`, for files that outlive the server: those of resumable uploads.
+    pub uploads: OwnedFd,
     /// How files get the names of their keys.
     method: PublishMethod,
     /// Whether a journaled value takes the name of another by an exchange: where a rename would flush its file.
@@ -46,7 +50,6 @@ pub struct ServerDirs {
 }
 
 impl ServerDirs {
-    /// For files that `method` publishes in `values`. `own` is `.data-server`, and `staging` and `uploads` are the directories in it.
     pub fn new(
         values: Arc<ValuesDir>,
         own: OwnedFd,
@@ -67,27 +70,7 @@ impl ServerDirs {
         }
     }
 
-    /// The directory of the values.
-    pub fn values(&self) -> &Arc<ValuesDir> {
-        &self.values
-    }
-
-    /// `.data-server`, for names that are no keys.
-    pub fn own(&self) -> &OwnedFd {
-        &self.own
-    }
-
-    /// `.data-server/staging`, for files that need a name before they have their key's.
-    pub fn staging(&self) -> &OwnedFd {
-        &self.staging
-    }
-
-    /// `.data-server/uploads`, for files that outlive the server: those of resumable uploads.
-    pub fn uploads(&self) -> &OwnedFd {
-        &self.uploads
-    }
-
-    /// A name that nothing in [`ServerDirs::staging`] has.
+    /// A name that nothing in `staging` has.
     pub fn new_name(&self) -> String {
         self.next_name.fetch_add(1, Ordering::Relaxed).to_string()
     }
@@ -107,7 +90,7 @@ pub enum Target {
 /// A value that is being written, under no key yet. Dropped unpublished, it leaves nothing behind.
 #[derive(Debug)]
 pub struct TempFile {
-    file: Arc<ValueFile>,
+    pub file: Arc<ValueFile>,
     /// Its name in staging, or among the uploads, if it has one.
     name: Option<Box<str>>,
     /// Whether it is made in the directory itself.
@@ -142,16 +125,16 @@ impl TempFile {
         let mode = Mode::from(VALUE_MODE);
         let is_unnamed = dir.method.is_unnamed();
         let (fd, name) = match target {
-            Target::Root if is_unnamed => (create_unnamed(dir.values().root(), mode), None),
-            Target::Absent if is_unnamed => (create_unnamed(dir.staging(), mode), None),
+            Target::Root if is_unnamed => (create_unnamed(&dir.values.root, mode), None),
+            Target::Absent if is_unnamed => (create_unnamed(&dir.staging, mode), None),
             _ => {
                 let name = dir.new_name();
-                (create_named(dir.staging(), &name, mode), Some(name))
+                (create_named(&dir.staging, &name, mode), Some(name))
             }
         };
         let fd = fd.map_err(Error::errno_while("create"))?;
         Ok(Self {
-            file: Arc::new(file(fd, dir.values().disk().clone())),
+            file: Arc::new(file(fd, dir.values.disk.clone())),
             is_in_root: target == Target::Root && name.is_none(),
             name: name.map(String::into_boxed_str),
             dir: Arc::clone(dir),
@@ -183,9 +166,9 @@ impl TempFile {
     /// Where it has its name, if it has one.
     fn home(&self) -> &OwnedFd {
         if self.claim.is_some() {
-            self.dir.uploads()
+            &self.dir.uploads
         } else {
-            self.dir.staging()
+            &self.dir.staging
         }
     }
 
@@ -195,15 +178,6 @@ impl TempFile {
         if let Some(claim) = &self.claim {
             claim.published();
         }
-    }
-
-    pub fn file(&self) -> &Arc<ValueFile> {
-        &self.file
-    }
-
-    /// The threads that write to it.
-    pub fn disk(&self) -> &BlockingPool {
-        self.dir.values().disk()
     }
 
     /// Gives the file its version and its attributes. Blocks.
@@ -260,7 +234,7 @@ impl TempFile {
         if self.name.is_none() {
             let name = self.dir.new_name();
             let method = self.dir.method;
-            method.link_unnamed(&*self.file, self.dir.staging(), &name)?;
+            method.link_unnamed(&*self.file, &self.dir.staging, &name)?;
             self.name = Some(name.into_boxed_str());
         }
         let name = self.name.as_deref().unwrap_or_default();
@@ -282,10 +256,10 @@ impl TempFile {
     /// Publishes the file as `name`, which is no key, in the server's own directory, and removes it again.
     pub fn rehearse(mut self, name: &str) -> Result<(), Error> {
         let dir = Arc::clone(&self.dir);
-        let unlink = || rustix::fs::unlinkat(dir.own(), name, AtFlags::empty());
+        let unlink = || rustix::fs::unlinkat(&dir.own, name, AtFlags::empty());
         // A server that was killed may have left it.
         let _ = unlink();
-        let published = self.publish(dir.own().as_fd(), name);
+        let published = self.publish(dir.own.as_fd(), name);
         published.map_err(Error::errno_while("publish"))?;
         self.name = None;
         retry_on_intr(unlink).map_err(Error::errno_while("unlink"))
@@ -318,7 +292,8 @@ impl Drop for TempFile {
             return;
         };
         let dir = Arc::clone(&self.dir);
-        self.disk()
-            .spawn_detached(move || unlink_staged(dir.staging(), &name));
+        self.file
+            .disk
+            .spawn_detached(move || unlink_staged(&dir.staging, &name));
     }
 }

@@ -59,7 +59,7 @@ impl Upload {
         len: Option<u64>,
         uploader: Option<Uploader>,
     ) -> Result<Self, Error> {
-        let mut reservation = Reservation::new(writer.quota(), uploader);
+        let mut reservation = Reservation::new(&writer.quota, uploader);
         reservation.grow(len.unwrap_or(0))?;
         let destination = match len {
             Some(len) if len > SMALL => {
@@ -155,7 +155,7 @@ impl Upload {
     /// Nothing may have been pushed before, and the length must have been known from the beginning.
     pub async fn receive(&mut self, source: &mut dyn BodySource) -> Result<(), Error> {
         if let Destination::TempFile(file) = &mut self.destination
-            && let Some(pipe) = self.writer.pipes().take()
+            && let Some(pipe) = self.writer.pipes.take()
         {
             return file.receive(pipe, source).await;
         }
@@ -190,7 +190,7 @@ impl Upload {
                 }
                 Some((file, len)) => NewValue::TempFile(file, details(len)),
             };
-            if self.writer.durability() == Durability::Disk && !value.is_journaled(&self.writer) {
+            if self.writer.durability == Durability::Disk && !value.is_journaled(&self.writer) {
                 return Box::pin(value.secured(self.writer)).await;
             }
             Ok(value)
@@ -266,7 +266,7 @@ impl NewValue {
 
     /// The value, on the disk already: the syncs of concurrent writers then run, and are committed, together.
     async fn secured(self, writer: Arc<WriteContext>) -> Result<Self, Error> {
-        let disk = writer.disk().clone();
+        let disk = writer.dir().disk.clone();
         let job = move || {
             let _taking = match &self {
                 Self::Memory(_, details) => Some(writer.take_space(details.len)?),
@@ -335,7 +335,7 @@ impl NewValue {
     ) -> Result<SealedValue, Error> {
         let (file, details, journaled) = match self {
             Self::Memory(runs, details) => {
-                let file = TempFile::create_small(writer.temp_dir(), &runs, target)?;
+                let file = TempFile::create_small(&writer.temp_dir, &runs, target)?;
                 (file, details, writer.is_journaled().then_some(runs))
             }
             Self::TempFile(file, details) => (file, details, None),
@@ -380,7 +380,7 @@ impl SealedValue {
 
     /// Has it on the disk, where that is promised and the journal does not do it.
     fn sync(&self, writer: &WriteContext) -> Result<(), Error> {
-        if writer.durability() == Durability::Disk && self.journaled.is_none() {
+        if writer.durability == Durability::Disk && self.journaled.is_none() {
             writer.sync_value(&self.file)?;
         }
         Ok(())

@@ -110,7 +110,7 @@ pub struct Entry {
     pub id: UploadId,
     pub key: Key<'static>,
     progress: Mutex<Progress>,
-    reservation: Arc<Mutex<Reservation>>,
+    pub reservation: Arc<Mutex<Reservation>>,
     /// Who holds it has the claim.
     lock: UploadLock,
 }
@@ -118,7 +118,7 @@ pub struct Entry {
 /// The right to change an upload.
 #[derive(Debug)]
 pub struct Claim {
-    entry: Arc<Entry>,
+    pub entry: Arc<Entry>,
     _held: Held,
 }
 
@@ -177,14 +177,6 @@ impl Entry {
 }
 
 impl Claim {
-    pub fn entry(&self) -> &Arc<Entry> {
-        &self.entry
-    }
-
-    pub fn reservation(&self) -> &Arc<Mutex<Reservation>> {
-        &self.entry.reservation
-    }
-
     /// Its file is `len` bytes long.
     pub fn has_received(&self, len: u64) {
         self.entry.progress().received = len;

@@ -47,7 +47,8 @@ const REMEMBERED: u64 = 100;
 #[derive(Debug)]
 pub struct ValueFile {
     fd: Option<OwnedFd>,
-    disk: BlockingPool,
+    /// The threads that may wait for it.
+    pub disk: BlockingPool,
     is_small: bool,
 }
 
@@ -58,11 +59,6 @@ impl ValueFile {
             disk,
             is_small: false,
         }
-    }
-
-    /// The threads that may wait for it.
-    pub fn disk(&self) -> &BlockingPool {
-        &self.disk
     }
 
     /// Of a value so short that freeing it takes no time: its length is not asked for again.
@@ -180,7 +176,7 @@ pub async fn start(file: &Arc<ValueFile>, len: usize, is_memory: bool) -> Result
         buf.truncate(filled);
         Ok(buf)
     };
-    file.disk().run(read).await
+    file.disk.run(read).await
 }
 
 /// Reads all of `opened`. Blocks.

@@ -17,7 +17,7 @@ use super::directory_fd::{ValuesDir, is_no_folder};
 use super::space::{Free, Space, Taking};
 use super::temp_file::{ServerDirs, Target, TempFile};
 use crate::metrics::StoreCounters;
-use crate::transfer::{BlockingPool, Pipes, StagingQuota};
+use crate::transfer::{Pipes, StagingQuota};
 use crate::value::{Error, Key, Version};
 
 /// The loss that an acknowledged change survives.
@@ -41,8 +41,8 @@ impl fmt::Display for Durability {
 /// The context that uploads and the publisher share.
 #[derive(Debug)]
 pub struct WriteContext {
-    temp_dir: Arc<ServerDirs>,
-    durability: Durability,
+    pub temp_dir: Arc<ServerDirs>,
+    pub durability: Durability,
     is_journaled: AtomicBool,
     is_journal_failing: AtomicBool,
     /// Why there is no journal, where there should be one.
@@ -52,11 +52,12 @@ pub struct WriteContext {
     kept: OnceLock<HashSet<Box<str>>>,
     /// Keys whose files may lack bytes that the journal has; not empty only while the journal is failing.
     doubted: RwLock<HashSet<Box<str>>>,
-    quota: Arc<StagingQuota>,
-    space: Space,
+    pub quota: Arc<StagingQuota>,
+    pub space: Space,
     clock: Mutex<Clock>,
-    counters: Arc<StoreCounters>,
-    pipes: Arc<Pipes>,
+    pub counters: Arc<StoreCounters>,
+    /// The pipes that large values are received through.
+    pub pipes: Arc<Pipes>,
 }
 
 impl WriteContext {
@@ -83,14 +84,6 @@ impl WriteContext {
             counters,
             pipes: Arc::default(),
         }
-    }
-
-    pub fn counters(&self) -> &StoreCounters {
-        &self.counters
-    }
-
-    pub fn durability(&self) -> Durability {
-        self.durability
     }
 
     /// Whether small values and deletes go to a journal, in place of syncs of their own.
@@ -170,35 +163,14 @@ impl WriteContext {
         self.is_journal_failing.store(is_failing, Relaxed);
     }
 
-    pub fn quota(&self) -> &Arc<StagingQuota> {
-        &self.quota
-    }
-
-    pub fn space(&self) -> &Space {
-        &self.space
-    }
-
     /// Lets an upload take `more` bytes of the disk, if they are to be had. Blocks.
     pub fn take_space(&self, more: u64) -> Result<Taking<'_>, Error> {
-        self.space.take(self.dir().root(), more)
-    }
-
-    pub fn temp_dir(&self) -> &Arc<ServerDirs> {
-        &self.temp_dir
+        self.space.take(&self.dir().root, more)
     }
 
     /// The directory of the values.
     pub fn dir(&self) -> &ValuesDir {
-        self.temp_dir.values()
-    }
-
-    pub fn disk(&self) -> &BlockingPool {
-        self.dir().disk()
-    }
-
-    /// The pipes that large values are received through.
-    pub fn pipes(&self) -> &Arc<Pipes> {
-        &self.pipes
+        &self.temp_dir.values
     }
 
     /// A version later than every one before it, and than `current`. Blocks now and then.
@@ -215,7 +187,7 @@ impl WriteContext {
     /// and a second try would prove nothing. Blocks.
     pub fn sync_value(&self, file: &TempFile) -> Result<(), Error> {
         // Not fdatasync: the version is metadata.
-        self.sync(&**file.file())
+        self.sync(&*file.file)
             .map_err(Error::unsynced("sync the value"))
     }
 
@@ -254,7 +226,7 @@ impl WriteContext {
             return Err(Error::new("write the journal", Errno::IO));
         }
         let content = [Bytes::from_static(b"can this be written?")];
-        let root = self.dir().root();
+        let root = &self.dir().root;
         // The file is published in the server's own directory, so that a watch on that of the values reports no change.
         check_access(root)?;
         TempFile::create_small(&self.temp_dir, &content, Target::Root)?.rehearse("probe")?;

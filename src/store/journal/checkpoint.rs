@@ -226,7 +226,7 @@ impl Checkpoints {
     pub(super) fn retire(&self, segment: &Segment) {
         if segment.retire() {
             self.writer.set_journal_failing(true);
-            self.writer.counters().journal.failures.add(1);
+            self.writer.counters.journal.failures.add(1);
             tracing::error!(
                 "the journal could not be written or synced: it goes on in another segment"
             );
@@ -322,7 +322,7 @@ impl Checkpoints {
     fn settle(&self, to: u64) -> bool {
         failpoint::reach("thread", "disk-checkpoint");
         let began = Instant::now();
-        let appended = self.writer.counters().journal.appended.get();
+        let appended = self.writer.counters.journal.appended.get();
         let is_failing = self.pool().is_failing();
         if is_failing {
             // Before the kernel can drop it.
@@ -336,7 +336,7 @@ impl Checkpoints {
             return false;
         }
         self.trust();
-        let journal = &self.writer.counters().journal;
+        let journal = &self.writer.counters.journal;
         journal.checkpointed(began.elapsed(), appended);
         true
     }
@@ -465,7 +465,7 @@ fn small_values(frames: &[Frame]) -> Result<HashSet<Box<str>>, Error> {
 
 /// Has the kernel write all files of the file system that the values lie on.
 pub(super) fn sync_files(writer: &WriteContext) -> Result<(), Errno> {
-    let root = writer.dir().root();
+    let root = &writer.dir().root;
     rustix::fs::syncfs(root)?;
     // An xfs that has shut down has nothing left to write, and says so to fstat alone.
     retry_on_intr(|| rustix::fs::fstat(root)).map(drop)

@@ -175,9 +175,7 @@ impl JournalLocation {
     }
 
     fn foreign(&self) -> OpenError {
-        OpenError::ForeignJournal {
-            at: self.at.clone(),
-        }
+        OpenError::ForeignJournal(self.at.clone())
     }
 }
 

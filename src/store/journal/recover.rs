@@ -182,7 +182,7 @@ impl<'a> LeftJournal<'a> {
     ) -> Result<(), OpenError> {
         let began = Instant::now();
         let is_suspect = self.said.as_ref().is_none_or(|said| said.is_suspect);
-        let is_same_mount = self.note.is_same_mount(writer.dir().root());
+        let is_same_mount = self.note.is_same_mount(&writer.dir().root);
         let is_on_disk = is_same_mount && !is_suspect && self.sync(writer).is_ok();
         let is_given_up = self.gives_up(discards, is_on_disk)?;
         if !is_on_disk {
@@ -194,7 +194,7 @@ impl<'a> LeftJournal<'a> {
             let done = self.replay(writer, &self.log.frames, moment, kept)?;
             let frames = self.log.frames.iter();
             let records: u64 = frames.map(|frame| u64::from(frame.head.records)).sum();
-            writer.counters().journal.replayed.add(records);
+            writer.counters.journal.replayed.add(records);
             tracing::info!(
                 records,
                 written = done.written,

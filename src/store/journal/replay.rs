@@ -243,13 +243,13 @@ impl<'a> Replay<'a> {
     }
 
     fn set_aside(&self, writer: &WriteContext, path: &str) -> Result<(), Error> {
-        let own = writer.temp_dir().own();
+        let own = &writer.temp_dir.own;
         let name = format!("{ASIDE}/{}", writer.next_version(None)?.nanos());
         let made = match rustix::fs::mkdirat(own, ASIDE, Mode::from(0o700)) {
             Err(Errno::EXIST) => Ok(()),
             made => made,
         };
-        made.and_then(|()| rustix::fs::renameat(self.dir.root(), path, own, &name))
+        made.and_then(|()| rustix::fs::renameat(&self.dir.root, path, own, &name))
             .map_err(Error::errno_while("set aside what is in the way"))?;
         tracing::warn!(
             path,
@@ -272,7 +272,7 @@ impl<'a> Replay<'a> {
             }
         })?;
         let value = std::slice::from_ref(value);
-        let mut file = TempFile::create_small(writer.temp_dir(), value, Target::Present)?;
+        let mut file = TempFile::create_small(&writer.temp_dir, value, Target::Present)?;
         file.seal(attributes, version)?;
         let replaced = match look_up(&folder, change.key.name()) {
             Ok(Entry::Value(_, mode)) => Some(mode),

@@ -117,7 +117,7 @@ impl Journal {
         let shared = Checkpoints::new(note.id, dir, Arc::clone(writer), free, said);
         let shared = Arc::new(shared.map_err(place.failed("write"))?);
         note.at.clone_from(&place.at);
-        note.state = open_on(writer.dir().root());
+        note.state = open_on(&writer.dir().root);
         place.write_note(&note)?;
         writer.set_journaled();
         let threads = |error| OpenError::io("start threads for", &place.at, error);
@@ -166,7 +166,7 @@ impl Journal {
         // Its receiver ends only after this.
         let _ = self.to_sync.send((segment, end));
         self.offset += frame.len() as u64;
-        let counters = &self.shared.writer.counters().journal;
+        let counters = &self.shared.writer.counters.journal;
         counters.appended.add(frame.len() as u64);
         self.next = end;
         Ok(end)
@@ -201,7 +201,7 @@ impl Journal {
         let opening = self.frame().finish(self.head(generation))?;
         let taken = self.shared.take(generation, self.next, &opening);
         let segment = taken.map_err(Error::errno_while("find room in the journal"))?;
-        let journal = &self.shared.writer.counters().journal;
+        let journal = &self.shared.writer.counters.journal;
         journal.waits.observe_duration(began.elapsed());
         (self.segment, self.offset) = (Some(segment), opening.len() as u64);
         self.generation = generation;

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use super::events::Events;
 use super::tree::{Tree, TreeError};
+use super::walk::ListedDir;
 use crate::metrics::Listings;
-use crate::store::directory_fd::ValuesDir;
 use crate::value::{Failure, Page};
 
 /// How long the index is kept without being used.
@@ -34,7 +34,7 @@ const TRIES: usize = 3;
 /// The index of one directory.
 #[derive(Debug)]
 pub struct Index {
-    dir: Arc<ValuesDir>,
+    dir: Arc<ListedDir>,
     /// Memory that it may take, in bytes.
     most: u64,
     state: Mutex<State>,
@@ -57,7 +57,7 @@ struct Live {
 }
 
 impl Index {
-    pub fn new(dir: Arc<ValuesDir>, most: u64, counters: Arc<Listings>) -> Arc<Self> {
+    pub fn new(dir: Arc<ListedDir>, most: u64, counters: Arc<Listings>) -> Arc<Self> {
         let state = if most == 0 {
             State::Impossible(Instant::now())
         } else {
@@ -226,7 +226,7 @@ fn apply_events(index: &Weak<Index>, events: &Events) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::directory_fd::Location;
+    use crate::store::directory_fd::{Location, ValuesDir};
     use crate::store::list::walk;
     use crate::transfer::BlockingPool;
     use crate::value::Prefixes;
@@ -242,7 +242,11 @@ mod tests {
         let root = rustix::fs::open(dir, flags, Mode::empty()).unwrap();
         let location = Location::new(dir, &root, None).unwrap();
         let dir = ValuesDir::new(root, location, BlockingPool::disk(None).unwrap());
-        Index::new(Arc::new(dir), most, Arc::default())
+        Index::new(
+            Arc::new(ListedDir::new(Arc::new(dir))),
+            most,
+            Arc::default(),
+        )
     }
 
     fn page(after: &str, limit: usize) -> Page {

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use super::events::{Events, EventsLost, Mounts, Watch, may_be_mount};
 use super::sorted::Sorted;
-use super::walk::{self, Entries, Met, joined, walk};
-use crate::store::directory_fd::{Entry, ValuesDir};
+use super::walk::{Entries, ListedDir, Met, joined, walk};
+use crate::store::directory_fd::Entry;
 use crate::value::{Failure, Key, Page, may_have_keys};
 
 /// Bytes that a folder takes in memory beside its path.
@@ -22,7 +22,7 @@ const OVERHEAD: usize = 128;
 /// The names of the whole directory, kept in memory and followed by events.
 #[derive(Debug)]
 pub struct Tree {
-    dir: Arc<ValuesDir>,
+    dir: Arc<ListedDir>,
     /// Memory that it may take, in bytes.
     most: u64,
     keys: Sorted,
@@ -61,10 +61,12 @@ impl From<Failure> for TreeError {
 
 impl Tree {
     /// Reads the whole directory.
-    pub fn read(dir: &Arc<ValuesDir>, most: u64) -> Result<Self, TreeError> {
+    pub fn read(dir: &Arc<ListedDir>, most: u64) -> Result<Self, TreeError> {
         let events = Events::new().map_err(TreeError::Unwatched)?;
-        let root = events.watch(dir.root()).map_err(TreeError::Unwatched)?;
-        let mounts = events.mounts_below(dir.root())?;
+        let root = events
+            .watch(&dir.values.root)
+            .map_err(TreeError::Unwatched)?;
+        let mounts = events.mounts_below(&dir.values.root)?;
         let mut tree = Self {
             dir: Arc::clone(dir),
             most,
@@ -97,7 +99,7 @@ impl Tree {
 
     /// From when this is called, all that had happened before is known.
     pub fn catch_up(&mut self) -> Result<(), TreeError> {
-        if let Some(mounts) = self.events.new_mounts(self.dir.root())
+        if let Some(mounts) = self.events.new_mounts(&self.dir.values.root)
             && mounts? != self.mounts
         {
             return Err(TreeError::EventsLost);
@@ -124,7 +126,7 @@ impl Tree {
             // It may have been read before, under this path or another.
             self.forget(path);
         }
-        let Some(folder) = walk::open(&dir, path)? else {
+        let Some(folder) = dir.open(path)? else {
             if may_be_mount(&self.mounts, path) {
                 self.closed.insert(path.to_owned());
             }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
@@ -19,6 +20,69 @@ const READ: usize = 32 << 10;
 
 /// Folders that a walk for a page remembers at once of each folder that it is in; for more, it reads the folder again.
 const FOLDERS: usize = 1024;
+
+/// The most folders that are remembered as left out. Any other is in the log each time.
+const MOST_LEFT_OUT: usize = 1000;
+
+/// The directory of the values as listings see it, without the folders that cannot be read: those that this server has no right to, and
+/// mounts that have gone.
+#[derive(Debug)]
+pub struct ListedDir {
+    pub values: Arc<ValuesDir>,
+    /// The folders that are left out, so that the log has each once. Bounded.
+    left_out: Mutex<BTreeSet<Box<str>>>,
+}
+
+impl ListedDir {
+    pub fn new(values: Arc<ValuesDir>) -> Self {
+        Self {
+            values,
+            left_out: Mutex::default(),
+        }
+    }
+
+    /// Opens the folder `path`, if it is there and can be read.
+    pub fn open(&self, path: &str) -> Result<Option<Folder<'_>>, Failure> {
+        match self.values.folder(path) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(errno) if is_no_folder(errno) || self.leaves_out(path, errno) => Ok(None),
+            Err(errno) => Err(Failure::errno_while("open the folder")(errno)),
+        }
+    }
+
+    /// True if `errno`, met in the folder `path`, says that it cannot be read: then it is left out.
+    fn leaves_out(&self, path: &str, errno: Errno) -> bool {
+        let is_left_out = matches!(
+            errno,
+            Errno::ACCESS | Errno::NOTCONN | Errno::STALE | Errno::HOSTDOWN
+        );
+        if is_left_out && self.remember(path) {
+            tracing::warn!(folder = path, cause = %errno, "listings leave a folder out that cannot be read");
+        }
+        is_left_out
+    }
+
+    /// Notes that a value was found in the folder `path`. To open the folder proves nothing: without the right to search it, each look-up
+    /// fails.
+    fn found_in(&self, path: &str) {
+        if self.left_out().remove(path) {
+            tracing::info!(folder = path, "listings have a folder again");
+        }
+    }
+
+    /// True if the folder `path` was not left out before.
+    fn remember(&self, path: &str) -> bool {
+        let mut left_out = self.left_out();
+        if left_out.len() >= MOST_LEFT_OUT {
+            return !left_out.contains(path);
+        }
+        left_out.insert(path.into())
+    }
+
+    fn left_out(&self) -> MutexGuard<'_, BTreeSet<Box<str>>> {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A name that a walk comes upon.
 pub enum Met<'a> {
@@ -124,7 +188,7 @@ impl From<Failure> for Cut {
 /// The `limit + 1` smallest items of `page`, or any one with a limit of 0, if no more than `most` names are met on the way to them. Takes memory for those
 /// alone, and walks no folder that cannot have one.
 pub fn smallest(
-    dir: &ValuesDir,
+    dir: &ListedDir,
     page: &Page,
     most: usize,
     is_wanted: &dyn Fn() -> Result<(), Failure>,
@@ -145,7 +209,7 @@ pub fn smallest(
 
 /// A walk for a page.
 struct Search<'a> {
-    dir: &'a ValuesDir,
+    dir: &'a ListedDir,
     page: &'a Page,
     /// Names that may still be met.
     left: usize,
@@ -175,7 +239,7 @@ impl Search<'_> {
     /// a `/` behind it, and whether there are more.
     fn names(&mut self, path: &str, after: &str) -> Result<(BTreeSet<String>, bool), Cut> {
         let (mut folders, mut is_cut) = (BTreeSet::new(), false);
-        let Some(folder) = open(self.dir, path)? else {
+        let Some(folder) = self.dir.open(path)? else {
             return Ok((folders, is_cut));
         };
         // All keys in it are one item.
@@ -248,27 +312,29 @@ impl Search<'_> {
 
 /// Looks up keys.
 pub struct Entries<'d> {
-    dir: &'d ValuesDir,
+    dir: &'d ListedDir,
     /// The folder of the last key, open if there is one.
     last: Option<(String, Option<Folder<'d>>)>,
 }
 
 impl<'d> Entries<'d> {
-    pub fn new(dir: &'d ValuesDir) -> Self {
+    pub fn new(dir: &'d ListedDir) -> Self {
         Self { dir, last: None }
     }
 
     /// The entry under `key`. One that lies in a folder that cannot be read is absent.
     pub fn look_up(&mut self, key: &Key<'_>) -> Result<Entry, Failure> {
-        let left_out = self.dir.left_out();
+        let dir = self.dir;
         let Some(folder) = self.folder(key.folder())? else {
             return Ok(Entry::Absent);
         };
         match look_up(folder, key.name()) {
-            Err(errno) if !key.is_flat() && left_out.has(key.folder(), errno) => Ok(Entry::Absent),
+            Err(errno) if !key.is_flat() && dir.leaves_out(key.folder(), errno) => {
+                Ok(Entry::Absent)
+            }
             Err(errno) => Err(Failure::errno_while("look up")(errno)),
             Ok(entry) => {
-                left_out.forget(key.folder());
+                dir.found_in(key.folder());
                 Ok(entry)
             }
         }
@@ -276,17 +342,8 @@ impl<'d> Entries<'d> {
 
     fn folder(&mut self, path: &str) -> Result<Option<&Folder<'d>>, Failure> {
         if self.last.as_ref().is_none_or(|(last, _)| last != path) {
-            self.last = Some((path.to_owned(), open(self.dir, path)?));
+            self.last = Some((path.to_owned(), self.dir.open(path)?));
         }
         Ok(self.last.as_ref().and_then(|(_, folder)| folder.as_ref()))
-    }
-}
-
-/// The folder `path`, if it is there and can be read.
-pub fn open<'d>(dir: &'d ValuesDir, path: &str) -> Result<Option<Folder<'d>>, Failure> {
-    match dir.folder(path) {
-        Ok(folder) => Ok(Some(folder)),
-        Err(errno) if is_no_folder(errno) || dir.left_out().has(path, errno) => Ok(None),
-        Err(errno) => Err(Failure::errno_while("open the folder")(errno)),
     }
 }

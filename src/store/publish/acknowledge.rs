@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
 use super::super::write_context::{Durability, WriteContext};
-use super::change::AppliedChange;
+use super::decide::AppliedChange;
 use crate::transfer::spawn_vital;
 use crate::value::{Error, folder_and_above};
 
@@ -45,7 +45,7 @@ pub(super) struct Acknowledger {
 impl Acknowledger {
     pub(super) fn start(writer: Arc<WriteContext>, changes: Arc<Changes>) -> std::io::Result<Self> {
         let mut acknowledger = Self::at_once(changes);
-        if writer.durability() == Durability::Disk {
+        if writer.durability == Durability::Disk {
             let (batches, waiting) = mpsc::sync_channel(WAITING);
             let changes = Arc::clone(&acknowledger.changes);
             let failed = Arc::clone(&acknowledger.failed);
@@ -145,7 +145,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::super::super::batch_reply::{self, Receiver as Reply};
-    use super::super::change::PublishResult;
+    use super::super::decide::PublishResult;
     use super::*;
     use crate::value::{Key, Version};
     use std::pin::pin;

@@ -18,8 +18,7 @@ use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
 use super::super::value_file::ValueFile;
 use super::super::write_context::{Durability, WriteContext};
-use super::change::{AppliedChange, Change, Plan};
-use super::decide::{Files, plan, survive};
+use super::decide::{AppliedChange, Change, Files, Plan, plan, survive};
 use crate::transfer::SLOW_TO_FREE;
 use crate::value::{Error, Key, Meta};
 
@@ -64,7 +63,7 @@ impl Committer {
     /// Decides `change` by the files alone, and makes it; anew while other programs are in its way.
     pub(super) fn make_at_once(&self, mut change: Change) -> AppliedChange {
         match survive(|| self.try_to_make(&mut change)) {
-            Ok(Some(plan)) => change.made(plan, self.writer.durability() == Durability::Disk),
+            Ok(Some(plan)) => change.made(plan, self.writer.durability == Durability::Disk),
             Ok(None) => change.unmade(Ok(None)),
             Err(error) => change.unmade(Err(error)),
         }
@@ -230,7 +229,7 @@ impl Committer {
 
 impl Files for Committer {
     fn check(&self) -> Result<(), Error> {
-        Ok(self.dir().location().check()?)
+        Ok(self.dir().location.check()?)
     }
 
     fn find(&self, change: &Change) -> Result<Option<Meta>, Error> {
@@ -245,7 +244,7 @@ impl Files for Committer {
         let len = value.len();
         // Its file is yet to be written.
         if let NewValue::Memory(..) = value {
-            let (space, root) = (self.writer.space(), self.dir().root());
+            let (space, root) = (&self.writer.space, &self.dir().root);
             self.allowance.take(space, root, len)?;
         }
         let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;

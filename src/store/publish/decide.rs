@@ -1,24 +1,161 @@
-//! How a change is decided: against what is decided and not made yet ([`Pending`]), and then against the files. Nothing is changed here.
+//! A change of a name, and the one place where it is decided: a PUT or a DELETE comes in as a [`Change`], gets a [`Plan`], and goes out as
+//! an [`AppliedChange`].
+//!
+//! A change is decided against [`Pending`] first, the table of the changes that are decided and not made yet, and against the files after
+//! that: of two swaps of one version the second finds the first in the table. An entry of the table goes when its change is made, or is
+//! known not to be made. Nothing here changes a file; [`Files`] is what the publisher asks of them.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
-use super::change::{AppliedChange, Change, Pending, PendingState, Plan, PublishResult};
-use crate::value::{Error, Key, Meta};
+use super::super::batch_reply::Sender;
+use super::super::upload::NewValue;
+use crate::value::{Error, Key, Meta, Version, folder_and_above};
 
 /// How often a change is decided anew: a program that moves what it is decided on in a loop wins some times in a row.
 const TRIES: u32 = 1024;
 
-/// What is asked of the files.
+/// Decides, at the moment of publishing, whether a change may be made: it is shown the value that the change would
+/// replace or remove, if there is one.
+pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
+
+/// The version that was published, or removed; `None` where there was none to remove.
+pub(super) type PublishResult = Result<Option<Version>, Error>;
+
+/// A change that is asked for, and where its outcome goes.
+pub(super) struct Change {
+    pub(super) key: Key<'static>,
+    /// What to put there; `None` is to delete what is there.
+    pub(super) value: Option<NewValue>,
+    pub(super) condition: Option<Condition>,
+    /// The number of times it was decided.
+    pub(super) tries: u32,
+    /// The sequence number of its record in the journal that does not hold and is to be cancelled.
+    pub(super) cancels: Option<u64>,
+    pub(super) reply_to: Sender<PublishResult>,
+}
+
+/// A decided change: the value before it, and the value after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The value that it replaces or removes; the change is not made where the file has another.
+    pub(super) base: Option<Meta>,
+    /// The value that the key will have.
+    pub(super) result: Option<Meta>,
+}
+
+/// A change that is over: its outcome, and where that goes.
+pub(super) struct AppliedChange {
+    /// The event for subscribers: the key, and its value now. `None` where nothing was changed.
+    pub(super) event: Option<(Key<'static>, Option<Meta>)>,
+    /// Its name is to be synced.
+    pub(super) syncs_name: bool,
+    pub(super) outcome: PublishResult,
+    pub(super) reply_to: Sender<PublishResult>,
+}
+
+impl Change {
+    /// It is made as it was planned; its name is yet to be synced, if it `syncs_name`.
+    pub(super) fn made(self, plan: Plan, syncs_name: bool) -> AppliedChange {
+        AppliedChange {
+            event: Some((self.key, plan.result)),
+            syncs_name,
+            outcome: Ok(plan.result.or(plan.base).map(|meta| meta.version)),
+            reply_to: self.reply_to,
+        }
+    }
+
+    /// It is not made.
+    pub(super) fn unmade(self, outcome: PublishResult) -> AppliedChange {
+        AppliedChange {
+            event: None,
+            syncs_name: false,
+            outcome,
+            reply_to: self.reply_to,
+        }
+    }
+}
+
+/// The table of keys in flight: what each will stand for once its decided changes are made.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    keys: BTreeMap<Box<str>, State>,
+}
+
+/// The value that a key will have once this number of changes is made.
+#[derive(Debug, Default)]
+struct State {
+    value: Option<Meta>,
+    changes: u32,
+}
+
+/// The answer of the table for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PendingState {
+    /// No change of it is in flight: its file tells.
+    Nothing,
+    /// It will have this value, or none.
+    Decided(Option<Meta>),
+    /// It cannot have a value, as a key below or above it will have one.
+    Occupied,
+}
+
+impl Pending {
+    /// The state that a PUT or DELETE of `key` is decided against.
+    pub(super) fn see(&self, key: &Key<'_>) -> PendingState {
+        if self.keys.is_empty() {
+            return PendingState::Nothing;
+        }
+        match self.keys.get(key.as_str()).map(|state| state.value) {
+            Some(value @ Some(_)) => PendingState::Decided(value),
+            _ if self.is_occupied(key) => PendingState::Occupied,
+            Some(None) => PendingState::Decided(None),
+            None => PendingState::Nothing,
+        }
+    }
+
+    fn is_occupied(&self, key: &Key<'_>) -> bool {
+        let has_value = |state: &State| state.value.is_some();
+        let above = folder_and_above(key.folder()).filter_map(|folder| self.keys.get(folder));
+        let below = format!("{}/", key.as_str());
+        let below = self
+            .keys
+            .range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded))
+            .take_while(|(other, _)| other.starts_with(&below));
+        above.chain(below.map(|(_, state)| state)).any(has_value)
+    }
+
+    /// `key` will stand for `value`.
+    pub(super) fn decide(&mut self, key: &Key<'_>, value: Option<Meta>) {
+        let state = self.keys.entry(key.as_str().into()).or_default();
+        state.value = value;
+        state.changes += 1;
+    }
+
+    /// Ends one change of `key`, made or not: after the last one the file tells what it stands for. A later change that was decided as
+    /// if this one were made finds the file otherwise, and is decided anew.
+    pub(super) fn settle(&mut self, key: &Key<'_>) {
+        if let Some(state) = self.keys.get_mut(key.as_str()) {
+            state.changes -= 1;
+            if state.changes == 0 {
+                self.keys.remove(key.as_str());
+            }
+        }
+    }
+}
+
+/// The files, as the publisher decides by them and changes them.
 pub(super) trait Files {
     /// Fails while nothing may be changed.
     fn check(&self) -> Result<(), Error>;
-    /// What the key of `change` stands for, if it may be changed.
+    /// The value of the key of `change` now; fails where it may not be changed.
     fn find(&self, change: &Change) -> Result<Option<Meta>, Error>;
-    /// What the key will stand for, where it stands for `base`.
+    /// The value that the key will have in place of `base`.
     fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error>;
     /// The value of `change`, if the journal is to hold it: else it is in a file that is synced by itself.
     fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])>;
@@ -26,7 +163,7 @@ pub(super) trait Files {
     fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error>;
     /// Makes `change`; false if its key no longer stands for the base of `plan`.
     fn make(&self, change: &mut Change, plan: Plan) -> Result<bool, Error>;
-    /// What is decided of `key` and not made yet.
+    /// The table's answer for `key`.
     fn see(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
         pending.see(key)
     }
@@ -47,7 +184,7 @@ pub(super) enum Entry {
 pub(super) struct Planned {
     pub(super) change: Change,
     pub(super) plan: Plan,
-    /// Which record of the frame it is; `None` where the journal could not take it and need not.
+    /// The number of its record in the frame; `None` where the journal could not take it and need not.
     pub(super) record: Option<u32>,
     pub(super) staged: Result<(), Error>,
 }
@@ -61,7 +198,7 @@ impl Entry {
     }
 }
 
-/// What is to be made of `change` where its key stands for `current`; `None` where it would do nothing.
+/// The plan for `change` where its key stands for `current`; `None` where it would do nothing.
 pub(super) fn plan(
     files: &impl Files,
     change: &mut Change,
@@ -80,11 +217,13 @@ pub(super) fn plan(
     {
         return Err(Error::Precondition);
     }
-    let (base, result) = (current, files.result(change, current)?);
-    Ok(Some(Plan { base, result }))
+    Ok(Some(Plan {
+        base: current,
+        result: files.result(change, current)?,
+    }))
 }
 
-/// What becomes of `change`, decided against `pending`, and then the files. A panic costs this change alone.
+/// Decides `change` against `pending`, and then against the files. A panic costs this change alone.
 pub(super) fn decide(files: &impl Files, mut change: Change, pending: &Pending) -> Entry {
     let seen = files.see(pending, &change.key);
     let planned = survive(|| {
@@ -107,16 +246,17 @@ pub(super) fn decide(files: &impl Files, mut change: Change, pending: &Pending) 
     }
 }
 
-/// Whether `change` is of a value that is in its file, and synced with that.
+/// True of a value that lies in its file already and is synced with it; the journal has its name alone.
 pub(super) fn is_large(files: &impl Files, change: &Change) -> bool {
     change.value.is_some() && files.small(change).is_none()
 }
 
-/// What panics has failed, and costs its change alone.
+/// Runs `work`; a panic is a failure of its change alone.
 pub(super) fn survive<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let source = std::io::Error::other("a panic");
-        let doing = "publish";
-        Err(Error::Failed { doing, source })
+        Err(Error::Failed {
+            doing: "publish",
+            source: std::io::Error::other("a panic"),
+        })
     })
 }

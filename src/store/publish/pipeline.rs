@@ -13,8 +13,9 @@ use tokio::sync::mpsc::Receiver;
 
 use super::super::journal::{FrameBuilder, Log};
 use super::acknowledge::Acknowledger;
-use super::change::{AppliedChange, Change, Pending};
-use super::decide::{Entry, Files, Planned, decide, is_large, survive};
+use super::decide::{
+    AppliedChange, Change, Entry, Files, Pending, Planned, decide, is_large, survive,
+};
 use crate::value::{Error, Meta};
 
 /// The most changes that are appended and not made: each has a file open.

@@ -128,11 +128,11 @@ impl Record {
 
     /// Keeps it as the record of `id`, on the disk if it `is_synced`. Blocks.
     fn write(&self, dir: &ServerDirs, id: UploadId, is_synced: bool) -> Result<(), Error> {
-        let (staging, staged) = (dir.staging(), dir.new_name());
+        let (staging, staged) = (&dir.staging, dir.new_name());
         let file = create_named(staging, &staged, Mode::from(0o600));
         let file = file.map_err(Error::errno_while("create a record"))?;
         let written = write(&file, self, is_synced).and_then(|()| {
-            let rename = || rustix::fs::renameat(staging, &staged, dir.uploads(), name(id));
+            let rename = || rustix::fs::renameat(staging, &staged, &dir.uploads, name(id));
             retry_on_intr(rename).map_err(Error::errno_while("keep a record"))
         });
         if written.is_err() {
@@ -140,7 +140,7 @@ impl Record {
         }
         written?;
         if is_synced {
-            sync_names(dir.uploads())?;
+            sync_names(&dir.uploads)?;
         }
         Ok(())
     }
@@ -189,21 +189,21 @@ pub fn create(
     claim: &Claim,
     fields: Vec<Field>,
 ) -> Result<ValueFile, Error> {
-    writer.dir().location().check()?;
-    let length = claim.entry().progress().length;
+    writer.dir().location.check()?;
+    let length = claim.entry.progress().length;
     drop(writer.take_space(length.unwrap_or(0))?);
-    let (uploads, name) = (writer.temp_dir().uploads(), claim.entry().id.to_string());
+    let (uploads, name) = (&writer.temp_dir.uploads, claim.entry.id.to_string());
     let file = create_named(uploads, &name, Mode::from(VALUE_MODE));
     let file = file.map_err(Error::errno_while("create an upload"))?;
-    let record = Record::new(claim.entry(), fields);
+    let record = Record::new(&claim.entry, fields);
     write_record(record, writer, claim)?;
-    Ok(ValueFile::new(file, writer.disk().clone()))
+    Ok(ValueFile::new(file, writer.dir().disk.clone()))
 }
 
 /// The file of the upload that `claim` is on, and its length.
 pub fn open(writer: &WriteContext, claim: &Claim) -> Result<Option<(ValueFile, u64)>, Error> {
-    writer.dir().location().check()?;
-    let Some((file, len)) = trimmed(writer.temp_dir().uploads(), claim)? else {
+    writer.dir().location.check()?;
+    let Some((file, len)) = trimmed(&writer.temp_dir.uploads, claim)? else {
         return Ok(None);
     };
     // When it was asked for last, for the next server. A failure makes it expire a little sooner.
@@ -212,13 +212,13 @@ pub fn open(writer: &WriteContext, claim: &Claim) -> Result<Option<(ValueFile, u
         last_modification: NOW,
     };
     let _ = rustix::fs::futimens(&file, &now);
-    let file = ValueFile::new(file, writer.disk().clone());
+    let file = ValueFile::new(file, writer.dir().disk.clone());
     Ok(Some((file, len)))
 }
 
 /// The file of the upload that `claim` is on, and its length, without the space that was set aside for what has not come.
 pub fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)>, Error> {
-    let name = claim.entry().id.to_string();
+    let name = claim.entry.id.to_string();
     let file = match open_beneath(uploads, &name, OFlags::RDWR, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
         opened => opened.map_err(Error::errno_while("open an upload"))?,
@@ -226,7 +226,7 @@ pub fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)
     let stat = retry_on_intr(|| rustix::fs::fstat(&file));
     let len = Meta::of(&stat.map_err(Error::errno_while("look at an upload"))?).len;
     claim.has_received(len);
-    if std::mem::take(&mut claim.entry().progress().is_ahead) {
+    if std::mem::take(&mut claim.entry.progress().is_ahead) {
         // Also where the length stays, the file system frees what lies behind it.
         let cut = retry_on_intr(|| rustix::fs::ftruncate(&file, len));
         cut.map_err(Error::errno_while("trim an upload"))?;
@@ -236,7 +236,7 @@ pub fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)
 
 /// The record of the upload that `claim` is on. Memory has only what changes, for fields may be long.
 pub fn record(writer: &WriteContext, claim: &Claim) -> Result<Record, Error> {
-    Record::read(writer.temp_dir().uploads(), claim.entry().id)
+    Record::read(&writer.temp_dir.uploads, claim.entry.id)
 }
 
 /// Brings the record of the upload that `claim` is on up to date.
@@ -245,10 +245,10 @@ pub fn keep_record(writer: &WriteContext, claim: &Claim) -> Result<(), Error> {
 }
 
 fn write_record(mut record: Record, writer: &WriteContext, claim: &Claim) -> Result<(), Error> {
-    let Progress { length, synced, .. } = *claim.entry().progress();
+    let Progress { length, synced, .. } = *claim.entry.progress();
     record.update(length, synced);
-    let is_synced = writer.durability() == Durability::Disk;
-    record.write(writer.temp_dir(), claim.entry().id, is_synced)
+    let is_synced = writer.durability == Durability::Disk;
+    record.write(&writer.temp_dir, claim.entry.id, is_synced)
 }
 
 /// How much of the `len` bytes of `file` is what the client sent; the rest is cut off. After a reboot that is what was

@@ -107,8 +107,8 @@ impl Registry {
     /// Removes the upload that `claim` is on, and its files. Blocks.
     pub fn remove(&self, claim: &Claim, uploads: &OwnedFd) {
         claim.removed();
-        self.entries().remove(&claim.entry().id);
-        remove_files(uploads, claim.entry().id);
+        self.entries().remove(&claim.entry.id);
+        remove_files(uploads, claim.entry.id);
     }
 
     /// Removes the uploads that nothing was done to for long; how many of them were unfinished. Blocks.
@@ -119,10 +119,10 @@ impl Registry {
         let mut expired = 0;
         for claim in over.iter().filter_map(Entry::try_claim) {
             // A request may have had it in between.
-            if !is_over(&claim.entry()) {
+            if !is_over(&&claim.entry) {
                 continue;
             }
-            if claim.entry().progress().standing == Standing::Open {
+            if claim.entry.progress().standing == Standing::Open {
                 expired += 1;
             }
             self.remove(&claim, uploads);

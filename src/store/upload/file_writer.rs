@@ -52,12 +52,12 @@ impl FileWriter {
             let writer = Arc::clone(writer);
             move || {
                 // The publisher checks again: this refuses a large value before it is received.
-                writer.dir().location().check()?;
+                writer.dir().location.check()?;
                 drop(writer.take_space(len)?);
-                TempFile::create(writer.temp_dir())
+                TempFile::create(&writer.temp_dir)
             }
         };
-        let file = writer.disk().run(job).await?;
+        let file = writer.dir().disk.run(job).await?;
         Ok(Self::resume(Arc::clone(writer), file, 0, len))
     }
 
@@ -80,13 +80,13 @@ impl FileWriter {
     }
 
     pub fn file(&self) -> &Arc<ValueFile> {
-        self.file.file()
+        &self.file.file
     }
 
     /// Starts to write `runs`, `len` bytes, once the write before has ended.
     pub async fn write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
         self.written().await?;
-        let (file, offset) = (Arc::clone(self.file.file()), self.len);
+        let (file, offset) = (Arc::clone(&self.file.file), self.len);
         self.len += len;
         let (end, ahead) = (self.len, self.ahead(self.len));
         let job = move || {
@@ -95,7 +95,7 @@ impl FileWriter {
                 Ok(((), end))
             })
         };
-        self.writing = Some(Box::pin(self.file.disk().spawn(job)));
+        self.writing = Some(Box::pin(self.file.file.disk.spawn(job)));
         Ok(())
     }
 
@@ -150,7 +150,7 @@ impl FileWriter {
                 return filled;
             }
             let first = std::mem::take(&mut early);
-            let (file, offset) = (Arc::clone(self.file.file()), self.len);
+            let (file, offset) = (Arc::clone(&self.file.file), self.len);
             let held = (first.len() + pipe.len()) as u64;
             let more = descriptor.clone().filter(|_| filled.is_ok());
             let end = offset + held;
@@ -168,7 +168,7 @@ impl FileWriter {
                     Ok(((pipe, taken), end + taken))
                 })
             };
-            let job = Box::pin(self.file.disk().spawn(job));
+            let job = Box::pin(self.file.file.disk.spawn(job));
             let passed = self.passing.insert(job).await;
             self.passing = None;
             let (emptied, taken) = passed?;

@@ -12,7 +12,7 @@ use super::super::super::batch_reply;
 use super::super::super::changes::Changes;
 use super::super::super::upload::NewValue;
 use super::super::acknowledge::Acknowledger;
-use super::super::change::{Change, PublishResult};
+use super::super::decide::{Change, PublishResult};
 use super::super::pipeline::Pipeline;
 use super::cut::{Disk, Replay, disks, time};
 use super::world::{Frames, KEYS, LARGE, Planted, State, Value, World, nanos, version};

@@ -11,8 +11,7 @@ use rustix::io::Errno;
 use super::super::super::attributes::Attributes;
 use super::super::super::journal::{FrameBuilder, Head, Log};
 use super::super::super::upload::NewValue;
-use super::super::change::{Change, Pending, PendingState, Plan};
-use super::super::decide::Files;
+use super::super::decide::{Change, Files, Pending, PendingState, Plan};
 use crate::value::{Error, Key, Meta, Version};
 
 pub(super) const KEYS: [&str; 3] = ["k", "k/x", "q"];

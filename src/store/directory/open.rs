@@ -1,0 +1,272 @@
+//! Opening a directory: its options, the start of a store that writes or only reads, and the look at a directory before a start.
+//!
+//! A store that writes takes the lock, replays the journal before any value is read, and starts its threads. A store that only reads
+//! creates and locks nothing, so it may lie on a read-only file system beside other servers; it refuses a directory whose journal has
+//! changes that the files lack.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{Access, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::thread::CpuSet;
+
+use super::{Directory, Writing};
+use crate::metrics::StoreCounters;
+use crate::store::cache::Cache;
+use crate::store::changes::Changes;
+use crate::store::directory_fd::{Location, ValuesDir, open_beneath};
+use crate::store::journal::{self, Journal, JournalLocation};
+use crate::store::layout::{OpenError, StateDir, file_system, is_in_use};
+use crate::store::list::Lister;
+use crate::store::object::IsText;
+use crate::store::publish::Publisher;
+use crate::store::resumable::Registry;
+use crate::store::space::Space;
+use crate::store::temp_file::ServerDirs;
+use crate::store::write_context::{Durability, WriteContext};
+use crate::transfer::{BlockingPool, StagingBounds, StagingQuota};
+use crate::value::{RESERVED, Version};
+
+/// How a directory is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Memory for hot small values, in bytes, overhead included; 0 is none.
+    pub cache: u64,
+    /// Files that the cache may keep open.
+    pub cached_files: u64,
+    /// Memory for the names of a large directory, so that a listing walks it no more, in bytes; 0 is none.
+    pub listing_index: u64,
+    /// The loss that an acknowledged change survives.
+    pub durability: Durability,
+    /// The journal of a store that promises more than [`Durability::Os`].
+    pub journal: JournalOptions,
+    /// Threads at most for what keeps a processor busy; 0 has the reactors do it themselves.
+    pub compute_threads: usize,
+    /// The CPUs for those and the disk threads; without it, each inherits those of the thread that starts it.
+    pub cpus: Option<CpuSet>,
+    /// The bounds of uploads.
+    pub staging: StagingBounds,
+    /// Bytes of the disk that no upload may take; 0 is none.
+    pub min_free: u64,
+    /// How long an unfinished resumable upload is kept after something was last done to it; zero is for ever.
+    pub upload_expiry: Duration,
+    /// The values whose first bytes are checked for UTF-8.
+    pub is_text: IsText,
+}
+
+/// Where small values and deletes are on the disk first, so that one sync serves all that wait.
+#[derive(Clone, Debug)]
+pub struct JournalOptions {
+    /// Whether there is one, where the file system allows it; else each value and each name is synced by itself.
+    pub is_used: bool,
+    /// Whether what cannot be read of it is given up.
+    pub discards: bool,
+    /// Its directory, if it is not below that of the values.
+    pub dir: Option<PathBuf>,
+    /// Bytes that it takes at most.
+    pub size: u64,
+}
+
+impl JournalOptions {
+    /// The default of `size`.
+    pub const SIZE: u64 = 256 << 20;
+
+    /// Where the journal of the values in `dir` lies.
+    fn location(&self, dir: &Path) -> JournalLocation {
+        JournalLocation::new(dir, self.dir.as_deref(), self.size)
+    }
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        Self {
+            is_used: true,
+            discards: false,
+            dir: None,
+            size: Self::SIZE,
+        }
+    }
+}
+
+impl Directory {
+    /// Opens `dir` for reading and writing, making it when it is missing.
+    pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
+        let state = StateDir::open(dir, options.durability)?;
+        let place = options.journal.location(dir);
+        let wants_journal = options.durability == Durability::Disk && options.journal.is_used;
+        let may_have_one = file_system::may_be_journaled(state.kind.as_deref());
+        let is_journaled = wants_journal && may_have_one;
+        let exchanges = is_journaled && file_system::flushes_at_rename(state.kind.as_deref());
+        let failed = OpenError::failed("start threads for", dir);
+        let values = values(dir, state.root, Some(&state.lock), options).map_err(&failed)?;
+        let counters = Arc::<StoreCounters>::default();
+        let changes = Arc::new(Changes::after(state.clock.reached()));
+        let temp_dir = ServerDirs::new(
+            Arc::clone(&values),
+            state.own,
+            state.staging,
+            state.uploads,
+            state.method,
+            exchanges,
+        );
+        let quota = StagingQuota::new(options.staging);
+        let uploads = Registry::load(&temp_dir.uploads, &quota, options.upload_expiry);
+        let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
+        let writer = Arc::new(WriteContext::new(
+            temp_dir,
+            options.durability,
+            quota,
+            Space::new(options.min_free),
+            state.clock,
+            Arc::clone(&counters),
+        ));
+        // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of them.
+        let _ = writer.space.free(&writer.dir().root);
+        let recovered = journal::recover(&place, &writer, options.journal.discards)?;
+        let journal = if is_journaled {
+            Journal::start(&place, recovered, &writer)?
+        } else {
+            None
+        };
+        if wants_journal && !may_have_one {
+            writer.set_unjournaled(
+                "it is not known that this file system tells whether files could be written",
+            );
+        }
+        let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes), journal);
+        let publisher = publisher.map_err(&failed)?;
+        let writing = Writing {
+            writer,
+            publisher,
+            uploads: Arc::new(uploads),
+            _lock: state.lock,
+        };
+        Self::with(values, options, counters, changes, Some(writing)).map_err(failed)
+    }
+
+    /// Opens `dir` for reading alone: nothing is created or locked, so it may lie on a read-only file system and have
+    /// other servers.
+    pub fn open_read_only(dir: &Path, options: &Options) -> Result<Self, OpenError> {
+        let failed = OpenError::failed("open", dir);
+        let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(dir, directory, Mode::empty())
+            .map_err(OpenError::failed("open", dir))?;
+        if let Err(Errno::NOSYS | Errno::PERM) = open_beneath(&root, ".", directory, Mode::empty())
+        {
+            return Err(OpenError::NoOpenat2(dir.to_owned()));
+        }
+        // A journal that no server replays has changes that the answers would lack.
+        let place = options.journal.location(dir);
+        if !is_in_use(&place.own) && journal::needs_replay(&place, &root)? {
+            return Err(OpenError::NotReplayed(dir.to_owned()));
+        }
+        let values = values(dir, root, None, options).map_err(&failed)?;
+        let changes = Arc::new(Changes::after(Version::from_nanos(0)));
+        Self::with(values, options, Arc::default(), changes, None).map_err(failed)
+    }
+
+    /// Starts the threads that reads and listings need.
+    fn with(
+        dir: Arc<ValuesDir>,
+        options: &Options,
+        counters: Arc<StoreCounters>,
+        changes: Arc<Changes>,
+        writing: Option<Writing>,
+    ) -> std::io::Result<Self> {
+        let threads = BlockingPool::listing(options.cpus)?;
+        let listings = Arc::clone(&counters.listings);
+        Ok(Self {
+            lister: Lister::new(Arc::clone(&dir), threads, options.listing_index, listings),
+            compute: BlockingPool::compute(options.compute_threads, options.cpus)?,
+            cache: Arc::new(Cache::new(options.cache, options.cached_files)),
+            dir,
+            counters,
+            changes,
+            is_text: options.is_text,
+            writing,
+        })
+    }
+}
+
+/// The values in `dir`, opened as `root`; `lock` is the lock file of a server that writes.
+fn values(
+    dir: &Path,
+    root: OwnedFd,
+    lock: Option<&File>,
+    options: &Options,
+) -> std::io::Result<Arc<ValuesDir>> {
+    let location = Location::new(dir, &root, lock)?;
+    let disk = BlockingPool::disk(options.cpus)?;
+    Ok(Arc::new(ValuesDir::new(root, location, disk)))
+}
+
+/// Makes the default directory `dir` if it `may_make` and nothing is there; refuses a link, and a directory of another user.
+pub fn take_default(dir: &Path, may_make: bool) -> Result<(), OpenError> {
+    let failed = |doing| OpenError::failed(doing, dir);
+    if may_make {
+        match fs::create_dir(dir) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                return Err(failed("create")(error));
+            }
+            _ => {}
+        }
+    }
+    let found = dir.symlink_metadata().map_err(failed("open"))?;
+    let ours = rustix::process::geteuid().as_raw();
+    let what = if found.is_symlink() {
+        "a link".to_owned()
+    } else if found.uid() == ours {
+        return Ok(());
+    } else {
+        format!("of another user (uid {}, and not {ours})", found.uid())
+    };
+    Err(OpenError::NotOurs {
+        dir: dir.to_owned(),
+        what,
+    })
+}
+
+/// The state of a directory before a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inspected {
+    /// A start would make the directory.
+    Missing,
+    /// No server has it.
+    Free,
+    /// A server that writes has it.
+    InUse,
+}
+
+/// Checks that a start could serve `dir`, and write there if it `may_write`. Changes nothing.
+pub fn inspect(dir: &Path, may_write: bool) -> Result<Inspected, OpenError> {
+    let may = |path: &Path, doing, access| {
+        rustix::fs::access(path, access).map_err(OpenError::failed(doing, path))
+    };
+    match dir.metadata() {
+        Ok(there) if there.is_dir() => {
+            may(dir, "read", Access::READ_OK | Access::EXEC_OK)?;
+            if may_write {
+                may(dir, "write in", Access::WRITE_OK)?;
+            }
+            Ok(if is_in_use(&dir.join(RESERVED)) {
+                Inspected::InUse
+            } else {
+                Inspected::Free
+            })
+        }
+        Ok(_) => Err(OpenError::NoDirectory(dir.to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound && may_write => {
+            let absolute = std::path::absolute(dir).map_err(OpenError::failed("name", dir))?;
+            let there = absolute.ancestors().skip(1).find(|path| path.exists());
+            may(there.unwrap_or(&absolute), "write in", Access::WRITE_OK)?;
+            Ok(Inspected::Missing)
+        }
+        Err(error) => Err(OpenError::io("open", dir, error)),
+    }
+}
