@@ -19,7 +19,7 @@ use crate::value::Version;
 /// are about this far in the future at most.
 const STRIDE: i128 = 10_000_000_000;
 
-/// The same while versions are ahead of the time, as they are after a crash: crashes one after another hardly add up.
+/// The stride while versions are ahead of the time, as they are after a crash: crashes one after another hardly add up.
 const SHORT_STRIDE: i128 = 10_000_000;
 
 /// Digits of the bound in the file: fixed, so that rewriting it never grows or shrinks the file.

@@ -54,7 +54,7 @@ struct Writing {
     _lock: File,
 }
 
-/// Has `writer` hear what became of something that writes.
+/// Reports the result of a write to `writer`.
 fn heard<T>(writer: &WriteContext, done: Result<T, Error>) -> Result<T, Error> {
     match &done {
         Ok(_) => writer.wrote(),
@@ -70,7 +70,7 @@ impl Directory {
         self.cache.get(key, &self.dir)
     }
 
-    /// Fails where the file of `key` cannot be trusted.
+    /// Fails while the file of `key` may lack bytes that the journal has.
     fn may_read(&self, key: &Key<'_>) -> Result<(), Error> {
         let writing = self.writing.as_ref();
         writing.map_or(Ok(()), |writing| writing.writer.may_read(key))
@@ -91,7 +91,7 @@ impl Directory {
 
     async fn read(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
         let object = self.read_file(key).await?;
-        // Afterwards: a value that was doubted while it was read is not answered.
+        // Checked after the read, so that a value that was doubted meanwhile is not answered.
         self.may_read(key)?;
         Ok(object)
     }
@@ -167,7 +167,7 @@ impl Directory {
         heard(&writing.writer, begun)
     }
 
-    /// The key that the resumable upload `id` will be the value of; `None` where there is none. Its request goes on.
+    /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.
     pub fn key_of_upload(&self, id: UploadId) -> Option<Key<'static>> {
         self.writing.as_ref()?.uploads.key(id)
     }
@@ -180,7 +180,7 @@ impl Directory {
         }
     }
 
-    /// How many resumable uploads are unfinished.
+    /// The number of unfinished resumable uploads.
     pub fn unfinished_uploads(&self) -> usize {
         let writing = self.writing.as_ref();
         writing.map_or(0, |writing| writing.uploads.unfinished())
@@ -204,8 +204,8 @@ impl Directory {
         self.lister.list(page).await
     }
 
-    /// Gives up large files that were removed by hand and that only the cache keeps on the disk, and unfinished uploads that
-    /// have expired. To be called every few seconds.
+    /// Closes large files that were removed by hand and that only the cache keeps on the disk, and removes expired uploads. To be called
+    /// every few seconds.
     pub async fn sweep(&self) {
         let cache = Arc::clone(&self.cache);
         let writing = self.writing.as_ref();
@@ -254,7 +254,7 @@ impl Directory {
         self.cache.bytes()
     }
 
-    /// How many values are cached, each with a descriptor.
+    /// The number of cached values, each with a descriptor.
     pub fn cached_values(&self) -> u64 {
         self.cache.values()
     }
@@ -279,12 +279,12 @@ impl Directory {
         }
     }
 
-    /// Why there is no journal, where there should be one.
+    /// The reason why there is no journal, where there should be one.
     pub fn unjournaled(&self) -> Option<&'static str> {
         self.writing.as_ref()?.writer.unjournaled()
     }
 
-    /// Whether values may be changed.
+    /// True if values may be changed.
     pub fn is_writable(&self) -> bool {
         self.writing.is_some()
     }
@@ -297,13 +297,13 @@ impl Directory {
             .map_or_else(InFlight::default, in_flight)
     }
 
-    /// Whether it matters whose an upload is that comes in one request.
+    /// True if the quota of an upload in one request depends on its client.
     pub fn stages_by_client(&self) -> bool {
         let is_by_client = |writing: &Writing| writing.writer.quota.is_by_client();
         self.writing.as_ref().is_some_and(is_by_client)
     }
 
-    /// Whether uploads are refused because of `--min-free`.
+    /// True while uploads are refused because of `--min-free`.
     pub fn is_short_of_space(&self) -> bool {
         let is_low = |writing: &Writing| writing.writer.space.is_low();
         self.writing.as_ref().is_some_and(is_low)

@@ -1,20 +1,14 @@
 //! The directory of the values by its descriptor: every system call that opens, looks up or removes a value in it
 //! ([`super::temp_file`] adds them), and the one walk from a key to its folder.
 //!
-//! Promises that nothing outside the directory is ever reached and nothing but a regular file is ever opened: each open
-//! goes through openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start, and each other
-//! call names one entry of a directory that was opened so. It decides nothing ([`super::publish`] does). Its calls may block, except an
-//! open with [`Blocking::Never`].
+//! Promises that nothing outside the directory is ever reached and nothing but a regular file is ever opened: each open goes through
+//! openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start, and each other call names one entry of a
+//! directory that was opened so. Calls may block, except an open with [`Blocking::Never`]. Folders come with the keys in them and go with
+//! the last: they are made level by level, and removed by `rmdir`, which refuses one that is not empty.
 //!
-//! A flat key lies in the directory itself, which is open: nothing is asked of the system. Every other folder is opened by one
-//! `openat2`. What is done with an open folder is done in that very directory, wherever another program moves it meanwhile. Folders
-//! come with the keys in them and go with the last: they are made level by level, and removed by `rmdir`, which refuses one that is not
-//! empty.
-//!
-//! Descriptors stay with the directory wherever it is moved. A value that is written after DIR was moved away and another put in its
-//! place, as restores do, would go where its readers do not look, and a second server could lock the new one. So [`Location`] is asked
-//! before each batch of changes, before a large value is received, and by the probe of readiness: two system calls, by path. It never
-//! opens anything again.
+//! Descriptors stay with the directory wherever it is moved. After DIR was moved away and another put in its place, as restores do, a value
+//! would go where its readers do not look, and a second server could lock the new one. So [`Location`] is checked before each batch of
+//! changes, before a large value is received, and by the probe of readiness: two system calls, by path.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -70,7 +64,7 @@ fn retry_if_stale<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Er
     retry_on_intr(call)
 }
 
-/// Whether a call may wait for the device.
+/// The choice whether a call may wait for the device.
 #[derive(Clone, Copy, Debug)]
 pub enum Blocking {
     /// It answers from the kernel's caches, or fails with `AGAIN`.
@@ -142,8 +136,7 @@ impl ValuesDir {
         })
     }
 
-    /// Which file the path of `key` leads to now, without waiting for the device: `None` where it cannot be told, or there
-    /// is none.
+    /// The stamp of the file under `key` now, without waiting for the device: `None` where it cannot be told, or there is none.
     pub fn stamp(&self, key: &Key<'_>) -> Option<FileStamp> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = CONFINED | ResolveFlags::CACHED;
@@ -182,8 +175,8 @@ pub fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
     }
 }
 
-/// When the file system last changed what stands under `name` in `folder`, its name or its bytes, in nanoseconds since 1970. No
-/// program can set it.
+/// The time at which the file system last changed the name or the bytes of `name` in `folder`, in nanoseconds since 1970. No program can
+/// set it.
 pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
     let stat = retry_if_stale(stat)?;
@@ -196,16 +189,16 @@ pub fn unlink(folder: impl AsFd, name: &str) -> Result<(), Errno> {
     retry_if_stale(|| rustix::fs::unlinkat(&folder, name, AtFlags::empty()))
 }
 
-/// Where the directory was opened, and which it was.
+/// The path at which the directory was opened, and the identity that it had there.
 #[derive(Debug)]
 pub struct Location {
     root: Known,
-    /// Of a server that writes: the file that it has locked.
+    /// The lock file of a server that writes.
     lock: Option<Known>,
     is_displaced: AtomicBool,
 }
 
-/// A path, and what it led to when the server started.
+/// A path, and the file that it led to when the server started.
 #[derive(Debug)]
 struct Known {
     path: CString,
@@ -214,24 +207,6 @@ struct Known {
 
 /// The device and the inode: no two files have the same at the same time.
 type Identity = (u64, u64);
-
-/// Why nothing may be written.
-#[derive(Clone, Copy, Debug)]
-pub enum LocationError {
-    /// The directory is elsewhere, or no longer this server's: which, for the client.
-    Displaced(&'static str),
-    /// It could not be looked for.
-    Unknown(Errno),
-}
-
-impl From<LocationError> for Error {
-    fn from(error: LocationError) -> Self {
-        match error {
-            LocationError::Displaced(reason) => Self::Displaced { reason },
-            LocationError::Unknown(errno) => Self::new("look for the directory", errno),
-        }
-    }
-}
 
 impl Location {
     /// `dir` is the path of `root`, in which a server that writes has this `lock`.
@@ -248,10 +223,11 @@ impl Location {
 
     /// Fails while the directory is not where it was, or is no longer this server's, and while that cannot be told. Blocks,
     /// as looking up a path does.
-    pub fn check(&self) -> Result<(), LocationError> {
-        let reason = self.displaced().map_err(LocationError::Unknown)?;
+    pub fn check(&self) -> Result<(), Error> {
+        let reason = self.displaced();
+        let reason = reason.map_err(Error::errno_while("look for the directory"))?;
         self.note(reason);
-        reason.map_or(Ok(()), |reason| Err(LocationError::Displaced(reason)))
+        reason.map_or(Ok(()), |reason| Err(Error::Displaced { reason }))
     }
 
     fn displaced(&self) -> Result<Option<&'static str>, Errno> {
@@ -264,7 +240,7 @@ impl Location {
         }
     }
 
-    /// Logs what has changed since it was asked last.
+    /// Logs when the directory goes and when it is back.
     fn note(&self, reason: Option<&'static str>) {
         if self.is_displaced.load(Relaxed) == reason.is_some() {
             return;
@@ -321,7 +297,7 @@ impl AsFd for Folder<'_> {
     }
 }
 
-/// Whether `errno`, met on the way to a folder, says that there is none: a level is missing, or is no directory.
+/// True if `errno`, met on the way to a folder, says that there is none: a level is missing, or is no directory.
 pub fn is_no_folder(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
@@ -410,7 +386,7 @@ fn open_folder(dir: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
 /// Makes the directory `name` in `folder`, if nothing has that name, and opens it.
 fn make_and_open(folder: &Folder<'_>, name: &str) -> Result<OwnedFd, Errno> {
     match retry_on_intr(|| rustix::fs::mkdirat(folder, name, Mode::from(FOLDER_MODE))) {
-        // What has the name is opened, if it is a directory.
+        // A directory that has the name is opened.
         Ok(()) | Err(Errno::EXIST) => open_folder(folder, name),
         Err(errno) => Err(errno),
     }

@@ -20,7 +20,7 @@ const USUAL: usize = 512;
 /// The most that any attribute has (`XATTR_SIZE_MAX`).
 const MOST: usize = 65_536;
 
-/// Who an entry of an ACL is for (`linux/posix_acl.h`).
+/// The tags of the entries of an ACL (`linux/posix_acl.h`).
 const OWNER: u16 = 0x01;
 const GROUP: u16 = 0x04;
 const MASK: u16 = 0x10;
@@ -37,7 +37,7 @@ const NOT_RUN: u16 = 6;
 pub fn unmasked(mode: u32) -> Mode {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    // What is not known takes nothing away: then a mode is set once more than it must be.
+    // An unknown umask counts as 0: then a mode is set once more than it must be.
     let umask = umask.and_then(|umask| u32::from_str_radix(umask.trim(), 8).ok());
     Mode::from(mode & !umask.unwrap_or(0))
 }
@@ -68,7 +68,7 @@ pub fn of_value(file: impl AsFd, mode: Mode, replaced: Mode) -> Result<bool, Err
 
 /// Has `folder` give nothing to the files that are made in it.
 pub fn lend_nothing(folder: impl AsFd) {
-    // Of a folder that is another user's this fails: a server that is not its owner cannot serve the directory in order anyway.
+    // This fails on a folder of another user: a server that is not its owner cannot serve the directory in order anyway.
     let _ = rustix::fs::fremovexattr(&folder, DEFAULT_ACL);
     if let Ok(stat) = rustix::fs::fstat(&folder) {
         let mode = Mode::from_raw_mode(stat.st_mode);

@@ -83,7 +83,7 @@ impl Object {
         self.fields.as_deref()
     }
 
-    /// Whether it was looked at, and is UTF-8 text as far as its first bytes show.
+    /// True if its first bytes were looked at and are UTF-8 text.
     pub fn is_utf8(&self) -> bool {
         self.is_utf8
     }
@@ -164,7 +164,7 @@ impl Object {
         rustix::fs::fstat(&*self.file).is_ok_and(|now| self.is(FileStamp::of(&now)))
     }
 
-    /// Whether it is the file of this stamp.
+    /// True if its file had this stamp when it was opened.
     pub fn is(&self, stamp: FileStamp) -> bool {
         self.stamp == stamp
     }
@@ -232,7 +232,7 @@ impl AsFd for Descriptor {
     }
 }
 
-/// Which values are looked at, by key and stored media type.
+/// Chooses the values that are looked at, by key and stored media type.
 pub type IsText = fn(key: &str, stored: Option<&str>) -> bool;
 
 /// Begins an escape sequence of ISO-2022-JP, whose bytes are all ASCII.

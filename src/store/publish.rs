@@ -114,7 +114,8 @@ impl Publisher {
         }
     }
 
-    /// What to wait for when the queue is full. A change that cannot be handed over is dropped, and its receiver learns it.
+    /// Queues `change`; returns a future to wait for when the queue is full. A change that cannot be queued is dropped, and its receiver
+    /// learns it.
     fn hand_over(&self, change: Change) -> Option<Pin<Box<impl Future<Output = ()>>>> {
         let queue = self.queue.as_ref()?;
         match queue.try_send(change) {
@@ -142,7 +143,7 @@ impl Drop for Publisher {
     }
 }
 
-/// What the publisher's thread does.
+/// Runs the publisher's thread.
 fn work(
     committer: &Committer,
     runtime: &Runtime,
@@ -161,7 +162,7 @@ fn work(
     journal.end();
 }
 
-/// Makes what comes as it is, without a journal.
+/// Makes the changes batch by batch, without a journal.
 fn make_all(
     committer: &Committer,
     acknowledger: &Acknowledger,

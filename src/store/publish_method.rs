@@ -16,7 +16,7 @@ use super::directory_fd::open_beneath;
 pub enum PublishMethod {
     /// A file without a name (`O_TMPFILE`) is linked by its descriptor. The kernel removes it when the server dies.
     LinkUnnamed,
-    /// The same through `/proc`: before Linux 6.10, a link by the descriptor is a privilege.
+    /// As `LinkUnnamed`, through `/proc`: before Linux 6.10, a link by the descriptor is a privilege.
     LinkUnnamedByProc,
     /// A file with a name in staging is linked, and loses that name.
     LinkNamed,

@@ -1,9 +1,8 @@
 //! Resumable uploads: a value that is received in several requests, and published then as every other.
 //!
-//! What has been received lies in `.data-server/uploads`, under a name that cannot be guessed, and is still there after a
+//! The received bytes lie in `.data-server/uploads`, under a name that cannot be guessed, and are still there after a
 //! restart. A [`Resumable`] is the claim of one request on one upload. Its [`Upload`] appends to the file; to be published,
-//! it goes to the publisher, which renames the file. How much has been received is the length of the file, and nothing
-//! else says it.
+//! it goes to the publisher, which renames the file. The length of the file alone says how much has been received.
 //!
 //! Promises that an offset that is answered stays: it survives the death of the process, and with `Durability::Disk` the
 //! loss of power, after [`Resumable::secure`].
@@ -65,7 +64,7 @@ impl Resumable {
         self.claim.entry.id
     }
 
-    /// The key that it will be the value of.
+    /// The key of the value.
     pub fn key(&self) -> &Key<'static> {
         &self.claim.entry.key
     }
@@ -81,12 +80,12 @@ impl Resumable {
         self.claim.entry.progress().length
     }
 
-    /// How many bytes had been received when it was claimed, or [`Resumable::appended`] last.
+    /// The number of bytes received when it was claimed, or when [`Resumable::appended`] was called last.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether it has been published.
+    /// True once it has been published.
     pub fn is_complete(&self) -> bool {
         self.claim.entry.progress().standing == Standing::Complete
     }
@@ -113,13 +112,13 @@ impl Resumable {
         ))
     }
 
-    /// Whether the disk has space for `len` bytes more, which are announced.
+    /// Fails unless the disk has space for `len` bytes more.
     pub async fn has_space(&self, len: u64) -> Result<(), Error> {
         self.on_disk(move |writer, _| writer.take_space(len).map(drop))
             .await
     }
 
-    /// Looks how many bytes have been received, once an [`Upload`] has been paused.
+    /// Takes the offset from the file, after an [`Upload`] was paused.
     pub fn appended(&mut self) -> Result<(), Error> {
         let Some(file) = &self.file else {
             return Ok(());

@@ -93,10 +93,10 @@ pub struct TempFile {
     pub file: Arc<ValueFile>,
     /// Its name in staging, or among the uploads, if it has one.
     name: Option<Box<str>>,
-    /// Whether it is made in the directory itself.
+    /// True if it was made in the directory of the values itself.
     is_in_root: bool,
     dir: Arc<ServerDirs>,
-    /// Of a resumable upload.
+    /// The claim on the resumable upload that it is the file of.
     claim: Option<Arc<Claim>>,
 }
 
@@ -158,7 +158,7 @@ impl TempFile {
         }
     }
 
-    /// The claim that a job holds for as long as it may write to the file.
+    /// The claim of a resumable upload, which a job holds for as long as it may write to the file.
     pub fn claim(&self) -> Option<Arc<Claim>> {
         self.claim.clone()
     }

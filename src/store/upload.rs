@@ -279,7 +279,7 @@ impl NewValue {
         disk.spawn(job).await
     }
 
-    /// Whether its bytes go to the journal.
+    /// True if its bytes go to the journal.
     pub fn is_journaled(&self, writer: &WriteContext) -> bool {
         match self {
             Self::Memory(..) => writer.is_journaled(),

@@ -111,7 +111,7 @@ pub struct Entry {
     pub key: Key<'static>,
     progress: Mutex<Progress>,
     pub reservation: Arc<Mutex<Reservation>>,
-    /// Who holds it has the claim.
+    /// Held by the holder of the claim.
     lock: UploadLock,
 }
 

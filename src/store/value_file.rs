@@ -61,7 +61,7 @@ impl ValueFile {
         }
     }
 
-    /// Of a value so short that freeing it takes no time: its length is not asked for again.
+    /// The file of a value so short that freeing it takes no time: its length is not asked for again.
     pub fn small(fd: OwnedFd, disk: BlockingPool) -> Self {
         Self {
             fd: Some(fd),

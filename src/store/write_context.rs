@@ -1,5 +1,7 @@
-//! The context that all writes of a store share: where temporary files are made, what gives them their versions, what puts them on the
-//! disk, and what bounds them.
+//! The context that all writes of a store share: the directories of temporary files, the clock of versions, the syncs, the bounds, and the
+//! state of the journal as uploads and readers see it.
+//!
+//! Promises that each sync is counted, and that a failed one is final: the kernel has forgotten what it could not write.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -45,7 +47,7 @@ pub struct WriteContext {
     pub durability: Durability,
     is_journaled: AtomicBool,
     is_journal_failing: AtomicBool,
-    /// Why there is no journal, where there should be one.
+    /// The reason why there is no journal, where there should be one.
     unjournaled: OnceLock<&'static str>,
     is_read_only: AtomicBool,
     /// Keys that the journal has changes of which no start could make.
@@ -86,17 +88,17 @@ impl WriteContext {
         }
     }
 
-    /// Whether small values and deletes go to a journal, in place of syncs of their own.
+    /// True if small values and deletes go to a journal, in place of syncs of their own.
     pub fn is_journaled(&self) -> bool {
         self.is_journaled.load(Relaxed)
     }
 
-    /// There is a journal from here on. To be said before the first change.
+    /// To be called before the first change, where there is a journal.
     pub fn set_journaled(&self) {
         self.is_journaled.store(true, Relaxed);
     }
 
-    /// There is no journal, though there should be one: `why`.
+    /// Notes and logs `why` there is no journal, though there should be one.
     pub fn set_unjournaled(&self, why: &'static str) {
         tracing::warn!(
             "no journal: {why}; with --durability disk each write is now synced by itself, which makes small ones 3 to 6 times slower than with one"
@@ -104,12 +106,12 @@ impl WriteContext {
         let _ = self.unjournaled.set(why);
     }
 
-    /// Why there is no journal, where there should be one.
+    /// The reason why there is no journal, where there should be one.
     pub fn unjournaled(&self) -> Option<&'static str> {
         self.unjournaled.get().copied()
     }
 
-    /// Hears why something was not written; logs once that the file system has become read-only.
+    /// Takes the error of a write; logs once that the file system has become read-only.
     pub fn failed(&self, error: &Error) {
         if matches!(error, Error::ReadOnly) && !self.is_read_only.swap(true, Relaxed) {
             tracing::error!(
@@ -118,19 +120,19 @@ impl WriteContext {
         }
     }
 
-    /// Hears that something was written.
+    /// Takes the success of a write.
     pub fn wrote(&self) {
         if self.is_read_only.load(Relaxed) && self.is_read_only.swap(false, Relaxed) {
             tracing::info!("the file system can be written again");
         }
     }
 
-    /// The journal has changes of these `keys` that the start could not make. To be said before the first change.
+    /// Notes the `keys` of changes that the start could not make. To be called before the first change.
     pub fn keep(&self, keys: HashSet<Box<str>>) {
         let _ = self.kept.set(keys);
     }
 
-    /// Whether `key` may be changed: not while the journal has a change of it that is not made.
+    /// Fails while the journal has a change of `key` that could not be made.
     pub fn may_change(&self, key: &Key<'_>) -> Result<(), Error> {
         let kept = self.kept.get().filter(|kept| !kept.is_empty());
         if kept.is_some_and(|kept| kept.contains(key.as_str())) {
@@ -140,12 +142,12 @@ impl WriteContext {
         Ok(())
     }
 
-    /// The kernel may have dropped what it was to write of the values of these `keys`.
+    /// Replaces the set of keys whose values the kernel may have dropped bytes of.
     pub fn doubt(&self, keys: HashSet<Box<str>>) {
         *self.doubted.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    /// Whether the file of `key` can be trusted: not while the kernel may have dropped its bytes, in whose place it reads zeros.
+    /// Fails while the kernel may have dropped bytes of the file of `key`, in whose place it reads zeros.
     pub fn may_read(&self, key: &Key<'_>) -> Result<(), Error> {
         let is_doubted = || {
             let doubted = self.doubted.read();
@@ -158,7 +160,7 @@ impl WriteContext {
         Ok(())
     }
 
-    /// Says whether the journal can be written and settled: a store whose journal cannot is not ready.
+    /// Notes whether the journal cannot be written or settled: such a store is not ready.
     pub fn set_journal_failing(&self, is_failing: bool) {
         self.is_journal_failing.store(is_failing, Relaxed);
     }
@@ -205,6 +207,14 @@ impl WriteContext {
             retry_on_intr(|| rustix::fs::fstat(&folder))?;
         }
         Ok(())
+    }
+
+    /// Has the kernel write all files of the file system that the values lie on. Blocks.
+    pub fn sync_files(&self) -> Result<(), Errno> {
+        let root = &self.dir().root;
+        rustix::fs::syncfs(root)?;
+        // An xfs that has shut down has nothing left to write, and says so to fstat alone.
+        retry_on_intr(|| rustix::fs::fstat(root)).map(drop)
     }
 
     /// Puts `file` on the disk. Blocks.

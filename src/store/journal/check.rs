@@ -1,11 +1,11 @@
-//! `data-server journal check`: what a journal has and what a start would make of it, told without changing anything.
+//! `data-server journal check`: reports the state of a journal, and what a start would replay of it. Changes nothing.
 
 use std::fs::File;
 use std::path::Path;
 
 use super::super::directory_fd::ValuesDir;
 use super::super::layout::OpenError;
-use super::place::{JournalLocation, Note};
+use super::control::{JournalLocation, Note};
 use super::recover::LeftJournal;
 use super::replay::{FileState, Replay};
 use super::segment::Frame;
@@ -13,7 +13,7 @@ use crate::store::directory_fd::Location;
 use crate::transfer::BlockingPool;
 use crate::value::Error;
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Report {
     /// In words.
@@ -84,10 +84,10 @@ impl Report {
         if !found.is_kept_whole {
             self.damage("its file `kept`");
         }
-        match &found.said {
+        match &found.control {
             _ if note.is_clean() => return Ok(()),
             None => self.say("its file `control` cannot be read: the frames tell"),
-            Some(said) if said.is_suspect => {
+            Some(control) if control.is_suspect => {
                 self.say("a checkpoint has not succeeded: all values are written anew");
             }
             Some(_) => {}
@@ -106,7 +106,7 @@ impl Report {
             .map_err(|error| io(std::io::Error::other(error)))
     }
 
-    /// What a replay would do.
+    /// Says what a replay would do.
     fn replay(&mut self, dir: &ValuesDir, frames: &[Frame]) -> Result<(), Error> {
         let replay = Replay::new(dir, None, frames, FileState::AfterCrash)?;
         let done = replay.run(|_, error| Err(error))?;

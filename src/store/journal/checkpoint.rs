@@ -1,13 +1,10 @@
-//! The checkpoint: the thread that has the kernel write the files of what was made, and then frees the segments; and the pool of them
-//! that it shares with the publisher and notes in the control file.
+//! The checkpoint: a thread that has the kernel write the files of published changes and then frees the segments of their frames.
 //!
-//! One `syncfs` makes all files durable that were made before it, so that the frames of their changes are settled. It runs
-//! beside the publisher, and does not hold it up. When it fails, the kernel may have dropped what it could not write, and tells so
-//! once: the journal still has it, so the values are written anew from there, while nothing is made, and synced once more. Until that
-//! succeeds, nothing is settled: this is remembered here, and in the control file for the servers to come.
-//!
-//! Promises that a segment is free only once all of its frames are settled, also by the control file on the disk, and that the publisher
-//! waits for one no longer than a checkpoint takes that began after it asked.
+//! One `syncfs` makes all files durable that were published before it, so that the frames of their changes are settled. The publisher goes
+//! on meanwhile. After a failed `syncfs`, which the kernel reports once, the files may lack bytes that the journal still has: the values are
+//! written anew from the journal, while nothing is published, and synced again. Until that succeeds nothing is settled, and the control file
+//! says so to later servers. Promises that a segment is free only once the control file on the disk says that all of its frames are settled,
+//! and that the publisher waits for a segment no longer than one checkpoint that began after it asked.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -15,214 +12,188 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 
 use super::super::write_context::WriteContext;
-use super::format::{Change, Record};
-use super::place::{Live, State, now};
+use super::control::{Control, LiveSegment, now};
+use super::log::{UnsettledLog, small_values};
 use super::replay::{FileState, Replay};
-use super::segment::{Frame, Log, Part, Segment};
+use super::segment::{Frame, Segment, Segments};
 use crate::failpoint;
 use crate::value::Error;
 
 /// The longest that a change waits for its checkpoint, and a failed checkpoint for the next: a file that a hand removes within this
 /// time may come back after a cut of power.
-const INTERVAL: Duration = Duration::from_secs(5);
-
-/// Segments: one is filled while another is settled, and two are for when that takes long.
-pub(super) const SEGMENTS: usize = 4;
-
-/// The time of [`INTERVAL`], or what a test asks for.
 fn interval() -> Duration {
-    failpoint::checkpoint_interval(INTERVAL)
+    failpoint::checkpoint_interval(Duration::from_secs(5))
 }
 
-/// See the module.
+/// The state that the publisher and the checkpoint's thread share.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     pub(super) journal: u128,
     /// The directory of the journal, held, locked, against another server.
     dir: OwnedFd,
     pub(super) writer: Arc<WriteContext>,
-    pool: Mutex<Pool>,
-    /// Something is to be done, or is.
+    state: Mutex<State>,
+    /// Notified of each change of `state`.
     changed: Condvar,
     /// Held while the control file is written.
-    noting: Mutex<()>,
+    control_lock: Mutex<()>,
     /// Held by the publisher while it makes changes, and by the checkpoint while it writes values anew.
-    turn: Mutex<()>,
+    publish_lock: Mutex<()>,
 }
 
 /// The segments, and up to where changes are made and settled.
 #[derive(Debug, Default)]
-struct Pool {
-    /// What the control file says, but for what `used` does.
-    said: State,
-    free: Vec<Arc<Segment>>,
-    /// With frames that may not be settled, oldest first.
-    used: Vec<(Live, Arc<Segment>)>,
-    /// Could not be begun: the next checkpoint removes them.
-    spoiled: Vec<Arc<Segment>>,
-    /// How many segments there are, and what the next one is named.
-    count: usize,
-    next_index: u32,
+struct State {
+    /// The content of the control file, but for the segments in use.
+    control: Control,
+    segments: Segments,
     /// All changes before this one are made, or have failed.
     made: u64,
-    /// When a checkpoint is due, if there is anything for it.
+    /// The time of the next checkpoint, if there is anything to settle.
     due: Option<Instant>,
     /// The publisher waits for a segment.
     is_wanted: bool,
-    /// Why there is no further segment.
+    /// The error of the last segment that could not be made.
     refusal: Option<Errno>,
-    /// The files of all changes before this one that are not settled are [doubted](Writer::doubt).
+    /// The values of the unsettled changes before this one are not [read](WriteContext::doubt).
     doubted: u64,
-    /// When a failure was logged last, and whether one is logged now: not each where refused writers ask for one after the other.
-    told: Option<Instant>,
-    tells: bool,
+    /// The time of the last failure that was logged; within an interval of it no other is, as refused writers ask one after the other.
+    logged_at: Option<Instant>,
+    logs_failures: bool,
     is_ended: bool,
 }
 
-impl Pool {
+impl State {
     fn is_due(&self) -> bool {
         let is_due = |due| due <= Instant::now();
         self.is_wanted || self.is_ended || self.due.is_some_and(is_due)
     }
 
-    /// Whether a segment is to be made.
     fn lacks_one(&self) -> bool {
-        let may_have = self.count < SEGMENTS && !self.is_ended;
         let may_try = self.is_wanted || self.refusal.is_none();
-        self.free.is_empty() && may_have && may_try
+        self.segments.lacks_one() && !self.is_ended && may_try
     }
 
-    /// Whether there is anything to settle.
     fn is_unsettled(&self) -> bool {
-        self.made > self.said.settled || self.is_failing()
+        self.made > self.control.settled || self.is_failing()
     }
 
-    /// Whether something could not be written or synced, and is not made good.
+    /// True while a failed write or sync is not made good.
     fn is_failing(&self) -> bool {
-        let mut used = self.used.iter();
-        let has_retired = used.any(|(_, segment)| segment.is_retired());
-        self.said.is_suspect || has_retired || !self.spoiled.is_empty()
+        self.control.is_suspect || self.segments.has_failed()
     }
 
-    /// Logs that something failed, if that `tells`.
-    fn tell(&mut self, what: &str, error: impl Display) {
-        if self.tells {
+    /// Logs a failure, unless `logs_failures` is off.
+    fn log_failure(&mut self, what: &str, error: impl Display) {
+        if self.logs_failures {
             tracing::error!(%error, "{what}");
-            self.told = Some(Instant::now());
+            self.logged_at = Some(Instant::now());
         }
     }
 
-    /// A checkpoint is due within this time.
+    /// Brings the next checkpoint forward to `within` from now.
     fn hurry(&mut self, within: Duration) {
         let due = Instant::now() + within;
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
-
-    /// Takes the segments away that no log needs: of which all is settled, those before the one that goes on from there; and those
-    /// that could not be begun.
-    fn take_needless(&mut self) -> Vec<Arc<Segment>> {
-        let settled = self.said.settled;
-        let later = self.used.iter().skip(1);
-        let count = later.take_while(|(live, _)| live.first <= settled).count();
-        let settled = self.used.drain(..count).map(|(_, segment)| segment);
-        settled.chain(self.spoiled.drain(..)).collect()
-    }
 }
 
 impl Checkpoints {
-    /// With these `free` segments; the control file says `said` at once, that all is settled.
+    /// Writes `control`, which says that all is settled, and begins with these `free` segments.
     pub(super) fn new(
         journal: u128,
         dir: OwnedFd,
         writer: Arc<WriteContext>,
         free: Vec<Arc<Segment>>,
-        said: State,
+        control: Control,
     ) -> Result<Self, Errno> {
-        said.write(&dir, true)?;
-        let pool = Pool {
-            count: free.len(),
-            next_index: free.iter().map(|s| s.index + 1).max().unwrap_or(0),
-            made: said.settled,
-            said,
-            free,
-            ..Pool::default()
+        control.write(&dir, true)?;
+        let state = State {
+            made: control.settled,
+            control,
+            segments: Segments::new(free),
+            ..State::default()
         };
         Ok(Self {
             journal,
             dir,
             writer,
-            pool: Mutex::new(pool),
+            state: Mutex::new(state),
             changed: Condvar::new(),
-            noting: Mutex::default(),
-            turn: Mutex::default(),
+            control_lock: Mutex::default(),
+            publish_lock: Mutex::default(),
         })
     }
 
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the control file say how things stand.
-    fn note(&self, durable: bool) -> Result<(), Errno> {
-        let _noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
-        let pool = self.pool();
-        let mut said = pool.said.clone();
-        said.time = now();
-        said.live = pool.used.iter().map(|(live, _)| *live).collect();
-        drop(pool);
-        said.write(&self.dir, durable)
+    fn write_control(&self, durable: bool) -> Result<(), Errno> {
+        let _lock = self
+            .control_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let state = self.state();
+        let mut control = state.control.clone();
+        control.time = now();
+        control.live = state.segments.used.iter().map(|(live, _)| *live).collect();
+        drop(state);
+        control.write(&self.dir, durable)
     }
 
-    /// While it is held, changes are made by its holder alone.
-    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The right to publish changes: only its holder does.
+    pub(super) fn publish_lock(&self) -> MutexGuard<'_, ()> {
+        self.publish_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free segment, for this generation, whose first record will be `first`. Its first frame is `opening`, and the control file
-    /// says that it is used, once that is on the disk: one that cannot be read is damage.
+    /// Takes a free segment for this generation, whose first record will be `first`. `opening`, its first frame, is on the disk before the
+    /// control file names the segment: a segment without one is damage.
     pub(super) fn take(
         &self,
         generation: u64,
         first: u64,
         opening: &[u8],
     ) -> Result<Arc<Segment>, Errno> {
-        let mut pool = self.pool();
-        pool.is_wanted = pool.free.is_empty();
+        let mut state = self.state();
+        state.is_wanted = state.segments.free.is_empty();
         self.changed.notify_all();
-        let waits = |pool: &mut Pool| pool.free.is_empty() && pool.is_wanted;
-        let pool = self.changed.wait_while(pool, waits);
-        let mut pool = pool.unwrap_or_else(PoisonError::into_inner);
-        let segment = pool.free.pop();
-        let segment = segment.ok_or_else(|| pool.refusal.unwrap_or(Errno::NOSPC))?;
-        // The one before is full: it is freed as early as can be.
-        if !pool.used.is_empty() {
-            pool.hurry(Duration::ZERO);
+        let waits = |state: &mut State| state.segments.free.is_empty() && state.is_wanted;
+        let state = self.changed.wait_while(state, waits);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let segment = state.segments.free.pop();
+        let segment = segment.ok_or_else(|| state.refusal.unwrap_or(Errno::NOSPC))?;
+        // The segment before is full, and is freed as early as possible.
+        if !state.segments.used.is_empty() {
+            state.hurry(Duration::ZERO);
         }
-        drop(pool);
+        drop(state);
         self.changed.notify_all();
         let begun = segment.write(opening, 0).and_then(|()| segment.sync());
-        if begun.is_ok() {
-            let index = segment.index;
-            let live = Live {
-                generation,
-                index,
-                first,
-            };
-            self.pool().used.push((live, Arc::clone(&segment)));
-        } else {
-            self.pool().spoiled.push(Arc::clone(&segment));
+        let live = LiveSegment {
+            generation,
+            index: segment.index,
+            first,
+        };
+        let mut state = self.state();
+        match begun {
+            Ok(()) => state.segments.used.push((live, Arc::clone(&segment))),
+            Err(_) => state.segments.spoiled.push(Arc::clone(&segment)),
         }
-        let begun = begun.and_then(|()| self.note(true));
+        drop(state);
+        let begun = begun.and_then(|()| self.write_control(true));
         begun.map(|()| Arc::clone(&segment)).inspect_err(|_| {
             segment.retire();
             self.hurry();
         })
     }
 
-    /// The segment is used no more, as a write or a sync of it has failed: a checkpoint is due at once.
+    /// Ends the use of `segment`, of which a write or a sync has failed: a checkpoint is due at once.
     pub(super) fn retire(&self, segment: &Segment) {
         if segment.retire() {
             self.writer.set_journal_failing(true);
@@ -234,54 +205,52 @@ impl Checkpoints {
         self.hurry();
     }
 
-    /// A checkpoint is due at once.
     fn hurry(&self) {
-        self.pool().hurry(Duration::ZERO);
+        self.state().hurry(Duration::ZERO);
         self.changed.notify_all();
     }
 
     /// All changes before `end` are made, or have failed: a checkpoint settles them.
     pub(super) fn made(&self, end: u64) {
-        let mut pool = self.pool();
-        pool.made = end;
-        let before = pool.due;
-        pool.hurry(interval());
-        if pool.due != before {
+        let mut state = self.state();
+        state.made = end;
+        let before = state.due;
+        state.hurry(interval());
+        if state.due != before {
             self.changed.notify_all();
         }
     }
 
-    /// Up to where the log is settled.
+    /// The end of the settled log.
     pub(super) fn settled(&self) -> u64 {
-        self.pool().said.settled
+        self.state().control.settled
     }
 
     /// Nothing more will be made.
     pub(super) fn end(&self) {
-        self.pool().is_ended = true;
+        self.state().is_ended = true;
         self.changed.notify_all();
     }
 
-    /// What the thread does, until the journal ends. Whether all was settled at the end.
+    /// Runs the thread until the journal ends; true if all was settled then.
     pub(super) fn run(&self) -> bool {
         loop {
-            let mut pool = self.wait_for_work();
-            let (is_wanted, is_ended) = (pool.is_wanted, pool.is_ended);
-            pool.tells = pool.told.is_none_or(|told| told.elapsed() >= interval());
+            let mut state = self.wait_for_work();
+            let (is_wanted, is_ended) = (state.is_wanted, state.is_ended);
+            let is_long_ago = |at: Instant| at.elapsed() >= interval();
+            state.logs_failures = state.logged_at.is_none_or(is_long_ago);
             let mut to = None;
-            if pool.is_due() {
-                // What comes later is due anew.
-                pool.due = None;
-                to = pool.is_unsettled().then_some(pool.made);
+            if state.is_due() {
+                state.due = None;
+                to = state.is_unsettled().then_some(state.made);
             }
-            drop(pool);
+            drop(state);
             let settled = to.is_none_or(|to| self.settle(to));
-            // Also in place of one that was settled just now and is used no more: the writer that waits is not to be refused for it.
-            let lacks_one = self.pool().lacks_one();
-            if lacks_one {
+            // The checkpoint may have removed a failed segment: the publisher that waits gets a new one.
+            if self.state().lacks_one() {
                 self.make_segment();
             }
-            self.pool().is_wanted &= !is_wanted;
+            self.state().is_wanted &= !is_wanted;
             self.changed.notify_all();
             if is_ended {
                 return settled;
@@ -289,49 +258,44 @@ impl Checkpoints {
         }
     }
 
-    fn wait_for_work(&self) -> MutexGuard<'_, Pool> {
-        let mut pool = self.pool();
-        while !pool.is_due() && !pool.lacks_one() {
+    fn wait_for_work(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        while !state.is_due() && !state.lacks_one() {
             let left = |due: Instant| due.saturating_duration_since(Instant::now());
-            let wait = pool.due.map_or(Duration::MAX, left);
-            let waited = self.changed.wait_timeout(pool, wait);
-            pool = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let wait = state.due.map_or(Duration::MAX, left);
+            let waited = self.changed.wait_timeout(state, wait);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        pool
+        state
     }
 
     fn make_segment(&self) {
-        let pool = self.pool();
-        let (index, size) = (pool.next_index, pool.said.size);
-        drop(pool);
+        let state = self.state();
+        let (index, size) = (state.segments.next_index, state.control.size);
+        drop(state);
         let made = Segment::create(&self.dir, index, size);
-        let mut pool = self.pool();
+        let mut state = self.state();
         match made {
-            Ok(segment) => {
-                (pool.count, pool.next_index) = (pool.count + 1, index + 1);
-                pool.free.push(Arc::new(segment));
-            }
+            Ok(segment) => state.segments.add(segment),
             Err(errno) => {
-                pool.refusal = Some(errno);
-                pool.tell("cannot make a segment of the journal", errno);
+                state.refusal = Some(errno);
+                state.log_failure("cannot make a segment of the journal", errno);
             }
         }
     }
 
-    /// Settles all before `to`; whether that was had.
+    /// Settles all before `to`; false if that failed.
     fn settle(&self, to: u64) -> bool {
         failpoint::reach("thread", "disk-checkpoint");
         let began = Instant::now();
         let appended = self.writer.counters.journal.appended.get();
-        let is_failing = self.pool().is_failing();
-        if is_failing {
+        if self.state().is_failing() {
             // Before the kernel can drop it.
             self.doubt();
         }
-        let settled = self.write_files().and_then(|()| self.free(to));
-        if let Err(error) = settled {
+        if let Err(error) = self.write_files().and_then(|()| self.free(to)) {
             let what = "a checkpoint of the journal failed: its segments stay";
-            self.pool().tell(what, error);
+            self.state().log_failure(what, error);
             self.fail();
             return false;
         }
@@ -341,132 +305,96 @@ impl Checkpoints {
         true
     }
 
-    /// Puts the files of all that is made on the disk. Until it has, nothing that the kernel remembers of them is trusted, by no later
-    /// server either.
+    /// Puts the files of all published changes on the disk. Until then no server trusts what the kernel remembers of them.
     fn write_files(&self) -> Result<(), Error> {
-        let has_failed = std::mem::replace(&mut self.pool().said.is_suspect, true);
-        self.note(false)
+        let has_failed = std::mem::replace(&mut self.state().control.is_suspect, true);
+        self.write_control(false)
             .map_err(Error::errno_while("write the journal"))?;
-        match sync_files(&self.writer) {
+        match self.writer.sync_files() {
             Ok(()) if !has_failed => return Ok(()),
             Ok(()) => {}
             // The error may be of a file that is not ours: the kernel does not say.
             Err(errno) => {
                 self.fail();
                 let what = "the file system could not write all files: those of the journal are written anew";
-                self.pool().tell(what, errno);
+                self.state().log_failure(what, errno);
             }
         }
         self.write_anew()?;
-        sync_files(&self.writer).map_err(Error::errno_while("sync the file system"))
+        let synced = self.writer.sync_files();
+        synced.map_err(Error::errno_while("sync the file system"))
     }
 
-    /// A checkpoint has failed, which the control file says on the disk. The next one is due some time later.
+    /// Notes a failed checkpoint in the control file, and has the next one come later.
     fn fail(&self) {
         self.doubt();
-        self.pool().due.get_or_insert(Instant::now() + interval());
-        if let Err(errno) = self.note(true) {
+        self.state().due.get_or_insert(Instant::now() + interval());
+        if let Err(errno) = self.write_control(true) {
             let what = "cannot note that a checkpoint of the journal failed";
-            self.pool().tell(what, errno);
+            self.state().log_failure(what, errno);
         }
     }
 
-    /// What is not settled, from the segments.
+    /// The frames that are not settled, read from the segments.
     fn unsettled(&self) -> Result<Vec<Frame>, Error> {
-        let pool = self.pool();
-        let part = |(live, segment): &(Live, Arc<Segment>)| (*live, Some(Arc::clone(segment)));
-        let parts: Vec<Part> = pool.used.iter().map(part).collect();
-        let (said, made) = (pool.said.clone(), pool.made);
-        drop(pool);
-        let log = Log::read(self.journal, &parts, &said, made);
+        let state = self.state();
+        let used = state.segments.used.iter();
+        let parts: Vec<_> = used.map(|(live, s)| (*live, Some(Arc::clone(s)))).collect();
+        let (control, made) = (state.control.clone(), state.made);
+        drop(state);
+        let log = UnsettledLog::read(self.journal, &parts, &control, made);
         let log = log.map_err(Error::errno_while("read the journal"))?;
-        match log.damage {
-            Some(damage) => Err(Error::failed("read the journal")(std::io::Error::other(
-                damage,
-            ))),
-            None => Ok(log.frames),
-        }
+        log.damage.map_or(Ok(log.frames), |damage| {
+            let damage = std::io::Error::other(damage);
+            Err(Error::failed("read the journal")(damage))
+        })
     }
 
-    /// Has no value read of which the journal alone is known to have the bytes.
+    /// Refuses reads of the values whose bytes only the journal is known to have.
     fn doubt(&self) {
-        let made = self.pool().made;
-        if std::mem::replace(&mut self.pool().doubted, made) == made {
+        let made = self.state().made;
+        if std::mem::replace(&mut self.state().doubted, made) == made {
             return;
         }
         match self.unsettled().and_then(|frames| small_values(&frames)) {
             Ok(keys) => self.writer.doubt(keys),
             Err(error) => {
                 let what = "cannot tell which values may be damaged: they are answered as they are";
-                self.pool().tell(what, error);
+                self.state().log_failure(what, error);
             }
         }
         self.writer.set_journal_failing(true);
     }
 
-    /// All that was doubted is on the disk.
+    /// Allows all reads again: the bytes of all values are on the disk.
     fn trust(&self) {
         self.writer.set_journal_failing(false);
-        if std::mem::take(&mut self.pool().doubted) > 0 {
+        if std::mem::take(&mut self.state().doubted) > 0 {
             self.writer.doubt(HashSet::new());
         }
     }
 
-    /// Makes all files anew whose changes are not settled. What is made meanwhile is settled later.
+    /// Writes all values anew whose changes are not settled. Nothing is published meanwhile.
     fn write_anew(&self) -> Result<(), Error> {
-        let _turn = self.turn();
+        let _lock = self.publish_lock();
         let frames = self.unsettled()?;
         let dir = self.writer.dir();
         let replay = Replay::new(dir, Some(&self.writer), &frames, FileState::Serving)?;
         replay.run(|_, error| Err(error)).map(drop)
     }
 
-    /// All before `to` is in the files, on the disk.
+    /// Notes that all before `to` is in the files, on the disk, and frees the segments of it.
     fn free(&self, to: u64) -> Result<(), Error> {
-        let mut pool = self.pool();
-        (pool.said.settled, pool.said.is_suspect) = (to, false);
-        drop(pool);
-        self.note(true)
+        let mut state = self.state();
+        (state.control.settled, state.control.is_suspect) = (to, false);
+        drop(state);
+        self.write_control(true)
             .map_err(Error::errno_while("note what is settled"))?;
-        let mut pool = self.pool();
-        pool.refusal = None;
-        for segment in pool.take_needless() {
-            if !segment.is_retired() {
-                pool.free.push(segment);
-                continue;
-            }
-            pool.count -= 1;
-            if let Err(errno) = segment.remove(&self.dir) {
-                tracing::warn!(error = %errno, "a segment of the journal that is used no more stays");
-            }
-        }
-        drop(pool);
+        let mut state = self.state();
+        state.refusal = None;
+        state.segments.free_settled(to, &self.dir);
+        drop(state);
         self.changed.notify_all();
         Ok(())
     }
-}
-
-/// The keys whose last change in `frames` is a value that is in them.
-fn small_values(frames: &[Frame]) -> Result<HashSet<Box<str>>, Error> {
-    let mut keys = HashSet::new();
-    for frame in frames {
-        for record in frame.read()? {
-            match record {
-                Record::Change(Change { key, small, .. }) if small.is_some() => {
-                    keys.insert(key.as_str().into());
-                }
-                Record::Change(Change { key, .. }) => drop(keys.remove(key.as_str())),
-                Record::Cancel(_) => {}
-            }
-        }
-    }
-    Ok(keys)
-}
-
-/// Has the kernel write all files of the file system that the values lie on.
-pub(super) fn sync_files(writer: &WriteContext) -> Result<(), Errno> {
-    let root = &writer.dir().root;
-    rustix::fs::syncfs(root)?;
-    // An xfs that has shut down has nothing left to write, and says so to fstat alone.
-    retry_on_intr(|| rustix::fs::fstat(root)).map(drop)
 }

@@ -11,7 +11,7 @@ use crc64fast_nvme::Digest;
 use super::super::attributes::Attributes;
 use crate::value::{Digests, Error, Key, Version};
 
-/// What a frame is a multiple of, in bytes: what devices and page caches write at once.
+/// Bytes that a frame is a multiple of: the unit in which devices and page caches write.
 pub(super) const BLOCK: usize = 4096;
 
 /// The longest payload, in bytes: twice what closes a group, so that the last change of a group fits.
@@ -37,11 +37,11 @@ const CHANGE: u8 = 2;
 /// A change with its value.
 const SMALL: u8 = 3;
 
-/// What the head of a frame says.
+/// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Head {
     pub(in crate::store) journal: u128,
-    /// Of the segment that it lies in: higher each time that a segment is begun.
+    /// The generation of its segment: higher each time that a segment is begun.
     pub(in crate::store) generation: u64,
     /// The sequence number of its first record: the one after the last of the frame before.
     pub(in crate::store) first: u64,
@@ -70,22 +70,22 @@ pub(in crate::store) struct Change {
     /// When its frame was begun.
     pub(in crate::store) time: i64,
     pub(in crate::store) key: Key<'static>,
-    /// What it replaces or removes.
+    /// The version that it replaces or removes.
     pub(in crate::store) base: Option<Version>,
-    /// What the key stands for then.
+    /// The version of the key after it.
     pub(in crate::store) result: Option<Version>,
     /// The value, unless that is in its file, and synced with it.
     pub(in crate::store) small: Option<(Attributes, Bytes)>,
 }
 
 impl Change {
-    /// Whether its value is in its file.
+    /// True if its value is in its file, and not in the record.
     pub(in crate::store) fn is_large(&self) -> bool {
         self.result.is_some() && self.small.is_none()
     }
 }
 
-/// A frame being gathered. What adds a record answers which one of the frame it is.
+/// A frame being gathered. Methods that add a record return its number in the frame.
 #[derive(Debug)]
 pub(in crate::store) struct FrameBuilder {
     bytes: Vec<u8>,
@@ -94,7 +94,7 @@ pub(in crate::store) struct FrameBuilder {
 }
 
 impl FrameBuilder {
-    /// One that is begun at this time, in nanoseconds since 1970, before its changes are decided.
+    /// A frame that is begun at this time, in nanoseconds since 1970, before its changes are decided.
     pub(in crate::store) fn new(time: i64) -> Self {
         Self {
             bytes: vec![0; HEAD],
@@ -103,7 +103,7 @@ impl FrameBuilder {
         }
     }
 
-    /// Whether it takes no further change.
+    /// True once the frame takes no further change.
     pub(in crate::store) fn is_full(&self) -> bool {
         self.bytes.len() >= GROUP
     }
@@ -193,7 +193,7 @@ fn length(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
 }
 
-/// Of all but the checksum itself.
+/// The checksum of a frame, over all but itself.
 fn checksum(frame: &[u8]) -> u64 {
     let mut digest = Digest::new();
     digest.write(&frame[..HEAD - 8]);
@@ -257,7 +257,7 @@ impl Head {
     }
 }
 
-/// What cannot be parsed is no frame, whatever it is.
+/// Bytes that cannot be parsed are no frame, whatever the reason.
 type Parsed<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> Parsed<Record> {

@@ -9,19 +9,20 @@
 
 mod check;
 mod checkpoint;
+mod control;
 mod format;
-mod place;
+mod log;
 mod recover;
 mod replay;
 mod segment;
 mod writer;
 
 pub use check::{Report, check};
+pub(super) use control::JournalLocation;
 pub(super) use format::FrameBuilder;
 #[cfg(test)]
 pub(super) use format::{Change, Head, Record};
-pub(super) use place::JournalLocation;
-pub(super) use recover::{needs_replay, recover};
 #[cfg(test)]
-pub(super) use replay::{Fate, History};
+pub(super) use log::{Fate, History};
+pub(super) use recover::{needs_replay, recover};
 pub(super) use writer::{Journal, Log};

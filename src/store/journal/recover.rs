@@ -1,8 +1,8 @@
-//! What a start makes of the journal that it finds: nothing where a server was ended in order, and a replay where the files may lack
-//! what was acknowledged.
+//! Recovery: a start goes on with the journal of a server that was ended in order, and replays it where the files may lack acknowledged
+//! changes.
 //!
 //! Promises that the journal is locked before anything is written, and that nothing of it is removed before all that it has is in the
-//! files, on the disk. Damage ends the start, unless the operator has said that what cannot be read is given up: then the files of
+//! files, on the disk. Damage ends the start, unless the operator gives up what cannot be read: then the files of
 //! the journal are kept aside. A key that cannot be written is reported, and its record kept for the next start, in the file `kept` of
 //! the directory of the journal: while it has one there, the server changes nothing of the key, so that the record stays the last word.
 
@@ -20,11 +20,11 @@ use rustix::io::Errno;
 
 use super::super::layout::OpenError;
 use super::super::write_context::WriteContext;
-use super::checkpoint::sync_files;
+use super::control::{self, CLEAN, CONTROL, Control, DirId, JournalLocation, Note};
 use super::format::{Change, FrameBuilder, Head, Record};
-use super::place::{self, CLEAN, CONTROL, DirId, JournalLocation, Note, State};
+use super::log::UnsettledLog;
 use super::replay::{Done, FileState, NAMED, Replay};
-use super::segment::{Frame, Log, Segment};
+use super::segment::{Frame, Segment};
 use crate::transfer::random;
 use crate::value::Error;
 
@@ -58,17 +58,17 @@ pub(super) struct LeftJournal<'a> {
     place: &'a JournalLocation,
     note: &'a Note,
     dir: OwnedFd,
-    /// What its control file says, if that can be read.
-    pub(super) said: Option<State>,
-    /// Changes of keys that could not be written, and whether they are all.
+    /// Its control file, if that can be read.
+    pub(super) control: Option<Control>,
+    /// Changes of keys that could not be written, and whether the file of them is whole.
     pub(super) kept: Vec<Frame>,
     pub(super) is_kept_whole: bool,
     /// Empty where the server was ended in order.
-    pub(super) log: Log,
+    pub(super) log: UnsettledLog,
 }
 
-/// Makes in the files what they lack of what was acknowledged, if a server was not ended in order; what is then true is noted.
-/// `None` where there is no journal to go on with. What cannot be read is given up if the operator `discards` it.
+/// Replays the journal if a server was not ended in order, and notes that. `None` where there is no journal to go on with. Damage is given
+/// up if the operator `discards` it.
 pub(in crate::store) fn recover(
     place: &JournalLocation,
     writer: &WriteContext,
@@ -103,7 +103,7 @@ pub(in crate::store) fn recover(
     Ok(Some(Recovered { note, dir }))
 }
 
-/// Whether the files lack what the journal has, as far as a server that only reads can tell.
+/// True if the files lack changes of the journal, as far as a server that only reads can tell.
 pub(in crate::store) fn needs_replay(
     place: &JournalLocation,
     root: &OwnedFd,
@@ -123,15 +123,15 @@ impl<'a> LeftJournal<'a> {
         note: &'a Note,
         is_to_be_written: bool,
     ) -> Result<Self, OpenError> {
-        let (dir, said) = place.find(note, is_to_be_written)?;
+        let (dir, control) = place.find(note, is_to_be_written)?;
         let mut found = Self {
             place,
             note,
             dir,
-            said,
+            control,
             kept: Vec::new(),
             is_kept_whole: true,
-            log: Log::default(),
+            log: UnsettledLog::default(),
         };
         found.read().map_err(place.failed("read"))?;
         Ok(found)
@@ -149,12 +149,12 @@ impl<'a> LeftJournal<'a> {
             }
         }
         if !self.note.is_clean() {
-            self.log = Log::open(&self.dir, id, self.note.epoch, self.said.as_ref())?;
+            self.log = UnsettledLog::open(&self.dir, id, self.note.epoch, self.control.as_ref())?;
         }
         Ok(())
     }
 
-    /// Makes what the files lack, and answers the keys that could not be written.
+    /// Makes the changes that the files lack; returns the keys that could not be written.
     fn recover(
         &self,
         writer: &WriteContext,
@@ -181,7 +181,10 @@ impl<'a> LeftJournal<'a> {
         kept: &mut Vec<Change>,
     ) -> Result<(), OpenError> {
         let began = Instant::now();
-        let is_suspect = self.said.as_ref().is_none_or(|said| said.is_suspect);
+        let is_suspect = self
+            .control
+            .as_ref()
+            .is_none_or(|control| control.is_suspect);
         let is_same_mount = self.note.is_same_mount(&writer.dir().root);
         let is_on_disk = is_same_mount && !is_suspect && self.sync(writer).is_ok();
         let is_given_up = self.gives_up(discards, is_on_disk)?;
@@ -232,7 +235,7 @@ impl<'a> LeftJournal<'a> {
         Ok(true)
     }
 
-    /// Makes what `frames` say, and puts it on the disk. What only one key is kept from is `kept` for the next start.
+    /// Makes the changes of `frames`, and puts them on the disk. A change that fails for its key alone is `kept` for the next start.
     fn replay(
         &self,
         writer: &WriteContext,
@@ -282,7 +285,7 @@ impl<'a> LeftJournal<'a> {
         done.map_err(|error| self.unreplayed(&stuck, &error))
     }
 
-    /// Names what cannot be read of a damaged log, and sets the files of the journal aside.
+    /// Logs the changes that cannot be read of a damaged log, and sets the files of the journal aside.
     fn give_up(&self, writer: &WriteContext) -> Result<(), Error> {
         let mut keys = BTreeSet::new();
         for frame in self.log.behind() {
@@ -324,13 +327,13 @@ impl<'a> LeftJournal<'a> {
         fs::write(aside.join("keys"), keys)
     }
 
-    /// Whether the journal was copied from another directory and written meanwhile: then its files need not belong together.
+    /// True if the journal was copied from another directory and written meanwhile: then its files need not belong together.
     fn was_copied_in_use(&self) -> Result<bool, Errno> {
         let dir = DirId::of(&self.dir)?;
-        let Some(said) = self.said.as_ref().filter(|said| said.dir != dir) else {
+        let Some(control) = self.control.as_ref().filter(|control| control.dir != dir) else {
             return Ok(false);
         };
-        let mut last = said.time;
+        let mut last = control.time;
         for segment in Segment::all(&self.dir, OFlags::RDONLY)? {
             let frames = segment.frames(self.note.id)?;
             last = frames
@@ -343,13 +346,16 @@ impl<'a> LeftJournal<'a> {
 
     /// Puts all files on the disk. What the kernel remembers of them is not trusted by a later start, unless this one succeeds.
     fn sync(&self, writer: &WriteContext) -> Result<(), Error> {
-        if let Some(said) = &self.said {
-            let mut said = said.clone();
-            said.is_suspect = true;
-            said.write(&self.dir, false)
+        if let Some(control) = &self.control {
+            let mut control = control.clone();
+            control.is_suspect = true;
+            control
+                .write(&self.dir, false)
                 .map_err(Error::errno_while("write the journal"))?;
         }
-        sync_files(writer).map_err(Error::errno_while("sync the file system"))
+        writer
+            .sync_files()
+            .map_err(Error::errno_while("sync the file system"))
     }
 
     /// Keeps these changes, and no others, durably; their keys.
@@ -363,7 +369,7 @@ impl<'a> LeftJournal<'a> {
             frames.extend(frame.finish(Head::new(self.note.id, 0, n))?);
         }
         if !changes.is_empty() || !self.kept.is_empty() {
-            place::write(&self.place.at, KEPT, &frames)
+            control::write(&self.place.at, KEPT, &frames)
                 .map_err(Error::failed("keep records of the journal"))?;
         }
         let keys = changes.iter().map(|change| change.key.as_str().into());

@@ -1,15 +1,13 @@
-//! The replay: what the journal has and the files lack is made in the files.
+//! The replay: it makes the changes in the files that the journal has and the files lack.
 //!
-//! [`History`], which is pure, says what is made of each file. To replay twice changes nothing, so a replay may be cut off anywhere. What
-//! the log does not know and stood in a value's place before that was written is set aside, not removed.
+//! [`History`], which is pure, decides about each file. To replay twice changes nothing, so a replay may be cut off anywhere. A file that the
+//! log does not know and that stood in a value's place before that was written is set aside, not removed.
 //!
 //! Order is that of the log alone. A file is the server's own if its version is in the log, as what a change made or as what it
 //! replaced. Any other was there before the change, where a hand had replaced or removed it and the disk does not know that, if the
 //! file system has not changed it since; else a hand has placed it later, whatever its date, and it stays. A large value that is not in its
 //! file was not answered, as its name was not on the disk: then the change before it counts. A missing file is restored: names that a hand
 //! gave may be lost with the power too.
-
-use std::collections::{HashMap, HashSet};
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -21,8 +19,9 @@ use super::super::temp_file::{Target, TempFile};
 use super::super::value_file;
 use super::super::write_context::WriteContext;
 use super::format::{Change, Record};
+use super::log::{Fate, History};
 use super::segment::Frame;
-use crate::value::{Error, Key, Meta, Version, folder_and_above};
+use crate::value::{Error, Key, Meta, folder_and_above};
 
 /// Keys that a hand has changed since, which are named in the log; of the others there is the number.
 pub(super) const NAMED: usize = 20;
@@ -30,7 +29,7 @@ pub(super) const NAMED: usize = 20;
 /// Where things go that stand in the way, in the server's own directory.
 const ASIDE: &str = "aside";
 
-/// What the files may lack.
+/// The state that the files may be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileState {
     /// Nothing, as the kernel sees them; but what it remembers of their bytes may not be on the disk.
@@ -41,7 +40,7 @@ pub(super) enum FileState {
     AfterFailure,
 }
 
-/// What a replay did.
+/// The counts of a replay.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     /// Records of changes that were looked at.
@@ -54,20 +53,19 @@ pub(super) struct Done {
     pub(super) by_hand: u64,
 }
 
-/// See the module.
+/// A replay of some frames.
 pub(super) struct Replay<'a> {
     dir: &'a ValuesDir,
-    /// What makes it; without, it is only said what would be made.
+    /// Makes the changes; without it they are only counted.
     writer: Option<&'a WriteContext>,
     frames: &'a [Frame],
-    /// What they say.
+    /// The changes of `frames`, by key.
     history: History,
     moment: FileState,
     done: Done,
 }
 
 impl<'a> Replay<'a> {
-    /// Of these `frames`.
     pub(super) fn new(
         dir: &'a ValuesDir,
         writer: Option<&'a WriteContext>,
@@ -174,7 +172,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// What stands under the name of `key`.
+    /// The entry under the name of `key` now.
     fn find(&self, key: &Key<'_>) -> Result<Entry, Error> {
         match self.dir.folder(key.folder()) {
             Ok(folder) => look_up(&folder, key.name()).map_err(Error::errno_while("look up")),
@@ -183,7 +181,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Whether what stands at `path` and the log does not know stood there before the change.
+    /// True if the entry at `path`, which the log does not know, stood there before the change.
     fn is_older(&self, change: &Change, path: &str) -> Result<bool, Error> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = self.dir.folder(folder);
@@ -192,7 +190,7 @@ impl<'a> Replay<'a> {
         Ok(History::is_older(change, changed))
     }
 
-    /// Whether the file that was `found` has these bytes on the disk.
+    /// True if the file that was `found` has these bytes on the disk.
     fn holds(&self, key: &Key<'_>, found: Entry, value: &[u8]) -> Result<bool, Error> {
         let is_whole =
             matches!(found, Entry::Value(Meta { len, .. }, _) if len == value.len() as u64);
@@ -203,7 +201,7 @@ impl<'a> Replay<'a> {
         let Some(opened) = opened.map_err(Error::errno_while("open"))? else {
             return Ok(false);
         };
-        // What cannot be read is written anew.
+        // A file that cannot be read is written anew.
         Ok(value_file::whole_blocking(opened).is_ok_and(|read| read.bytes == value))
     }
 
@@ -299,97 +297,5 @@ impl<'a> Replay<'a> {
                 "changed by hand since: the journal's version is not restored"
             );
         }
-    }
-}
-
-/// The changes of a log, by key.
-#[derive(Debug, Default)]
-pub(in crate::store) struct History {
-    keys: HashMap<Box<str>, Vec<Step>>,
-    cancelled: HashSet<u64>,
-}
-
-/// A change, without its value.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    sequence: u64,
-    base: Option<Version>,
-    result: Option<Version>,
-    is_large: bool,
-}
-
-/// What is to be made of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Fate {
-    /// Nothing: it is as the log says, or an earlier record is looked at.
-    Stays,
-    /// It has the version of the record: its bytes may be torn.
-    Compared,
-    /// The record is made of it.
-    Made,
-    /// The log does not know it: a hand has placed it, or it is [older](History::is_older).
-    Foreign,
-}
-
-impl History {
-    /// Takes the next record of the log.
-    pub(in crate::store) fn add(&mut self, record: &Record) {
-        match record {
-            Record::Cancel(sequence) => drop(self.cancelled.insert(*sequence)),
-            Record::Change(change) => {
-                let steps = self.keys.entry(change.key.as_str().into()).or_default();
-                steps.push(Step {
-                    sequence: change.sequence,
-                    base: change.base,
-                    result: change.result,
-                    is_large: change.is_large(),
-                });
-            }
-        }
-    }
-
-    /// Whether `change` decides what its key stands for, as far as the log tells without the file.
-    pub(in crate::store) fn may_count(&self, change: &Change) -> bool {
-        let (_, later) = self.around(change);
-        let is_over = |step: &Step| step.is_large || self.is_cancelled(step.sequence);
-        !change.is_large() && !self.is_cancelled(change.sequence) && later.iter().all(is_over)
-    }
-
-    /// What is to be made of the file with the version `found`, where `change` [may count](Self::may_count).
-    pub(in crate::store) fn fate(&self, change: &Change, found: Option<Version>) -> Fate {
-        match (found, change.result) {
-            (None, None) => return Fate::Stays,
-            (None, Some(_)) => return Fate::Made,
-            (found, result) if found == result => return Fate::Compared,
-            _ => {}
-        }
-        let (before, later) = self.around(change);
-        let is_ours = |step: &Step| step.base == found || step.result == found;
-        // A large value that came later, or what a later change was to replace.
-        let stands =
-            |step: &Step| step.base == found || is_ours(step) && !self.is_cancelled(step.sequence);
-        if later.iter().any(stands) {
-            Fate::Stays
-        } else if before.iter().chain(later).any(is_ours) {
-            Fate::Made
-        } else {
-            Fate::Foreign
-        }
-    }
-
-    /// Whether a file that is [`Fate::Foreign`], and that the file system changed last at this time, stood there before `change`.
-    pub(in crate::store) fn is_older(change: &Change, changed: i64) -> bool {
-        changed <= change.time
-    }
-
-    /// The changes of its key up to `change`, and those after it.
-    fn around(&self, change: &Change) -> (&[Step], &[Step]) {
-        let steps = self.keys.get(change.key.as_str());
-        let steps = steps.map_or(&[][..], Vec::as_slice);
-        steps.split_at(steps.partition_point(|step| step.sequence <= change.sequence))
-    }
-
-    fn is_cancelled(&self, sequence: u64) -> bool {
-        self.cancelled.contains(&sequence)
     }
 }

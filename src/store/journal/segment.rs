@@ -1,17 +1,11 @@
-//! A segment of the journal, which is a file that is written with zeros once, and then again and again with frames; and the log, which is
-//! what all of them say.
+//! A segment of the journal, which is a file that is written with zeros once and then again and again with frames; and the segments that a
+//! journal has, by their use.
 //!
-//! Only a file whose blocks were written before is synced without a commit of the file system's own journal, which takes
-//! three times as long: so a segment never grows or shrinks, and is recycled. Promises that one which is retired, as a write or sync of it
+//! Only a file whose blocks were written before is synced without a commit of the file system's own journal, which takes three times as
+//! long: so a segment never grows or shrinks, and is recycled. Promises that a segment which is retired, because a write or a sync of it
 //! has failed, is never synced again: the kernel may have dropped what it could not write, and a second sync would prove nothing.
-//!
-//! The log is the whole frames that are not settled, in their order, and what is missing between them. A frame that is not whole ends it,
-//! as one that was being written when the power was cut: it was not acknowledged. Where a later frame says that it was on the disk
-//! already, or a segment is not what the control file says, the log is damaged. What lies behind the damage is read all the same: the
-//! caller decides whether it counts.
 
 use std::fs::File;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -22,11 +16,11 @@ use rustix::fs::{AtFlags, Dir, FallocateFlags, IFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
+use super::control::LiveSegment;
 use super::format::{BLOCK, Head, Record};
-use super::place::{Live, State};
 use crate::value::Error;
 
-/// What is written with zeros and synced at once, in bytes: a group that is synced meanwhile waits for no more.
+/// Bytes of zeros that are written and synced at a time: a group that is synced meanwhile waits for no more.
 const STEP: usize = 4 << 20;
 
 /// A file of the journal.
@@ -49,7 +43,7 @@ pub(super) struct Frame {
 }
 
 impl Segment {
-    /// A new one of `size` bytes in `dir`, on the disk with its name. A file with that name is no longer used.
+    /// A new segment of `size` bytes in `dir`, on the disk with its name. A file with that name is no longer used.
     pub(super) fn create(dir: &OwnedFd, index: u32, size: u64) -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let mut segment = Self::open(dir, &index.to_string(), flags)?;
@@ -83,7 +77,7 @@ impl Segment {
         })
     }
 
-    /// All in `dir`, by their names.
+    /// All segments in `dir`, in the order of their names.
     pub(super) fn all(dir: &OwnedFd, flags: OFlags) -> Result<Vec<Arc<Self>>, Errno> {
         let mut indices = Vec::new();
         for entry in Dir::read_from(dir)? {
@@ -102,7 +96,7 @@ impl Segment {
         retry_on_intr(|| rustix::fs::unlinkat(dir, &name, AtFlags::empty()))
     }
 
-    /// It is used no more; false if it was not before.
+    /// Ends its use; false if that was so before.
     pub(super) fn retire(&self) -> bool {
         !self.is_retired.swap(true, AcqRel)
     }
@@ -199,316 +193,67 @@ fn errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// What the segments say, as far as it is not settled.
+/// The number of segments: one is filled while another is settled, and two are for when that takes long.
+pub(super) const SEGMENTS: usize = 4;
+
+/// The segments of a journal, by their use.
 #[derive(Debug, Default)]
-pub(super) struct Log {
-    pub(super) frames: Vec<Frame>,
-    /// How many of the frames lie before the first damage.
-    whole: usize,
-    /// Changes that are missing, by their sequence numbers.
-    pub(super) gaps: Vec<Range<u64>>,
-    /// Where something is missing first that may have been acknowledged, in words.
-    pub(super) damage: Option<String>,
+pub(super) struct Segments {
+    pub(super) free: Vec<Arc<Segment>>,
+    /// With frames that may not be settled, oldest first.
+    pub(super) used: Vec<(LiveSegment, Arc<Segment>)>,
+    /// Could not be begun: the next checkpoint removes them.
+    pub(super) spoiled: Vec<Arc<Segment>>,
+    /// The number of all of them.
+    count: usize,
+    /// The name of the next one that is made.
+    pub(super) next_index: u32,
 }
 
-/// A segment, if there is such a file.
-pub(super) type Part = (Live, Option<Arc<Segment>>);
-
-impl Log {
-    /// The journal in `dir` as the run of a server left it that began with `epoch`; where the control file says nothing, by the frames.
-    pub(super) fn open(
-        dir: &OwnedFd,
-        journal: u128,
-        epoch: u64,
-        control: Option<&State>,
-    ) -> Result<Self, Errno> {
-        let found = control.map_or_else(|| search(dir, journal, epoch), |said| Ok(said.clone()))?;
-        if control.is_none() && found.live.is_empty() {
-            let damage = "its file `control` is damaged, or of another version, and there is no frame of the last server";
-            return Ok(Self {
-                damage: Some(damage.to_owned()),
-                ..Self::default()
-            });
+impl Segments {
+    pub(super) fn new(free: Vec<Arc<Segment>>) -> Self {
+        Self {
+            count: free.len(),
+            next_index: free.iter().map(|s| s.index + 1).max().unwrap_or(0),
+            free,
+            used: Vec::new(),
+            spoiled: Vec::new(),
         }
-        let segment =
-            |live: &Live| match Segment::open(dir, &live.index.to_string(), OFlags::RDONLY) {
-                Err(Errno::NOENT) => Ok((*live, None)),
-                segment => Ok((*live, Some(Arc::new(segment?)))),
-            };
-        let parts: Result<Vec<_>, Errno> = found.live.iter().map(segment).collect();
-        Self::read(journal, &parts?, &found, found.settled)
     }
 
-    /// Reads what is not settled, as `said`, from `parts`, oldest first. All before the change `synced` was on the disk, if not more.
-    pub(super) fn read(
-        journal: u128,
-        parts: &[Part],
-        said: &State,
-        synced: u64,
-    ) -> Result<Self, Errno> {
-        let (mut log, mut at) = (Self::default(), said.settled);
-        for (i, (live, segment)) in parts.iter().enumerate() {
-            let next = parts.get(i + 1).map(|(next, _)| next.first);
-            // It may be used anew already.
-            if next.is_some_and(|next| next <= at) {
+    /// Adds a segment that was made.
+    pub(super) fn add(&mut self, segment: Segment) {
+        self.count += 1;
+        self.next_index = segment.index + 1;
+        self.free.push(Arc::new(segment));
+    }
+
+    /// True where none is free and one may be made.
+    pub(super) fn lacks_one(&self) -> bool {
+        self.free.is_empty() && self.count < SEGMENTS
+    }
+
+    /// True while one could not be written, synced or begun.
+    pub(super) fn has_failed(&self) -> bool {
+        let mut used = self.used.iter();
+        used.any(|(_, segment)| segment.is_retired()) || !self.spoiled.is_empty()
+    }
+
+    /// Frees the segments before the one that goes on from the change `settled`, as no log needs them; removes those of them that have
+    /// failed.
+    pub(super) fn free_settled(&mut self, settled: u64, dir: &OwnedFd) {
+        let later = self.used.iter().skip(1);
+        let count = later.take_while(|(live, _)| live.first <= settled).count();
+        let needless = self.used.drain(..count).map(|(_, segment)| segment);
+        for segment in needless.chain(self.spoiled.drain(..)) {
+            if !segment.is_retired() {
+                self.free.push(segment);
                 continue;
             }
-            let mut frames = segment
-                .as_ref()
-                .map_or(Ok(Vec::new()), |s| s.frames(journal))?;
-            // What the next segment repeats was given up.
-            let end = next.unwrap_or(u64::MAX);
-            frames.retain(|f| f.head.generation == live.generation && f.head.first < end);
-            let told = frames.iter().map(|frame| frame.head.synced).max();
-            let synced = next.unwrap_or_else(|| synced.max(told.unwrap_or(0)));
-            let is_cut = segment.as_ref().is_none_or(|s| s.size < said.size);
-            at = log.add(live, frames, at..synced, is_cut);
-        }
-        let behind: u32 = log.behind().iter().map(|frame| frame.head.records).sum();
-        if let Some(damage) = &mut log.damage {
-            *damage = format!("{damage}, and {behind} changes lie behind it");
-        }
-        Ok(log)
-    }
-
-    /// The frames behind the damage.
-    pub(super) fn behind(&self) -> &[Frame] {
-        match self.damage {
-            Some(_) => &self.frames[self.whole..],
-            None => &[],
-        }
-    }
-
-    /// Adds the frames of one segment, of which these changes were on the disk; where the next one goes on.
-    fn add(&mut self, live: &Live, frames: Vec<Frame>, synced: Range<u64>, is_cut: bool) -> u64 {
-        let (mut at, synced) = (synced.start, synced.end);
-        let mut end = 0;
-        // The first frame was on the disk before the control file named the segment.
-        if frames.first().is_none_or(|frame| frame.offset > 0) {
-            self.miss(live, end, at..at);
-        }
-        for frame in frames {
-            let first = frame.head.first;
-            if first > at && at >= synced {
-                break;
-            }
-            if first > at {
-                self.miss(live, end, at..first);
-            }
-            end = frame.end();
-            if first >= at {
-                at = frame.head.end();
-                self.frames.push(frame);
+            self.count -= 1;
+            if let Err(errno) = segment.remove(dir) {
+                tracing::warn!(error = %errno, "a segment of the journal that is used no more stays");
             }
         }
-        if is_cut || at < synced {
-            self.miss(live, end, at..at.max(synced));
-        }
-        at.max(synced)
-    }
-
-    /// These changes are missing, or it is not known which, in a frame at `offset`.
-    fn miss(&mut self, live: &Live, offset: u64, changes: Range<u64>) {
-        let (index, first) = (live.index, changes.start);
-        if self.damage.is_none() {
-            self.whole = self.frames.len();
-            self.damage = Some(format!(
-                "segment {index} is damaged: the frame at byte {offset}, of change {first}, is missing or not whole"
-            ));
-        }
-        if !changes.is_empty() {
-            self.gaps.push(changes);
-        }
-    }
-}
-
-/// What the control file would say, by the frames alone. Each says up to where the log was settled when it was written, and what was
-/// freed is not above that.
-fn search(dir: &OwnedFd, journal: u128, epoch: u64) -> Result<State, Errno> {
-    let mut found = State::default();
-    for segment in Segment::all(dir, OFlags::RDONLY)? {
-        let heads = segment.frames(journal)?.into_iter().map(|frame| frame.head);
-        let heads: Vec<_> = heads.filter(|head| head.generation > epoch).collect();
-        let Some(generation) = heads.iter().map(|head| head.generation).max() else {
-            continue;
-        };
-        let of_last = heads.iter().filter(|head| head.generation == generation);
-        for head in of_last.clone() {
-            found.settled = found.settled.max(head.settled);
-        }
-        found.live.push(Live {
-            generation,
-            index: segment.index,
-            first: of_last.map(|head| head.first).min().unwrap_or(0),
-        });
-    }
-    found.live.sort_unstable_by_key(|live| live.generation);
-    Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::format::FrameBuilder;
-    use super::super::place::DirId;
-    use super::*;
-    use crate::value::Key;
-    use tempfile::TempDir;
-
-    const JOURNAL: u128 = 7;
-    const EPOCH: u64 = 5;
-    const SIZE: u64 = 1 << 16;
-
-    /// A frame: its generation, the sequence number of its one record, and up to where the log was synced.
-    type Written = (u64, u64, u64);
-
-    struct Place {
-        dir: TempDir,
-        state: State,
-    }
-
-    impl Place {
-        /// Settled before change 1, with these segments.
-        fn new(segments: &[(u32, &[Written])]) -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            let mut live: Vec<_> = segments
-                .iter()
-                .map(|(index, frames)| {
-                    write(&dir, *index, frames);
-                    Live {
-                        generation: frames[0].0,
-                        index: *index,
-                        first: frames[0].1,
-                    }
-                })
-                .collect();
-            live.sort_unstable_by_key(|live| live.generation);
-            let state = State {
-                epoch: EPOCH,
-                dir: DirId::default(),
-                time: 0,
-                settled: 1,
-                size: SIZE,
-                is_suspect: false,
-                live,
-            };
-            Self { dir, state }
-        }
-
-        fn fd(&self) -> OwnedFd {
-            File::open(self.dir.path()).unwrap().into()
-        }
-
-        /// The sequence numbers of the records that count, by the control file or, where it is lost, by the frames; what is damaged.
-        fn read(&self, is_lost: bool) -> Result<Vec<u64>, String> {
-            self.state.write(&self.fd(), true).unwrap();
-            let state = State::read(&self.fd()).unwrap().filter(|_| !is_lost);
-            let log = Log::open(&self.fd(), JOURNAL, EPOCH, state.as_ref()).unwrap();
-            let records = log.frames.iter().flat_map(|frame| frame.read().unwrap());
-            let sequence = |record| match record {
-                Record::Change(change) => change.sequence,
-                Record::Cancel(sequence) => sequence,
-            };
-            let sequences = records.map(sequence).collect();
-            log.damage.map_or(Ok(sequences), Err)
-        }
-    }
-
-    fn write(dir: &TempDir, index: u32, frames: &[Written]) {
-        let mut bytes = Vec::new();
-        for &(generation, first, synced) in frames {
-            let mut frame = FrameBuilder::new(0);
-            frame.change(&Key::new("k").unwrap(), None, None, None);
-            let mut head = Head::new(JOURNAL, generation, first);
-            (head.synced, head.settled) = (synced, 1);
-            bytes.extend(frame.finish(head).unwrap());
-        }
-        bytes.resize(usize::try_from(SIZE).unwrap(), 0);
-        std::fs::write(dir.path().join(index.to_string()), bytes).unwrap();
-    }
-
-    /// Whether it is the segment that is damaged, before this change, and so many changes lie behind it.
-    #[track_caller]
-    fn assert_damaged(read: Result<Vec<u64>, String>, segment: u32, change: u64, behind: u32) {
-        let said = read.unwrap_err();
-        for part in [
-            format!("segment {segment} is damaged"),
-            format!("of change {change},"),
-            format!("{behind} changes lie behind it"),
-        ] {
-            assert!(said.contains(&part), "{part}: {said}");
-        }
-    }
-
-    #[test]
-    fn frames_count_in_their_order_over_segments() {
-        let place = Place::new(&[
-            (0, &[(20, 4, 4), (20, 5, 5)]),
-            (1, &[(10, 1, 1), (10, 2, 2), (10, 3, 3)]),
-        ]);
-        for is_lost in [false, true] {
-            assert_eq!(place.read(is_lost).unwrap(), [1, 2, 3, 4, 5]);
-        }
-    }
-
-    #[test]
-    fn what_a_recycled_segment_held_before_does_not_count() {
-        // As after a frame that was given up and whose number was used again, in this segment a round before.
-        let place = Place::new(&[(0, &[(20, 1, 1), (10, 2, 2), (10, 3, 3)])]);
-        for is_lost in [false, true] {
-            assert_eq!(place.read(is_lost).unwrap(), [1]);
-        }
-        let mut place = Place::new(&[(0, &[(10, 1, 1), (10, 2, 2)])]);
-        place.state.settled = 3;
-        assert_eq!(place.read(false).unwrap(), [0; 0]);
-    }
-
-    #[test]
-    fn frames_of_an_earlier_run_are_no_log_where_the_control_file_is_lost() {
-        let place = Place::new(&[(0, &[(EPOCH - 1, 1, 1)])]);
-        assert!(place.read(true).unwrap_err().contains("`control`"));
-    }
-
-    #[test]
-    fn frames_that_the_next_segment_repeats_were_given_up() {
-        let place = Place::new(&[
-            (0, &[(10, 1, 1), (10, 2, 2), (10, 3, 2)]),
-            (1, &[(20, 2, 2)]),
-        ]);
-        for is_lost in [false, true] {
-            assert_eq!(place.read(is_lost).unwrap(), [1, 2]);
-        }
-    }
-
-    #[test]
-    fn a_frame_that_is_missing_is_a_torn_end_unless_a_later_one_says_that_it_was_synced() {
-        for is_lost in [false, true] {
-            let torn = Place::new(&[(0, &[(10, 1, 1), (10, 3, 2)])]);
-            assert_eq!(torn.read(is_lost).unwrap(), [1]);
-            let last = Place::new(&[(0, &[(10, 1, 1), (10, 3, 3), (10, 4, 4)])]);
-            assert_damaged(last.read(is_lost), 0, 2, 2);
-            let between = Place::new(&[(0, &[(10, 1, 1)]), (1, &[(20, 3, 3)])]);
-            assert_damaged(between.read(is_lost), 0, 2, 1);
-        }
-        let first = Place::new(&[(0, &[(10, 1, 1), (10, 2, 2), (10, 3, 3)])]);
-        let segment = first.dir.path().join("0");
-        let mut bytes = std::fs::read(&segment).unwrap();
-        bytes[90] ^= 1;
-        std::fs::write(&segment, bytes).unwrap();
-        assert_damaged(first.read(false), 0, 1, 2);
-    }
-
-    #[test]
-    fn a_segment_that_is_gone_or_cut_short_is_damage() {
-        let place = Place::new(&[(0, &[(10, 1, 1), (10, 2, 2)])]);
-        let segment = place.dir.path().join("0");
-        File::options()
-            .write(true)
-            .open(&segment)
-            .unwrap()
-            .set_len(4096)
-            .unwrap();
-        assert_damaged(place.read(false), 0, 2, 0);
-        std::fs::remove_file(segment).unwrap();
-        assert_damaged(place.read(false), 0, 1, 0);
     }
 }

@@ -1,6 +1,7 @@
-//! The journal as the publisher has it, which alone appends: where the next frame goes, and when a segment is used no more.
+//! The writer of the journal, which the publisher alone has: it appends frames, and goes on in another segment when one is full or has
+//! failed.
 //!
-//! A thread of its own puts frames on the disk, while the publisher writes files. Each sync takes all that was appended when it begins.
+//! A thread of its own syncs the frames while the publisher writes files. Each sync covers all that was appended when it begins.
 //! Promises that a segment is never written or synced again after a sync of it has failed: the kernel may have dropped what it could
 //! not write, and a second sync would prove nothing.
 
@@ -16,11 +17,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::super::layout::OpenError;
 use super::super::write_context::WriteContext;
-use super::checkpoint::{Checkpoints, SEGMENTS};
+use super::checkpoint::Checkpoints;
+use super::control::{CLEAN, Control, DirId, JournalLocation, Note, now, open_on};
 use super::format::{FrameBuilder, Head};
-use super::place::{CLEAN, DirId, JournalLocation, Note, State, now, open_on};
 use super::recover::Recovered;
-use super::segment::Segment;
+use super::segment::{SEGMENTS, Segment};
 use crate::failpoint;
 use crate::transfer::spawn_vital;
 use crate::value::Error;
@@ -31,14 +32,14 @@ const MIN_SEGMENT: u64 = 4 << 20;
 /// The journal takes at most one part in so many of its file system.
 const SHARE: u64 = 8;
 
-/// What segments are a multiple of, in bytes.
+/// Bytes that the size of a segment is a multiple of.
 const STEP: u64 = 1 << 20;
 
-/// What the publisher asks of the journal.
+/// The journal, as the publisher appends to it.
 pub(in crate::store) trait Log {
     /// A frame for changes that are decided from now on.
     fn frame(&self) -> FrameBuilder;
-    /// Whether `frame` goes to the segment of the one before it.
+    /// True if `frame` fits in the segment of the one before it.
     fn has_room(&self, frame: &FrameBuilder) -> bool;
     /// Appends `frame` and begins its sync; the sequence number of its first record, and of the one after its last. Where it has no room,
     /// all that was appended must have been made: it blocks until a checkpoint frees a segment.
@@ -51,15 +52,15 @@ pub(in crate::store) trait Log {
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce());
 }
 
-/// See the module.
+/// The journal of a store that writes.
 #[derive(Debug)]
 pub(in crate::store) struct Journal {
     place: JournalLocation,
     note: Note,
-    shared: Arc<Checkpoints>,
+    checkpoints: Arc<Checkpoints>,
     checkpoint: JoinHandle<bool>,
     to_sync: Sender<Appended>,
-    reports: UnboundedReceiver<Report>,
+    reports: UnboundedReceiver<SyncReport>,
     syncer: JoinHandle<()>,
     /// The segment of the last frame, and where the next one goes.
     segment: Option<Arc<Segment>>,
@@ -75,7 +76,7 @@ pub(in crate::store) struct Journal {
 type Appended = (Arc<Segment>, u64);
 
 /// All frames of this segment before this change are on the disk; or it is retired.
-type Report = (Arc<Segment>, Result<u64, Errno>);
+type SyncReport = (Arc<Segment>, Result<u64, Errno>);
 
 impl Journal {
     /// Begins to journal, where the directory is in order, after what was `recovered`; `None` where there is no room.
@@ -107,39 +108,43 @@ impl Journal {
         // Later than the generation of each segment that there was.
         note.epoch = generation(writer)
             .map_err(|error| OpenError::io("begin", &place.at, std::io::Error::other(error)))?;
-        let said = State {
+        let control = Control {
             epoch: note.epoch,
             settled: FIRST,
             size,
             dir: DirId::of(&dir).map_err(place.failed("look at"))?,
-            ..State::default()
+            ..Control::default()
         };
-        let shared = Checkpoints::new(note.id, dir, Arc::clone(writer), free, said);
-        let shared = Arc::new(shared.map_err(place.failed("write"))?);
+        let checkpoints = Checkpoints::new(note.id, dir, Arc::clone(writer), free, control);
+        let checkpoints = Arc::new(checkpoints.map_err(place.failed("write"))?);
         note.at.clone_from(&place.at);
         note.state = open_on(&writer.dir().root);
         place.write_note(&note)?;
         writer.set_journaled();
         let threads = |error| OpenError::io("start threads for", &place.at, error);
-        let journal = Self::run(place.clone(), note, shared);
+        let journal = Self::run(place.clone(), note, checkpoints);
         journal.map(Some).map_err(threads)
     }
 
-    fn run(place: JournalLocation, note: Note, shared: Arc<Checkpoints>) -> std::io::Result<Self> {
+    fn run(
+        place: JournalLocation,
+        note: Note,
+        checkpoints: Arc<Checkpoints>,
+    ) -> std::io::Result<Self> {
         let (to_sync, waiting) = mpsc::channel();
         let (report, reports) = unbounded_channel();
         let syncer = {
-            let shared = Arc::clone(&shared);
-            move || sync_all(&shared, &waiting, &report)
+            let checkpoints = Arc::clone(&checkpoints);
+            move || sync_all(&checkpoints, &waiting, &report)
         };
         let checkpoint = {
-            let shared = Arc::clone(&shared);
-            move || shared.run()
+            let checkpoints = Arc::clone(&checkpoints);
+            move || checkpoints.run()
         };
         Ok(Self {
             place,
             note,
-            shared,
+            checkpoints,
             checkpoint: spawn_vital("disk-checkpoint", checkpoint)?,
             to_sync,
             reports,
@@ -160,26 +165,26 @@ impl Journal {
             return Err(Error::new("write the journal", Errno::IO));
         };
         if let Err(errno) = segment.write(&frame, self.offset) {
-            self.shared.retire(&segment);
+            self.checkpoints.retire(&segment);
             return Err(Error::new("write the journal", errno));
         }
         // Its receiver ends only after this.
         let _ = self.to_sync.send((segment, end));
         self.offset += frame.len() as u64;
-        let counters = &self.shared.writer.counters.journal;
+        let counters = &self.checkpoints.writer.counters.journal;
         counters.appended.add(frame.len() as u64);
         self.next = end;
         Ok(end)
     }
 
-    /// Of the next frame, in the segment of this generation.
+    /// The head of the next frame, in the segment of this generation.
     fn head(&self, generation: u64) -> Head {
-        let mut head = Head::new(self.shared.journal, generation, self.next);
-        (head.synced, head.settled) = (self.synced, self.shared.settled());
+        let mut head = Head::new(self.checkpoints.journal, generation, self.next);
+        (head.synced, head.settled) = (self.synced, self.checkpoints.settled());
         head
     }
 
-    fn hear(&mut self, (segment, synced): Report) -> Result<(), Error> {
+    fn hear(&mut self, (segment, synced): SyncReport) -> Result<(), Error> {
         let last = self.segment.as_ref().map(Arc::as_ptr);
         match synced {
             Ok(end) => self.synced = end,
@@ -197,11 +202,11 @@ impl Journal {
     fn begin_segment(&mut self) -> Result<(), Error> {
         let began = Instant::now();
         // Versions never repeat, also across restarts: so no two segments have the same generation.
-        let generation = generation(&self.shared.writer)?;
+        let generation = generation(&self.checkpoints.writer)?;
         let opening = self.frame().finish(self.head(generation))?;
-        let taken = self.shared.take(generation, self.next, &opening);
+        let taken = self.checkpoints.take(generation, self.next, &opening);
         let segment = taken.map_err(Error::errno_while("find room in the journal"))?;
-        let journal = &self.shared.writer.counters.journal;
+        let journal = &self.checkpoints.writer.counters.journal;
         journal.waits.observe_duration(began.elapsed());
         (self.segment, self.offset) = (Some(segment), opening.len() as u64);
         self.generation = generation;
@@ -210,7 +215,7 @@ impl Journal {
 
     /// Settles all, and says that the directory is closed in order. Blocks.
     pub(in crate::store) fn end(mut self) {
-        self.shared.end();
+        self.checkpoints.end();
         drop(self.to_sync);
         let _ = self.syncer.join();
         if !self.checkpoint.join().unwrap_or(false) {
@@ -255,10 +260,10 @@ impl Log for Journal {
     }
 
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce()) {
-        let _turn = self.shared.turn();
+        let _lock = self.checkpoints.publish_lock();
         make();
         if let Some(end) = end {
-            self.shared.made(end);
+            self.checkpoints.made(end);
         }
     }
 }
@@ -291,8 +296,12 @@ fn generation(writer: &WriteContext) -> Result<u64, Error> {
     Ok(u64::try_from(version.nanos()).unwrap_or(0))
 }
 
-/// What the syncer does: syncs what comes, all that waits of one segment at once.
-fn sync_all(shared: &Checkpoints, waiting: &Receiver<Appended>, reports: &UnboundedSender<Report>) {
+/// Runs the syncer: syncs what was appended, all that waits of one segment at once.
+fn sync_all(
+    checkpoints: &Checkpoints,
+    waiting: &Receiver<Appended>,
+    reports: &UnboundedSender<SyncReport>,
+) {
     let mut next = waiting.recv().ok();
     while let Some((segment, mut end)) = next.take() {
         while let Ok(later) = waiting.try_recv() {
@@ -303,9 +312,9 @@ fn sync_all(shared: &Checkpoints, waiting: &Receiver<Appended>, reports: &Unboun
             end = later.1;
         }
         failpoint::reach("thread", "disk-journal");
-        let synced = shared.writer.timed(|| segment.sync());
+        let synced = checkpoints.writer.timed(|| segment.sync());
         if synced.is_err() {
-            shared.retire(&segment);
+            checkpoints.retire(&segment);
         }
         // Its receiver ends only after this.
         let _ = reports.send((segment, synced.map(|()| end)));

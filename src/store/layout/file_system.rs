@@ -10,10 +10,10 @@ use crate::store::attributes;
 use crate::store::publish_method::{PublishMethod, Unpublished, create_named, create_unnamed};
 use crate::value::RESERVED;
 
-/// Those that run as programs (FUSE) and were seen to sync directories.
+/// File systems that run as programs (FUSE) and were seen to sync directories.
 const SYNCING_PROGRAMS: &[&str] = &["fuse.fuse-overlayfs"];
 
-/// Those whose `syncfs` was tried under cuts of power, and tells of what could not be written.
+/// File systems whose `syncfs` was tried under cuts of power, and reports failed writes.
 const JOURNALED: &[&str] = &["ext4", "xfs", "btrfs"];
 
 /// The names of the files that are tried, in staging, which the next start sweeps.

@@ -43,7 +43,7 @@ pub struct Events {
     mounts: Option<Arc<File>>,
 }
 
-/// Which directory is watched. No number is given twice.
+/// The number of a watched directory. No number is given twice.
 pub type Watch = i32;
 
 /// Something has happened to a name.

@@ -136,7 +136,7 @@ impl Index {
                     return Ok(None);
                 }
                 Err(TreeError::Unwatched(error)) => {
-                    // What the kernel says of it is "No space left on device".
+                    // The kernel's own words for it are "No space left on device".
                     let limit = match error {
                         Errno::NOSPC => "fs.inotify.max_user_watches",
                         Errno::MFILE => "fs.inotify.max_user_instances, or descriptors",

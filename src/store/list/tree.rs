@@ -233,7 +233,7 @@ fn behind(folder: &str) -> String {
     behind
 }
 
-/// Which folders are watched.
+/// The watched folders.
 #[derive(Debug, Default)]
 struct Folders {
     by_path: BTreeMap<Box<str>, Watch>,

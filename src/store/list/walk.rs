@@ -289,7 +289,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether it is all that is asked whether there is an item, and there is.
+    /// True if the page only asks whether there is an item, and there is.
     fn has_one(&self) -> bool {
         self.page.limit == 0 && !self.found.is_empty()
     }

@@ -1,5 +1,5 @@
-//! What follows when a batch of changes has been made: its names are synced where that is promised, it is appended to the
-//! changes, and its replies are sent.
+//! The end of a batch of changes that were made: its names are synced where that is promised, it is appended to the feed of changes, and its
+//! replies are sent.
 //!
 //! Where names are synced, a thread of its own does all of that, so that the publisher makes the next batch while the last
 //! one is on its way to the disk: a commit of the file system's journal then has the names of all that was ready when it
@@ -67,7 +67,7 @@ impl Acknowledger {
         }
     }
 
-    /// Has changes made by `work`, and finishes them, now or soon.
+    /// Finishes the changes that `work` makes, now or soon.
     pub(super) fn batch(&self, work: impl FnOnce() -> Vec<AppliedChange>) {
         let failed_before = self.failed.load(Acquire);
         let made = work();
@@ -82,7 +82,7 @@ impl Acknowledger {
         }
     }
 
-    /// Finishes what there is.
+    /// Finishes all batches, and ends the thread.
     pub(super) fn end(self) {
         if let Some((batches, thread)) = self.syncer {
             drop(batches);
@@ -101,7 +101,7 @@ fn folders(batches: &[Batch]) -> BTreeSet<Box<str>> {
         .collect()
 }
 
-/// Finishes what comes, with one sync of each folder for all that waits.
+/// Runs the syncer: one sync of each folder for all batches that wait.
 fn sync_all(
     waiting: &Receiver<Batch>,
     sync: impl Fn(&BTreeSet<Box<str>>) -> Result<(), Errno>,
@@ -125,7 +125,8 @@ fn sync_all(
 }
 
 impl Batch {
-    /// Tells and answers; a change whose name could not be synced is not acknowledged, though it may have been made.
+    /// Appends the changes to the feed, and replies. A change whose name could not be synced is not acknowledged, though it may have been
+    /// made.
     fn finish(mut self, synced: Result<(), Errno>, changes: &Changes, wakes: &mut WakeBatch) {
         // Subscribers are told no change whose outcome is unknown or was not acknowledged.
         let is_known = |made: &AppliedChange| !matches!(made.outcome, Err(Error::Failed { .. }));

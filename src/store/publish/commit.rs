@@ -1,4 +1,4 @@
-//! How one change is decided and made: what stands under the name, whether the change may be made, and the calls that make it.
+//! The committer: it looks up names and makes changes, with the system calls that this takes.
 //!
 //! The folders of a key are made only once the change may be made, and removed again when it fails. The publisher alone
 //! makes and removes them for this server, so that only other programs can be in its way: where one of them changes what a
@@ -26,7 +26,7 @@ use crate::value::{Error, Key, Meta};
 /// stats, so it must be right most of the time.
 const CREATES_IN_A_ROW: u32 = 16;
 
-/// What the publisher's thread works with.
+/// The publisher's hold on the files.
 pub(super) struct Committer {
     pub(super) writer: Arc<WriteContext>,
     /// How many of the last changes were creates.
@@ -34,7 +34,7 @@ pub(super) struct Committer {
     allowance: Allowance,
 }
 
-/// What a name stands for, and the folder that it lies in, if that is there.
+/// The value under a name, and the folder that it lies in, if that is there.
 #[derive(Default)]
 struct NameState<'a> {
     folder: Option<Folder<'a>>,
@@ -82,12 +82,12 @@ impl Committer {
         }
     }
 
-    /// After many creates in a row, nothing is assumed of a name to be put unconditionally.
+    /// After many creates in a row, a name to be put without a condition is assumed to be free.
     fn is_create_likely(&self, change: &Change) -> bool {
         change.condition.is_none() && self.creates.get() >= CREATES_IN_A_ROW
     }
 
-    /// What the name of `change` stands for; nothing, if that `is_assumed` of a name to be put.
+    /// Looks up the name of `change`; a name to be put is taken for free without a look if that `is_assumed`.
     fn look(&self, change: &Change, is_assumed: bool) -> Result<NameState<'_>, Error> {
         let key = &change.key;
         let is_put = change.value.is_some();
@@ -169,7 +169,7 @@ impl Committer {
                 self.creates.set(self.creates.get().saturating_add(1));
                 Ok(true)
             }
-            // It was assumed wrongly, or another program made the name first.
+            // The guess was wrong, or another program made the name first.
             Err(Errno::EXIST) => {
                 self.creates.set(0);
                 Ok(false)
@@ -229,7 +229,7 @@ impl Committer {
 
 impl Files for Committer {
     fn check(&self) -> Result<(), Error> {
-        Ok(self.dir().location.check()?)
+        self.dir().location.check()
     }
 
     fn find(&self, change: &Change) -> Result<Option<Meta>, Error> {

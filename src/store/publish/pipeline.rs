@@ -31,7 +31,7 @@ pub(super) struct Pipeline<'a, F, L> {
     groups: VecDeque<Group>,
 }
 
-/// What the changes that are not made yet leave to be done.
+/// The changes that are neither in a group nor answered, and the table of keys in flight.
 #[derive(Default)]
 struct State {
     pending: Pending,
@@ -63,7 +63,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
     }
 
-    /// Makes what comes, until nothing more can come; `observe` hears how many are appended together. Blocks its thread while it
+    /// Publishes `changes` until their senders are gone; `observe` gets the number of changes in each frame. Blocks its thread while it
     /// writes.
     pub(super) async fn run(mut self, changes: &mut Receiver<Change>, observe: impl Fn(usize)) {
         loop {
@@ -89,7 +89,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
     }
 
-    /// Appends what is left and what `next` gives, and makes what is synced; how many changes were appended.
+    /// Appends the changes that are left and those of `next`, and makes those that are synced; returns the number appended.
     pub(super) async fn run_batch(&mut self, next: impl FnMut() -> Option<Change>) -> usize {
         let taken = self.append(next).await;
         while let Some(synced) = self.log.wait().now_or_never() {
@@ -97,17 +97,17 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
         self.make_ready();
         self.stage();
-        // What need not be waited for.
+        // Groups that wait for no sync.
         self.make_ready();
         taken
     }
 
-    /// Whether something is left to be decided or cancelled.
+    /// True while a change is left to be decided or cancelled.
     pub(super) fn is_left(&self) -> bool {
         !self.state.again.is_empty() || !self.state.failed.is_empty()
     }
 
-    /// How many changes may be appended.
+    /// The number of changes that may be appended now.
     fn room(&self) -> usize {
         let taken: usize = self.groups.iter().map(|group| group.entries.len()).sum();
         MOST.saturating_sub(taken)
@@ -148,7 +148,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     /// Waits until `frame` goes to the segment of the one before it, or all groups are made.
     async fn make_ready_for(&mut self, frame: &FrameBuilder) {
         while !self.log.has_room(frame) {
-            // Of these no report is to come any more.
+            // Groups that are synced already: no report comes for them.
             self.stage();
             self.make_ready();
             if self.groups.is_empty() {
@@ -159,7 +159,8 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
     }
 
-    /// After a failed sync, what is synced is made first, so that nothing decided before it is left when the rest is refused.
+    /// Takes a report of the journal. After a failed sync the synced groups are made first, so that no change that was decided before is left
+    /// when the rest is refused.
     fn hear(&mut self, synced: Result<(), Error>) {
         let Err(error) = synced else { return };
         self.stage();
@@ -219,7 +220,7 @@ impl State {
         group
     }
 
-    /// Has `frame` say what the journal is to know of `entry`.
+    /// Adds the records of `entry` to `frame`.
     fn log(&mut self, files: &impl Files, entry: &mut Entry, frame: &mut FrameBuilder) {
         let cancels = match entry {
             Entry::Make(planned) => planned.change.cancels,
@@ -238,7 +239,7 @@ impl State {
         }
     }
 
-    /// Makes one change of a group; its answer, unless that comes later.
+    /// Makes one change of a group; returns its answer, unless that comes later.
     fn make(&mut self, files: &impl Files, entry: Entry, first: u64) -> Option<AppliedChange> {
         match entry {
             Entry::Answer { made, .. } => Some(made),
@@ -287,7 +288,7 @@ impl State {
         }
     }
 
-    /// It is decided anew, and answered later.
+    /// Has `change` decided anew, and answered later.
     fn again(&mut self, change: Change) -> Option<AppliedChange> {
         self.again.push_back(change);
         None
@@ -295,7 +296,7 @@ impl State {
 }
 
 impl Group {
-    /// The journal does not have its frame. What needs that is not made; a value that is synced with its file needs it not.
+    /// Ends a group whose frame the journal does not have: its changes are refused, except values that are synced with their files.
     fn refuse(&mut self, files: &impl Files, error: &Error, pending: &mut Pending) {
         self.end = None;
         for entry in std::mem::take(&mut self.entries) {
@@ -309,7 +310,7 @@ impl Group {
                     pending.settle(&planned.change.key);
                     Entry::answer(planned.change, refused())
                 }
-                // Whether its record counts after a cut of power is not known.
+                // It is not known whether its record counts after a cut of power.
                 Entry::Wait(change) if change.cancels.is_some() => Entry::answer(change, refused()),
                 Entry::Answer { mut made, cancels } => {
                     if cancels.is_some() {

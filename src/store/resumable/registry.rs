@@ -1,4 +1,4 @@
-//! The resumable uploads that there are, those received in part, and for a while those that were published.
+//! The registry of resumable uploads: those received in part, and for a while those that were published.
 //!
 //! Owns `.data-server/uploads`: what the start makes of it, which upload may be made, and when one expires. Their number is
 //! bounded, and with it the memory that they take. All that touches the files blocks.
@@ -22,7 +22,7 @@ use crate::value::{Error, Key, Meta, is_regular};
 /// Uploads at once, those that were published among them.
 const MOST: usize = 10_000;
 
-/// How many of those that were published are forgotten when there is no room for another upload.
+/// The number of published uploads that are forgotten when there is no room for another upload.
 const FORGOTTEN_AT_ONCE: usize = MOST / 16;
 
 /// The resumable uploads of a store.
@@ -152,7 +152,7 @@ pub fn remove_files(uploads: &OwnedFd, id: UploadId) {
     unlink(uploads, &id.to_string());
 }
 
-/// Those that were published, the ones first of which nothing was asked for the longest time.
+/// The published uploads, those first that were not asked for the longest time.
 fn oldest_published(entries: &HashMap<UploadId, Arc<Entry>>) -> Vec<UploadId> {
     let published = entries.values().filter_map(|entry| {
         let progress = entry.progress();

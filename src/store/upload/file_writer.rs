@@ -144,7 +144,7 @@ impl FileWriter {
         let descriptor = source.source().map(Arc::new);
         let mut early = source.take_early();
         while source.remaining() + early.len() as u64 > 0 {
-            // Of a resumable upload, also what came before the end of a body that broke off is kept.
+            // A resumable upload keeps also the bytes that came before a body broke off.
             let filled = pipe.fill(source).await;
             if filled.is_err() && early.is_empty() && pipe.len() == 0 {
                 return filled;

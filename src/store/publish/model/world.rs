@@ -1,4 +1,5 @@
-//! The files and the log of the model, as the pipeline uses them: names that are made and not synced, frames of which the first are.
+//! The model's directory, its log and its disk: names that are made and not synced, frames of which the first are; and a cut of power, with
+//! the disks that it may leave and what a replay makes of each.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 
 use super::super::super::attributes::Attributes;
-use super::super::super::journal::{FrameBuilder, Head, Log};
+use super::super::super::journal::{self, Fate, FrameBuilder, Head, History, Log, Record};
 use super::super::super::upload::NewValue;
 use super::super::decide::{Change, Files, Pending, PendingState, Plan};
 use crate::value::{Error, Key, Meta, Version};
@@ -17,23 +18,25 @@ use crate::value::{Error, Key, Meta, Version};
 pub(super) const KEYS: [&str; 3] = ["k", "k/x", "q"];
 pub(super) const LARGE: u64 = 1 << 20;
 
-/// What a key stands for: a version, or nothing.
+/// The value of a key: a version, or nothing.
 pub(super) type Value = Option<i128>;
 
-/// What all keys stand for.
+/// The values of all keys.
 pub(super) type State = [Value; KEYS.len()];
 
-/// Faults that are planted, to see them found.
+/// A fault that is planted, to see it found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Planted {
-    /// Changes are decided by the files alone.
-    pub(super) no_pending: bool,
+pub(super) enum Planted {
+    #[default]
+    Nothing,
+    /// Changes are decided by the files alone, without the table of keys in flight.
+    NoPending,
     /// The highest version of a key counts, not its last record.
-    pub(super) by_version: bool,
-    /// What is not made stays in the log.
-    pub(super) no_cancel: bool,
+    ByVersion,
+    /// A change that is not made stays in the log.
+    NoCancel,
     /// Answers do not wait for the sync.
-    pub(super) early: bool,
+    Early,
 }
 
 /// The kernel's view of the files, and what the disk may have of it.
@@ -41,13 +44,13 @@ pub(super) struct World {
     pub(super) planted: Planted,
     pub(super) now: Cell<i128>,
     pub(super) names: RefCell<State>,
-    /// What each name stood for since it was last synced, that first.
+    /// The values that each name had since it was last synced, the synced one first.
     pub(super) durable: RefCell<[Vec<Value>; KEYS.len()]>,
     /// Values whose bytes may not be on the disk.
     pub(super) torn: RefCell<BTreeSet<i128>>,
-    /// What was planned: by which writer, of which key, and what it makes of what.
+    /// The plans: the writer, the key, the base and the result.
     pub(super) planned: RefCell<Vec<(usize, usize, Value, Value)>>,
-    /// Who asks.
+    /// The writer whose change is decided.
     pub(super) asking: Arc<AtomicUsize>,
     pub(super) fails: Cell<bool>,
 }
@@ -121,7 +124,7 @@ impl Files for World {
     }
 
     fn see(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
-        if self.planted.no_pending {
+        if self.planted == Planted::NoPending {
             return PendingState::Nothing;
         }
         pending.see(key)
@@ -233,7 +236,7 @@ impl Log for Frames {
     }
 
     fn synced(&self) -> u64 {
-        if self.planted.early {
+        if self.planted == Planted::Early {
             return self.next;
         }
         self.synced_before()
@@ -252,4 +255,141 @@ impl Log for Frames {
             self.made = end;
         }
     }
+}
+
+/// The content of a disk after a cut of power.
+#[derive(Clone)]
+pub(super) struct Disk {
+    pub(super) names: State,
+    pub(super) torn: BTreeSet<i128>,
+}
+
+impl Disk {
+    /// Whether each key stands for what it may, whole.
+    pub(super) fn check(&self, may_be: &[BTreeSet<Value>; KEYS.len()]) -> Result<(), String> {
+        for (key, may_be) in may_be.iter().enumerate() {
+            let value = self.names[key];
+            let is_torn = value.is_some_and(|value| self.torn.contains(&value));
+            if !may_be.contains(&value) || is_torn {
+                let key = KEYS[key];
+                return Err(format!(
+                    "{key} is {value:?} (torn: {is_torn}), and may be {may_be:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Each name as at any moment since it was last synced.
+pub(super) fn disks(durable: &[Vec<Value>; KEYS.len()]) -> BTreeSet<State> {
+    let mut disks = BTreeSet::new();
+    for &k in &durable[0] {
+        for &x in &durable[1] {
+            for &q in &durable[2] {
+                if k.is_some() && x.is_some() {
+                    disks.extend([[k, None, q], [None, x, q]]);
+                } else {
+                    disks.insert([k, x, q]);
+                }
+            }
+        }
+    }
+    disks
+}
+
+/// The replay, as `journal::replay` does it.
+pub(super) struct Replay<'a> {
+    pub(super) frames: &'a [Bytes],
+    pub(super) settled: u64,
+    pub(super) planted: Planted,
+}
+
+impl Replay<'_> {
+    pub(super) fn each(&self, mut show: impl FnMut(&Record, u64)) {
+        for frame in self.frames {
+            let head = head(frame);
+            for (record, sequence) in head
+                .read(frame.clone())
+                .expect("a whole frame")
+                .iter()
+                .zip(head.first..)
+            {
+                if sequence >= self.settled {
+                    show(record, sequence);
+                }
+            }
+        }
+    }
+
+    /// Replays on `disk`, cut off after `most` values are made.
+    pub(super) fn run(&self, mut disk: Disk, most: usize) -> Disk {
+        let mut history = History::default();
+        self.each(|record, _| {
+            let is_cancel = matches!(record, Record::Cancel(_));
+            if !(is_cancel && self.planted == Planted::NoCancel) {
+                history.add(record);
+            }
+        });
+        let mut made = 0;
+        self.each(|record, _| {
+            let Record::Change(change) = record else {
+                return;
+            };
+            let key = key_index(change.key.as_str());
+            let may_count = if self.planted == Planted::ByVersion {
+                self.is_highest(change)
+            } else {
+                history.may_count(change)
+            };
+            if !may_count || made == most {
+                return;
+            }
+            let found = disk.names[key];
+            let mut fate = history.fate(change, found.map(version));
+            // Times are those of versions here, which are drawn in their order.
+            let changed = found.map_or(0, time);
+            if fate == Fate::Foreign && History::is_older(change, changed) {
+                fate = Fate::Made;
+            }
+            match (fate, change.result) {
+                (Fate::Made | Fate::Compared, Some(version)) => {
+                    let version = version.nanos();
+                    for other in (0..KEYS.len()).filter(|other| excludes(key, *other)) {
+                        let in_the_way = disk.names[other].map_or(0, time);
+                        if !History::is_older(change, in_the_way) {
+                            return;
+                        }
+                        disk.names[other] = None;
+                    }
+                    disk.names[key] = Some(version);
+                    disk.torn.remove(&version);
+                    made += 1;
+                }
+                (Fate::Made, None) => {
+                    disk.names[key] = None;
+                    made += 1;
+                }
+                _ => {}
+            }
+        });
+        disk
+    }
+
+    /// As it was before: the highest version counts, whatever its place.
+    pub(super) fn is_highest(&self, change: &journal::Change) -> bool {
+        let mut highest = None;
+        self.each(|record, _| {
+            if let Record::Change(other) = record
+                && other.key == change.key
+            {
+                highest = highest.max(other.result);
+            }
+        });
+        change.result == highest
+    }
+}
+
+pub(super) fn time(version: i128) -> i64 {
+    i64::try_from(version).expect("a time")
 }

@@ -1,4 +1,5 @@
-//! Where the journal of a directory lies, which one it is, and what is noted of it: in the directory, and beside the segments.
+//! The state of a journal on the disk: where it lies and which one it is, the note of it in the directory of the values, and the control
+//! file beside its segments.
 //!
 //! A directory that was not closed in order is not served without its journal, which may lie elsewhere: so the note in the directory
 //! says which journal it has, where, and whether that may hold changes which the files lack. It is written at the start and at the end
@@ -29,10 +30,10 @@ const ID: &str = "id";
 
 const NAME: &str = "journal-state";
 
-/// A server has ended in order: the files have all changes that were acknowledged, on the disk.
+/// The state after an orderly end: the files have all acknowledged changes, on the disk.
 pub(super) const CLEAN: &str = "clean";
 
-/// They have them all while the same kernel has the same mount, if that is named; else the journal has what they lack.
+/// The files have all changes while the same kernel has the same mount, if that is named; else the journal has what they lack.
 const OPEN: &str = "open";
 
 /// `STATX_MNT_ID_UNIQUE` of Linux 6.8: no other mount has it until the next boot.
@@ -49,11 +50,11 @@ pub(in crate::store) struct JournalLocation {
     pub(in crate::store) size: u64,
 }
 
-/// What the directory says of its journal.
+/// The note of the journal in the directory of the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) id: u128,
-    /// Of the last server that had it open: its frames have generations above this, and its control file says the same.
+    /// The run of the last server that had it open: its frames have generations above this, and its control file has the same epoch.
     pub(super) epoch: u64,
     /// The directory of the journal, absolute.
     pub(super) at: PathBuf,
@@ -62,7 +63,7 @@ pub(super) struct Note {
 }
 
 impl JournalLocation {
-    /// That of the values in `dir`: `at`, if that is given.
+    /// The journal of the values in `dir`, which lies `at` another place if that is given.
     pub(in crate::store) fn new(dir: &Path, at: Option<&Path>, size: u64) -> Self {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or(path.to_owned());
         let own = absolute(&dir.join(RESERVED));
@@ -91,17 +92,19 @@ impl JournalLocation {
         &self,
         note: &Note,
         is_to_be_written: bool,
-    ) -> Result<(OwnedFd, Option<State>), OpenError> {
+    ) -> Result<(OwnedFd, Option<Control>), OpenError> {
         if self.at.exists() {
             let dir = if is_to_be_written {
                 self.lock()?
             } else {
                 self.open()?
             };
-            let said = State::read(&dir).map_err(self.failed("read"))?;
-            let is_last = said.as_ref().is_none_or(|said| said.epoch == note.epoch);
+            let control = Control::read(&dir).map_err(self.failed("read"))?;
+            let is_last = control
+                .as_ref()
+                .is_none_or(|control| control.epoch == note.epoch);
             if self.id() == Some(note.id) && (is_last || note.is_clean()) {
-                return Ok((dir, said));
+                return Ok((dir, control));
             }
         }
         Err(OpenError::NoJournal {
@@ -133,7 +136,7 @@ impl JournalLocation {
         u128::from_str_radix(&text, 16).ok()
     }
 
-    /// What the directory says of its journal; `None` where there never was one.
+    /// The note in the directory; `None` where there never was one.
     pub(super) fn note(&self) -> Result<Option<Note>, OpenError> {
         let bad = |source| OpenError::BadNote {
             own: self.own.clone(),
@@ -149,19 +152,19 @@ impl JournalLocation {
         }
     }
 
-    /// What the directory would say of a journal below it that was not closed in order. Of one elsewhere only the directory can say
-    /// that it is its own.
+    /// The note that a journal below the directory would have if it was not closed in order. That a journal elsewhere is its own, only the
+    /// note can say.
     pub(super) fn note_by_journal(&self) -> Option<Note> {
         let dir = self.at.starts_with(&self.own).then(|| self.open().ok())??;
         Some(Note {
             id: self.id()?,
-            epoch: State::read(&dir).ok()??.epoch,
+            epoch: Control::read(&dir).ok()??.epoch,
             at: self.at.clone(),
             state: OPEN.to_owned(),
         })
     }
 
-    /// Has the directory say `note`, durably.
+    /// Writes `note` in the directory, durably.
     pub(super) fn write_note(&self, note: &Note) -> Result<(), OpenError> {
         // A path may hold anything, also the ends of lines: so it is last.
         let (at, state) = (note.at.display(), &note.state);
@@ -233,19 +236,19 @@ fn parse(text: &str) -> Option<Note> {
 
 pub(super) const CONTROL: &str = "control";
 
-/// What the line is padded to, in bytes: longer than it ever is.
+/// The length that the line is padded to, in bytes: longer than it ever is.
 const WIDTH: usize = 1024;
 
 /// A segment that holds frames, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Live {
+pub(super) struct LiveSegment {
     pub(super) generation: u64,
     pub(super) index: u32,
     /// The sequence number of its first record.
     pub(super) first: u64,
 }
 
-/// Which directory one is: its inode and when that was made, in nanoseconds since 1970.
+/// The identity of a directory: its inode, and the time at which that was made, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DirId {
     inode: u64,
@@ -253,7 +256,7 @@ pub(super) struct DirId {
 }
 
 impl DirId {
-    /// That of `dir`.
+    /// The identity of `dir`.
     pub(super) fn of(dir: &OwnedFd) -> Result<Self, Errno> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let stat = rustix::fs::statx(dir, "", AtFlags::EMPTY_PATH, wanted)?;
@@ -265,9 +268,9 @@ impl DirId {
     }
 }
 
-/// What the file says.
+/// The content of the control file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct Control {
     /// A checkpoint has begun and not succeeded.
     pub(super) is_suspect: bool,
     /// The run of a server that wrote it.
@@ -280,12 +283,12 @@ pub(super) struct State {
     pub(super) time: i64,
     /// The directory that it is in: a copy is another one.
     pub(super) dir: DirId,
-    /// Oldest first.
-    pub(super) live: Vec<Live>,
+    /// The segments that hold unsettled frames, oldest first.
+    pub(super) live: Vec<LiveSegment>,
 }
 
-impl State {
-    /// What the file in `dir` says; `None` where it says nothing that can be read.
+impl Control {
+    /// The content of the file in `dir`; `None` where that cannot be read.
     pub(super) fn read(dir: &OwnedFd) -> Result<Option<Self>, Errno> {
         let file = match open_beneath(dir, CONTROL, OFlags::RDONLY, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
@@ -293,10 +296,10 @@ impl State {
         };
         let mut line = [0; WIDTH];
         let n = retry_on_intr(|| rustix::io::pread(&file, &mut line, 0))?;
-        Ok(parse_state(&line[..n]))
+        Ok(parse_control(&line[..n]))
     }
 
-    /// Has the file in `dir` say so, for other processes, and also after the loss of power if it is `durable`.
+    /// Writes the file in `dir`, for other processes, and for after a loss of power if it is `durable`.
     pub(super) fn write(&self, dir: &OwnedFd, durable: bool) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE;
         let file = open_beneath(dir, CONTROL, flags, Mode::from(0o600))?;
@@ -316,7 +319,7 @@ pub(super) fn now() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-fn parse_state(line: &[u8]) -> Option<State> {
+fn parse_control(line: &[u8]) -> Option<Control> {
     let line = std::str::from_utf8(line).ok()?;
     let (state, told) = line.lines().next()?.rsplit_once(' ')?;
     let is_whole = u64::from_str_radix(told, 16) == Ok(sum(state.as_bytes()));
@@ -374,14 +377,14 @@ mod tests {
     fn a_state_is_read_back_and_a_damaged_one_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let dir: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
-        assert_eq!(State::read(&dir), Ok(None));
-        let live = |index: u32| Live {
+        assert_eq!(Control::read(&dir), Ok(None));
+        let live = |index: u32| LiveSegment {
             generation: u64::MAX - u64::from(index),
             index: u32::MAX,
             first: u64::MAX,
         };
         for count in 0..5 {
-            let state = State {
+            let state = Control {
                 is_suspect: count % 2 == 1,
                 epoch: u64::MAX,
                 settled: u64::MAX,
@@ -394,10 +397,10 @@ mod tests {
                 live: (0..count).map(live).collect(),
             };
             state.write(&dir, true).unwrap();
-            assert_eq!(State::read(&dir), Ok(Some(state)));
+            assert_eq!(Control::read(&dir), Ok(Some(state)));
         }
         let file = open_beneath(&dir, CONTROL, OFlags::WRONLY, Mode::empty()).unwrap();
         rustix::io::pwrite(&file, b"9", 42).unwrap();
-        assert_eq!(State::read(&dir), Ok(None));
+        assert_eq!(Control::read(&dir), Ok(None));
     }
 }
