@@ -21,7 +21,7 @@ use crate::access::{
     SHORTEST_SECRET,
 };
 use crate::http::key_of_path;
-use crate::reload::{self, NotReloaded};
+use crate::lifecycle::{NotReloaded, ask_reload};
 use crate::store;
 
 /// The prefix of tokens, so that they are told from other secrets where one has leaked.
@@ -143,7 +143,7 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
         Command::NewToken => new_token().map(yes),
         Command::HashPassword => hash_password().map(yes),
         Command::Reload { pid } => {
-            reload::ask(*pid)?;
+            ask_reload(*pid)?;
             Ok(yes(String::new()))
         }
         Command::Access(AccessCommand::Check { file }) => check_access(file).map(yes),
@@ -228,9 +228,9 @@ impl Drop for Hidden<'_> {
 fn check_access(file: &Path) -> Result<String, Failure> {
     let access = Access::read(file.to_owned())?;
     let policy = access.policy();
-    let warnings = policy.warnings().iter();
+    let warnings = policy.warnings.iter();
     let text = warnings.fold(String::new(), |text, why| text + "warning: " + why + "\n");
-    let count = policy.rules().len();
+    let count = policy.rules.len();
     let plural = if count == 1 { "" } else { "s" };
     Ok(format!(
         "{text}{}: ok, {count} rule{plural}\n",
@@ -267,7 +267,7 @@ fn decision(policy: &Policy, right: Right, rule: Option<&Rule>) -> String {
         return format!("{name}: refused, no rule allows it\n");
     };
     let at = policy
-        .rules()
+        .rules
         .iter()
         .position(|other| std::ptr::eq(other, rule));
     let at = at.map_or(0, |at| at + 1);

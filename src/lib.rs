@@ -5,11 +5,11 @@
 //!             socket <- hyper, or net::takeover for long uploads <- http::response <-'
 //! ```
 //!
-//! Three rooms, and data flows one way: [`net`] holds sockets and threads and knows no key and no status; [`http`] is
+//! Three modules, and data flows one way: [`net`] holds sockets and threads and knows no key and no status; [`http`] is
 //! the protocol and opens no file; [`store`] keeps values, in a directory or through [`s3`], and knows no HTTP. `value` has the
-//! words that these rooms share, `transfer` the ways of a value's bytes. [`access`] says who may do what, [`config`] what is
-//! wanted, [`sandbox`] what the process may do to the system. [`server`] puts it together, [`drain`] takes it apart in order,
-//! [`metrics`] counts.
+//! words that these modules share, `transfer` the ways of a value's bytes. [`access`] says who may do what, [`config`] what is
+//! wanted, [`sandbox`] what the process may do to the system. [`server`] puts it together, [`lifecycle`] takes it apart in order,
+//! [`client`] asks other servers, [`metrics`] counts.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -17,22 +17,20 @@ compile_error!(
 );
 
 pub mod access;
+pub mod client;
 pub mod commands;
 pub mod config;
-pub mod drain;
 mod failpoint;
-pub mod health;
 pub mod http;
+pub mod lifecycle;
 pub mod log;
 pub mod metrics;
 pub mod net;
-pub mod reload;
 pub mod s3;
 pub mod sandbox;
 pub mod server;
 pub mod store;
 mod transfer;
-mod trust;
 mod value;
 
 pub use config::{Args, Config};

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use data_server::client;
 use data_server::commands::{self, Command, Failure};
 use data_server::config::{Health, Task, UsageError};
-use data_server::health;
 use data_server::log::{self, Log};
 use data_server::server::Reloader;
 use data_server::{Args, Config, Server, StartError};
@@ -102,7 +102,7 @@ fn ask(asked: &Health, config: &Config) -> ExitCode {
             USAGE,
         );
     };
-    match health::check(&url, &asked.trust(), asked.timeout()) {
+    match client::check_health(&url, &asked.trust(), asked.timeout()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(unwell) => fail_unlogged(&unwell, OTHER),
     }

@@ -15,11 +15,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::access::Access;
 use crate::config::{Config, ListenConfig, Values};
-use crate::drain::{self, Drain};
 use crate::http::{Admin, Routes, ServiceBuilder};
+use crate::lifecycle::{Drain, ReloadRequests, drain};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::net::{self, Address, Dispatch, Listen, Listeners, Peers, ReactorConfig, Tls};
-use crate::reload::Requests;
 use crate::sandbox;
 use crate::store::Store;
 use startup::Cpus;
@@ -125,7 +124,7 @@ impl Server {
         let addresses = self.listeners.addresses().map(Address::to_string);
         let addresses: Vec<_> = addresses.collect();
         let address = addresses.join(", ");
-        let (drain, draining) = drain::channel();
+        let (drain, draining) = drain();
         let counters: Vec<_> = (0..self.config.threads).map(|_| Arc::default()).collect();
         let admin = Admin::new(counters.clone(), &self.store, self.access.clone());
         let admin = Arc::new(admin);
@@ -216,7 +215,7 @@ impl Server {
         let Some(listeners) = self.admin_listeners.take() else {
             return Ok(None);
         };
-        let (drain, draining) = drain::channel();
+        let (drain, draining) = drain();
         let url: String = listeners.urls().collect();
         let (index, name) = (self.config.threads, "admin".to_owned());
         let reactor = self.reactor(index, name, admin, Routes::Pages);
@@ -255,7 +254,7 @@ impl Running {
             tls: self.tls.clone(),
             access: self.access.clone(),
             files: self.config.sandbox.allowed.reread.clone(),
-            requests: Requests::listen().map_err(unheard).ok(),
+            requests: ReloadRequests::listen().map_err(unheard).ok(),
         }
     }
 
@@ -294,7 +293,7 @@ pub struct Reloader {
     access: Option<Arc<Access>>,
     /// The files that both are read from.
     files: Vec<PathBuf>,
-    requests: Option<Requests>,
+    requests: Option<ReloadRequests>,
 }
 
 impl Reloader {

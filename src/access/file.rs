@@ -13,8 +13,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Datetime;
 
-use super::link::LinkKey;
-use super::password_hash::{Credentials, PasswordHash, TokenDigest};
+use super::credentials::{Credentials, LinkKey, PasswordHash, TokenDigest};
 use super::policy::{Policy, Right, RightSet, Rule, check_name};
 use crate::value::Key;
 
@@ -216,7 +215,7 @@ impl Reading<'_> {
         unknown.retain(|(name, _)| policy.subject(name).is_none());
         for (name, at) in unknown {
             let warning = self.wrong(at, format!("there is no subject {name:?}"));
-            policy.warn(warning.to_string());
+            policy.warnings.push(warning.to_string());
         }
         Ok(())
     }

@@ -4,11 +4,9 @@
 //! sees one policy, and that a file which cannot be used leaves the old one. Pure but for the files that it is read from. Knows no
 //! HTTP: what a request says of its client is a claim here, and what it asks for a [`Right`] on a key.
 
-mod failures;
+mod attempts;
+mod credentials;
 mod file;
-mod link;
-mod password_hash;
-mod passwords;
 mod policy;
 
 use std::path::PathBuf;
@@ -19,11 +17,11 @@ use tokio::sync::watch;
 
 use crate::metrics::AccessCounters;
 
-pub use failures::{Failures, Source};
+pub use attempts::{Failures, Passwords, Source, Unchecked};
+pub use credentials::{
+    BadHash, Credentials, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, TokenDigest,
+};
 pub use file::{BadAccess, SHORTEST_SECRET, parse};
-pub use link::{LinkKey, LinkKind, LinkTerms};
-pub use password_hash::{BadHash, Credentials, Evidence, PasswordHash, Taken, TokenDigest};
-pub use passwords::{Passwords, Unchecked};
 pub use policy::{Grant, Policy, Right, RightSet, Rule, Subject};
 
 /// The policy of the moment, read anew while the server runs.
@@ -112,7 +110,7 @@ impl Access {
 
 /// Tells of what in the file means nothing.
 fn warn(policy: &Policy) {
-    for warning in policy.warnings() {
+    for warning in &policy.warnings {
         tracing::warn!(target: "audit", "{warning}");
     }
 }

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::link::{LinkKey, LinkKind, LinkTerms};
-use super::password_hash::{Credentials, Evidence, PasswordHash, Taken, TokenDigest};
+use super::credentials::{
+    Credentials, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, TokenDigest,
+};
 use crate::value::Prefixes;
 
 /// The longest name of a subject, in bytes: it may be a part of keys.
@@ -63,14 +64,16 @@ pub struct Subject {
 #[derive(Debug)]
 pub struct Policy {
     realm: Box<str>,
-    rules: Vec<Rule>,
+    /// The rules, in the order of the file.
+    pub rules: Vec<Rule>,
     anonymous: Arc<Subject>,
     subjects: HashMap<Box<str>, Arc<Subject>>,
     tokens: HashMap<TokenDigest, Arc<Subject>>,
     certificates: HashMap<Box<str>, Arc<Subject>>,
     passwords: HashMap<Box<str>, PasswordHash>,
     link_keys: HashMap<Box<str>, LinkKey>,
-    warnings: Vec<String>,
+    /// The parts of the file that mean nothing, a sentence each.
+    pub warnings: Vec<String>,
 }
 
 impl Policy {
@@ -95,8 +98,8 @@ impl Policy {
         }
     }
 
-    /// Adds a subject and what proves it.
-    pub fn add(&mut self, name: &str, credentials: Credentials) -> Result<(), Taken> {
+    /// Adds a subject and what proves it; else what of it is another subject's already.
+    pub fn add(&mut self, name: &str, credentials: Credentials) -> Result<(), &'static str> {
         let Credentials {
             tokens,
             password,
@@ -108,14 +111,14 @@ impl Policy {
             .map(|name| name.to_ascii_lowercase().into())
             .collect();
         if self.subjects.contains_key(name) {
-            return Err(Taken("the name"));
+            return Err("the name");
         }
         if tokens.iter().any(|token| self.tokens.contains_key(token)) {
-            return Err(Taken("a token"));
+            return Err("a token");
         }
         let is_taken = |name| self.certificates.contains_key(name);
         if certificates.iter().any(is_taken) {
-            return Err(Taken("the name of a certificate"));
+            return Err("the name of a certificate");
         }
         let subject = Arc::new(Subject {
             name: name.into(),
@@ -140,11 +143,6 @@ impl Policy {
     /// The name of the server where a client is asked who it is.
     pub fn realm(&self) -> &str {
         &self.realm
-    }
-
-    /// The rules, in the order of the file.
-    pub fn rules(&self) -> &[Rule] {
-        &self.rules
     }
 
     /// The subject of this name.
@@ -220,16 +218,6 @@ impl Policy {
             not_after: None,
             grant: Grant::new(&[(terms.key, RightSet::from_iter([right]))]),
         })
-    }
-
-    /// The parts of its file that mean nothing.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    /// Adds to that.
-    pub fn warn(&mut self, why: String) {
-        self.warnings.push(why);
     }
 
     /// Adds a key of signed links; false where there is one of this name.

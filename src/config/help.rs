@@ -1,13 +1,19 @@
-//! The help, the manual page and the completions: what they say beside the options, and which options a short help has. Also
-//! the variable of each option, and which word was meant.
+//! The words for people: the help, the manual page, the completions, and warnings of what is given in vain.
+//!
+//! Owns which options the short help has, the variable of each option, and the word that a mistyped one is meant for. It reads
+//! no option: the options come from the command that clap builds.
 
+use std::env;
 use std::fmt::Write as _;
 
 use clap::builder::FalseyValueParser;
-use clap::{Arg, Command};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+
+use crate::failpoint;
 
 /// The options that most people need: `-h` has these alone.
 const COMMON: [&str; 15] = [
@@ -226,4 +232,95 @@ fn add_commands(command: &Command, page: &mut Roff) {
         page.text([bold(usage.trim_start_matches("Usage: "))]);
         page.text([roman(about.unwrap_or_default())]);
     }
+}
+
+/// Whether the command line or the environment gives this option.
+pub fn is_given(given: &ArgMatches, option: &str) -> bool {
+    let source = given.value_source(option);
+    matches!(
+        source,
+        Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+    )
+}
+
+/// Options, the one that makes them idle, whether it does, and how that is said.
+type Idle = (
+    &'static [&'static str],
+    fn(&ArgMatches) -> bool,
+    &'static str,
+);
+
+const IDLE: [Idle; 4] = [
+    (
+        &["access_log_format"],
+        |given| !given.get_flag("access_log") && !given.get_flag("audit_log"),
+        "without --access-log or --audit-log",
+    ),
+    (
+        &["journal", "journal_dir", "journal_size"],
+        |given| {
+            let durability = given
+                .get_raw("durability")
+                .and_then(|mut words| words.next());
+            durability.is_none_or(|word| word != "disk")
+        },
+        "without --durability disk",
+    ),
+    (
+        &[
+            "max_body",
+            "max_staged",
+            "max_staged_per_client",
+            "max_uploads_per_client",
+            "upload_expiry",
+            "min_free",
+            "max_key_depth",
+        ],
+        |given| given.get_flag("read_only"),
+        "with --read-only",
+    ),
+    (
+        &["interim", "upload_expiry"],
+        |given| given.contains_id("store"),
+        "with --store",
+    ),
+];
+
+/// One sentence for each thing that was given in vain.
+pub fn warnings(given: &ArgMatches, command: &Command) -> Vec<String> {
+    let idle = IDLE.iter().filter(|(_, is_idle, _)| is_idle(given));
+    let idle = idle.flat_map(|(options, _, why)| {
+        let vain = options.iter().filter(|option| is_given(given, option));
+        vain.map(move |option| format!("--{} has no effect {why}", option.replace('_', "-")))
+    });
+    let variables = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let mut unknown: Vec<_> = variables
+        .filter_map(|name| unknown_variable(&name, command))
+        .collect();
+    unknown.sort();
+    idle.chain(unknown).collect()
+}
+
+/// The warning of a variable that looks like an option's and is none.
+fn unknown_variable(name: &str, command: &Command) -> Option<String> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let options = || {
+        command
+            .get_arguments()
+            .filter_map(|option| option.get_env()?.to_str())
+    };
+    let is_known = options().any(|option| option == name) || failpoint::VARIABLES.contains(&name);
+    if is_known || is_of_kubernetes(rest) {
+        return None;
+    }
+    let meant = nearest(name, options()).map(|meant| format!("; did you mean {meant}?"));
+    Some(format!(
+        "the variable {name} is no option{}",
+        meant.unwrap_or_default()
+    ))
+}
+
+/// Kubernetes gives each container variables of this form for a service that is called data-server.
+fn is_of_kubernetes(rest: &str) -> bool {
+    rest == "PORT" || rest.starts_with("PORT_") || rest.starts_with("SERVICE_")
 }

@@ -1,130 +1,30 @@
 //! The options as the user typed them ([`Args`]), and what they mean together ([`Config`]).
 //!
 //! Parsing touches nothing of the system but the configuration file; [`Config::try_from`] checks and completes it. The
-//! options stand in one file for each room they belong to; each room's options type belongs to that room, so no room knows
-//! this one.
+//! options stand in one file for each subject; the type that they become belongs to the module that it configures, so no such
+//! module knows this one.
 
-mod command;
-mod descriptors;
-mod error;
+mod args;
 mod file;
-mod gather;
 mod help;
 mod network;
 mod requests;
-mod s3;
 mod security;
 mod storage;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{CommandFactory as _, Parser};
-
-use self::command::Commands;
-pub use self::command::{Health, Task};
-pub use self::descriptors::{DescriptorLimitError, Descriptors};
-pub use self::error::ConfigError;
-pub use self::file::ConfigFileError;
-use self::file::File;
-pub use self::gather::UsageError;
-use self::network::Network;
-pub use self::network::{ConnectionConfig, ListenConfig};
-use self::requests::{Logging, Protocol};
-use self::s3::S3Store;
-pub use self::security::SandboxConfig;
-use self::security::{AccessOptions, Sandbox, Tls};
+use self::args::Commands;
+pub use self::args::{Args, Health, Task, UsageError};
+pub use self::file::{ConfigError, ConfigFileError};
+pub use self::network::{ConnectionConfig, DescriptorLimitError, Descriptors};
+pub use self::security::{ListenConfig, SandboxConfig};
 pub use self::storage::DirectoryConfig;
-use self::storage::Storage;
 use crate::http::ServiceConfig;
 use crate::net::TlsOptions;
 use crate::s3::{S3Resources, Settings};
-use crate::{commands, log, store};
-
-/// A small, fast key-value file server over HTTP.
-///
-/// Serves the files of one directory as the values of a key-value store: PUT /key stores a value, GET /key answers it,
-/// DELETE /key removes it, GET / lists the keys. A key is the path of a file in it; files placed, edited or removed by hand are
-/// seen at once. A value is whole or absent at every moment, and an acknowledged write stays.
-#[derive(Clone, Debug, Parser)]
-#[command(name = "data-server", version, max_term_width = 100)]
-#[command(
-    override_usage = "data-server [OPTIONS] [DIR]\n       data-server COMMAND",
-    allow_negative_numbers = true,
-    mut_args(help::with_variable)
-)]
-pub struct Args {
-    #[command(flatten)]
-    network: Network,
-    #[command(flatten)]
-    tls: Tls,
-    #[command(flatten)]
-    access: AccessOptions,
-    #[command(flatten)]
-    storage: Storage,
-    #[command(flatten)]
-    s3: S3Store,
-    #[command(flatten)]
-    protocol: Protocol,
-    #[command(flatten)]
-    sandbox: Sandbox,
-    #[command(flatten)]
-    logging: Logging,
-    #[command(flatten)]
-    source: Source,
-    #[command(subcommand)]
-    command: Option<Commands>,
-    /// The options of the configuration file.
-    #[arg(skip)]
-    file: Option<File>,
-    /// Warnings of options that were given in vain.
-    #[arg(skip)]
-    warnings: Vec<String>,
-}
-
-/// Where options come from, beside the command line and the environment.
-#[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "Configuration file")]
-struct Source {
-    /// File of options, in TOML: their long names are its keys
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-}
-
-impl Args {
-    /// The command line with its help.
-    fn described() -> clap::Command {
-        help::helpful(Self::command())
-    }
-
-    /// The text to be printed instead of serving, if one was asked for.
-    pub fn printed(&self) -> Option<Vec<u8>> {
-        match self.command.as_ref()? {
-            Commands::Man => Some(help::manual(Self::described())),
-            Commands::Completions { shell } => Some(help::completions(Self::described(), *shell)),
-            Commands::Version => Some(Self::described().render_version().into_bytes()),
-            _ => None,
-        }
-    }
-
-    /// The command that needs no server and none of its options, if one is given.
-    pub fn offline(&self) -> Option<&commands::Command> {
-        match self.command.as_ref()? {
-            Commands::Offline(command) => Some(command),
-            _ => None,
-        }
-    }
-
-    /// The task.
-    pub fn task(&self) -> Task {
-        match (&self.command, &self.file) {
-            (Some(Commands::Health(health)), _) => Task::Health(health.clone()),
-            (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path().to_owned()),
-            (Some(Commands::CheckStore(_)), _) => Task::CheckStore,
-            _ => Task::Serve,
-        }
-    }
-}
+use crate::{log, store};
 
 /// A checked configuration: pure data.
 #[derive(Clone, Debug)]
@@ -208,7 +108,7 @@ impl Config {
         let s3 = match command {
             Some(Commands::CheckStore(own)) if own.is_given() => *own,
             Some(Commands::CheckStore(_)) if !s3.is_given() => {
-                return Err(s3::bad_store("", "there is none to check"));
+                return Err(storage::bad_store("", "there is none to check"));
             }
             _ => s3,
         };
@@ -247,7 +147,7 @@ impl Config {
             connections: network.connections(&descriptors),
             descriptors,
             service,
-            grace_period: network.grace_period(),
+            grace_period: *network.grace_period,
             sandbox,
             log: logging.options(),
             warnings,
@@ -257,6 +157,8 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
     use super::*;
 
     #[test]

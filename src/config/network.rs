@@ -1,17 +1,19 @@
-//! Options of the sockets and the threads that serve them: where to listen, how many connections there are, and how long clients may take.
+//! Options of the sockets and the threads that serve them: where to listen, how many connections there are, how long clients
+//! may take, and how the descriptors of the process are divided.
 //!
-//! A place to listen at is typed as ADDRESS:PORT, `unix:PATH` or `fd:N`, behind what says that TLS or the PROXY protocol is spoken
-//! there.
+//! A place to listen at is typed as ADDRESS:PORT, `unix:PATH` or `fd:N`, behind what says that TLS or the PROXY protocol is
+//! spoken there. The descriptors are divided among the server itself, values that are kept open, the files of requests under
+//! way, and connections.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
+use rustix::process::{Resource, getrlimit};
 
-use super::ConfigError;
-use super::descriptors::Descriptors;
+use super::file::ConfigError;
+use super::security::ListenConfig;
 use crate::commands::size;
 use crate::net::{self, At, Limits, Listen};
 
@@ -24,18 +26,24 @@ const UNIX: &str = "unix:";
 /// The prefix of the number of a descriptor.
 const FD: &str = "fd:";
 
-/// Where clients connect.
-#[derive(Clone, Debug)]
-pub struct ListenConfig {
-    /// Where to listen: at least one place.
-    pub at: Vec<Listen>,
-    /// Where the server's own pages are, if not there.
-    pub admin: Option<Listen>,
-    /// How connections come to reactors.
-    pub dispatch: net::Dispatch,
-    /// Whether it was said in words that anyone who reaches the server may change values.
-    pub allow_anonymous: bool,
-}
+/// Of any server: standard streams, the runtime of signals, the socket of `reload`, the directory, a listener that was
+/// passed.
+const BASE: u64 = 16;
+
+/// Of a reactor: its runtime, and the pipe that it sends long values through.
+const REACTOR: u64 = 7;
+
+/// Of the acceptor: its runtime.
+const ACCEPTOR: u64 = 4;
+
+/// The least that is left for connections and files: a handful of clients are served at once, the others in turn.
+const LEAST_LEFT: u64 = 16;
+
+/// Open files that are enough for the requests under way on many connections.
+const ENOUGH_FILES: u64 = 256;
+
+/// The most connections by default.
+const MOST_CONNECTIONS: u64 = 65_536;
 
 /// The limits of connections.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +126,7 @@ pub struct Network {
 
     /// Time for requests in flight to finish after SIGTERM, SIGINT or SIGQUIT
     #[arg(long, value_name = "DURATION", default_value = "30s")]
-    grace_period: humantime::Duration,
+    pub grace_period: humantime::Duration,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -127,41 +135,9 @@ enum Dispatch {
     ReusePort,
 }
 
-impl ListenConfig {
-    /// Whether what is sent at some place is encrypted.
-    pub fn has_tls(&self) -> bool {
-        self.at.iter().chain(&self.admin).any(|at| at.by_tls)
-    }
-
-    /// Refuses a place that other machines reach, where those may change values: unless it `is_guarded`, so that not all of
-    /// them may, or the options allow that in words.
-    pub fn check_exposure(&self, is_guarded: bool) -> Result<(), ConfigError> {
-        if is_guarded || self.allow_anonymous {
-            return Ok(());
-        }
-        match self.at.iter().find(|listen| listen.is_exposed()) {
-            Some(listen) => Err(ConfigError::Exposed {
-                listen: listen.clone(),
-            }),
-            None => Ok(()),
-        }
-    }
-}
-
 impl Network {
     pub fn threads(&self) -> usize {
         self.threads.map_or_else(num_cpus::get, usize::from)
-    }
-
-    pub fn grace_period(&self) -> Duration {
-        *self.grace_period
-    }
-
-    fn dispatch(&self) -> net::Dispatch {
-        match self.dispatch {
-            Dispatch::RoundRobin => net::Dispatch::Acceptor,
-            Dispatch::ReusePort => net::Dispatch::ReusePort,
-        }
     }
 
     pub fn connections(&self, descriptors: &Descriptors) -> ConnectionConfig {
@@ -195,7 +171,10 @@ impl Network {
             .count()
             .max(net::inherited_fds().map_or(0, |passed| passed.len()))
             .max(1);
-        Descriptors::new(self.threads(), acceptors, places, self.admin().is_some())
+        // The hard limit, to which the server raises the soft one.
+        let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20);
+        let has_admin = self.admin().is_some();
+        Descriptors::within(limit, self.threads(), acceptors, places, has_admin)
     }
 
     /// The names and addresses to listen on, as typed.
@@ -238,7 +217,10 @@ impl Network {
         Ok(ListenConfig {
             at,
             admin,
-            dispatch: self.dispatch(),
+            dispatch: match self.dispatch {
+                Dispatch::RoundRobin => net::Dispatch::Acceptor,
+                Dispatch::ReusePort => net::Dispatch::ReusePort,
+            },
             allow_anonymous: self.allow_anonymous,
         })
     }
@@ -334,8 +316,91 @@ fn without_slash(authority: &str) -> &str {
     authority.strip_suffix('/').unwrap_or(authority)
 }
 
+/// How the limit is divided.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptors {
+    limit: u64,
+    own: u64,
+}
+
+/// The limit is too low for this server.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this server needs {needed} descriptors and may have {limit}: raise the limit (ulimit -n, or LimitNOFILE= of \
+     systemd), or lower --threads"
+)]
+pub struct DescriptorLimitError {
+    needed: u64,
+    limit: u64,
+}
+
+impl Descriptors {
+    /// The division of `limit` for a server with so many reactors, so many of them that accept at each of so many places, and
+    /// a reactor for its own pages or none.
+    fn within(
+        limit: u64,
+        reactors: usize,
+        acceptors: usize,
+        places: usize,
+        has_admin: bool,
+    ) -> Self {
+        let admin = if has_admin { REACTOR + 1 } else { 0 };
+        let has_acceptor = acceptors < reactors;
+        // A socket that was passed is there twice, and the first of them is counted in BASE.
+        let listeners = (acceptors * places + places - 1) as u64;
+        let acceptor = if has_acceptor { ACCEPTOR } else { 0 };
+        Self {
+            limit,
+            own: BASE + REACTOR * reactors as u64 + listeners + acceptor + admin,
+        }
+    }
+
+    /// Whether they are enough to serve.
+    pub fn check(&self) -> Result<(), DescriptorLimitError> {
+        let needed = self.own + LEAST_LEFT;
+        if self.limit < needed {
+            return Err(DescriptorLimitError {
+                needed,
+                limit: self.limit,
+            });
+        }
+        Ok(())
+    }
+
+    /// The descriptors that the server itself leaves.
+    fn remaining(&self) -> u64 {
+        self.limit.saturating_sub(self.own)
+    }
+
+    /// Values that may be kept open.
+    pub fn cached_files(&self) -> u64 {
+        self.remaining() / 8
+    }
+
+    /// Files of requests under way: one for each connection where there are few.
+    fn files(&self) -> u64 {
+        let for_each = (self.remaining() - self.cached_files()) / 2;
+        for_each.min(ENOUGH_FILES).max(self.remaining() / 8)
+    }
+
+    /// Connections that each of so many reactors, and the server's own pages, may have to an S3 store: in place of the
+    /// values that are kept open, and of half of the files, for uploads that wait have the other half.
+    pub fn store_connections(&self, reactors: usize) -> usize {
+        let all = usize::try_from(self.cached_files() + self.files() / 2).unwrap_or(usize::MAX);
+        (all / (reactors + 1)).max(1)
+    }
+
+    /// Connections that may be open.
+    pub fn connections(&self) -> usize {
+        let rest = self.remaining() - self.cached_files() - self.files();
+        usize::try_from(rest.clamp(1, MOST_CONNECTIONS)).unwrap_or(1)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -386,6 +451,44 @@ mod tests {
             assert!(
                 refused.starts_with(&format!("--listen {bad}: ")),
                 "{refused}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_more_descriptors_are_given_away_than_there_are(
+            limit in 0_u64..2_000_000,
+            reactors in 1_usize..1024,
+            has_admin: bool,
+        ) {
+            let all = Descriptors::within(limit, reactors, 1, 1, has_admin);
+            prop_assume!(all.check().is_ok());
+            let given = all.cached_files() + all.files() + all.connections() as u64;
+            prop_assert!(all.own + given <= limit, "{all:?}: {given}");
+            prop_assert!(all.cached_files() > 0 && all.files() > 0, "{all:?}");
+        }
+    }
+
+    #[test]
+    fn connections_to_a_store_are_within_what_values_would_have() {
+        for limit in 40..300 {
+            let all = Descriptors::within(limit, 1, 1, 1, false);
+            let each = all.store_connections(1) as u64;
+            assert!((1..=256).contains(&each), "{limit}: {all:?}");
+            assert!(2 * each <= all.cached_files() + all.files(), "{limit}");
+        }
+        let many = Descriptors::within(1 << 20, 2, 1, 1, false);
+        assert!(many.store_connections(2) > 256, "the option decides");
+    }
+
+    #[test]
+    fn where_there_are_few_each_connection_has_a_file() {
+        for limit in 40..300 {
+            let all = Descriptors::within(limit, 1, 1, 1, false);
+            assert!(
+                all.files() >= all.connections() as u64 - 1,
+                "{limit}: {all:?}"
             );
         }
     }

@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
-use super::ConfigError;
+use super::file::ConfigError;
 use crate::commands::size;
 use crate::http::{
     AllowLists, CACHE_CONTROL, Hosts, LogFormat, Origins, RequestLogs, Routes, ServiceConfig,

@@ -1,14 +1,49 @@
-//! Options of security: TLS, the file of who may do what, and the sandbox.
+//! Options of security: TLS, the file of who may do what, the sandbox, and which places may be listened at without them.
 //!
-//! Pure data: `sandbox` gives up the rights. What an S3 store needs beside those depends on the environment, and the server adds it.
+//! Pure data: `sandbox` gives up the rights. What an S3 store needs beside those depends on the environment, and the server
+//! adds it.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{ConfigError, ListenConfig};
-use crate::net::{At, ClientAuthority, Dispatch, Identity, TlsOptions};
+use super::file::ConfigError;
+use crate::net::{At, ClientAuthority, Dispatch, Identity, Listen, TlsOptions};
 use crate::sandbox::{Allowed, Mode};
+
+/// Where clients connect.
+#[derive(Clone, Debug)]
+pub struct ListenConfig {
+    /// Where to listen: at least one place.
+    pub at: Vec<Listen>,
+    /// Where the server's own pages are, if not there.
+    pub admin: Option<Listen>,
+    /// How connections come to reactors.
+    pub dispatch: Dispatch,
+    /// Whether it was said in words that anyone who reaches the server may change values.
+    pub allow_anonymous: bool,
+}
+
+impl ListenConfig {
+    /// Whether what is sent at some place is encrypted.
+    pub fn has_tls(&self) -> bool {
+        self.at.iter().chain(&self.admin).any(|at| at.by_tls)
+    }
+
+    /// Refuses a place that other machines reach, where those may change values: unless it `is_guarded`, so that not all of
+    /// them may, or the options allow that in words.
+    pub fn check_exposure(&self, is_guarded: bool) -> Result<(), ConfigError> {
+        if is_guarded || self.allow_anonymous {
+            return Ok(());
+        }
+        match self.at.iter().find(|listen| listen.is_exposed()) {
+            Some(listen) => Err(ConfigError::Exposed {
+                listen: listen.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "TLS")]

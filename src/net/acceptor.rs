@@ -25,8 +25,8 @@ use tokio::time::{sleep, timeout};
 
 use super::connection_limit::{ConnectionLimit, Permit};
 use super::listen::{Listener, Properties};
-use crate::drain::Draining;
 use crate::http::{Client, Peer};
+use crate::lifecycle::Draining;
 use crate::metrics::ReactorCounters;
 
 /// A reactor that has this many connections more than the next one misses its turn. Otherwise one reactor gets all that stay

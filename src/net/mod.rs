@@ -21,7 +21,7 @@ mod tls_records;
 use std::io;
 use std::sync::Arc;
 
-use crate::drain::Draining;
+use crate::lifecycle::Draining;
 
 pub use connection_limit::Peers;
 pub use connections::{Limits, RATE_WINDOW};

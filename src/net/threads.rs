@@ -26,7 +26,7 @@ use super::connections::Command;
 use super::listen::Listener;
 use super::reactor::{Reactor, ReactorConfig};
 use super::socket_writer;
-use crate::drain::Draining;
+use crate::lifecycle::Draining;
 use crate::metrics::ReactorCounters;
 
 /// Before it closes idle connections, the reactor answers one more request on each for this long, with `Connection: close`. A

@@ -28,12 +28,12 @@ pub fn access_file(data: &[u8]) {
         }
     };
     assert!(!policy.realm().contains(['"', '\\', '\r', '\n']));
-    let given = policy.rules().iter().flat_map(|rule| &rule.who);
+    let given = policy.rules.iter().flat_map(|rule| &rule.who);
     let names = given.filter(|name| policy.subject(name).is_some());
     for name in names.map(|name| Some(name.as_str())).chain([None]) {
         let subject = name.and_then(|name| policy.subject(name));
         let grant = &subject.unwrap_or(policy.anonymous()).grant;
-        let prefixes = policy.rules().iter().map(|rule| rule.prefix_for(name));
+        let prefixes = policy.rules.iter().map(|rule| rule.prefix_for(name));
         for prefix in prefixes.flatten().chain([String::new()]) {
             for right in Right::ALL {
                 let key = prefix.clone() + "x";

@@ -22,8 +22,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tower_service::Service;
 
+use crate::client;
 use crate::transfer::Pipe;
-use crate::trust;
 
 /// The connector of plain and encrypted connections.
 pub type Connector = HttpsConnector<SpliceConnector>;
@@ -47,11 +47,11 @@ pub fn connector(
 
 /// TLS with the certificates of the system and those of the file `ca`; the reason, where there is none.
 pub fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
-    let mut roots = trust::of_system();
+    let mut roots = client::system_roots();
     if let Some(ca) = ca {
-        trust::add_file(&mut roots, ca).map_err(|why| format!("--s3-ca {why}"))?;
+        client::add_file(&mut roots, ca).map_err(|why| format!("--s3-ca {why}"))?;
     }
-    let config = trust::client().map_err(|error| error.to_string())?;
+    let config = client::tls_client().map_err(|error| error.to_string())?;
     let config = config.with_root_certificates(roots);
     Ok(Arc::new(config.with_no_client_auth()))
 }

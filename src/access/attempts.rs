@@ -1,11 +1,15 @@
-//! Passwords: checked by hashes that take long by design, and remembered for a while.
+//! Attempts of clients to prove who they are, kept from guessing: how often one may fail, and the checks of passwords.
 //!
-//! Promises that few are checked at once and few wait, so that guessing takes neither the processor nor the memory from
-//! others; that equal ones share a check; and that one name is checked once at a time. What is remembered cannot be turned
-//! back into a password, and says nothing in another process.
+//! A client may fail ten times, and once more each second. Clients that failed lately are remembered, a bounded number of them;
+//! while there is no room, others that fail are refused too, and those that prove who they are never are.
+//!
+//! Passwords are checked by hashes that take long by design, and remembered for a while. Few are checked at once and few wait,
+//! so guessing takes neither the processor nor the memory from others; equal ones share a check, and one name is checked once
+//! at a time. What is remembered cannot be turned back into a password, and says nothing in another process.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -15,11 +19,110 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
-use super::password_hash::{Evidence, PasswordHash};
+use super::credentials::{Evidence, PasswordHash};
 use super::policy::Policy;
 use crate::metrics::AccessCounters;
 use crate::transfer::{BlockingPool, random};
 use crate::value::Error;
+
+/// Failures at once.
+const BURST: u32 = 10;
+
+/// How long one failure counts.
+const EACH: Duration = Duration::from_secs(1);
+
+/// Clients remembered: a few megabytes.
+const MAX_SOURCES: usize = 1 << 16;
+
+/// The failures of each source to prove who it is.
+#[derive(Debug, Default)]
+pub struct Failures(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    /// When the failures of a client will all have been forgotten.
+    forgotten: HashMap<Source, Instant>,
+    /// When it was last looked which clients can be forgotten.
+    swept: Option<Instant>,
+}
+
+impl Failures {
+    /// Counts a failure of `source` at `now`; else how long it has to wait.
+    pub fn count(&self, source: Source, now: Instant) -> Result<(), Duration> {
+        let mut remembered = self.remembered();
+        remembered.make_room(now);
+        let next = remembered.next(source, now)?;
+        remembered.forgotten.insert(source, next);
+        Ok(())
+    }
+
+    /// Whether a failure of `source` at `now` would be counted; else how long it has to wait.
+    pub fn admits(&self, source: Source, now: Instant) -> Result<(), Duration> {
+        self.remembered().next(source, now).map(drop)
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Remembered {
+    /// Forgets whom it can, where it is full. It looks at all clients for that, so not at each failure of a flood; whether it did.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let is_due = self.swept.is_none_or(|swept| now >= swept + EACH);
+        if self.forgotten.len() < MAX_SOURCES || !is_due {
+            return false;
+        }
+        self.swept = Some(now);
+        self.forgotten.retain(|_, end| *end > now);
+        true
+    }
+
+    /// When the failures of `source` will have been forgotten, with one more at `now`.
+    fn next(&self, source: Source, now: Instant) -> Result<Instant, Duration> {
+        let end = match self.forgotten.get(&source) {
+            Some(end) => (*end).max(now),
+            None if self.forgotten.len() >= MAX_SOURCES => return Err(EACH),
+            None => now,
+        };
+        let next = end + EACH;
+        match next.checked_duration_since(now + BURST * EACH) {
+            Some(wait) if !wait.is_zero() => Err(wait),
+            _ => Ok(next),
+        }
+    }
+}
+
+/// One client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// An IPv4 address, or an IPv6 network of 64 bits, which is what one customer gets.
+    Network(IpAddr),
+    /// The user of processes that connect to a unix socket.
+    User(u32),
+}
+
+impl Source {
+    /// The one that connects from `address`.
+    pub fn of(address: IpAddr) -> Self {
+        Self::Network(match address.to_canonical() {
+            IpAddr::V6(v6) => {
+                let network = u128::from(v6) & !u128::from(u64::MAX);
+                Ipv6Addr::from(network).into()
+            }
+            v4 @ IpAddr::V4(_) => v4,
+        })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(network) => write!(f, "network {network}"),
+            Self::User(uid) => write!(f, "user {uid}"),
+        }
+    }
+}
 
 /// Checks at once: each takes the memory that its hash asks for.
 const AT_ONCE: usize = 2;
@@ -34,7 +137,7 @@ const OF_ONE_NAME: usize = 4;
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Right passwords remembered.
-const MOST: usize = 1024;
+const MAX_VERIFIED: usize = 1024;
 
 /// A name with its password and the hash that it was held against, by the key of this process.
 type Tag = [u8; 32];
@@ -178,10 +281,10 @@ impl Passwords {
 
     fn remember(&self, tag: Tag, now: Instant) {
         let mut verified = self.verified();
-        if verified.len() >= MOST {
+        if verified.len() >= MAX_VERIFIED {
             verified.retain(|_, end| *end > now);
         }
-        if verified.len() >= MOST
+        if verified.len() >= MAX_VERIFIED
             && let Some(oldest) = verified.iter().min_by_key(|(_, end)| **end)
         {
             let oldest = *oldest.0;
@@ -231,7 +334,59 @@ mod tests {
     use super::super::file::parse;
     use super::*;
 
-    /// Of two requests on two reactors, one may look for a remembered password just before the check of the other ends.
+    #[test]
+    fn a_client_fails_ten_times_and_then_once_a_second() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        let source = Source::of([192, 0, 2, 1].into());
+        let other = Source::of([192, 0, 2, 2].into());
+        let counted = |source, now| {
+            (0..100)
+                .filter(|_| failures.count(source, now).is_ok())
+                .count()
+        };
+        assert_eq!(counted(source, now), 10);
+        let wait = failures.count(source, now).unwrap_err();
+        assert_eq!(wait, EACH);
+        assert_eq!(counted(source, now + EACH), 1);
+        assert_eq!(counted(other, now), 10);
+        assert_eq!(failures.admits(other, now), Err(EACH));
+        assert_eq!(failures.admits(other, now + EACH), Ok(()));
+        assert_eq!(counted(source, now + Duration::from_secs(60)), 10);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_room_is_made() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        let most = u32::try_from(MAX_SOURCES).unwrap();
+        for user in 0..most + 10 {
+            assert_eq!(failures.count(Source::User(user), now).is_ok(), user < most);
+        }
+        assert_eq!(failures.remembered().forgotten.len(), MAX_SOURCES);
+        assert!(failures.count(Source::User(most), now + 2 * EACH).is_ok());
+        assert_eq!(failures.remembered().forgotten.len(), 1);
+    }
+
+    #[test]
+    fn a_flood_of_clients_has_all_of_them_looked_at_once_a_second_alone() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        for user in 0..u32::try_from(MAX_SOURCES).unwrap() {
+            failures.count(Source::User(user), now).unwrap();
+        }
+        let mut remembered = failures.remembered();
+        let at = |step: u32| now + step * EACH / 10;
+        let looked = (0..100).filter(|&step| remembered.make_room(at(step)));
+        assert_eq!(looked.count(), 2, "there is room after a second");
+        let later = now + 10 * EACH;
+        remembered.swept = None;
+        remembered.forgotten = (0..u32::try_from(MAX_SOURCES).unwrap())
+            .map(|user| (Source::User(user), later + 100 * EACH))
+            .collect();
+        let at = |step: u32| later + step * EACH / 10;
+        let looked = (0..100).filter(|&step| remembered.make_room(at(step)));
+        assert_eq!(looked.count(), 10, "nobody can be forgotten for 10 s");
+    }
+
+    /// A request on one reactor may look for a remembered password just before the check on another one ends.
     #[tokio::test]
     async fn a_check_that_ended_since_somebody_looked_is_not_made_again() {
         let hash = bcrypt::hash("secret", 4).unwrap();

@@ -1,10 +1,12 @@
-//! Asks a server whether it is well, as `data-server health` does for containers and monitors.
+//! This process as a client: which certificates it trusts over TLS, and the health check of a server.
 //!
-//! One GET over TCP, TLS or a unix socket, and the status decides. Whatever answers there, or nothing, the wait is bounded.
+//! Promises that a server has the key of the certificate that it shows, whatever is trusted. `data-server health` asks a server
+//! for one page, for containers and monitors: one GET over TCP, TLS or a unix socket, whose status decides, within a bounded
+//! wait. The engine of S3 trusts by the same roots and opens its connections itself.
 
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +16,20 @@ use hyper::client::conn::http1::handshake;
 use hyper::header::HOST;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{
+    WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    WantsVerifier,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-
-pub use crate::trust::Trust;
 
 /// The path that is asked where the URL has none.
 const PATH: &str = "/-/healthz";
@@ -34,7 +43,7 @@ pub struct HealthError {
 }
 
 /// Fails unless `url` is answered 200 within `timeout`, over TLS by a server that `trust` lets in.
-pub fn check(url: &str, trust: &Trust, timeout: Duration) -> Result<(), HealthError> {
+pub fn check_health(url: &str, trust: &Trust, timeout: Duration) -> Result<(), HealthError> {
     answer(url, trust, timeout).map_err(|why| HealthError {
         url: url.to_owned(),
         why: with_causes(&*why),
@@ -150,6 +159,108 @@ fn explained(error: io::Error) -> Box<dyn Error> {
         return format!("{error}; {help}").into();
     }
     error.into()
+}
+
+/// Which certificate a server over TLS may show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// One of its name, issued by those of the system.
+    System,
+    /// One of its name, issued by those of this file, or one that is in it.
+    File(PathBuf),
+    /// Any.
+    Any,
+}
+
+impl Trust {
+    /// The configuration of a client of HTTP/1.1 with this trust.
+    fn client_config(&self) -> Result<ClientConfig, Box<dyn Error>> {
+        let client = tls_client()?;
+        let client = match self {
+            Trust::System => client.with_root_certificates(system_roots()),
+            Trust::File(file) => {
+                let mut roots = RootCertStore::empty();
+                add_file(&mut roots, file).map_err(|why| format!("--ca {why}"))?;
+                client.with_root_certificates(roots)
+            }
+            Trust::Any => {
+                let algorithms = client.crypto_provider().signature_verification_algorithms;
+                let verifier = Arc::new(AnyCertificate(algorithms));
+                client
+                    .dangerous()
+                    .with_custom_certificate_verifier(verifier)
+            }
+        };
+        let mut config = client.with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+/// A client that is to be told yet what it trusts.
+pub fn tls_client() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
+}
+
+/// The certificates of the system. One that cannot be read is left out: it is seen when it is needed.
+pub fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+/// Adds those of `file`, in PEM: at least one. Fails with the reason.
+pub fn add_file(roots: &mut RootCertStore, file: &Path) -> Result<(), String> {
+    let unusable = |why: &dyn std::fmt::Display| format!("{}: {why}", file.display());
+    let before = roots.len();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|e| unusable(&e))? {
+        let certificate = certificate.map_err(|e| unusable(&e))?;
+        roots.add(certificate).map_err(|e| unusable(&e))?;
+    }
+    if roots.len() == before {
+        return Err(unusable(&"there is no certificate in it"));
+    }
+    Ok(())
+}
+
+/// Takes any certificate whose key the server has.
+#[derive(Debug)]
+struct AnyCertificate(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
 }
 
 #[cfg(test)]

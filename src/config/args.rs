@@ -1,0 +1,362 @@
+//! The command line: the options and commands as they were typed, with the environment and the configuration file.
+//!
+//! The command line wins over the environment, and both win over the file. The file's options are put before those on the
+//! command line, and all are parsed as one; an option that is given elsewhere is left out of the file's, so that one which
+//! does not repeat stands there once. Nothing of the system is touched but the configuration file.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
+
+use super::file::{ConfigFileError, File};
+use super::help::{self, is_given, message, nearest, warnings};
+use super::network::Network;
+use super::requests::{Logging, Protocol};
+use super::security::{AccessOptions, ListenConfig, Sandbox, Tls};
+use super::storage::{S3Store, Storage};
+use crate::client::Trust;
+use crate::commands;
+use crate::net::{At, Listen};
+
+const NO_FILE: &str = "there is no file to check: name one, or set DATA_SERVER_CONFIG";
+
+/// A small, fast key-value file server over HTTP.
+///
+/// Serves the files of one directory as the values of a key-value store: PUT /key stores a value, GET /key answers it,
+/// DELETE /key removes it, GET / lists the keys. A key is the path of a file in it; files placed, edited or removed by hand are
+/// seen at once. A value is whole or absent at every moment, and an acknowledged write stays.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "data-server", version, max_term_width = 100)]
+#[command(
+    override_usage = "data-server [OPTIONS] [DIR]\n       data-server COMMAND",
+    allow_negative_numbers = true,
+    mut_args(help::with_variable)
+)]
+pub struct Args {
+    #[command(flatten)]
+    pub(super) network: Network,
+    #[command(flatten)]
+    pub(super) tls: Tls,
+    #[command(flatten)]
+    pub(super) access: AccessOptions,
+    #[command(flatten)]
+    pub(super) storage: Storage,
+    #[command(flatten)]
+    pub(super) s3: S3Store,
+    #[command(flatten)]
+    pub(super) protocol: Protocol,
+    #[command(flatten)]
+    pub(super) sandbox: Sandbox,
+    #[command(flatten)]
+    pub(super) logging: Logging,
+    #[command(flatten)]
+    source: Source,
+    #[command(subcommand)]
+    pub(super) command: Option<Commands>,
+    /// The options of the configuration file.
+    #[arg(skip)]
+    pub(super) file: Option<File>,
+    /// Warnings of options that were given in vain.
+    #[arg(skip)]
+    pub(super) warnings: Vec<String>,
+}
+
+/// Where options come from, beside the command line and the environment.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Configuration file")]
+struct Source {
+    /// File of options, in TOML: their long names are its keys
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Args {
+    /// The command line with its help.
+    fn described() -> clap::Command {
+        let directory = PathBufValueParser::new().try_map(word);
+        help::helpful(Self::command().mut_arg("place", |option| option.value_parser(directory)))
+    }
+
+    /// The text to be printed instead of serving, if one was asked for.
+    pub fn printed(&self) -> Option<Vec<u8>> {
+        match self.command.as_ref()? {
+            Commands::Man => Some(help::manual(Self::described())),
+            Commands::Completions { shell } => Some(help::completions(Self::described(), *shell)),
+            Commands::Version => Some(Self::described().render_version().into_bytes()),
+            _ => None,
+        }
+    }
+
+    /// The command that needs no server and none of its options, if one is given.
+    pub fn offline(&self) -> Option<&commands::Command> {
+        match self.command.as_ref()? {
+            Commands::Offline(command) => Some(command),
+            _ => None,
+        }
+    }
+
+    /// The task.
+    pub fn task(&self) -> Task {
+        match (&self.command, &self.file) {
+            (Some(Commands::Health(health)), _) => Task::Health(health.clone()),
+            (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path().to_owned()),
+            (Some(Commands::CheckStore(_)), _) => Task::CheckStore,
+            _ => Task::Serve,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum Commands {
+    /// Check the configuration file
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Ask a server whether it answers 200 within --timeout (5s): 0 if so, else 1, with the reason
+    Health(Health),
+    #[command(flatten)]
+    Offline(commands::Command),
+    /// Test an S3 store at length, through every endpoint, and print a line for each thing; 0 where it can be served,
+    /// else 1
+    CheckStore(Box<S3Store>),
+    /// Print the manual page, in roff
+    Man,
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the version
+    Version,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Check a configuration file with the environment, as a start would: `FILE: ok`, or what is wrong
+    Check {
+        /// The file [default: that of --config]
+        file: Option<PathBuf>,
+    },
+}
+
+/// The task of the process.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// Serve.
+    Serve,
+    /// Try the store, and print what it does.
+    CheckStore,
+    /// Say that this file of options is right: it is, where there is a [`Config`](super::Config).
+    CheckFile(PathBuf),
+    /// Ask a server whether it is well.
+    Health(Health),
+}
+
+/// Which server to ask whether it is well.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Health {
+    /// What to ask: without a path its page /-/healthz, whether it runs; /-/ready is whether it serves; or unix:PATH [default: the server with these options]
+    url: Option<String>,
+    /// Longest wait for the answer
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    timeout: humantime::Duration,
+    /// File of certificates, in PEM, that the one of an https server must be issued by [default: those of the system]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Take any certificate of an https server, as is done without a URL and --ca
+    #[arg(long)]
+    insecure: bool,
+}
+
+impl Health {
+    /// Which certificate it may show. A server that is found by its own options is on this machine, and shows the certificate of
+    /// another name than it is asked by.
+    pub fn trust(&self) -> Trust {
+        match &self.ca {
+            Some(file) => Trust::File(file.clone()),
+            None if self.insecure || self.url.is_none() => Trust::Any,
+            None => Trust::System,
+        }
+    }
+
+    /// Longest wait for its answer.
+    pub fn timeout(&self) -> Duration {
+        *self.timeout
+    }
+
+    /// The URL to ask: that of the server that listens so, if none is named. It may have no address that can be known.
+    pub fn url(&self, listen: &ListenConfig) -> Option<String> {
+        let direct = || listen.at.iter().filter(|at| !at.by_proxy);
+        let in_the_clear = direct().filter(|at| !at.by_tls);
+        let by_tls = direct().filter(|at| at.by_tls);
+        let own = || match &listen.admin {
+            Some(admin) if admin.by_proxy => None,
+            Some(admin) => own_url(admin),
+            None => in_the_clear.chain(by_tls).find_map(own_url),
+        };
+        self.url.clone().or_else(own)
+    }
+}
+
+/// The URL of a server on this machine that listens there.
+fn own_url(listen: &Listen) -> Option<String> {
+    match &listen.at {
+        At::Address(address) if address.port() != 0 => {
+            let ip = match address.ip() {
+                IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+                ip => ip,
+            };
+            let scheme = if listen.by_tls { "https" } else { "http" };
+            Some(format!(
+                "{scheme}://{}",
+                SocketAddr::new(ip, address.port())
+            ))
+        }
+        At::Unix(_) if !listen.by_tls => Some(listen.to_string()),
+        At::Address(_) | At::Unix(_) | At::Fd(_) => None,
+    }
+}
+
+/// The directory that a word means which is no command. One that is to be made is named by a path.
+fn word(given: PathBuf) -> Result<PathBuf, String> {
+    let text = given.to_string_lossy();
+    if given.is_dir() || text.contains('/') || text == "." || text == ".." {
+        return Ok(given);
+    }
+    let command = Commands::augment_subcommands(Command::new("data-server"));
+    let names = command.get_subcommands().map(Command::get_name);
+    let meant = nearest(&text, names).map(|name| format!("; did you mean {name}?"));
+    Err(format!(
+        "there is no command of this name{} To serve a directory that is not there yet, give ./{text} or --dir {text}",
+        meant.as_deref().unwrap_or(".")
+    ))
+}
+
+/// Why what is given is not understood.
+#[derive(Debug)]
+pub enum UsageError {
+    /// The help or the version is asked for.
+    Help(clap::Error),
+    /// The command line or the environment is wrong: what is, and what to do.
+    CommandLine(String),
+    /// The configuration file is wrong.
+    File(ConfigFileError),
+}
+
+impl Args {
+    /// Parses the words of the command line, its name first, with the environment and the configuration file.
+    pub fn gather(words: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
+        let words: Vec<OsString> = words.into_iter().collect();
+        let command = Self::described();
+        let misuse = |error: clap::Error| misuse(&error, &command, &words);
+        // Says what is given where. Its errors are found again below, with all that the file gives.
+        let lenient = command.clone().ignore_errors(true);
+        let given = lenient
+            .try_get_matches_from(&words)
+            .map_err(UsageError::Help)?;
+        let is_typed = |option| given.value_source(option) == Some(ValueSource::CommandLine);
+        if is_typed("place") && is_typed("dir") {
+            let why = "the directory is given twice: give DIR or --dir DIR";
+            return Err(UsageError::CommandLine(why.to_owned()));
+        }
+        let Some(path) = named_file(&given) else {
+            let args = parse(&command, &words).map_err(misuse)?;
+            return match args.command {
+                Some(Commands::Config { .. }) => Err(UsageError::CommandLine(NO_FILE.to_owned())),
+                _ => Ok(args),
+            };
+        };
+        let mut file = File::read(&path, &command).map_err(UsageError::File)?;
+        file.without(|option| {
+            is_given(&given, option) || option == "dir" && is_given(&given, "place")
+        });
+        let (name, typed) = words.split_at(words.len().min(1));
+        let from_file = file.words().map(OsString::from);
+        let all = name.iter().cloned().chain(from_file);
+        let all: Vec<_> = all.chain(typed.iter().cloned()).collect();
+        match parse(&command, &all) {
+            Ok(args) => Ok(Self {
+                file: Some(file),
+                ..args
+            }),
+            Err(error) => Err(match file.lacking(&error, &command) {
+                Some(bad) => UsageError::File(bad),
+                None => misuse(error),
+            }),
+        }
+    }
+}
+
+fn parse(command: &Command, words: &[OsString]) -> Result<Args, clap::Error> {
+    let mut command = command.clone();
+    let given = command.try_get_matches_from_mut(words)?;
+    let args = Args::from_arg_matches(&given).map_err(|error| error.format(&mut command))?;
+    Ok(Args {
+        warnings: warnings(&given, &command),
+        ..args
+    })
+}
+
+/// The file that is to be read or checked.
+fn named_file(given: &ArgMatches) -> Option<PathBuf> {
+    let checked = given
+        .subcommand_matches("config")
+        .and_then(|config| config.subcommand_matches("check"))
+        .and_then(|check| check.get_one::<PathBuf>("file"));
+    checked.or(given.get_one::<PathBuf>("config")).cloned()
+}
+
+/// The fault of the words, in the server's voice. An option whose value comes from its variable is named by that.
+fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> UsageError {
+    let mut text = message(error);
+    let mut command = command.clone();
+    command.build();
+    if error.kind() == ErrorKind::ValueValidation || error.kind() == ErrorKind::InvalidValue {
+        for option in command.get_arguments() {
+            let Some((variable, name)) = option.get_env().zip(option.get_long()) else {
+                continue;
+            };
+            let typed = format!("--{name}");
+            let is_typed = |word: &OsString| word.to_string_lossy().starts_with(&typed);
+            if env::var_os(variable).is_some() && !words.iter().any(is_typed) {
+                text = text.replace(&format!("'{option}'"), &variable.to_string_lossy());
+            }
+        }
+    }
+    UsageError::CommandLine(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_all_addresses_is_asked_on_loopback() {
+        for (address, expected) in [
+            ("127.0.0.1:8080", Some("http://127.0.0.1:8080")),
+            ("0.0.0.0:80", Some("http://127.0.0.1:80")),
+            ("[::]:8080", Some("http://[::1]:8080")),
+            ("127.0.0.1:0", None),
+        ] {
+            let at = At::Address(address.parse().unwrap());
+            let listen = |by_tls| Listen {
+                at: at.clone(),
+                by_tls,
+                by_proxy: false,
+            };
+            assert_eq!(own_url(&listen(false)).as_deref(), expected, "{address}");
+            let by_tls = expected.map(|url| url.replace("http:", "https:"));
+            assert_eq!(own_url(&listen(true)), by_tls, "{address}");
+        }
+    }
+}

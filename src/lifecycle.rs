@@ -1,0 +1,223 @@
+//! What a server that runs is told: to end in order, and to reread its files.
+//!
+//! One [`Drain`] belongs to the server; every thread holds a [`Draining`], and shows that it is done by dropping it. After a
+//! grace period the rest is abandoned.
+//!
+//! A signal has no answer, so the server also listens for reload requests on a socket that is named by its process and has no
+//! file: there is nothing to configure, to find or to leave behind. Only its own user and root are heard, who may send it
+//! signals too.
+
+use std::io::{self, Write as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as StdStream};
+use std::time::Duration;
+
+use rustix::process::geteuid;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+enum Phase {
+    Serving,
+    Draining,
+    Abandoned,
+}
+
+/// The server's side of a drain.
+#[derive(Debug)]
+pub struct Drain {
+    phase: watch::Sender<Phase>,
+    alive: mpsc::Receiver<()>,
+}
+
+/// A thread's side of a drain, kept as long as the thread is not done.
+#[derive(Clone, Debug)]
+pub struct Draining {
+    phase: watch::Receiver<Phase>,
+    _alive: mpsc::Sender<()>,
+}
+
+/// Both sides of a drain.
+pub fn drain() -> (Drain, Draining) {
+    let (phase, watched) = watch::channel(Phase::Serving);
+    let (holder, alive) = mpsc::channel(1);
+    (
+        Drain { phase, alive },
+        Draining {
+            phase: watched,
+            _alive: holder,
+        },
+    )
+}
+
+impl Drain {
+    /// Asks everything to finish, and waits until it has; what has not after the `grace` period is abandoned.
+    pub async fn finish(mut self, grace: Duration) {
+        self.phase.send_replace(Phase::Draining);
+        if timeout(grace, self.finished()).await.is_err() {
+            self.phase.send_replace(Phase::Abandoned);
+            self.finished().await;
+        }
+    }
+
+    /// Waits until every [`Draining`] has been dropped.
+    async fn finished(&mut self) {
+        // Nothing is ever sent: the channel closes with the last holder.
+        let _ = self.alive.recv().await;
+    }
+}
+
+impl Draining {
+    /// Waits until finishing is asked for, or the server is gone.
+    pub async fn started(&mut self) {
+        self.reached(Phase::Draining).await;
+    }
+
+    /// Waits until the grace period is over, or the server is gone.
+    pub async fn abandoned(&mut self) {
+        self.reached(Phase::Abandoned).await;
+    }
+
+    async fn reached(&mut self, phase: Phase) {
+        let _ = self.phase.wait_for(|now| *now >= phase).await;
+    }
+}
+
+/// How long a server has to answer: it may be at work on an earlier reload, or be stopped.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long it does not listen after the system had nothing left for a connection.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The beginning of an answer when all was reread.
+const DONE: &str = "ok";
+
+/// Why a server did not reread its files, as far as is known.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReloaded {
+    /// It says that something is wrong.
+    #[error("{0}")]
+    Refused(String),
+    /// Nothing answers.
+    #[error("process {pid} is no server that can be asked: {why}")]
+    Silent {
+        /// The process.
+        pid: u32,
+        /// The outcome.
+        why: io::Error,
+    },
+}
+
+fn address(pid: u32) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("data-server/reload/{pid}"))
+}
+
+/// The server's end of reload requests.
+#[derive(Debug)]
+pub struct ReloadRequests(UnixListener);
+
+impl ReloadRequests {
+    /// Listens for this process.
+    pub fn listen() -> io::Result<Self> {
+        let listener = StdListener::bind_addr(&address(std::process::id())?)?;
+        listener.set_nonblocking(true)?;
+        UnixListener::from_std(listener).map(Self)
+    }
+
+    /// The next request of someone who may make it.
+    pub async fn next(&self) -> ReloadRequest {
+        loop {
+            match self.0.accept().await.and_then(|(client, _)| admit(client)) {
+                Ok(Some(client)) => return ReloadRequest(client),
+                Ok(None) => {}
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+}
+
+fn admit(client: UnixStream) -> io::Result<Option<StdStream>> {
+    let uid = client.peer_cred()?.uid();
+    let may = uid == geteuid().as_raw() || uid == 0;
+    may.then(|| client.into_std()).transpose()
+}
+
+/// The client that asked for a reload, and waits for the answer.
+#[derive(Debug)]
+pub struct ReloadRequest(StdStream);
+
+impl ReloadRequest {
+    /// Tells what came of it. One who does not listen is not waited for.
+    pub fn answer(mut self, result: &Result<(), String>) {
+        let text = result.as_ref().map_or_else(String::as_str, |()| DONE);
+        let _ = self.0.write_all(text.as_bytes());
+    }
+}
+
+/// Has the server that is this process reread its files.
+pub fn ask_reload(pid: u32) -> Result<(), NotReloaded> {
+    let answer = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .and_then(|runtime| runtime.block_on(answer(pid)));
+    match answer {
+        Ok(text) if text == DONE => Ok(()),
+        Ok(text) if text.is_empty() => {
+            let why = io::Error::other("it hears root and its own user alone");
+            Err(NotReloaded::Silent { pid, why })
+        }
+        Ok(text) => Err(NotReloaded::Refused(text)),
+        Err(why) => Err(NotReloaded::Silent { pid, why }),
+    }
+}
+
+async fn answer(pid: u32) -> io::Result<String> {
+    let server = StdStream::connect_addr(&address(pid)?)?;
+    server.set_nonblocking(true)?;
+    let mut server = UnixStream::from_std(server)?;
+    // Any process can take a name.
+    if server.peer_cred()?.pid() != i32::try_from(pid).ok() {
+        return Err(io::Error::other("another process has its name"));
+    }
+    let mut text = String::new();
+    timeout(PATIENCE, server.read_to_string(&mut text)).await??;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::{Instant, sleep};
+
+    const GRACE: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn finished_when_the_last_holder_is_gone() {
+        let start = Instant::now();
+        let (drain, mut first) = drain();
+        let mut second = first.clone();
+        let holders = async {
+            first.started().await;
+            drop(first);
+            sleep(GRACE / 2).await;
+            second.started().await;
+            drop(second);
+        };
+        tokio::join!(drain.finish(GRACE), holders);
+        assert_eq!(start.elapsed(), GRACE / 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_not_finished_is_abandoned_after_the_grace_period() {
+        let start = Instant::now();
+        let (drain, mut holder) = drain();
+        let abandoned = async {
+            holder.abandoned().await;
+            assert_eq!(start.elapsed(), GRACE);
+            drop(holder);
+        };
+        tokio::join!(drain.finish(GRACE), abandoned);
+    }
+}
