@@ -21,18 +21,18 @@ use crate::metrics::S3Counters;
 use crate::transfer::{BlockingPool, InFlight, StagingBounds, StagingQuota};
 use crate::value::Error;
 use contract::S3Context;
-use transport::client::{Client, Reach};
 use transport::credentials::{self, Credentials};
+use transport::{Client, Reach};
 
 pub use contract::{
-    BucketPrefix, Conditions, ReadRequest, RemoteMeta, RemoteValue, Settings, StoredHeaders,
-    UploadPlan, WriteCondition, Written,
+    BucketPrefix, Conditions, ReadRequest, RemoteMeta, RemoteValue, Report, Row, Settings,
+    StoredHeaders, UploadPlan, Verdict, What, WriteCondition, Written,
 };
 pub use objects::Gateway;
 pub use objects::get::{GetOutcome, RemoteBody, RemotePiece};
 pub use objects::upload::{PIECE, RemoteUpload, is_long};
-pub use transport::client::Connections;
-pub use trial::{OpenError, Report, Row, Verdict, What};
+pub use transport::Connections;
+pub use trial::OpenError;
 
 /// The files by which names are resolved and servers proved, where systems have them.
 const SYSTEM: [&str; 16] = [

@@ -1,10 +1,9 @@
-//! Reading an object: its metadata, its bytes or a range of them, a link to it, and the digest of one that the store keeps none of.
+//! The answer to a read of an object: its metadata, and its bytes or a range of them.
 //!
 //! Nothing is read ahead but what the connection holds. A long answer can be moved on inside the kernel. An answer that
 //! breaks off is resumed where it ended, by a request for the rest of the same version; a few times, and then the body
 //! ends with an error.
 
-use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +14,6 @@ use std::{fmt, io};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use hyper::Method;
 use hyper::body::Body;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
@@ -23,14 +21,13 @@ use hyper::header::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::Gateway;
-use crate::s3::contract::{ReadRequest, RemoteMeta};
+use crate::s3::contract::RemoteMeta;
 use crate::s3::transport::answer::{Answer, text, unclear};
 use crate::s3::transport::call::{Call, NO_MEDIA_TYPE};
-use crate::s3::transport::client::{Client, ReadOutcome};
 use crate::s3::transport::connector::SpliceHandle;
-use crate::transfer::{CHUNK, Hashing, Pipe, Piped, WriteBuffer};
-use crate::value::{Digest, Error, Key, Wanted};
+use crate::s3::transport::{Client, ReadOutcome};
+use crate::transfer::{Pipe, Piped};
+use crate::value::Error;
 
 /// The outcome of a read.
 #[expect(
@@ -47,66 +44,6 @@ pub enum GetOutcome {
     Changed,
 }
 
-impl Gateway<'_> {
-    /// The value of `key`, or the part of it that `read` names.
-    pub async fn get(&self, key: &Key<'_>, read: ReadRequest<'_>) -> Result<GetOutcome, Error> {
-        let mut call = Call::object(Method::GET, &self.client.place, key)?;
-        if let Some(etag) = read.only {
-            call = call.with(IF_MATCH, etag)?;
-        }
-        let found = match &read.range {
-            Some(range) => self.client.read(&call.ranged(range)?).await?,
-            None => self.client.read(&call).await?,
-        };
-        let answer = match found {
-            ReadOutcome::Answer(answer) => answer,
-            ReadOutcome::Missing => return Ok(GetOutcome::Gone),
-            ReadOutcome::Changed => return Ok(GetOutcome::Changed),
-        };
-        let meta = meta(&answer, read.only)?;
-        // Some stores ignore the condition.
-        if read.only.is_some_and(|etag| etag != meta.etag) {
-            return Ok(GetOutcome::Changed);
-        }
-        let left = read.range.unwrap_or(0..meta.len);
-        check_range(&answer, &left, meta.len)?;
-        let body = RemoteBody::new(self.client, call, &meta.etag, left, answer);
-        Ok(GetOutcome::Value(meta, body))
-    }
-
-    /// An address that lets its reader have the value of `key` from the store, by `method`, for a few minutes.
-    pub fn link(&self, method: &Method, key: &Key<'_>) -> Result<String, Error> {
-        self.client.link(method, key)
-    }
-
-    /// A digest of the value of `key` with this entity tag, SHA-512 or else SHA-256, computed from all of it on the compute threads while
-    /// it is read; `None`, when there is another version now, or none.
-    pub async fn digest(
-        &self,
-        key: &Key<'_>,
-        etag: &str,
-        sha512: bool,
-    ) -> Result<Option<Digest>, Error> {
-        let read = ReadRequest {
-            range: None,
-            only: Some(etag),
-        };
-        let GetOutcome::Value(_, mut body) = self.get(key, read).await? else {
-            return Ok(None);
-        };
-        let mut hashing = Hashing::new(Wanted::one(sha512), self.shared.compute.clone());
-        let mut buffer = WriteBuffer::default();
-        while let Some(data) = poll_fn(|cx| body.poll_next(cx)).await {
-            buffer.push(data?);
-            if buffer.len() >= CHUNK {
-                hashing = hashing.next(buffer.take()).await?;
-            }
-        }
-        let digests = hashing.next(buffer.take()).await?.finish().await?;
-        Ok(digests.one())
-    }
-}
-
 /// The fields that are kept with a value.
 const KEPT: [HeaderName; 4] = [
     CACHE_CONTROL,
@@ -118,21 +55,8 @@ const KEPT: [HeaderName; 4] = [
 /// The coding of a body in pieces, which some stores answer as if it were the value's own.
 const FRAMING: &str = "aws-chunked";
 
-impl Gateway<'_> {
-    /// The length, the entity tag and the fields of the value of `key`; `None` when there is none.
-    pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
-        let call = Call::object(Method::HEAD, &self.client.place, key)?;
-        let call = call.with_static("x-amz-checksum-mode", "ENABLED");
-        match self.client.read(&call).await? {
-            ReadOutcome::Answer(answer) => meta(&answer, None).map(Some),
-            ReadOutcome::Missing => Ok(None),
-            ReadOutcome::Changed => Err(unclear("a condition failed that was not set")),
-        }
-    }
-}
-
 /// The metadata that `answer` has of the value, whose entity tag is `known` where the store leaves it out.
-fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
+pub fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
     let headers = &answer.headers;
     let etag = text(headers, &ETAG).or(known);
     let etag = etag.ok_or_else(|| unclear("an object has no entity tag"))?;
@@ -156,7 +80,7 @@ fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
 }
 
 /// Whether `answer`, of a value of `len` bytes, is that range of it.
-fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Error> {
+pub fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Error> {
     let is_whole = *range == (0..len);
     let expected = format!(
         "bytes {}-{}/{len}",

@@ -6,11 +6,10 @@ use bytes::Bytes;
 use hyper::Method;
 use serde::Deserialize;
 
-use super::Gateway;
 use crate::s3::contract::RemoteValue;
 use crate::s3::transport::answer::{Failure, parse, unclear};
 use crate::s3::transport::call::{self, Call};
-use crate::s3::transport::client::{Client, ReadOutcome};
+use crate::s3::transport::{Client, ReadOutcome};
 use crate::transfer::{BlockingPool, COPIED};
 use crate::value::{Error, Key, Listing, Page, RESERVED};
 
@@ -57,16 +56,17 @@ enum Item {
     Folder(String),
 }
 
-impl Gateway<'_> {
-    /// One page of the keys, in byte order. Long pages of the store are read on the compute threads.
-    pub async fn list(&self, page: &Page) -> Result<Listing<RemoteValue>, Error> {
-        let (client, compute) = (self.client, &self.shared.compute);
-        let mut visible = page.visible();
-        while let Some(part) = visible.next() {
-            visible.add(collect(client, compute, &part).await?);
-        }
-        Ok(listing(visible.found, page.limit))
+/// One page of the keys, in byte order. Long pages of the store are read on the `compute` threads.
+pub async fn list(
+    client: &Client,
+    compute: &BlockingPool,
+    page: &Page,
+) -> Result<Listing<RemoteValue>, Error> {
+    let mut visible = page.visible();
+    while let Some(part) = visible.next() {
+        visible.add(collect(client, compute, &part).await?);
     }
+    Ok(listing(visible.found, page.limit))
 }
 
 /// More items of `page` than its limit, or all.

@@ -1,4 +1,7 @@
-//! Values as objects: how each is read, written, removed and listed, through the [`Gateway`] of a reactor.
+//! Values as objects: the [`Gateway`] of a reactor reads, writes, removes and lists them.
+//!
+//! A value is read and listed as the store has it at that moment: nothing is cached. A condition is decided by the store, and
+//! is refused where the store was not seen to keep it.
 
 pub mod get;
 pub mod list;
@@ -6,13 +9,24 @@ pub mod multipart;
 pub mod put;
 pub mod upload;
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
-use super::contract::S3Context;
-use super::transport::client::Client;
-use crate::value::Error;
+use hyper::Method;
+use hyper::header::IF_MATCH;
 
-/// The way of one reactor to the store. Each file of this folder has the requests that it is about.
+use self::get::{GetOutcome, RemoteBody, check_range, meta};
+use self::upload::RemoteUpload;
+use super::contract::{ReadRequest, RemoteMeta, RemoteValue, S3Context, UploadPlan};
+use super::transport::answer::{Failure, unclear};
+use super::transport::body::SendBody;
+use super::transport::call::Call;
+use super::transport::sign::NOTHING;
+use super::transport::{Client, ReadOutcome};
+use crate::transfer::{CHUNK, Hashing, WriteBuffer};
+use crate::value::{Digest, Error, Key, Listing, Page, Wanted};
+
+/// The way of one reactor to the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Gateway<'a> {
     pub(super) shared: &'a Arc<S3Context>,
@@ -28,5 +42,123 @@ impl Gateway<'_> {
     /// Whether removals may have conditions.
     pub fn takes_conditional_removals(&self) -> Result<(), Error> {
         self.shared.promises.for_delete()
+    }
+
+    /// The value of `key`, or the part of it that `read` names.
+    pub async fn get(&self, key: &Key<'_>, read: ReadRequest<'_>) -> Result<GetOutcome, Error> {
+        let mut call = Call::object(Method::GET, &self.client.place, key)?;
+        if let Some(etag) = read.only {
+            call = call.with(IF_MATCH, etag)?;
+        }
+        let found = match &read.range {
+            Some(range) => self.client.read(&call.ranged(range)?).await?,
+            None => self.client.read(&call).await?,
+        };
+        let answer = match found {
+            ReadOutcome::Answer(answer) => answer,
+            ReadOutcome::Missing => return Ok(GetOutcome::Gone),
+            ReadOutcome::Changed => return Ok(GetOutcome::Changed),
+        };
+        let meta = meta(&answer, read.only)?;
+        // Some stores ignore the condition.
+        if read.only.is_some_and(|etag| etag != meta.etag) {
+            return Ok(GetOutcome::Changed);
+        }
+        let left = read.range.unwrap_or(0..meta.len);
+        check_range(&answer, &left, meta.len)?;
+        let body = RemoteBody::new(self.client, call, &meta.etag, left, answer);
+        Ok(GetOutcome::Value(meta, body))
+    }
+
+    /// An address that lets its reader have the value of `key` from the store, by `method`, for a few minutes.
+    pub fn link(&self, method: &Method, key: &Key<'_>) -> Result<String, Error> {
+        self.client.link(method, key)
+    }
+
+    /// A digest of the value of `key` with this entity tag, SHA-512 or else SHA-256, computed from all of it on the compute threads while
+    /// it is read; `None`, when there is another version now, or none.
+    pub async fn digest(
+        &self,
+        key: &Key<'_>,
+        etag: &str,
+        sha512: bool,
+    ) -> Result<Option<Digest>, Error> {
+        let read = ReadRequest {
+            range: None,
+            only: Some(etag),
+        };
+        let GetOutcome::Value(_, mut body) = self.get(key, read).await? else {
+            return Ok(None);
+        };
+        let mut hashing = Hashing::new(Wanted::one(sha512), self.shared.compute.clone());
+        let mut buffer = WriteBuffer::default();
+        while let Some(data) = poll_fn(|cx| body.poll_next(cx)).await {
+            buffer.push(data?);
+            if buffer.len() >= CHUNK {
+                hashing = hashing.next(buffer.take()).await?;
+            }
+        }
+        let digests = hashing.next(buffer.take()).await?.finish().await?;
+        Ok(digests.one())
+    }
+
+    /// The length, the entity tag and the fields of the value of `key`; `None` when there is none.
+    pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
+        let call = Call::object(Method::HEAD, &self.client.place, key)?;
+        let call = call.with_static("x-amz-checksum-mode", "ENABLED");
+        match self.client.read(&call).await? {
+            ReadOutcome::Answer(answer) => meta(&answer, None).map(Some),
+            ReadOutcome::Missing => Ok(None),
+            ReadOutcome::Changed => Err(unclear("a condition failed that was not set")),
+        }
+    }
+
+    /// One page of the keys, in byte order.
+    pub async fn list(&self, page: &Page) -> Result<Listing<RemoteValue>, Error> {
+        list::list(self.client, &self.shared.compute, page).await
+    }
+
+    /// Begins to receive a value for `key`.
+    pub async fn upload(&self, key: &Key<'_>, begin: UploadPlan) -> Result<RemoteUpload, Error> {
+        RemoteUpload::begin(self.shared, self.client, key, begin).await
+    }
+
+    /// Removes the value of `key`, of the version with the entity tag `only` where one is given; false when there was none.
+    pub async fn delete(&self, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
+        if only.is_some() {
+            self.shared.promises.for_delete()?;
+        }
+        let client = self.client;
+        let look = Call::object(Method::HEAD, &client.place, key)?;
+        if let ReadOutcome::Missing = client.read(&look).await? {
+            return Ok(false);
+        }
+        let mut call = Call::named(Method::DELETE, look.object);
+        if let Some(etag) = only {
+            call = call.with(IF_MATCH, etag)?;
+        }
+        let mut tries = client.tries();
+        loop {
+            let asked = client.ask(&call, SendBody::Empty, NOTHING, tries.until);
+            let Err(failure) = asked.await else {
+                return Ok(true);
+            };
+            let may_be_made = tries.may_be_made();
+            let ended = match failure {
+                // By an earlier try, or by another writer.
+                Failure::Refused(refusal)
+                    if may_be_made
+                        && only.is_some()
+                        && (refusal.is_missing() || refusal.is_changed()) =>
+                {
+                    Err(Error::OutcomeUnknown { is_late: false })
+                }
+                Failure::Refused(refusal) if refusal.is_missing() => return Ok(may_be_made),
+                failure => tries.retry_change(failure).await,
+            };
+            let is_unknown = matches!(ended, Err(Error::OutcomeUnknown { .. }));
+            client.counters.unknown.add(u64::from(is_unknown));
+            ended?;
+        }
     }
 }

@@ -11,12 +11,12 @@ use hyper::header::{ETAG, HeaderName};
 use quick_xml::escape::escape;
 use serde::Deserialize;
 
-use super::put::{Sending, refused};
+use super::put::{Sending, Write, refused};
 use crate::s3::contract::{WriteCondition, Written};
+use crate::s3::transport::Client;
 use crate::s3::transport::answer::{Answer, Failure, parse, text, unclear};
 use crate::s3::transport::body::{CHECKSUM, SendBody};
 use crate::s3::transport::call::{Call, query};
-use crate::s3::transport::client::Client;
 use crate::s3::transport::sign::NOTHING;
 use crate::value::Error;
 
@@ -144,6 +144,17 @@ impl Drop for Multipart {
         // Without a runtime the process is about to end, and the parts stay.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { abort(&client, &call).await });
+        }
+    }
+}
+
+impl Write<'_> {
+    /// Has the parts joined.
+    pub async fn join(self, parts: Multipart) -> Result<Written, Error> {
+        let until = self.client.deadline();
+        match parts.finish(self.condition).await {
+            Err(error) => self.settle(until, error).await,
+            made => made,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Writing and removing an object by one request, whose body is in memory or comes piece by piece.
+//! Writing an object by one request, whose body is in memory or comes piece by piece.
 //!
 //! A write is sent again only where it surely was not made. Each one carries a nonce of its own, which is kept with the object: where
 //! an answer was lost, the nonce tells whether the write was made.
@@ -12,18 +12,17 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use hyper::Method;
-use hyper::header::{ETAG, HeaderMap, HeaderName, IF_MATCH};
+use hyper::header::{ETAG, HeaderMap, HeaderName};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Gateway;
 use crate::s3::contract::{WriteCondition, Written};
 use crate::s3::transport::answer::{Answer, Failure, Refusal, Tries, text, unclear};
 use crate::s3::transport::body::{BodySender, Framing, SendBody, feed};
 use crate::s3::transport::call::{Call, NONCE};
-use crate::s3::transport::client::{Client, ReadOutcome};
-use crate::s3::transport::sign::{NOTHING, hex};
+use crate::s3::transport::sign::hex;
+use crate::s3::transport::{Client, ReadOutcome};
 use crate::transfer::{COPIED, random};
-use crate::value::{Error, Key};
+use crate::value::Error;
 
 /// The shortest time that is taken to find out.
 const AT_LEAST: Duration = Duration::from_millis(1500);
@@ -76,6 +75,16 @@ impl Write<'_> {
         match tries.retry_change(failure).await {
             Ok(()) => None,
             Err(error) => Some(self.settle(tries.until, error).await),
+        }
+    }
+
+    /// Ends the one request that `sending` is.
+    pub async fn end(self, sending: Sending) -> Result<Written, Error> {
+        let until = self.client.deadline();
+        match sending.finish().await {
+            Ok(answer) => written(&answer.headers),
+            Err(Failure::Refused(refusal)) => Err(refused(refusal, self.condition)),
+            Err(failure) => self.settle(until, failure.outcome()).await,
         }
     }
 
@@ -246,45 +255,4 @@ impl fmt::Debug for Sending {
 pub fn nonce() -> Result<String, Error> {
     let number = random().map_err(|errno| Error::new("draw a number", errno))?;
     Ok(format!("{number:032x}"))
-}
-
-impl Gateway<'_> {
-    /// Removes the value of `key`, of the version with the entity tag `only` where one is given; false when there was none.
-    pub async fn delete(&self, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
-        if only.is_some() {
-            self.shared.promises.for_delete()?;
-        }
-        let client = self.client;
-        let look = Call::object(Method::HEAD, &client.place, key)?;
-        if let ReadOutcome::Missing = client.read(&look).await? {
-            return Ok(false);
-        }
-        let mut call = Call::named(Method::DELETE, look.object);
-        if let Some(etag) = only {
-            call = call.with(IF_MATCH, etag)?;
-        }
-        let mut tries = client.tries();
-        loop {
-            let asked = client.ask(&call, SendBody::Empty, NOTHING, tries.until);
-            let Err(failure) = asked.await else {
-                return Ok(true);
-            };
-            let may_be_made = tries.may_be_made();
-            let ended = match failure {
-                // By an earlier try, or by another writer.
-                Failure::Refused(refusal)
-                    if may_be_made
-                        && only.is_some()
-                        && (refusal.is_missing() || refusal.is_changed()) =>
-                {
-                    Err(Error::OutcomeUnknown { is_late: false })
-                }
-                Failure::Refused(refusal) if refusal.is_missing() => return Ok(may_be_made),
-                failure => tries.retry_change(failure).await,
-            };
-            let is_unknown = matches!(ended, Err(Error::OutcomeUnknown { .. }));
-            client.counters.unknown.add(u64::from(is_unknown));
-            ended?;
-        }
-    }
 }

@@ -18,13 +18,12 @@ use hyper::header::HeaderName;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::Gateway;
 use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
-use super::put::{Sending, Write, joined, nonce, refused, written};
+use super::put::{Sending, Write, joined, nonce, refused};
 use crate::s3::contract::{S3Context, UploadPlan, WriteCondition, Written};
+use crate::s3::transport::Client;
 use crate::s3::transport::answer::Failure;
 use crate::s3::transport::call::{Call, NONCE};
-use crate::s3::transport::client::Client;
 use crate::transfer::{
     BlockingPool, Receiver, Reservation, ReservationHandle, SMALL, random, write_at,
 };
@@ -61,7 +60,7 @@ impl Destination {
     /// How many bytes wait in a file.
     fn spooled(&self) -> u64 {
         match self {
-            Self::Spool(spool) => spool.len(),
+            Self::Spool(spool) => spool.len,
             _ => 0,
         }
     }
@@ -77,13 +76,17 @@ pub fn is_long(len: Option<u64>) -> bool {
     len.is_none_or(|len| len > SMALL)
 }
 
-impl Gateway<'_> {
+impl RemoteUpload {
     /// Begins to receive a value for `key`.
-    pub async fn upload(&self, key: &Key<'_>, begin: UploadPlan) -> Result<RemoteUpload, Error> {
-        let (shared, client) = (self.shared, self.client);
+    pub async fn begin(
+        shared: &Arc<S3Context>,
+        client: &Arc<Client>,
+        key: &Key<'_>,
+        begin: UploadPlan,
+    ) -> Result<Self, Error> {
         let call = Call::object(Method::PUT, &client.place, key)?.keeping(&begin.kept)?;
         let reservation = Reservation::new(&shared.quota, begin.uploader.clone());
-        let mut upload = RemoteUpload {
+        let mut upload = Self {
             shared: Arc::clone(shared),
             client: Arc::clone(client),
             call: call.with(HeaderName::from_static(NONCE), &nonce()?)?,
@@ -109,9 +112,7 @@ impl Gateway<'_> {
         }
         Ok(upload)
     }
-}
 
-impl RemoteUpload {
     /// The way of `len` bytes that go on to the store as they come.
     async fn straight(&self, len: u64, condition: &WriteCondition) -> Result<Destination, Error> {
         if len > ONE_REQUEST {
@@ -179,7 +180,7 @@ impl RemoteUpload {
             Destination::Memory => None,
             Destination::Spool(spool) => {
                 spool.written().await?;
-                Some((spool.file()?, spool.len()))
+                Some((spool.file()?, spool.len))
             }
             _ => return Err(Error::Incomplete),
         };
@@ -240,32 +241,13 @@ fn not_made(failure: Failure) -> Error {
 }
 
 impl Write<'_> {
-    /// Ends the one request that `sending` is.
-    async fn end(self, sending: Sending) -> Result<Written, Error> {
-        let until = self.client.deadline();
-        match sending.finish().await {
-            Ok(answer) => written(&answer.headers),
-            Err(Failure::Refused(refusal)) => Err(refused(refusal, self.condition)),
-            Err(failure) => self.settle(until, failure.outcome()).await,
-        }
-    }
-
-    /// Has the parts joined.
-    async fn join(self, parts: Multipart) -> Result<Written, Error> {
-        let until = self.client.deadline();
-        match parts.finish(self.condition).await {
-            Err(error) => self.settle(until, error).await,
-            made => made,
-        }
-    }
-
     /// Sends what `spool` holds, all of which is written.
     async fn put_spool(self, spool: &Spool, sha256: Option<[u8; 32]>) -> Result<Written, Error> {
-        if spool.len() > ONE_REQUEST {
-            let mut parts = Multipart::begin(self.client, self.call, spool.len()).await?;
+        if spool.len > ONE_REQUEST {
+            let mut parts = Multipart::begin(self.client, self.call, spool.len).await?;
             let mut sent = 0;
-            while sent < spool.len() {
-                let data = spool.read(sent, spool.len()).await?;
+            while sent < spool.len {
+                let data = spool.read(sent, spool.len).await?;
                 sent += data.len() as u64;
                 parts.push(data).await.map_err(Failure::error)?;
             }
@@ -274,7 +256,7 @@ impl Write<'_> {
         let mut tries = self.client.tries();
         let conditional = self.conditional()?;
         loop {
-            let mut sending = Sending::begin(self.client, &conditional, spool.len(), sha256)?;
+            let mut sending = Sending::begin(self.client, &conditional, spool.len, sha256)?;
             let asked = match fill(&mut sending, spool).await {
                 Ok(()) => sending.finish().await,
                 Err(Failure::Refused(refusal)) => Err(Failure::Refused(refusal)),
@@ -294,9 +276,9 @@ impl Write<'_> {
 /// Gives `sending` all that `spool` holds.
 async fn fill(sending: &mut Sending, spool: &Spool) -> Result<(), Failure> {
     let mut sent = 0;
-    while sent < spool.len() {
+    while sent < spool.len {
         let data = spool
-            .read(sent, spool.len())
+            .read(sent, spool.len)
             .await
             .map_err(Failure::NotTried)?;
         sent += data.len() as u64;
@@ -331,11 +313,6 @@ impl Spool {
             writing: None,
             disk: disk.clone(),
         })
-    }
-
-    /// Bytes written, or being written.
-    fn len(&self) -> u64 {
-        self.len
     }
 
     /// Starts to write `runs`, `len` bytes, once the write before has ended.

@@ -1,9 +1,302 @@
 //! Requests to the store: connections, endpoints, signatures, bodies, and how often each is tried. It knows no value.
+//!
+//! A [`Client`] is one reactor's way to the store: its pool of connections, through which requests go to the endpoints in turn,
+//! past those that could not be reached a moment ago. A connection is driven on the runtime of the reactor that made it. At
+//! most so many requests are under way as there may be connections; others wait their turn, and that counts as time of theirs.
 
 pub mod answer;
 pub mod body;
 pub mod call;
-pub mod client;
 pub mod connector;
 pub mod credentials;
 pub mod sign;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use hyper::header::{HOST, HeaderValue};
+use hyper::{Method, Request};
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use self::answer::{Answer, Failure, Tries};
+use self::body::SendBody;
+use self::call::{Call, Endpoint, Endpoints, object_name};
+use self::connector::{Connector, connector, tls};
+use self::credentials::Credentials;
+use self::sign::{Link, NOTHING, Signed, Signer};
+use crate::metrics::S3Counters;
+use crate::s3::contract::{BucketPrefix, Settings};
+use crate::transfer::{Pipe, Pipes};
+use crate::value::{Error, Key};
+
+/// The longest wait for a connection to one endpoint.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// For how long an unused connection is kept.
+const IDLE: Duration = Duration::from_secs(50);
+
+/// How much of an answer is read ahead for a reader that is slow.
+const READ_AHEAD: usize = 64 << 10;
+
+/// For how long a link works: enough to begin, and a download that has begun goes on.
+const VALID: Duration = Duration::from_secs(5 * 60);
+
+/// One reactor's way to the store.
+#[derive(Debug)]
+pub struct Client {
+    pool: Pool<Connector, SendBody>,
+    /// How many connections there are.
+    open: Arc<AtomicUsize>,
+    permits: Arc<Semaphore>,
+    /// How many permits there are.
+    most: usize,
+    reach: Reach,
+    signer: Signer,
+    /// Which objects are the values.
+    pub place: BucketPrefix,
+    /// The longest wait for the head of an answer.
+    pub timeout: Duration,
+    pub counters: S3Counters,
+}
+
+/// The parts that all clients of a store share.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    endpoints: Arc<Endpoints>,
+    credentials: Arc<Credentials>,
+    tls: Arc<ClientConfig>,
+    /// Through which long answers go.
+    pipes: Arc<Pipes>,
+}
+
+/// Connections to the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// All of them.
+    pub open: usize,
+    /// Those that wait for a request.
+    pub idle: usize,
+}
+
+/// The outcome of a read.
+#[derive(Debug)]
+pub enum ReadOutcome {
+    Answer(Answer),
+    Missing,
+    Changed,
+}
+
+impl Reach {
+    /// The store of `settings`, with these credentials; the reason, where it cannot be reached.
+    pub fn new(settings: &Settings, credentials: &Arc<Credentials>) -> Result<Self, String> {
+        Ok(Self {
+            endpoints: Arc::new(Endpoints::new(settings)?),
+            credentials: Arc::clone(credentials),
+            tls: tls(settings.ca.as_deref())?,
+            pipes: Arc::default(),
+        })
+    }
+}
+
+impl Client {
+    pub fn new(settings: &Settings, reach: Reach) -> Self {
+        let open = Arc::default();
+        let connector = connector(&reach.tls, CONNECT.min(settings.timeout / 2), &open);
+        let pool = Pool::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(settings.connections)
+            .http1_max_buf_size(READ_AHEAD)
+            .set_host(false)
+            .build(connector);
+        Self {
+            pool,
+            open,
+            permits: Arc::new(Semaphore::new(settings.connections)),
+            most: settings.connections,
+            reach,
+            signer: Signer::new(settings.region.clone()),
+            place: settings.place.clone(),
+            timeout: settings.timeout,
+            counters: S3Counters::default(),
+        }
+    }
+
+    /// A pipe for a long answer, where one is to be had.
+    pub fn pipe(&self) -> Option<Pipe> {
+        self.reach.pipes.take()
+    }
+
+    /// How many connections are open, and how many of them wait for a request.
+    pub fn connections(&self) -> Connections {
+        let open = self.open.load(Ordering::Relaxed);
+        Connections {
+            open,
+            idle: open.saturating_sub(self.under_way()),
+        }
+    }
+
+    /// How many requests are under way.
+    pub fn under_way(&self) -> usize {
+        self.most.saturating_sub(self.permits.available_permits())
+    }
+
+    /// The endpoint that it asks, or the first of several.
+    pub fn origin(&self) -> String {
+        self.reach.endpoints.all[0].origin()
+    }
+
+    /// Whether the store answers for the bucket.
+    pub async fn probe(&self) -> Result<(), Error> {
+        match self.read(&Call::bucket(Method::HEAD)).await? {
+            ReadOutcome::Answer(_) => Ok(()),
+            ReadOutcome::Missing | ReadOutcome::Changed => Err(Error::Refused {
+                said: "there is no such bucket".to_owned(),
+            }),
+        }
+    }
+
+    /// An address at which `method` reads the value that `key` has by then, through the endpoint that is in turn. The store is not
+    /// asked for it.
+    pub fn link(&self, method: &Method, key: &Key<'_>) -> Result<String, Error> {
+        let endpoint = self.reach.endpoints.next();
+        let path = endpoint.path(&object_name(&self.place, key)?);
+        let link = Link {
+            method: method.as_str(),
+            host: &endpoint.authority,
+            path: &path,
+            valid: VALID,
+        };
+        let secrets = self.reach.credentials.current();
+        let query = self.signer.presign(&link, &secrets, SystemTime::now())?;
+        Ok(format!("{}{path}?{query}", endpoint.origin()))
+    }
+
+    /// The end of the time that a request has which begins now.
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// The tries of a request that begins now.
+    pub fn tries(&self) -> Tries<'_> {
+        Tries::until(self.deadline(), &self.counters)
+    }
+
+    /// Tries `call`, which changes nothing, until there is an answer or no hope.
+    pub async fn read(&self, call: &Call) -> Result<ReadOutcome, Error> {
+        self.read_until(call, self.deadline()).await
+    }
+
+    /// As [`Client::read`], until then.
+    pub async fn read_until(&self, call: &Call, until: Instant) -> Result<ReadOutcome, Error> {
+        let mut tries = Tries::until(until, &self.counters);
+        loop {
+            let failure = match self.ask(call, SendBody::Empty, NOTHING, until).await {
+                Ok(answer) => return Ok(ReadOutcome::Answer(answer)),
+                Err(Failure::Refused(refusal)) if refusal.is_missing() => {
+                    return Ok(ReadOutcome::Missing);
+                }
+                Err(Failure::Refused(refusal)) if refusal.is_changed() => {
+                    return Ok(ReadOutcome::Changed);
+                }
+                Err(failure) => failure,
+            };
+            tries.retry(failure).await?;
+        }
+    }
+
+    /// Tries `call` once, with a body that `payload` names, and waits for the answer until then.
+    pub async fn ask(
+        &self,
+        call: &Call,
+        body: SendBody,
+        payload: &str,
+        until: Instant,
+    ) -> Result<Answer, Failure> {
+        let permit = self.permit(until).await?;
+        let sent = timeout_at(until, self.send(call, body, payload, permit)).await;
+        let left = until.saturating_duration_since(Instant::now());
+        let sent = sent.unwrap_or_else(|_| {
+            self.counters.unanswered(call.operation());
+            Err(Failure::Late)
+        });
+        sent?.checked(left).await
+    }
+
+    /// A permit for one request.
+    pub async fn permit(&self, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
+        let permit = timeout_at(until, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = permit.ok().and_then(Result::ok);
+        permit.ok_or(Failure::Busy { retry_after: 1 })
+    }
+
+    /// Sends `call` once; whatever the store says is an answer.
+    pub async fn send(
+        &self,
+        call: &Call,
+        body: SendBody,
+        payload: &str,
+        connection: OwnedSemaphorePermit,
+    ) -> Result<Answer, Failure> {
+        let endpoint = self.reach.endpoints.next();
+        let request = self.request(call, body, payload, endpoint);
+        let (operation, began) = (call.operation(), Instant::now());
+        let sent = self.pool.request(request.map_err(Failure::NotTried)?).await;
+        let response = sent.map_err(|error| {
+            self.counters.unanswered(operation);
+            if error.is_connect() {
+                self.reach.endpoints.avoid(endpoint);
+            }
+            Failure::without_answer(&error)
+        })?;
+        let (mut head, body) = response.into_parts();
+        let status = head.status.as_u16();
+        self.counters.answered(operation, status, began.elapsed());
+        Ok(Answer {
+            status,
+            headers: head.headers,
+            body,
+            loan: head.extensions.remove(),
+            _connection: connection,
+        })
+    }
+
+    fn request(
+        &self,
+        call: &Call,
+        body: SendBody,
+        payload: &str,
+        endpoint: &Endpoint,
+    ) -> Result<Request<SendBody>, Error> {
+        let unfit = |what: &dyn std::fmt::Display| Error::Refused {
+            said: what.to_string(),
+        };
+        let path = endpoint.path(&call.object);
+        let mut headers = call.headers.clone();
+        let host = HeaderValue::from_str(&endpoint.authority).map_err(|e| unfit(&e))?;
+        headers.insert(HOST, host);
+        let signed = Signed {
+            method: call.method.as_str(),
+            path: &path,
+            query: &call.query,
+            payload,
+        };
+        let secrets = self.reach.credentials.current();
+        self.signer
+            .sign(&signed, &mut headers, &secrets, SystemTime::now())?;
+        let mark = if call.query.is_empty() { "" } else { "?" };
+        let uri = format!("{}{path}{mark}{}", endpoint.origin(), call.query);
+        let mut request = Request::builder()
+            .method(&call.method)
+            .uri(uri)
+            .body(body)
+            .map_err(|e| unfit(&e))?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}

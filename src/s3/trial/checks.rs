@@ -7,9 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 
-use super::report::{Report, Verdict, What};
 use super::requests::{CheckEffort, Trial, TrialOutcome};
-use crate::s3::contract::WriteCondition;
+use crate::s3::contract::{Report, Verdict, What, WriteCondition};
 use crate::s3::objects::list::AT_ONCE;
 use crate::s3::transport::answer::explained;
 use crate::s3::transport::body::SendBody;
@@ -32,8 +31,7 @@ pub async fn one_at_a_time(trial: &Trial, report: &mut Report) -> Result<(), Err
         _ => trial.place(&object, "old").await?,
     };
     report.add(What::Swap, swap(trial, &object, &etag).await);
-    let verdict = remove(trial).await?;
-    report.add(What::Remove, verdict);
+    report.add(What::Remove, remove(trial).await?);
     Ok(())
 }
 
@@ -73,7 +71,7 @@ async fn remove(trial: &Trial) -> Result<Verdict, Error> {
         return Ok(fails);
     }
     if trial.read(&object).await?.is_none() {
-        return Ok(Verdict::Fails(format!(
+        return Ok(fails(format!(
             "{what} removes it, and is answered that it does not"
         )));
     }
@@ -86,7 +84,7 @@ async fn remove(trial: &Trial) -> Result<Verdict, Error> {
 fn if_made(outcome: TrialOutcome, times: u32, what: &str) -> Verdict {
     match outcome {
         TrialOutcome::Done(_) => Verdict::Holds(times),
-        other => Verdict::Fails(format!("{what} is not made: {}", said(other))),
+        other => fails(format!("{what} is not made: {}", said(other))),
     }
 }
 
@@ -94,12 +92,19 @@ fn if_made(outcome: TrialOutcome, times: u32, what: &str) -> Verdict {
 fn unless_not_held(outcome: TrialOutcome, what: &str) -> Option<Verdict> {
     match outcome {
         TrialOutcome::NotHeld => None,
-        TrialOutcome::Done(_) => Some(Verdict::Fails(format!("{what} is made all the same"))),
-        other => Some(Verdict::Fails(format!(
-            "{what} is answered {}",
-            said(other)
-        ))),
+        TrialOutcome::Done(_) => Some(fails(format!("{what} is made all the same"))),
+        other => Some(fails(format!("{what} is answered {}", said(other)))),
     }
+}
+
+/// The verdict on a store that does something else: `how`.
+fn fails(how: impl Into<String>) -> Verdict {
+    Verdict::Fails(how.into())
+}
+
+/// The verdict on a store that does as it should, so many times.
+fn holds(times: usize) -> Verdict {
+    Verdict::Holds(u32::try_from(times).unwrap_or(u32::MAX))
 }
 
 fn said(outcome: TrialOutcome) -> String {
@@ -113,6 +118,7 @@ fn said(outcome: TrialOutcome) -> String {
 
 /// Tries the conditions of changes that are made at once.
 pub async fn at_once(trial: &Trial, depth: CheckEffort, report: &mut Report) -> Result<(), Error> {
+    let trials = std::slice::from_ref(trial);
     let for_put = [
         (What::Create, What::CreateRace),
         (What::Swap, What::SwapRace),
@@ -120,12 +126,10 @@ pub async fn at_once(trial: &Trial, depth: CheckEffort, report: &mut Report) -> 
     for (alone, race) in for_put {
         // What is wrong one at a time is wrong at once.
         if report.keeps(alone) {
-            let verdict = races(std::slice::from_ref(trial), race, depth.races).await?;
-            report.add(race, verdict);
+            report.add(race, races(trials, race, depth.races).await?);
         }
     }
     if report.keeps(What::Remove) && report.keeps(What::SwapRace) {
-        let trials = std::slice::from_ref(trial);
         let verdict = races(trials, What::RemoveRace, depth.removals).await?;
         report.add(What::RemoveRace, verdict);
     }
@@ -162,7 +166,7 @@ async fn races(trials: &[Trial], what: What, rounds: u32) -> Result<Verdict, Err
                 What::SwapRace | What::EndpointSwapRace => "PUTs with If-Match of one version",
                 _ => "PUTs and DELETEs with If-Match of one version",
             };
-            return Ok(Verdict::Fails(format!(
+            return Ok(fails(format!(
                 "{made} of {RACERS} {kind} at once are made, in round {round}"
             )));
         }
@@ -179,10 +183,8 @@ const NOTICED: Duration = Duration::from_millis(100);
 
 /// Tries uploads that are not what they should be.
 pub async fn uploads(trial: &Trial, depth: CheckEffort, report: &mut Report) -> Result<(), Error> {
-    let verdict = cut(trial, depth).await?;
-    report.add(What::CutUpload, verdict);
-    let verdict = wrong_checksum(trial).await?;
-    report.add(What::WrongChecksum, verdict);
+    report.add(What::CutUpload, cut(trial, depth).await?);
+    report.add(What::WrongChecksum, wrong_checksum(trial).await?);
     Ok(())
 }
 
@@ -198,18 +200,14 @@ async fn cut(trial: &Trial, depth: CheckEffort) -> Result<Verdict, Error> {
             len: framed.len() as u64,
         };
         if let TrialOutcome::Done(_) = trial.put_framed(object, body, LEN).await {
-            return Ok(Verdict::Fails(
-                "an upload that broke off was acknowledged".to_owned(),
-            ));
+            return Ok(fails("an upload that broke off was acknowledged"));
         }
     }
     for _ in 0..depth.looks {
         tokio::time::sleep(NOTICED).await;
         for object in &objects {
             if trial.read(object).await?.is_none_or(|value| value != "old") {
-                return Ok(Verdict::Fails(
-                    "the beginning of an upload that broke off is stored".to_owned(),
-                ));
+                return Ok(fails("the beginning of an upload that broke off is stored"));
             }
         }
     }
@@ -225,22 +223,18 @@ async fn wrong_checksum(trial: &Trial) -> Result<Verdict, Error> {
     match trial.put_framed(&object, right, value.len()).await {
         TrialOutcome::Done(_) => {}
         other => {
-            return Ok(Verdict::Fails(format!(
+            return Ok(fails(format!(
                 "an upload in pieces with a right checksum is not taken: {other:?}"
             )));
         }
     }
     let wrong = SendBody::Whole(framed(b"987654321", "rosUhgp5mIg="));
     Ok(match trial.put_framed(&object, wrong, value.len()).await {
-        TrialOutcome::Done(_) => Verdict::Fails("it is acknowledged".to_owned()),
-        _ if trial
-            .read(&object)
-            .await?
-            .is_none_or(|now| now != value[..]) =>
-        {
-            Verdict::Fails("it is refused, and stored".to_owned())
-        }
-        _ => Verdict::Holds(1),
+        TrialOutcome::Done(_) => fails("it is acknowledged"),
+        _ => match trial.read(&object).await? {
+            Some(now) if now == value[..] => Verdict::Holds(1),
+            _ => fails("it is refused, and stored"),
+        },
     })
 }
 
@@ -284,10 +278,8 @@ pub async fn endpoints(trials: &[Trial], depth: CheckEffort, report: &mut Report
     ] {
         if report.keeps(alone) {
             let verdict = races(trials, race, depth.across).await;
-            report.add(
-                race,
-                verdict.unwrap_or_else(|error| Verdict::Fails(explained(&error))),
-            );
+            let verdict = verdict.unwrap_or_else(|error| fails(explained(&error)));
+            report.add(race, verdict);
         }
     }
 }
@@ -300,7 +292,7 @@ async fn reads(trials: &[Trial], rounds: u32) -> Verdict {
             let others = trials.iter().enumerate().filter(|(other, _)| *other != at);
             let others: Vec<&Trial> = others.map(|(_, trial)| trial).collect();
             if let Err(fault) = turn(writer, &others, &object, round).await {
-                return Verdict::Fails(fault);
+                return fails(fault);
             }
         }
     }
@@ -344,11 +336,8 @@ async fn see(
 /// Tries what a list has, and where it begins.
 pub async fn listing(trial: &Trial, depth: CheckEffort, report: &mut Report) -> Result<(), Error> {
     let numbers = (0..depth.listed).map(|number| format!("n{number}"));
-    let mut names: Vec<String> = NAMES
-        .map(str::to_owned)
-        .into_iter()
-        .chain(numbers)
-        .collect();
+    let mut names: Vec<String> = NAMES.map(str::to_owned).into();
+    names.extend(numbers);
     let object = |name: &String| trial.named(&format!("{PREFIX}{name}"));
     let objects: Vec<String> = names.iter().map(object).collect();
     trial.place_all(&objects).await?;
@@ -363,12 +352,10 @@ async fn order(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
     for most in [AT_ONCE, names.len() / 3 + 1] {
         let found = all(trial, most, names.len()).await?;
         if let Some(fault) = differ(&found, names) {
-            return Ok(Verdict::Fails(format!("a list has {fault}")));
+            return Ok(fails(format!("a list has {fault}")));
         }
     }
-    Ok(Verdict::Holds(
-        u32::try_from(names.len()).unwrap_or(u32::MAX),
-    ))
+    Ok(holds(names.len()))
 }
 
 /// The list, page by page, as far as it is of use.
@@ -391,14 +378,10 @@ async fn after(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
         let (mut found, _) = trial.list(PREFIX, after, 3, None).await?;
         found.truncate(3);
         if let Some(fault) = differ(&found, rest) {
-            return Ok(Verdict::Fails(format!(
-                "a list after {after:?} has {fault}"
-            )));
+            return Ok(fails(format!("a list after {after:?} has {fault}")));
         }
     }
-    Ok(Verdict::Holds(
-        u32::try_from(AFTER.len()).unwrap_or(u32::MAX),
-    ))
+    Ok(holds(AFTER.len()))
 }
 
 /// Where a list is not what it should be.

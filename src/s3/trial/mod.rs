@@ -4,16 +4,13 @@
 //! write objects below a reserved name, which no key can have, and remove them.
 
 mod checks;
-mod report;
 mod requests;
 
-use super::contract::{Conditions, Promises, Settings};
-use crate::s3::transport::answer::explained;
-use crate::s3::transport::client::Client;
+use super::contract::{Conditions, Promises, Report, Settings, What};
+use super::transport::Client;
+use super::transport::answer::explained;
 use crate::value::Error;
 use requests::{CheckEffort, Trial};
-
-pub use report::{Report, Row, Verdict, What};
 
 /// Why an S3 store cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -14,8 +14,8 @@ use crate::s3::objects::put::{nonce, written};
 use crate::s3::transport::answer::{Failure, parse, text, unclear};
 use crate::s3::transport::body::{CHECKSUM, PIECES, SendBody};
 use crate::s3::transport::call::{Call, listed, path};
-use crate::s3::transport::client::{Client, ReadOutcome};
 use crate::s3::transport::sign::NOTHING;
+use crate::s3::transport::{Client, ReadOutcome};
 use crate::value::{Error, Page, Prefixes};
 
 /// The beginning of the names of the objects of every check, below the prefix of the place. No key begins so.

@@ -1,14 +1,12 @@
 //! The secrets that requests are signed with: found at the start, and renewed before they expire by one thread,
 //! `s3-credentials`. Readers get what is current and wait for nothing.
 //!
-//! They are never an option, and never in a log, an error or a `Debug`. Secrets that cannot be renewed stay in use: the store
-//! decides when they are over.
+//! They come from the first of the usual places that has any, found once and asked again later. They are never an option, and
+//! never in a log, an error or a `Debug`. Secrets that cannot be renewed stay in use: the store decides when they are over.
 
-mod services;
-mod source;
-#[cfg(test)]
-mod tests;
+mod providers;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, mpsc};
 use std::thread;
@@ -18,8 +16,7 @@ use tokio::sync::oneshot;
 
 use super::sign::{Renewed, Secrets};
 use crate::s3::contract::Settings;
-use services::Fetcher;
-use source::{Source, Variables};
+use providers::{Container, Fetcher, Instance, Profile, ProfileSettings, Variables, WebIdentity};
 
 /// How long before their end secrets are renewed; of short-lived ones, at half of their time.
 const AHEAD: Duration = Duration::from_secs(5 * 60);
@@ -151,4 +148,535 @@ fn pause_until(expires: Option<SystemTime>) -> Duration {
         .duration_since(SystemTime::now())
         .unwrap_or_default();
     left.saturating_sub(AHEAD).max(left / 2).max(RETRY.0)
+}
+
+/// Where the agent of ECS answers.
+const CONTAINERS: &str = "http://169.254.170.2";
+
+/// The addresses, beside this machine's, that are asked without encryption: the agents of ECS and EKS.
+const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
+
+/// Where the metadata of an instance are.
+const INSTANCE: &str = "http://169.254.169.254";
+
+/// A place that has secrets.
+pub enum Source {
+    Environment(Secrets),
+    Profile(Profile),
+    WebIdentity(WebIdentity),
+    Container(Container),
+    Instance(Instance),
+}
+
+impl Source {
+    /// The first place that is set up, with what it has; or why there is none, without any secret.
+    pub async fn find(
+        variables: &Variables,
+        region: &str,
+        fetcher: &Fetcher,
+    ) -> Result<(Self, Renewed), String> {
+        let source = match Self::configured(variables, region)? {
+            Some(source) => source,
+            None => Self::Instance(instance(variables).ok_or(NOWHERE)?),
+        };
+        let is_last = matches!(source, Self::Instance(_));
+        let first = source.renew(fetcher).await;
+        let first = first.map_err(|why| {
+            if is_last {
+                format!("{NOWHERE}, and {why}")
+            } else {
+                why
+            }
+        })?;
+        Ok((source, first))
+    }
+
+    fn configured(variables: &Variables, region: &str) -> Result<Option<Self>, String> {
+        if let Some(secrets) = of_environment(variables)? {
+            return Ok(Some(Self::Environment(secrets)));
+        }
+        let profile = Profile::new(variables);
+        let settings = profile.read();
+        if settings.secrets().is_some() {
+            return Ok(Some(Self::Profile(profile)));
+        }
+        let of_profile = |name: &str| settings.get(name).map(str::to_owned);
+        if let Some(identity) = web_identity(variables, region, of_profile, PROFILE_NAMES) {
+            return Ok(Some(Self::WebIdentity(identity)));
+        }
+        if profile.is_named {
+            return Err(unusable(&profile, &settings));
+        }
+        let of_variables = |name: &str| variables.get(name).map(str::to_owned);
+        if let Some(identity) = web_identity(variables, region, of_variables, VARIABLE_NAMES) {
+            return Ok(Some(Self::WebIdentity(identity)));
+        }
+        Ok(container(variables)?.map(Self::Container))
+    }
+
+    /// The files that it is read from, and the addresses that it is asked at: those of the place that has secrets, and the
+    /// files that are looked into before it.
+    pub fn reach(variables: &Variables, region: &str) -> (Vec<PathBuf>, Vec<String>) {
+        let (file, url) = match Self::configured(variables, region) {
+            // Why there is none is said when they are looked for.
+            Ok(Some(Self::Environment(_))) | Err(_) => return Default::default(),
+            Ok(Some(Self::Profile(_))) => (None, None),
+            Ok(Some(Self::WebIdentity(identity))) => {
+                (Some(identity.token_file), Some(identity.endpoint))
+            }
+            Ok(Some(Self::Container(container))) => (container.token_file, Some(container.uri)),
+            Ok(Some(Self::Instance(instance))) => (None, Some(instance.endpoint)),
+            Ok(None) => (None, instance(variables).map(|instance| instance.endpoint)),
+        };
+        let profile = Profile::new(variables);
+        let files = profile.files().chain(file.map(PathBuf::from));
+        (files.collect(), url.into_iter().collect())
+    }
+
+    /// Whether it may have others later.
+    pub fn can_change(&self) -> bool {
+        !matches!(self, Self::Environment(_))
+    }
+
+    /// Its secrets now; the error has none in it.
+    pub async fn renew(&self, fetcher: &Fetcher) -> Result<Renewed, String> {
+        let without_end = |secrets| Renewed {
+            secrets,
+            expires: None,
+        };
+        match self {
+            Self::Environment(secrets) => Ok(without_end(secrets.clone())),
+            Self::Profile(profile) => {
+                let secrets = profile.read().secrets().map(without_end);
+                secrets
+                    .ok_or_else(|| format!("the profile {} has no keys any more", profile.name()))
+            }
+            Self::WebIdentity(identity) => identity.renew(fetcher).await,
+            Self::Container(container) => container.renew(fetcher).await,
+            Self::Instance(instance) => instance.renew(fetcher).await,
+        }
+    }
+}
+
+const NOWHERE: &str = "AWS_ACCESS_KEY_ID is not set, ~/.aws has no keys for the profile default, and no web identity and no \
+                       container service is set up";
+
+/// A role, its session, and the file of the token: the names of their settings.
+const PROFILE_NAMES: [&str; 3] = ["role_arn", "role_session_name", "web_identity_token_file"];
+const VARIABLE_NAMES: [&str; 3] = [
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+];
+
+fn of_environment(variables: &Variables) -> Result<Option<Secrets>, String> {
+    let Some(id) = variables.get("AWS_ACCESS_KEY_ID") else {
+        return Ok(None);
+    };
+    let secret = variables.get("AWS_SECRET_ACCESS_KEY");
+    let secret = secret.ok_or("AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not")?;
+    Ok(Some(Secrets {
+        id: id.to_owned(),
+        secret: secret.to_owned(),
+        token: variables.get("AWS_SESSION_TOKEN").map(str::to_owned),
+    }))
+}
+
+fn web_identity(
+    variables: &Variables,
+    region: &str,
+    get: impl Fn(&str) -> Option<String>,
+    [role, session, token_file]: [&str; 3],
+) -> Option<WebIdentity> {
+    let endpoint = variables.get("AWS_ENDPOINT_URL_STS").map(str::to_owned);
+    Some(WebIdentity {
+        token_file: get(token_file)?,
+        role: get(role)?,
+        session: get(session),
+        endpoint: endpoint.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com")),
+    })
+}
+
+/// The service of a container, where one is set up.
+fn container(variables: &Variables) -> Result<Option<Container>, String> {
+    let relative = variables.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    let full = variables.get("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    let uri = match (relative, full) {
+        (Some(path), _) => format!("{CONTAINERS}{path}"),
+        (None, Some(uri)) if is_trusted(uri) => uri.to_owned(),
+        (None, Some(_)) => {
+            let name = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+            return Err(format!(
+                "{name} is neither of https nor of an agent on this machine"
+            ));
+        }
+        (None, None) => return Ok(None),
+    };
+    let text = |name| variables.get(name).map(str::to_owned);
+    Ok(Some(Container {
+        uri,
+        token: text("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+        token_file: text("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+    }))
+}
+
+/// Whether a token and secrets may go this way.
+fn is_trusted(uri: &str) -> bool {
+    let Ok(uri) = uri.parse::<hyper::Uri>() else {
+        return false;
+    };
+    let host = uri.host().unwrap_or_default();
+    let is_here = host == "localhost"
+        || host
+            .trim_matches(['[', ']'])
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback());
+    uri.scheme_str() == Some("https") || is_here || AGENTS.contains(&host)
+}
+
+/// The service of an instance, where it is not turned off.
+fn instance(variables: &Variables) -> Option<Instance> {
+    let endpoint = variables
+        .get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
+        .unwrap_or(INSTANCE);
+    let is_off = variables.is_true("AWS_EC2_METADATA_DISABLED");
+    (!is_off).then(|| Instance {
+        endpoint: endpoint.trim_end_matches('/').to_owned(),
+    })
+}
+
+/// Why a profile that was asked for cannot be used.
+fn unusable(profile: &Profile, settings: &ProfileSettings) -> String {
+    let name = profile.name();
+    let others = [
+        "credential_process",
+        "sso_session",
+        "sso_start_url",
+        "source_profile",
+        "credential_source",
+    ];
+    match others.iter().find(|other| settings.get(other).is_some()) {
+        Some(other) => format!("the profile {name} uses {other}, which data-server does not know"),
+        None => format!("AWS_PROFILE is {name}, and no file has keys for it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::fs;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+    use std::path::Path;
+    use std::sync::Mutex;
+    use std::time::Instant;
+
+    use tempfile::TempDir;
+
+    use data_server_testing::DEADLINE;
+
+    use super::*;
+
+    /// A service that answers from a table of `METHOD /path`, and keeps what it was asked. It ends with the process.
+    struct Service {
+        endpoint: String,
+        answers: Arc<Mutex<HashMap<String, String>>>,
+        asked: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Service {
+        fn start(answers: &[(&str, &str)]) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let service = Self {
+                endpoint: format!("http://{}", listener.local_addr().unwrap()),
+                answers: Arc::default(),
+                asked: Arc::default(),
+            };
+            for (ask, answer) in answers {
+                service.answers(ask, answer);
+            }
+            let (answers, asked) = (Arc::clone(&service.answers), Arc::clone(&service.asked));
+            thread::spawn(move || {
+                for stream in listener.incoming().map_while(Result::ok) {
+                    let mut stream = BufReader::new(stream);
+                    let mut head = String::new();
+                    while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap() > 0 {}
+                    let length = head
+                        .lines()
+                        .find_map(|line| line.strip_prefix("content-length: "));
+                    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+                    stream.read_exact(&mut body).unwrap();
+                    let line = head.split(" HTTP").next().unwrap_or_default().to_owned();
+                    asked
+                        .lock()
+                        .unwrap()
+                        .push(head + &String::from_utf8(body).unwrap());
+                    let answer = answers.lock().unwrap().get(&line).cloned();
+                    let (status, body) =
+                        answer.map_or((404, String::new()), |answer| (200, answer));
+                    let length = body.len();
+                    let head = format!(
+                        "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+                    );
+                    let _ = stream.get_mut().write_all((head + &body).as_bytes());
+                }
+            });
+            service
+        }
+
+        fn answers(&self, ask: &str, answer: &str) {
+            self.answers
+                .lock()
+                .unwrap()
+                .insert(ask.to_owned(), answer.to_owned());
+        }
+
+        fn was_asked(&self, text: &str) -> bool {
+            self.times_asked(text) > 0
+        }
+
+        fn times_asked(&self, text: &str) -> usize {
+            let asked = self.asked.lock().unwrap();
+            asked.iter().filter(|asked| asked.contains(text)).count()
+        }
+    }
+
+    fn find(variables: &[(&str, &str)]) -> Result<Credentials, String> {
+        let home = [("HOME", "/nowhere"), ("AWS_EC2_METADATA_DISABLED", "true")];
+        let variables = [&home, variables].concat();
+        let fetcher = Fetcher::new(None);
+        Credentials::find(Variables::of(&variables), "nowhere-1", fetcher)
+            .map_err(|error| error.to_string())
+    }
+
+    fn id(credentials: &Credentials) -> String {
+        credentials.current().id.clone()
+    }
+
+    fn path(path: &Path) -> &str {
+        path.to_str().unwrap()
+    }
+
+    /// Waits for the thread to have renewed them.
+    fn becomes(credentials: &Credentials, expected: &str) {
+        until(expected, || id(credentials) == expected);
+    }
+
+    fn until(what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !holds() {
+            assert!(Instant::now() < deadline, "not in time: {what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn given(id: &str, lasts: Duration) -> String {
+        let end = humantime::format_rfc3339_seconds(SystemTime::now() + lasts);
+        format!(
+            r#"{{"Code":"Success","AccessKeyId":"{id}","SecretAccessKey":"hush","Token":"t-{id}","Expiration":"{end}"}}"#
+        )
+    }
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn the_environment_comes_first() {
+        let both = [
+            ("AWS_ACCESS_KEY_ID", "from-env"),
+            ("AWS_SECRET_ACCESS_KEY", "hush"),
+            ("AWS_PROFILE", "none"),
+        ];
+        let found = find(&both).unwrap();
+        assert_eq!(
+            (id(&found).as_str(), &found.current().token),
+            ("from-env", &None)
+        );
+        assert!(!format!("{found:?}").contains("hush"));
+        let half = find(&both[..1]).unwrap_err();
+        assert_eq!(
+            half,
+            "no credentials: AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not"
+        );
+    }
+
+    #[test]
+    fn a_profile_of_either_file_is_found() {
+        let dir = TempDir::new().unwrap();
+        let [credentials, config] = ["credentials", "config"].map(|name| dir.path().join(name));
+        fs::write(
+            &credentials,
+            "[default]\naws_access_key_id = first\naws_secret_access_key = hush\n",
+        )
+        .unwrap();
+        fs::write(
+            &config,
+            "[profile other]\naws_access_key_id=second\naws_secret_access_key=hush\naws_session_token=tk\n[profile sso]\nsso_session = x\n",
+        )
+        .unwrap();
+        let files = [
+            ("AWS_SHARED_CREDENTIALS_FILE", path(&credentials)),
+            ("AWS_CONFIG_FILE", path(&config)),
+        ];
+        assert_eq!(id(&find(&files).unwrap()), "first");
+        let with = |name| find(&[&files[..], &[("AWS_PROFILE", name)]].concat());
+        let other = with("other").unwrap();
+        assert_eq!(
+            (id(&other).as_str(), other.current().token.as_deref()),
+            ("second", Some("tk"))
+        );
+        let sso =
+            "no credentials: the profile sso uses sso_session, which data-server does not know";
+        assert_eq!(with("sso").unwrap_err(), sso);
+        assert_eq!(
+            with("none").unwrap_err(),
+            "no credentials: AWS_PROFILE is none, and no file has keys for it"
+        );
+        let home = TempDir::new().unwrap();
+        fs::create_dir(home.path().join(".aws")).unwrap();
+        fs::copy(&credentials, home.path().join(".aws/credentials")).unwrap();
+        assert_eq!(id(&find(&[("HOME", path(home.path()))]).unwrap()), "first");
+    }
+
+    #[test]
+    fn an_instance_is_asked_with_a_token_and_its_secrets_are_renewed_before_they_end() {
+        let roles = "GET /latest/meta-data/iam/security-credentials/";
+        let role = format!("{roles}the-role");
+        let service = Service::start(&[
+            ("PUT /latest/api/token", "session"),
+            (roles, "the-role\n"),
+            (&role, &given("one", Duration::from_secs(3))),
+        ]);
+        let instance = [
+            (
+                "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                service.endpoint.as_str(),
+            ),
+            ("AWS_EC2_METADATA_DISABLED", "false"),
+        ];
+        let found = find(&instance).unwrap();
+        assert_eq!(
+            (id(&found).as_str(), found.current().token.as_deref()),
+            ("one", Some("t-one"))
+        );
+        assert!(service.was_asked("x-aws-ec2-metadata-token: session"));
+        // A renewal that fails changes nothing, and is tried again.
+        service.answers(&role, "{}");
+        until("a renewal", || service.times_asked(&role) > 1);
+        assert_eq!(id(&found), "one");
+        service.answers(&role, &given("two", HOUR));
+        becomes(&found, "two");
+        let first = found.current();
+        assert!(Arc::ptr_eq(&first, &found.current()));
+    }
+
+    #[test]
+    fn a_container_is_asked_with_the_token_of_its_file() {
+        let service = Service::start(&[("GET /creds", &given("boxed", HOUR))]);
+        let uri = format!("{}/creds", service.endpoint);
+        let dir = TempDir::new().unwrap();
+        let token = dir.path().join("token");
+        fs::write(&token, "prove it\n").unwrap();
+        let found = find(&[
+            ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &uri),
+            ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path(&token)),
+        ]);
+        assert_eq!(id(&found.unwrap()), "boxed");
+        assert!(service.was_asked("authorization: prove it\r\n"));
+        let elsewhere =
+            find(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.org/")]).unwrap_err();
+        assert!(elsewhere.contains("neither of https"), "{elsewhere}");
+        let gone = find(&[(
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            &format!("{}/no", service.endpoint),
+        )]);
+        assert!(gone.unwrap_err().ends_with("/no: answered 404"));
+    }
+
+    #[test]
+    fn a_web_identity_is_exchanged_by_its_token_as_it_is_now() {
+        let xml = |id: &str, lasts| {
+            let end = humantime::format_rfc3339_seconds(SystemTime::now() + lasts);
+            format!(
+                "<AssumeRoleWithWebIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\
+                 <AssumeRoleWithWebIdentityResult><Audience>x</Audience><Credentials><AccessKeyId>{id}</AccessKeyId>\
+                 <SecretAccessKey>hush</SecretAccessKey><SessionToken>st</SessionToken><Expiration>{end}</Expiration>\
+                 </Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"
+            )
+        };
+        let service = Service::start(&[("POST /", &xml("first", Duration::from_secs(3)))]);
+        let dir = TempDir::new().unwrap();
+        let token = dir.path().join("token");
+        fs::write(&token, "a+b").unwrap();
+        let found = find(&[
+            ("AWS_WEB_IDENTITY_TOKEN_FILE", path(&token)),
+            ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r"),
+            ("AWS_ENDPOINT_URL_STS", &service.endpoint),
+        ])
+        .unwrap();
+        assert_eq!(
+            (id(&found).as_str(), found.current().token.as_deref()),
+            ("first", Some("st"))
+        );
+        assert!(service.was_asked("WebIdentityToken=a%2Bb"));
+        fs::write(&token, "later").unwrap();
+        service.answers("POST /", &xml("second", HOUR));
+        becomes(&found, "second");
+        assert!(service.was_asked("WebIdentityToken=later"));
+    }
+
+    #[test]
+    fn where_there_are_none_the_reason_names_the_places() {
+        let why = find(&[]).unwrap_err();
+        assert!(
+            why.starts_with("no credentials: AWS_ACCESS_KEY_ID is not set, ~/.aws has no keys"),
+            "{why}"
+        );
+        let closed = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let why = find(&[
+            (
+                "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                &format!("http://{closed}"),
+            ),
+            ("AWS_EC2_METADATA_DISABLED", "false"),
+        ]);
+        assert!(
+            why.unwrap_err()
+                .contains("/latest/api/token: Connection refused")
+        );
+    }
+
+    #[test]
+    fn secrets_are_renewed_well_before_they_end() {
+        let pause =
+            |left| pause_until(Some(SystemTime::now() + Duration::from_secs(left))).as_secs();
+        assert!((3290..=3300).contains(&pause(3600)));
+        assert!((298..=300).contains(&pause(600)));
+        assert!((28..=30).contains(&pause(60)));
+        assert_eq!(pause(0), 1);
+        assert_eq!(pause_until(None), REREAD);
+    }
+
+    #[test]
+    fn secrets_are_asked_for_in_the_clear_only_on_this_machine() {
+        for uri in [
+            "https://example.org/x",
+            "http://127.0.0.1:1/x",
+            "http://[::1]/",
+            "http://169.254.170.23/v1",
+        ] {
+            assert!(is_trusted(uri), "{uri}");
+        }
+        for uri in [
+            "http://example.org/",
+            "http://10.0.0.1/",
+            "http://127.0.0.1.example.org/",
+            "x",
+            "",
+        ] {
+            assert!(!is_trusted(uri), "{uri}");
+        }
+    }
 }
