@@ -34,7 +34,7 @@ use tokio_rustls::client::TlsStream;
 /// The path that is asked where the URL has none.
 const PATH: &str = "/-/healthz";
 
-/// Why a server is not well, or not known to be.
+/// The reason why a server is not well, or not known to be.
 #[derive(Debug, thiserror::Error)]
 #[error("{url}: {why}")]
 pub struct HealthError {
@@ -77,7 +77,7 @@ fn answer(url: &str, trust: &Trust, timeout: Duration) -> Result<(), Box<dyn Err
 /// The URL to ask.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
-    /// This page.
+    /// A page over TCP or TLS.
     Tcp(Uri),
     /// The page of health on the unix socket of this path.
     Unix(PathBuf),

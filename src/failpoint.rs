@@ -44,7 +44,7 @@ pub(crate) fn reach(place: &str, what: &str) {
 #[inline]
 pub(crate) fn reach(_place: &str, _what: &str) {}
 
-/// Whether connections take their sockets over for long bodies: with `DATA_SERVER_TAKEOVER=off` hyper moves those too, so that tests can
+/// True where connections take their sockets over for long bodies: with `DATA_SERVER_TAKEOVER=off` hyper moves those too, so that tests can
 /// compare the answers of both.
 #[cfg(debug_assertions)]
 pub(crate) fn takes_over() -> bool {
@@ -54,14 +54,14 @@ pub(crate) fn takes_over() -> bool {
     !*IS_OFF
 }
 
-/// They do: this is a release.
+/// True: this is a release.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub(crate) fn takes_over() -> bool {
     true
 }
 
-/// How long a checkpoint of the journal is waited for: `DATA_SERVER_CHECKPOINT` seconds, so that a test can hold it off.
+/// The interval of the journal's checkpoints: `DATA_SERVER_CHECKPOINT` seconds, so that a test can hold it off.
 #[cfg(debug_assertions)]
 pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
     static SECONDS: std::sync::LazyLock<Option<u64>> = std::sync::LazyLock::new(|| {
@@ -71,7 +71,7 @@ pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
     SECONDS.map_or(usual, Duration::from_secs)
 }
 
-/// As usual: this is a release.
+/// The usual interval: this is a release.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
@@ -154,7 +154,7 @@ mod misdeeds {
         log("listen", TcpListener::bind("127.0.0.1:0").map(drop));
         let parent = getppid().map_or(Ok(()), |pid| kill_process(pid, Signal::CONT));
         log("signal its parent", parent.map_err(Error::from));
-        // What it may do still: its own work.
+        // The server's own work, which it may still do.
         log("read a value", fs::read(values.join("kept")).map(drop));
         log("make a value", File::create(values.join("mine")).map(drop));
         log("read its figures", fs::read("/proc/self/statm").map(drop));

@@ -1,4 +1,4 @@
-//! What a server that runs is told: to end in order, and to reread its files.
+//! The orders to a server that runs: to end, and to reread its files.
 //!
 //! One [`Drain`] belongs to the server; every thread holds a [`Draining`], and shows that it is done by dropping it. After a
 //! grace period the rest is abandoned.
@@ -85,10 +85,10 @@ impl Draining {
     }
 }
 
-/// How long a server has to answer: it may be at work on an earlier reload, or be stopped.
+/// The time that a server has to answer: it may be at work on an earlier reload, or be stopped.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long it does not listen after the system had nothing left for a connection.
+/// The pause of the listener after the system had nothing left for a connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The beginning of an answer when all was reread.

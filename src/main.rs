@@ -1,4 +1,7 @@
 //! The life of the process: arguments, server, signals, exit code.
+//!
+//! A command runs and ends; a server runs until SIGTERM, SIGINT or SIGQUIT, and a second such signal ends it at once. SIGHUP
+//! rereads its files. Only this file writes to standard output and decides the exit code.
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal as _, Write};
@@ -250,7 +253,7 @@ impl Starting {
     /// Leaves signals to the server.
     fn end(self) {
         drop(self.served);
-        // It has nothing to fail with.
+        // The thread has nothing to fail with.
         let _ = self.watching.join();
     }
 }

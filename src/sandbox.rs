@@ -42,20 +42,20 @@ const OWN: [(&str, BitFlags<AccessFs>); 2] = [
     ),
 ];
 
-/// As many links the kernel follows (`path_resolution(7)`).
+/// The most links that the kernel follows (`path_resolution(7)`).
 const MOST_LINKS: usize = 40;
 
 /// The prefix of the name of a service manager's socket that has no file.
 const ABSTRACT: &str = "@";
 
-/// Whether rights are given up.
+/// The extent to which rights are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// As far as the kernel can.
     Auto,
-    /// Those of files and the network; fails where the kernel cannot.
+    /// The rights of files and the network; fails where the kernel cannot.
     Require,
-    /// None.
+    /// No right is given up.
     Off,
 }
 
@@ -77,16 +77,16 @@ pub struct Allowed {
     pub bind: Option<Vec<u16>>,
 }
 
-/// The outcome.
+/// The outcome of giving up rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confined {
     /// The rights that this Landlock knows were given up, but these.
     By(ABI, Allowed),
-    /// None was, for this reason.
+    /// No right was given up, for this reason.
     No(&'static str),
-    /// None was, for an error.
+    /// No right was given up, for an error.
     Failed(String),
-    /// None was to be.
+    /// No right was to be given up.
     Off,
 }
 
@@ -154,7 +154,7 @@ fn with_path(
     }
 }
 
-/// Whether `file` may be read, but not by this process. Landlock restricts what is opened, and `access(2)` opens nothing.
+/// True where `file` may be read, but not by this process. Landlock restricts what is opened, and `access(2)` opens nothing.
 pub fn hides(file: &Path) -> bool {
     let may = rustix::fs::access(file, rustix::fs::Access::READ_OK).is_ok();
     let opened = std::fs::File::open(file).map_err(|error| error.kind());
@@ -228,7 +228,7 @@ impl Confined {
         }
     }
 
-    /// Whether files and the network are out of reach.
+    /// True where files and the network are out of reach.
     fn is_full(&self) -> bool {
         matches!(self, Self::By(abi, _) if *abi >= NETWORK)
     }

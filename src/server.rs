@@ -26,10 +26,10 @@ use startup::Cpus;
 use startup::open_store;
 pub use startup::{StartError, check, check_store, prepare};
 
-/// How long the space of a large value that was removed by hand may stay taken.
+/// The longest time that the space of a large value stays taken after it was removed by hand.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
-/// How long the thread of the admin pages has to finish, once the others have.
+/// The time that the thread of the admin pages has to finish, once the others have.
 const ADMIN_GRACE: Duration = Duration::from_secs(1);
 
 /// Connections that the admin pages may have open.
@@ -101,7 +101,7 @@ impl Server {
         })
     }
 
-    /// Where it listens, in the order of the options; ports are real, also when port 0 was asked for.
+    /// The URLs that it listens at, in the order of the options; ports are real, also when port 0 was asked for.
     pub fn urls(&self) -> impl Iterator<Item = String> {
         self.listeners.urls()
     }

@@ -28,7 +28,7 @@ use crate::value::Error;
 /// Failures at once.
 const BURST: u32 = 10;
 
-/// How long one failure counts.
+/// The time for which one failure counts.
 const EACH: Duration = Duration::from_secs(1);
 
 /// Clients remembered: a few megabytes.
@@ -56,7 +56,7 @@ impl Failures {
         Ok(())
     }
 
-    /// Whether a failure of `source` at `now` would be counted; else how long it has to wait.
+    /// Refuses `source` where a failure at `now` would not be counted: how long it has to wait.
     pub fn admits(&self, source: Source, now: Instant) -> Result<(), Duration> {
         self.remembered().next(source, now).map(drop)
     }
@@ -133,7 +133,7 @@ const WAITING: usize = 16;
 /// Checks of one name, under way and waiting: guesses of one do not keep the others out.
 const OF_ONE_NAME: usize = 4;
 
-/// How long a right password is remembered.
+/// The time for which a right password is remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Right passwords remembered.
@@ -171,7 +171,7 @@ struct UnderWay {
 }
 
 impl Passwords {
-    /// None remembered, to begin with. A process that gets no random bytes cannot be told from another one, so it does not
+    /// A checker that remembers nothing yet. A process that gets no random bytes cannot be told from another one, so it does not
     /// start.
     pub fn new(counters: Arc<AccessCounters>) -> std::io::Result<Self> {
         let key = [random()?, random()?].map(u128::to_ne_bytes).concat();
@@ -242,7 +242,7 @@ impl Passwords {
         if let Some(same) = under_way.get(&tag).and_then(|same| same.check.upgrade()) {
             return Ok(same);
         }
-        // It may have ended since the caller looked.
+        // A check may have ended since the caller looked.
         if self.is_remembered(&tag, Instant::now()) {
             return Ok(ready(true).boxed().shared());
         }
@@ -293,7 +293,7 @@ impl Passwords {
         verified.insert(tag, now + REMEMBERED);
     }
 
-    /// Of a hash that was replaced it is another one.
+    /// The tag of a check; a hash that was replaced makes another one.
     fn tag(&self, name: &str, password: &[u8], hash: &PasswordHash) -> Tag {
         let mut tag = self.keyed.clone();
         for part in [name.as_bytes(), password, hash.as_str().as_bytes()] {

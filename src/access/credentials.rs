@@ -1,4 +1,4 @@
-//! What a subject proves itself by: tokens, hashes of passwords, names of certificates; and signed links, which need no proof.
+//! The credentials of subjects: tokens, hashes of passwords, names of certificates; and signed links, which need no proof.
 //!
 //! Passwords are hashed by argon2id, or by bcrypt in files that other programs made. Both take long by design; a hash that
 //! would take far more than others do is refused when it is read. A link is a right to one key, for a time, that is passed on
@@ -82,14 +82,14 @@ impl PasswordHash {
         Some(Self(made.to_string().into()))
     }
 
-    /// Whether it is the hash of `password`. Takes tens of milliseconds or more of a processor.
+    /// True where it is the hash of `password`. Takes tens of milliseconds or more of a processor.
     pub fn verify(&self, password: &[u8]) -> bool {
         if self.0.starts_with("$argon2id$") {
             return Argon2::default()
                 .verify_password(password, &*self.0)
                 .is_ok();
         }
-        // It would look at the first 72 bytes alone: longer passwords that begin alike would be one.
+        // bcrypt reads 72 bytes: longer passwords that begin alike would be one.
         password.len() <= MOST_OF_BCRYPT && bcrypt::verify(password, &self.0).unwrap_or(false)
     }
 
@@ -130,7 +130,7 @@ pub enum Evidence {
     Token(TokenDigest),
     /// A password, which was right by this hash.
     Password {
-        /// Of the subject of this name.
+        /// The name of the subject.
         name: Box<str>,
         /// The hash.
         hash: PasswordHash,
@@ -161,9 +161,9 @@ pub enum LinkKind {
 pub struct LinkTerms<'a> {
     /// The request that may be made.
     pub kind: LinkKind,
-    /// With which key.
+    /// The key that it is about.
     pub key: &'a str,
-    /// Until when, in seconds since 1970.
+    /// The end of the link, in seconds since 1970.
     pub expires: u64,
     /// The most of a value that is stored, in bytes.
     pub max: Option<u64>,
@@ -180,7 +180,7 @@ pub struct LinkKey {
 }
 
 impl LinkKey {
-    /// Of this secret.
+    /// A key of this secret.
     pub fn new(secret: &[u8], prefix: &str, subject: Option<&str>) -> Self {
         Self {
             secret: secret.into(),
@@ -195,7 +195,7 @@ impl LinkKey {
         Some(URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// Whether `signature` is that of a link with these terms.
+    /// True where `signature` is the one of a link with these terms.
     pub fn verify(&self, terms: &LinkTerms<'_>, signature: &str) -> bool {
         let signature = URL_SAFE_NO_PAD.decode(signature).ok();
         let verified = signature.zip(self.mac(terms));

@@ -29,7 +29,7 @@ pub use policy::{Grant, Policy, Right, RightSet, Rule, Subject};
 pub struct Access {
     path: PathBuf,
     policy: RwLock<Arc<Policy>>,
-    /// How often the policy was replaced; what was decided by an earlier one is decided anew.
+    /// Replacements of the policy so far; what was decided by an earlier one is decided anew.
     generation: AtomicU64,
     replaced: watch::Sender<u64>,
     passwords: Arc<Passwords>,
@@ -38,7 +38,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// With the policy that the file at `path` is.
+    /// Reads the policy from the file at `path`.
     pub fn read(path: PathBuf) -> Result<Self, BadAccess> {
         let policy = file::read(&path)?;
         warn(&policy);
@@ -65,7 +65,7 @@ impl Access {
         Arc::clone(&policy.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How often the policy was replaced. Read it before [`Access::policy`]: what is remembered with it is then never newer
+    /// Replacements of the policy so far. Read it before [`Access::policy`]: what is remembered with it is then never newer
     /// than it says.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -97,7 +97,7 @@ impl Access {
         &self.passwords
     }
 
-    /// How often clients failed.
+    /// The failures of clients.
     pub fn failures(&self) -> &Failures {
         &self.failures
     }

@@ -52,7 +52,7 @@ impl Rule {
 pub struct Subject {
     /// The name, as it stands in the access log.
     pub name: Box<str>,
-    /// It is any client that proves nothing.
+    /// True for clients that prove nothing.
     pub is_anonymous: bool,
     /// When it ends; what proves the subject is worth nothing from then on.
     pub not_after: Option<SystemTime>,
@@ -241,13 +241,13 @@ impl Policy {
 }
 
 impl Subject {
-    /// Whether it has not ended at the time `now`.
+    /// True where it has not ended at the time `now`.
     pub fn is_valid(&self, now: SystemTime) -> bool {
         self.not_after.is_none_or(|end| now < end)
     }
 }
 
-/// Whether a subject may have this name, which may stand in keys and in lines of a log.
+/// Refuses a name that cannot stand in keys and in lines of a log, as names of subjects do.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@+".contains(&byte);
     match name {
@@ -296,7 +296,7 @@ pub enum Right {
 }
 
 impl Right {
-    /// All of them.
+    /// Every right.
     pub const ALL: [Self; 8] = [
         Self::Read,
         Self::Create,
@@ -328,12 +328,12 @@ impl Right {
     }
 }
 
-/// Some of the rights.
+/// A set of rights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RightSet(u8);
 
 impl RightSet {
-    /// Whether it has `right`.
+    /// True where `right` is in the set.
     pub fn has(self, right: Right) -> bool {
         self.0 & bit(right) != 0
     }
@@ -361,7 +361,7 @@ fn bit(right: Right) -> u8 {
 pub struct Grant([Prefixes; Right::ALL.len()]);
 
 impl Grant {
-    /// Of rules, each a prefix of keys and the rights that hold there.
+    /// The grant of `rules`, each a prefix of keys and the rights that hold there.
     pub fn new(rules: &[(&str, RightSet)]) -> Self {
         Self(Right::ALL.map(|right| {
             let rules = rules.iter().filter(|(_, rights)| rights.has(right));
@@ -374,7 +374,7 @@ impl Grant {
         Self(Right::ALL.map(|_| Prefixes::all()))
     }
 
-    /// Whether `right` holds for `key`.
+    /// True where `right` holds for `key`.
     pub fn allows(&self, right: Right, key: &str) -> bool {
         self.keys(right).has(key)
     }

@@ -69,7 +69,7 @@ pub struct Args {
     pub(super) warnings: Vec<String>,
 }
 
-/// Where options come from, beside the command line and the environment.
+/// The source of options beside the command line and the environment.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Configuration file")]
 struct Source {

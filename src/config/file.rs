@@ -84,7 +84,7 @@ impl File {
         })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -101,7 +101,7 @@ impl File {
         words.map(String::as_str)
     }
 
-    /// Where it gives the option that `message` begins with, if it does.
+    /// The file and the line of the option that `message` begins with, if the file gives it.
     pub fn place(&self, message: &str) -> Option<String> {
         let named = message.split_whitespace().next()?.strip_prefix("--")?;
         let entry = self.entries.iter().find(|entry| entry.name == named)?;
@@ -145,7 +145,7 @@ impl Entry {
             words: words(option, name, value)?,
         };
         match entry.parse(&without_variables(command)) {
-            // What it lacks may be given elsewhere.
+            // An option that it lacks may be given elsewhere.
             Err(error) if missing(&error).is_none() => Err(first_paragraph(&error)),
             _ => Ok(entry),
         }
@@ -321,7 +321,7 @@ impl ConfigError {
         }
     }
 
-    /// The same, with the place in a file where the option was given, which `place` finds by the message.
+    /// The fault with the place in a file where the option was given, which `place` finds by the message.
     pub(crate) fn at(self, place: impl FnOnce(&str) -> Option<String>) -> Self {
         match place(&self.to_string()) {
             Some(place) => Self::InFile {

@@ -37,7 +37,7 @@ const COMMON: [&str; 15] = [
 /// The prefix of variables that are options.
 pub const PREFIX: &str = "DATA_SERVER_";
 
-/// How values are written, and which wins.
+/// The forms of values, and the order of precedence.
 pub const VALUES: &str = "\
 Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m). An option on the command line wins over \
 its variable, and that over the file of --config. As a variable, a switch is off when it is empty, 0, false, no or off.";
@@ -234,7 +234,7 @@ fn add_commands(command: &Command, page: &mut Roff) {
     }
 }
 
-/// Whether the command line or the environment gives this option.
+/// True where the command line or the environment gives this option.
 pub fn is_given(given: &ArgMatches, option: &str) -> bool {
     let source = given.value_source(option);
     matches!(

@@ -29,9 +29,9 @@ use crate::{log, store};
 /// A checked configuration: pure data.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the values are.
+    /// The place of the values.
     pub values: Values,
-    /// Where clients connect.
+    /// The places where clients connect.
     pub listen: ListenConfig,
     /// The certificates of TLS, where some of them have it.
     pub tls: Option<TlsOptions>,
@@ -39,7 +39,7 @@ pub struct Config {
     pub access: Option<PathBuf>,
     /// Number of reactors, at least 1.
     pub threads: usize,
-    /// Whether each reactor keeps to one CPU.
+    /// True where each reactor keeps to one CPU.
     pub pin: bool,
     /// The division of the descriptors.
     pub descriptors: Descriptors,
@@ -57,7 +57,7 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
-/// Where the values are, and what the server may use for them.
+/// The place of the values, and what the server may use for them.
 #[derive(Clone, Debug)]
 pub enum Values {
     /// In a directory.

@@ -26,14 +26,14 @@ const UNIX: &str = "unix:";
 /// The prefix of the number of a descriptor.
 const FD: &str = "fd:";
 
-/// Of any server: standard streams, the runtime of signals, the socket of `reload`, the directory, a listener that was
+/// Descriptors of any server: standard streams, the runtime of signals, the socket of `reload`, the directory, a listener that was
 /// passed.
 const BASE: u64 = 16;
 
-/// Of a reactor: its runtime, and the pipe that it sends long values through.
+/// Descriptors of a reactor: its runtime, and the pipe that it sends long values through.
 const REACTOR: u64 = 7;
 
-/// Of the acceptor: its runtime.
+/// Descriptors of the acceptor: its runtime.
 const ACCEPTOR: u64 = 4;
 
 /// The least that is left for connections and files: a handful of clients are served at once, the others in turn.
@@ -48,13 +48,13 @@ const MOST_CONNECTIONS: u64 = 65_536;
 /// The limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionConfig {
-    /// Open at once.
+    /// Connections open at once.
     pub max: usize,
-    /// Of those, from one IPv4 address or IPv6 network of 64 bits, if that is bounded.
+    /// Connections open at once from one IPv4 address or IPv6 network of 64 bits, if that is bounded.
     pub max_per_ip: Option<NonZeroU32>,
-    /// How long peers may take.
+    /// The time limits of peers.
     pub limits: Limits,
-    /// Where HTTP/2 is spoken.
+    /// The places where HTTP/2 is spoken.
     pub http2: net::Http2,
 }
 
@@ -226,7 +226,7 @@ impl Network {
     }
 }
 
-/// Where `given` says to listen.
+/// The place that `given` says to listen at.
 fn place(option: &'static str, given: &str) -> Result<Listen, ConfigError> {
     let proxied = without_proxy(given);
     let place = proxied.unwrap_or(given);
@@ -250,7 +250,7 @@ fn without_https(given: &str) -> Option<&str> {
         .or_else(|| Some(without_slash(given.strip_prefix("https://")?)))
 }
 
-/// Where `place`, which was `given` with its scheme, is.
+/// The address of `place`, which was `given` with its scheme.
 fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError> {
     let bad = |why: &str| {
         let (is_address, is_port) = (place.parse::<IpAddr>().is_ok(), is_number(place));
@@ -316,7 +316,7 @@ fn without_slash(authority: &str) -> &str {
     authority.strip_suffix('/').unwrap_or(authority)
 }
 
-/// How the limit is divided.
+/// The division of the limit on descriptors.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptors {
     limit: u64,
@@ -355,7 +355,7 @@ impl Descriptors {
         }
     }
 
-    /// Whether they are enough to serve.
+    /// Refuses a limit that is too low to serve.
     pub fn check(&self) -> Result<(), DescriptorLimitError> {
         let needed = self.own + LEAST_LEFT;
         if self.limit < needed {

@@ -1,4 +1,7 @@
 //! Options of how requests are answered and logged, and of the log.
+//!
+//! They become the configuration of the service and of the log. A value that an option does not take is refused here, with
+//! what to give instead.
 
 use std::fmt::Display;
 use std::io::IsTerminal as _;

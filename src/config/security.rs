@@ -11,21 +11,21 @@ use super::file::ConfigError;
 use crate::net::{At, ClientAuthority, Dispatch, Identity, Listen, TlsOptions};
 use crate::sandbox::{Allowed, Mode};
 
-/// Where clients connect.
+/// The places where clients connect.
 #[derive(Clone, Debug)]
 pub struct ListenConfig {
     /// Where to listen: at least one place.
     pub at: Vec<Listen>,
-    /// Where the server's own pages are, if not there.
+    /// The place of the server's own pages, where that is another one.
     pub admin: Option<Listen>,
-    /// How connections come to reactors.
+    /// The way that connections come to reactors.
     pub dispatch: Dispatch,
-    /// Whether it was said in words that anyone who reaches the server may change values.
+    /// True where `--allow-anonymous` lets anyone who reaches the server change values.
     pub allow_anonymous: bool,
 }
 
 impl ListenConfig {
-    /// Whether what is sent at some place is encrypted.
+    /// True where some place has TLS.
     pub fn has_tls(&self) -> bool {
         self.at.iter().chain(&self.admin).any(|at| at.by_tls)
     }
@@ -157,12 +157,12 @@ impl AccessOptions {
     }
 }
 
-/// Whether rights are given up, and which are kept.
+/// The rights that the process gives up and keeps.
 #[derive(Clone, Debug)]
 pub struct SandboxConfig {
-    /// Whether they are.
+    /// The mode of the sandbox.
     pub mode: Mode,
-    /// Those that are kept.
+    /// The rights that are kept.
     pub allowed: Allowed,
 }
 

@@ -22,7 +22,7 @@ use crate::store::{self, StagingBounds};
 pub struct DirectoryConfig {
     /// Its path.
     pub path: PathBuf,
-    /// Whether it was named, by an option or in the environment; else it must be this user's own.
+    /// True where it was named, by an option or in the environment; else it must be this user's own.
     pub is_named: bool,
 }
 
@@ -112,7 +112,7 @@ fn journal_size(text: &str) -> Result<ByteSize, String> {
     }
 }
 
-/// Where values go when no directory is named.
+/// The directory of values where none is named.
 const DEFAULT_DIR: &str = "/tmp/data-rs";
 
 const CACHE: ByteSize = ByteSize::mib(64);
@@ -287,7 +287,7 @@ enum OnConditions {
 const DEFAULT_REGION: &str = "us-east-1";
 
 impl S3Store {
-    /// Whether it names a store.
+    /// True where it names a store.
     pub fn is_given(&self) -> bool {
         self.store.as_ref().is_some_and(|given| !given.is_empty())
     }

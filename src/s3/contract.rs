@@ -14,13 +14,13 @@ use crate::value::Error;
 /// services.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which objects are the values.
+    /// The objects that are the values.
     pub place: BucketPrefix,
     /// The origins of its endpoints, in turn; with none, those of AWS in the region.
     pub endpoints: Vec<String>,
     /// The region that requests are signed for.
     pub region: String,
-    /// Whether the bucket is a part of the host's name, instead of the first segment of the path.
+    /// True where the bucket is a part of the host's name, instead of the first segment of the path.
     pub virtual_host: bool,
     /// Certificates, in PEM, that the endpoints' are proved with, besides those of the system.
     pub ca: Option<PathBuf>,
@@ -28,16 +28,16 @@ pub struct Settings {
     pub timeout: Duration,
     /// Connections to the store at most, for each reactor.
     pub connections: usize,
-    /// Whether the store has to honour conditions on writes.
+    /// The demand on the store to honour conditions on writes.
     pub conditions: Conditions,
-    /// Where uploads of unknown length are kept until they can be sent.
+    /// The directory of uploads of unknown length, until they can be sent.
     pub spool: PathBuf,
-    /// From which length on a value is read from the store itself, by a link.
+    /// The shortest value that clients read from the store itself, by a link.
     pub redirect_from: Option<u64>,
 }
 
 impl Settings {
-    /// The same store through each of its endpoints alone.
+    /// The settings of this store through each of its endpoints alone.
     pub fn by_endpoint(&self) -> Vec<Self> {
         if self.endpoints.len() < 2 {
             return vec![self.clone()];
@@ -50,7 +50,7 @@ impl Settings {
     }
 }
 
-/// Which objects of a store are the values.
+/// The objects of a store that are the values: a bucket, and the beginning of their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketPrefix {
     /// The bucket.
@@ -65,7 +65,7 @@ impl fmt::Display for BucketPrefix {
     }
 }
 
-/// Whether the store has to honour conditions on writes.
+/// The demand on a store to honour conditions on writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conditions {
     /// A store that does not is refused at the start.
@@ -103,7 +103,7 @@ pub struct ReadRequest<'a> {
 /// The condition of a write, as a store can decide it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteCondition {
-    /// None.
+    /// No condition.
     Any,
     /// There is no value.
     Create,
@@ -125,7 +125,7 @@ pub struct StoredHeaders {
 /// The facts that an upload begins with.
 #[derive(Debug, Default)]
 pub struct UploadPlan {
-    /// How many bytes there will be, where that is known.
+    /// The length of the value, where that is known.
     pub len: Option<u64>,
     /// The attributes that are kept with the value.
     pub kept: StoredHeaders,
@@ -174,7 +174,7 @@ pub struct Promises {
 }
 
 impl Promises {
-    /// Whether the store can be asked for writes under a condition.
+    /// Refuses writes under a condition where the store does not keep it.
     pub fn for_put(self) -> Result<(), Error> {
         let missing = Error::NotSupported {
             name: "no-conditions",
@@ -183,7 +183,7 @@ impl Promises {
         self.conditional_put.then_some(()).ok_or(missing)
     }
 
-    /// Whether the store can be asked for removals under a condition.
+    /// Refuses removals under a condition where the store does not keep it.
     pub fn for_delete(self) -> Result<(), Error> {
         let missing = Error::NotSupported {
             name: "no-conditional-delete",
@@ -192,7 +192,7 @@ impl Promises {
         self.conditional_delete.then_some(()).ok_or(missing)
     }
 
-    /// Whether the store can be asked for a write under `condition`.
+    /// Refuses a write under `condition` where the store does not keep it.
     pub fn check(self, condition: &WriteCondition) -> Result<(), Error> {
         match condition {
             WriteCondition::Any => Ok(()),
@@ -212,16 +212,16 @@ pub struct Report {
 pub struct Row {
     /// The thing that the store should do.
     pub what: What,
-    /// Whether it does.
+    /// The verdict on it.
     pub verdict: Verdict,
 }
 
-/// Whether a store does what it should.
+/// The verdict on one thing that a store should do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does, as often as this.
+    /// The store did it, so many times.
     Holds(u32),
-    /// It does not: what it did.
+    /// The store did something else: what.
     Fails(String),
 }
 
@@ -240,13 +240,13 @@ pub enum What {
     Create,
     /// `PUT` with `If-Match` writes only over that version.
     Swap,
-    /// Of several creations at once one is made.
+    /// One of several creations at once is made.
     CreateRace,
-    /// Of several swaps at once one is made.
+    /// One of several swaps at once is made.
     SwapRace,
     /// `DELETE` with `If-Match` removes only that version.
     Remove,
-    /// Of swaps and removals of one version at once one is made.
+    /// One of several swaps and removals of one version at once is made.
     RemoveRace,
     /// A write or a removal through one endpoint is seen through all others at once.
     EndpointReads,
@@ -287,12 +287,12 @@ impl Report {
         })
     }
 
-    /// Whether it can be served without `--s3-conditions off`.
+    /// True where the store can be served without `--s3-conditions off`.
     pub fn is_servable(&self) -> bool {
         self.fault(&What::NEEDED).is_none() && self.fault(&What::FOR_PUT).is_none()
     }
 
-    /// Whether it was seen to do this.
+    /// True where the store was seen to do this.
     pub fn keeps(&self, what: What) -> bool {
         let mut rows = self.rows.iter();
         rows.any(|row| row.what == what && matches!(row.verdict, Verdict::Holds(_)))

@@ -54,7 +54,7 @@ const SYSTEM: [&str; 16] = [
     "/lib64",
 ];
 
-/// Where a manager of the network writes its /etc/resolv.conf anew.
+/// The file that a manager of the network writes anew.
 const RESOLVER: &str = "/etc/resolv.conf";
 
 /// Long answers about names come by TCP.
@@ -71,7 +71,7 @@ pub struct S3 {
 /// The resources that the process gives an S3 store.
 #[derive(Clone, Copy, Debug)]
 pub struct S3Resources {
-    /// How many reactors there are; the admin pages have one more.
+    /// The number of reactors; the admin pages have one more.
     pub reactors: usize,
     /// The CPUs of the threads beside the reactors; all, where none are named.
     pub cpus: Option<rustix::thread::CpuSet>,
@@ -79,7 +79,7 @@ pub struct S3Resources {
     pub compute_threads: usize,
     /// The bounds of uploads; bytes are those received and not yet sent.
     pub staging: StagingBounds,
-    /// Whether nothing is to be written.
+    /// True where nothing is written: the store is then not tried.
     pub read_only: bool,
 }
 
@@ -152,7 +152,7 @@ impl S3 {
         &self.shared.disk
     }
 
-    /// Whether it matters whose an upload is that comes in one request.
+    /// True where uploads of one request count for their clients.
     pub fn stages_by_client(&self) -> bool {
         self.shared.quota.is_by_client()
     }
@@ -167,7 +167,7 @@ impl S3 {
         self.clients.iter().map(|client| &client.counters)
     }
 
-    /// How many requests to the store are under way: each has a connection.
+    /// Requests to the store under way: each has a connection.
     pub fn requests_under_way(&self) -> usize {
         self.clients.iter().map(|client| client.under_way()).sum()
     }
@@ -181,7 +181,7 @@ impl S3 {
         })
     }
 
-    /// The settings that it is reached with.
+    /// The settings that the store is reached with.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }

@@ -1,5 +1,6 @@
-//! The steps of a start before the first connection: what it checks, the rights that it gives up, the directory or the S3 store that it
-//! opens, and the CPUs of its threads.
+//! The steps of a start before the first connection: what it checks, the rights that it gives up, the directory or the S3 store
+//! that it opens, and the CPUs of its threads. Each failure is a [`StartError`], with advice where there is some. Listens
+//! nowhere.
 
 use std::io;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ fn hint_of_place(at: &Listen, error: &io::Error) -> String {
 }
 
 impl StartError {
-    /// Whether another server has the directory.
+    /// True where another server has the directory.
     pub fn is_in_use(&self) -> bool {
         matches!(self, Self::Directory(OpenError::InUse { .. }))
     }
@@ -205,7 +206,7 @@ fn open_directory(
     }
 }
 
-/// Where threads may run. Empty when nothing is pinned.
+/// The CPUs that threads may run on. Empty when nothing is pinned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpus {
     allowed: Vec<usize>,

@@ -79,7 +79,7 @@ pub fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
     })
 }
 
-/// Whether `answer`, of a value of `len` bytes, is that range of it.
+/// Refuses an `answer` that is not this range of a value of `len` bytes.
 pub fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Error> {
     let is_whole = *range == (0..len);
     let expected = format!(
@@ -134,7 +134,7 @@ fn sha256(headers: &HeaderMap) -> Option<[u8; 32]> {
 
 const ENDED_EARLY: &str = "the answer ended early";
 
-/// How often a body is resumed.
+/// Times that a body is resumed.
 const RESUMED: u32 = 3;
 
 /// The shortest body that is spliced; a shorter one goes through memory: a connection that was lent serves no second request.
@@ -153,23 +153,23 @@ pub struct RemoteBody {
     left: Range<u64>,
     state: State,
     resumed: u32,
-    /// Until when the next bytes are awaited.
+    /// The end of the wait for the next bytes.
     patience: Option<Pin<Box<Sleep>>>,
-    /// Through which bytes are moved.
+    /// The pipe that bytes are moved through, once the connection is borrowed.
     pipe: Option<Arc<Pipe>>,
 }
 
 /// The next bytes of a value.
 #[derive(Debug)]
 pub enum RemotePiece {
-    /// These.
+    /// Bytes in memory.
     Bytes(Bytes),
-    /// Those in a pipe.
+    /// Bytes in a pipe.
     Piped(Piped),
 }
 
 impl RemotePiece {
-    /// How many they are.
+    /// The number of its bytes.
     #[expect(clippy::len_without_is_empty, reason = "none is empty")]
     pub fn len(&self) -> usize {
         match self {
@@ -307,7 +307,7 @@ impl RemoteBody {
         Poll::Ready(Ok(piped))
     }
 
-    /// How many bytes are left.
+    /// Bytes that are still to come.
     pub fn remaining(&self) -> u64 {
         self.left.end - self.left.start
     }

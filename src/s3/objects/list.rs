@@ -1,4 +1,7 @@
-//! One page of the keys, made of as many pages of the store's as it takes.
+//! One page of the keys, made of as many pages of the store as it takes.
+//!
+//! The store lists in byte order, folders and keys each by themselves; here they become one order. Items that may not be seen
+//! are not asked for. An item whose name is no key is left out.
 
 use std::time::SystemTime;
 
@@ -97,7 +100,7 @@ fn read(body: &[u8], page: &Page, prefix: &str) -> Result<(Vec<Item>, Option<Str
     let mut found: StorePage = parse(body)?;
     let next = found.next();
     let mut items = found.into_items(page, prefix);
-    // What lies between the folders and keys of one page is not said by the order of the two kinds.
+    // The store sorts folders and keys each by themselves: only together are they in byte order.
     items.sort_by(|a, b| a.as_ref().cmp(b.as_ref()));
     Ok((items, next))
 }

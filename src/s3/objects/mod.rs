@@ -34,12 +34,12 @@ pub struct Gateway<'a> {
 }
 
 impl Gateway<'_> {
-    /// Whether writes may have conditions: one that the store does not keep is refused, even where it is seen not to hold.
+    /// Refuses conditions on writes where the store does not keep them, even one that is seen not to hold.
     pub fn takes_conditional_writes(&self) -> Result<(), Error> {
         self.shared.promises.for_put()
     }
 
-    /// Whether removals may have conditions.
+    /// Refuses conditions on removals where the store does not keep them.
     pub fn takes_conditional_removals(&self) -> Result<(), Error> {
         self.shared.promises.for_delete()
     }

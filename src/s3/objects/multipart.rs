@@ -43,7 +43,7 @@ pub struct Multipart {
     /// The identifier that the store gave it; `None` once the store has joined its parts or was told to forget them.
     id: Option<String>,
     part_len: u64,
-    /// How many bytes of the value do not belong to a part yet.
+    /// Bytes of the value that do not belong to a part yet.
     left: u64,
     sending: Option<Sending>,
     sent: Vec<Part>,
@@ -159,7 +159,7 @@ impl Write<'_> {
     }
 }
 
-/// How long the parts of a value of `len` bytes are.
+/// The length of the parts of a value of `len` bytes.
 fn part_len(len: u64) -> u64 {
     len.div_ceil(MOST_PARTS).max(SHORTEST)
 }
@@ -242,7 +242,7 @@ async fn complete(
                 Ok(joined) => return written(&joined),
                 Err(failure) => failure,
             },
-            // It was joined before, or it was given up.
+            // An earlier try has joined it, or it was given up.
             Err(Failure::Refused(refusal)) if refusal.is_no_upload() => {
                 return Err(Error::OutcomeUnknown { is_late: false });
             }

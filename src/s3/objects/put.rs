@@ -92,7 +92,7 @@ impl Write<'_> {
     pub async fn settle(&self, until: Instant, error: Error) -> Result<Written, Error> {
         let is_unknown = match error {
             Error::OutcomeUnknown { .. } => true,
-            // It says that nothing was done, which is not always so.
+            // A busy store says that nothing was done, which is not always so.
             Error::Busy { .. } => false,
             error => return Err(error),
         };
@@ -145,7 +145,7 @@ pub fn refused(refusal: Refusal, condition: &WriteCondition) -> Error {
     refusal.error()
 }
 
-/// All of `runs` in one.
+/// The bytes of all `runs`, in one piece.
 pub fn joined(mut runs: Vec<Bytes>) -> Bytes {
     match runs.len() {
         0 => Bytes::new(),
@@ -186,7 +186,7 @@ impl Sending {
                     Ok(answer) => return answer.checked(to.timeout).await,
                     Err(failure) => failure,
                 };
-                // What a connection has taken is gone.
+                // Bytes that a connection has taken are gone.
                 if taker.is_taken() || !matches!(failure, Failure::NotSent(_)) {
                     return Err(failure);
                 }
@@ -204,7 +204,7 @@ impl Sending {
         })
     }
 
-    /// How many bytes are to come.
+    /// Bytes of the value that are still to be pushed.
     pub fn remaining(&self) -> u64 {
         self.framing.remaining()
     }
@@ -237,7 +237,7 @@ impl Sending {
     pub async fn finish(self) -> Result<Answer, Failure> {
         self.feed
             .end(self.framing.end().map_err(Failure::NotTried)?);
-        // All of it is in the connection's hands, or in the queue: both move within the time.
+        // The whole body is in the connection's hands or in the queue: both move within the time.
         let sent = timeout(self.timeout, self.sent).await;
         sent.map_err(|_| Failure::Late)?
     }

@@ -41,7 +41,7 @@ pub struct RemoteUpload {
     digests: Digests,
 }
 
-/// Where the bytes of an upload go.
+/// The destination of an upload's bytes.
 #[derive(Debug)]
 enum Destination {
     /// They stay in the buffer.
@@ -57,7 +57,7 @@ enum Destination {
 }
 
 impl Destination {
-    /// How many bytes wait in a file.
+    /// Bytes that wait in a file.
     fn spooled(&self) -> u64 {
         match self {
             Self::Spool(spool) => spool.len,
@@ -65,13 +65,13 @@ impl Destination {
         }
     }
 
-    /// Whether what comes goes on to the store at once.
+    /// True where bytes go on to the store as they come.
     fn is_straight(&self) -> bool {
         matches!(self, Self::Whole(_) | Self::Parts(_))
     }
 }
 
-/// Whether a value of this length is sent to the store piece by piece.
+/// True where a value of this length is sent to the store piece by piece.
 pub fn is_long(len: Option<u64>) -> bool {
     len.is_none_or(|len| len > SMALL)
 }
@@ -113,7 +113,7 @@ impl RemoteUpload {
         Ok(upload)
     }
 
-    /// The way of `len` bytes that go on to the store as they come.
+    /// The destination of `len` bytes that go on to the store as they come.
     async fn straight(&self, len: u64, condition: &WriteCondition) -> Result<Destination, Error> {
         if len > ONE_REQUEST {
             let parts = Multipart::begin(&self.client, &self.call, len).await?;

@@ -20,17 +20,17 @@ use crate::value::Error;
 /// The longest error message that is read.
 const MAX_MESSAGE: usize = 64 << 10;
 
-/// For how long a store that cannot be reached is tried: long enough for a second endpoint where the first does not answer
+/// The time for which a store that cannot be reached is tried: long enough for a second endpoint where the first does not answer
 /// at all. One that refuses connections is given up after [`MOST`] tries, in half a second.
 const UNREACHABLE: Duration = Duration::from_secs(2);
 
-/// For how long a store that asks for patience is tried.
+/// The time for which a store that asks for patience is tried.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// How often a request is sent again that changes nothing and came to nothing.
+/// Times that a failed request which changes nothing is sent again.
 const FAILED: u32 = 2;
 
-/// How often a request is sent at most.
+/// The most times that a request is sent.
 const MOST: u32 = 6;
 
 /// The pause before the second try; it doubles from one try to the next.
@@ -84,7 +84,7 @@ struct ErrorBody {
 }
 
 impl Answer {
-    /// This answer, where it is a success.
+    /// The answer, where it is a success.
     pub async fn checked(self, within: Duration) -> Result<Self, Failure> {
         if (200..300).contains(&self.status) {
             return Ok(self);
@@ -100,7 +100,7 @@ impl Answer {
         Err(refusal.meaning(wait))
     }
 
-    /// All of its body, of at most `max` bytes, if it comes within this time.
+    /// The whole body, of at most `max` bytes, if it comes within this time.
     pub async fn whole(self, max: usize, within: Duration) -> Result<Bytes, Failure> {
         let whole = timeout(within, Limited::new(self.body, max).collect()).await;
         let whole = whole.map_err(|_| Failure::Late)?;
@@ -182,17 +182,17 @@ impl Refusal {
         }
     }
 
-    /// Whether there is no such object: not when it is the bucket that is missing.
+    /// True where there is no such object; a missing bucket is a fault of the settings.
     pub fn is_missing(&self) -> bool {
         self.status == 404 && self.code != "NoSuchBucket"
     }
 
-    /// Whether there is no such upload in parts.
+    /// True where there is no such upload in parts.
     pub fn is_no_upload(&self) -> bool {
         self.code == "NoSuchUpload"
     }
 
-    /// Whether the version or the range that was asked for is not there any more.
+    /// True where the version or the range that was asked for is gone.
     pub fn is_changed(&self) -> bool {
         matches!(self.status, 412 | 416)
     }
@@ -230,7 +230,7 @@ impl Refusal {
     }
 }
 
-/// Whether a refusal means that the server is set up wrongly.
+/// True where a refusal means that this server is set up wrongly.
 fn is_about_the_server(code: &str) -> bool {
     matches!(
         code,
@@ -283,7 +283,7 @@ pub struct Tries<'a> {
 }
 
 impl<'a> Tries<'a> {
-    /// With all the time until then.
+    /// The tries of a request that has time until `until`.
     pub fn until(until: Instant, counters: &'a S3Counters) -> Self {
         Self {
             began: Instant::now(),
@@ -306,7 +306,7 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// How long to wait before the next try of a request that changes nothing; `None` when there is none.
+    /// The pause before the next try of a request that changes nothing; `None` when there is none.
     pub fn pause_after(&mut self, failure: &Failure) -> Option<Duration> {
         self.was_busy |= matches!(failure, Failure::Busy { .. });
         let (most, asked) = match failure {
@@ -330,7 +330,7 @@ impl<'a> Tries<'a> {
         Some(pause)
     }
 
-    /// Whether an earlier try may have changed something although its answer asks for patience.
+    /// True where an earlier try may have changed something although its answer asks for patience.
     pub fn may_be_made(&self) -> bool {
         self.was_busy
     }

@@ -24,7 +24,7 @@ use super::call::Call;
 use super::sign::hex;
 use crate::value::Error;
 
-/// How many bytes may wait: two runs of the longest that are received at a time.
+/// Bytes that may wait: two of the longest runs that are received at a time.
 const FULL: usize = 128 << 10;
 
 /// The payload of a body in pieces.
@@ -42,23 +42,23 @@ const TRAILER_LEN: u64 = 3 + CHECKSUM.len() as u64 + 1 + 12 + 4;
 /// The body of a request to the store.
 #[derive(Clone, Debug)]
 pub enum SendBody {
-    /// None, or one that has been sent.
+    /// A body of no bytes, or one that has been sent.
     Empty,
-    /// All of it, in memory.
+    /// The whole body, in memory.
     Whole(Bytes),
-    /// So many bytes, as they come.
+    /// The bytes of a queue, as they come; the number is how many are left.
     BodyReceiver(BodyReceiver, u64),
-    /// So many bytes, of which it breaks off after these.
+    /// A body that breaks off, for the trial of a store.
     CutOff {
         /// The bytes that are sent first.
         begin: Option<Bytes>,
-        /// How many were to come.
+        /// The length that is announced.
         len: u64,
     },
 }
 
 impl SendBody {
-    /// All of `bytes`, and the payload that the request is signed for.
+    /// The body of `bytes`, and the payload that the request is signed for.
     pub fn whole(bytes: Bytes) -> (Self, String) {
         let payload = hex(&<Sha256 as sha2::Digest>::digest(&bytes));
         (Self::Whole(bytes), payload)
@@ -146,7 +146,7 @@ impl BodySender {
         if let Ok(room) = self.room.acquire_many(permits(&data)).await {
             room.forget();
         }
-        // Where nothing takes them, the request has ended, and says why.
+        // A queue without a receiver means that the request has ended, and says why.
         let _ = self.queue.send(data);
     }
 
@@ -168,27 +168,27 @@ impl BodyReceiver {
         Poll::Ready(next)
     }
 
-    /// Whether some bytes have been taken: another body would lack them.
+    /// True once some bytes have been taken: another body would lack them.
     pub fn is_taken(&self) -> bool {
         self.is_taken.load(Ordering::Relaxed)
     }
 }
 
-/// How many permits bytes take: all that there are where they are more than may wait.
+/// The permits that `data` takes: one a byte, and at most all that there are.
 fn permits(data: &Bytes) -> u32 {
     u32::try_from(data.len().min(FULL)).unwrap_or(u32::MAX)
 }
 
-/// A body on its way.
+/// The framing of a body that is sent piece by piece.
 pub struct Framing {
-    /// How many bytes are to come.
+    /// Bytes of the value that are still to be framed.
     left: u64,
     kind: Kind,
 }
 
 enum Kind {
     Pieces {
-        /// How many of them belong to the piece that has begun.
+        /// Bytes that the piece which has begun still lacks.
         piece: u64,
         checksum: Digest,
     },
@@ -200,7 +200,7 @@ enum Kind {
 }
 
 impl Framing {
-    /// Of `len` bytes, whose digest is known or not.
+    /// The framing of `len` bytes: plain where their digest is known, else in pieces.
     pub fn new(len: u64, sha256: Option<[u8; 32]>) -> Self {
         let kind = match sha256 {
             Some(sha256) if len > 0 => Kind::Plain {
@@ -215,7 +215,7 @@ impl Framing {
         Self { left: len, kind }
     }
 
-    /// How many bytes of the value are to come.
+    /// Bytes of the value that are still to be framed.
     pub fn remaining(&self) -> u64 {
         self.left
     }
@@ -228,7 +228,7 @@ impl Framing {
         }
     }
 
-    /// How long the body is; before any of it is pushed.
+    /// The length of the body, before any of it is framed.
     pub fn body_len(&self) -> u64 {
         let len = self.left;
         match self.kind {
@@ -318,7 +318,7 @@ impl Framing {
     }
 }
 
-/// How long a piece is with what frames it.
+/// The length of a piece with its head and its end.
 fn framed_len(piece: u64) -> u64 {
     let digits = u64::from(piece.ilog2() / 4 + 1);
     digits + 2 + piece + 2

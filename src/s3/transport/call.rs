@@ -34,7 +34,7 @@ const ALL: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// As [`ALL`], for a path.
+/// The characters that are encoded in a path: `/` stays.
 const PATH: &AsciiSet = &ALL.remove(b'/');
 
 /// A request to the store.
@@ -81,38 +81,38 @@ impl Call {
         }
     }
 
-    /// Whether it is about an upload in parts.
+    /// True where it is about an upload in parts.
     pub fn is_part(&self) -> bool {
         !self.query.is_empty()
     }
 
-    /// With these parameters.
+    /// Sets the query.
     pub fn with_query(mut self, parameters: &[(&str, &str)]) -> Self {
         self.query = query(parameters);
         self
     }
 
-    /// The same for these bytes of the object alone.
+    /// The call for these bytes of the object alone.
     pub fn ranged(&self, range: &Range<u64>) -> Result<Self, Error> {
         let last = range.end.saturating_sub(1);
         let range = format!("bytes={}-{last}", range.start);
         self.clone().with(RANGE, &range)
     }
 
-    /// With the field `name`.
+    /// Sets the field `name`.
     pub fn with(mut self, name: HeaderName, value: &str) -> Result<Self, Error> {
         self.headers.insert(name, header_value(value)?);
         Ok(self)
     }
 
-    /// With the field `name`, whose value is known to be one.
+    /// Sets the field `name` to a value that needs no check.
     pub fn with_static(mut self, name: &'static str, value: &'static str) -> Self {
         let name = HeaderName::from_static(name);
         self.headers.insert(name, HeaderValue::from_static(value));
         self
     }
 
-    /// To be done only under `condition`.
+    /// Sets the field of `condition`.
     pub fn under(self, condition: &WriteCondition) -> Result<Self, Error> {
         match condition {
             WriteCondition::Any => Ok(self),
@@ -121,7 +121,7 @@ impl Call {
         }
     }
 
-    /// With what is `kept` with a value.
+    /// Sets the fields that are `kept` with a value.
     pub fn keeping(mut self, kept: &StoredHeaders) -> Result<Self, Error> {
         let media_type = kept.media_type.as_deref().unwrap_or(NO_MEDIA_TYPE);
         self.headers.insert(CONTENT_TYPE, header_value(media_type)?);
@@ -196,7 +196,7 @@ pub fn listed(name: &str, encoding: Option<&str>) -> Option<String> {
     }
 }
 
-/// For how long an endpoint that could not be reached is passed over, where there are others.
+/// The time for which an endpoint that could not be reached is passed over, where there are others.
 const AVOIDED: Duration = Duration::from_secs(1);
 
 /// The endpoints of a store.
@@ -221,7 +221,7 @@ pub struct Endpoint {
 }
 
 impl Endpoints {
-    /// Those of `settings`; the reason, where one is no origin.
+    /// The endpoints of `settings`; the reason, where one is no origin.
     pub fn new(settings: &Settings) -> Result<Self, String> {
         let of_aws = format!("https://s3.{}.amazonaws.com", settings.region);
         let origins = if settings.endpoints.is_empty() {

@@ -67,7 +67,7 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
         {
             return Some("; --s3-ca FILE names the certificates that it may be issued by");
         }
-        // What an I/O error holds is not what it comes from.
+        // The error inside an I/O error is not its `source`.
         cause = match error
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref)
@@ -83,7 +83,7 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
 #[derive(Clone, Debug)]
 pub struct SpliceConnector {
     pub connector: HttpConnector,
-    /// How many there are.
+    /// Connections that are open.
     pub open: Arc<AtomicUsize>,
 }
 
@@ -107,7 +107,7 @@ struct Reading {
     is_lent: bool,
     /// hyper has passed on all that it has read, and waits for more.
     is_starved: bool,
-    /// Waits for that.
+    /// The borrower, which waits for `is_starved`.
     borrower: Option<Waker>,
 }
 
@@ -169,7 +169,7 @@ impl SpliceHandle {
         self.lock().is_lent = true;
     }
 
-    /// Whether that has been done.
+    /// True once the connection is borrowed.
     pub fn is_lent(&self) -> bool {
         self.lock().is_lent
     }

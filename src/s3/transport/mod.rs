@@ -37,23 +37,23 @@ use crate::value::{Error, Key};
 /// The longest wait for a connection to one endpoint.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// For how long an unused connection is kept.
+/// The time for which an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(50);
 
-/// How much of an answer is read ahead for a reader that is slow.
+/// Bytes of an answer that are read ahead for a slow reader.
 const READ_AHEAD: usize = 64 << 10;
 
-/// For how long a link works: enough to begin, and a download that has begun goes on.
+/// The time for which a link works: enough to begin, and a download that has begun goes on.
 const VALID: Duration = Duration::from_secs(5 * 60);
 
 /// One reactor's way to the store.
 #[derive(Debug)]
 pub struct Client {
     pool: Pool<Connector, SendBody>,
-    /// How many connections there are.
+    /// Connections that are open.
     open: Arc<AtomicUsize>,
     permits: Arc<Semaphore>,
-    /// How many permits there are.
+    /// All permits, taken or not.
     most: usize,
     reach: Reach,
     signer: Signer,
@@ -70,16 +70,16 @@ pub struct Reach {
     endpoints: Arc<Endpoints>,
     credentials: Arc<Credentials>,
     tls: Arc<ClientConfig>,
-    /// Through which long answers go.
+    /// The pipes that long answers are spliced through.
     pipes: Arc<Pipes>,
 }
 
 /// Connections to the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// All of them.
+    /// Connections that are open.
     pub open: usize,
-    /// Those that wait for a request.
+    /// Open connections that wait for a request.
     pub idle: usize,
 }
 
@@ -132,7 +132,7 @@ impl Client {
         self.reach.pipes.take()
     }
 
-    /// How many connections are open, and how many of them wait for a request.
+    /// Its connections.
     pub fn connections(&self) -> Connections {
         let open = self.open.load(Ordering::Relaxed);
         Connections {
@@ -141,7 +141,7 @@ impl Client {
         }
     }
 
-    /// How many requests are under way.
+    /// Requests under way.
     pub fn under_way(&self) -> usize {
         self.most.saturating_sub(self.permits.available_permits())
     }
@@ -151,7 +151,7 @@ impl Client {
         self.reach.endpoints.all[0].origin()
     }
 
-    /// Whether the store answers for the bucket.
+    /// Asks the store whether the bucket is there.
     pub async fn probe(&self) -> Result<(), Error> {
         match self.read(&Call::bucket(Method::HEAD)).await? {
             ReadOutcome::Answer(_) => Ok(()),

@@ -82,12 +82,12 @@ pub struct Link<'a> {
     pub host: &'a str,
     /// The path of its URI, as it is sent.
     pub path: &'a str,
-    /// For how long it works.
+    /// The time for which it works.
     pub valid: Duration,
 }
 
 impl Signer {
-    /// For this region.
+    /// A signer for `region`, without a key yet.
     pub fn new(region: String) -> Self {
         Self {
             region,

@@ -17,7 +17,7 @@ use crate::value::Error;
 /// The entity tag of other bytes than those of the check.
 const STALE: &str = "\"00000000000000000000000000000000\"";
 
-/// How many changes are made at once.
+/// Changes that are made at once.
 const RACERS: u32 = 8;
 
 /// Tries the conditions one request at a time.
@@ -124,7 +124,7 @@ pub async fn at_once(trial: &Trial, depth: CheckEffort, report: &mut Report) -> 
         (What::Swap, What::SwapRace),
     ];
     for (alone, race) in for_put {
-        // What is wrong one at a time is wrong at once.
+        // A condition that fails one at a time fails at once.
         if report.keeps(alone) {
             report.add(race, races(trials, race, depth.races).await?);
         }
@@ -153,7 +153,6 @@ async fn races(trials: &[Trial], what: What, rounds: u32) -> Result<Verdict, Err
                 What::RemoveRace if (racer + round).is_multiple_of(2) => {
                     trial.delete(at, under).await
                 }
-                // Of bytes that no other of the race writes.
                 _ => trial.put(at, &format!("racer {racer}"), under).await,
             }
         });
@@ -178,7 +177,7 @@ async fn races(trials: &[Trial], what: What, rounds: u32) -> Result<Verdict, Err
 /// The length of an upload that is cut off.
 const LEN: usize = 256 << 10;
 
-/// How long a store may take to notice that an upload broke off, between two looks at it.
+/// The time between two looks, for a store to notice that an upload broke off.
 const NOTICED: Duration = Duration::from_millis(100);
 
 /// Tries uploads that are not what they should be.
@@ -260,7 +259,7 @@ const NAMES: [&str; 11] = [
     "\u{1f600}",
 ];
 
-/// Where lists begin: at names that are there, between them, and past a folder, as the server itself asks.
+/// The beginnings of lists: at names that are there, between them, and past a folder, as the server itself asks.
 const AFTER: [&str; 7] = ["!", "a", "b", "b/", "b/\u{10ffff}", "c", "\u{10000}"];
 
 /// The beginning of the names, apart from all other objects of the check.
@@ -312,7 +311,7 @@ async fn turn(writer: &Trial, others: &[&Trial], object: &str, round: u32) -> Re
     see(writer, others, object, None, "a removal").await
 }
 
-/// Whether the object is this for all `others`.
+/// Fails unless all `others` read `value` from the object.
 async fn see(
     writer: &Trial,
     others: &[&Trial],
@@ -384,7 +383,7 @@ async fn after(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
     Ok(holds(AFTER.len()))
 }
 
-/// Where a list is not what it should be.
+/// The first difference between a list and what it should be.
 fn differ(found: &[String], expected: &[String]) -> Option<String> {
     let same = found.iter().zip(expected).take_while(|(a, b)| a == b);
     let at = same.count();

@@ -1,4 +1,7 @@
-//! The requests of a trial, and how many there are: each is made once, and every outcome is told from every other.
+//! The requests of a trial, and how many there are.
+//!
+//! A request is sent again only where it was surely not made, and every outcome is told from every other. All objects lie below
+//! a reserved name, which no key can have; a trial knows the names of its own, and removes them at its end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,7 +27,7 @@ const OBJECTS: &str = ".data-server-check-";
 /// The longest object of the check that is read.
 const MOST: usize = 1 << 20;
 
-/// How many objects are written or removed at once.
+/// Objects that are written or removed at once.
 const AT_ONCE: usize = 16;
 
 const SHORT: CheckEffort = CheckEffort {
@@ -72,7 +75,7 @@ pub enum TrialOutcome {
 }
 
 impl Trial {
-    /// The same trial through each of `clients`.
+    /// One trial through each of `clients`; all share the objects.
     pub fn through(clients: Vec<Client>) -> Result<Vec<Self>, Error> {
         let own = format!("{OBJECTS}{}-", nonce()?);
         let objects = Rc::default();
@@ -242,7 +245,7 @@ impl Trial {
     }
 }
 
-/// How often each thing is tried.
+/// The number of times that each thing is tried.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckEffort {
     /// Races of creations, and as many of swaps.
@@ -257,12 +260,12 @@ pub struct CheckEffort {
     pub listed: u32,
     /// Writes through each endpoint that are read through the others, and races through all of them.
     pub across: u32,
-    /// Whether conditions are of interest at all.
+    /// True where conditions are tried at all.
     pub conditions: bool,
 }
 
 impl CheckEffort {
-    /// For the start of a server: about a second.
+    /// The effort at the start of a server: about a second.
     pub fn at_start() -> Self {
         let (races, cuts, looks) = (1, 1, 1);
         told().map_or(SHORT, |removals| Self {
@@ -274,7 +277,7 @@ impl CheckEffort {
         })
     }
 
-    /// For `check-store`: some seconds.
+    /// The effort of `check-store`: some seconds.
     pub fn at_length() -> Self {
         let (races, cuts, across) = (20, 3, 10);
         told().map_or(LONG, |removals| Self {

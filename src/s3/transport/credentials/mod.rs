@@ -18,10 +18,10 @@ use super::sign::{Renewed, Secrets};
 use crate::s3::contract::Settings;
 use providers::{Container, Fetcher, Instance, Profile, ProfileSettings, Variables, WebIdentity};
 
-/// How long before their end secrets are renewed; of short-lived ones, at half of their time.
+/// The time before their end at which secrets are renewed; short-lived ones are renewed at half of their time.
 const AHEAD: Duration = Duration::from_secs(5 * 60);
 
-/// How often a source that names no end is asked again: a file that another program renews.
+/// The pause before a source that names no end is asked again: a file that another program renews.
 const REREAD: Duration = Duration::from_secs(30);
 
 /// The pause before the next try after a failed one, and the longest that it grows to.
@@ -80,7 +80,7 @@ impl Credentials {
         })
     }
 
-    /// These, for ever.
+    /// Secrets that are never renewed.
     #[cfg(test)]
     pub fn fixed(secrets: Secrets) -> Self {
         Self {
@@ -139,7 +139,7 @@ fn replace(current: &RwLock<Arc<Secrets>>, renewed: Renewed) {
     }
 }
 
-/// How long to wait before secrets that are valid until then are renewed.
+/// The wait before secrets that are valid until `expires` are renewed.
 fn pause_until(expires: Option<SystemTime>) -> Duration {
     let Some(expires) = expires else {
         return REREAD;
@@ -150,13 +150,13 @@ fn pause_until(expires: Option<SystemTime>) -> Duration {
     left.saturating_sub(AHEAD).max(left / 2).max(RETRY.0)
 }
 
-/// Where the agent of ECS answers.
+/// The address of the agent of ECS.
 const CONTAINERS: &str = "http://169.254.170.2";
 
 /// The addresses, beside this machine's, that are asked without encryption: the agents of ECS and EKS.
 const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
 
-/// Where the metadata of an instance are.
+/// The address of the metadata of an instance.
 const INSTANCE: &str = "http://169.254.169.254";
 
 /// A place that has secrets.
@@ -233,7 +233,7 @@ impl Source {
         (files.collect(), url.into_iter().collect())
     }
 
-    /// Whether it may have others later.
+    /// True where later secrets may differ from the first.
     pub fn can_change(&self) -> bool {
         !matches!(self, Self::Environment(_))
     }
@@ -320,7 +320,7 @@ fn container(variables: &Variables) -> Result<Option<Container>, String> {
     }))
 }
 
-/// Whether a token and secrets may go this way.
+/// True where a token and secrets may be sent to `uri`: encrypted, or to an agent on this machine.
 fn is_trusted(uri: &str) -> bool {
     let Ok(uri) = uri.parse::<hyper::Uri>() else {
         return false;
@@ -345,7 +345,7 @@ fn instance(variables: &Variables) -> Option<Instance> {
     })
 }
 
-/// Why a profile that was asked for cannot be used.
+/// The reason why a profile that is named cannot be used.
 fn unusable(profile: &Profile, settings: &ProfileSettings) -> String {
     let name = profile.name();
     let others = [

@@ -24,7 +24,7 @@ use crate::s3::transport::sign::{Renewed, Secrets};
 /// The files, and the profile in them.
 pub struct Profile {
     name: String,
-    /// Whether it was asked for by its name.
+    /// True where `AWS_PROFILE` names it.
     pub is_named: bool,
     credentials: Option<PathBuf>,
     config: Option<PathBuf>,
@@ -44,7 +44,7 @@ impl Profile {
         }
     }
 
-    /// Where they are.
+    /// The paths of the files.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let files = [self.credentials.clone(), self.config.clone()];
         files.into_iter().flatten()
@@ -85,7 +85,7 @@ fn section(text: &str, prefix: &str, name: &str) -> HashMap<String, String> {
     let mut settings = HashMap::new();
     let mut is_inside = false;
     for line in text.lines() {
-        // What is indented belongs to the setting above it.
+        // An indented line belongs to the setting above it.
         if line.starts_with([' ', '\t', '#', ';']) {
             continue;
         }
@@ -108,7 +108,7 @@ fn section(text: &str, prefix: &str, name: &str) -> HashMap<String, String> {
 pub struct Variables(HashMap<String, String>);
 
 impl Variables {
-    /// Those of this process.
+    /// The variables of this process that set credentials.
     pub fn of_process() -> Self {
         let all = std::env::vars_os();
         let text = all.filter_map(|(name, value)| {
@@ -366,7 +366,7 @@ impl Fetcher {
             request = request.header(name, value);
         }
         let request = request.body(Full::from(body));
-        // What is wrong with a header may quote a secret.
+        // The fault of a header may quote a secret.
         let request = request.map_err(|_| failed("cannot be asked".to_owned()))?;
         let fetched = timeout(WAIT, async {
             let client = self.client().map_err(failed)?;
