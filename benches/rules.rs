@@ -22,7 +22,7 @@ fn preconditions(c: &mut Criterion) {
     let mut group = c.benchmark_group("preconditions");
     let current = Current {
         etag: ETAG,
-        variants: &[],
+        variant: None,
         modified: SystemTime::UNIX_EPOCH,
     };
     let none = headers(&[]);

@@ -15,16 +15,18 @@ use hyper::body::Body as _;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONNECTION,
-    CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, ORIGIN, SERVER, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, LINK, LOCATION,
+    ORIGIN, SERVER, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::response::Parts;
 use hyper::{Response, StatusCode, Version};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::http::admin;
+use crate::http::body::Content;
 use crate::http::body::response::Body;
 use crate::http::forms;
+use crate::http::head::syntax::{encoded, put};
 use crate::http::listing;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::refusal::{self, Refusal, Wording};
@@ -34,12 +36,9 @@ use crate::http::service::operation::{ResponseContext, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::http::uploads;
-use crate::http::values;
-use crate::http::values::cache_control::mark_private;
-use crate::http::values::representation::NAME;
-use crate::http::values::response::Sent;
-use crate::http::watch::events::announce_events;
-use crate::http::watch::websocket::accept_websocket;
+use crate::http::values::fields::mark_private;
+use crate::http::values::representation::{ELSEWHERE, NAME, Sent, describe_elsewhere, sent};
+use crate::http::watch::request::{accept_websocket, announce_events};
 use crate::store;
 
 /// The response with `outcome`.
@@ -48,7 +47,7 @@ pub fn render(
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
-    let is_value = matches!(outcome, Outcome::Value(_) | Outcome::Remote(_));
+    let is_value = matches!(outcome, Outcome::Value(_));
     let mut response = respond(outcome, context, config);
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
         // hyper leaves it out of the response to HEAD where the body is empty.
@@ -67,7 +66,7 @@ pub fn render(
     response
 }
 
-/// The interim response that tells a client over HTTP/2 to send its body; over HTTP/1 it is [`uploads::response::CONTINUE`].
+/// The interim response that tells a client over HTTP/2 to send its body; over HTTP/1 it is [`uploads::CONTINUE`].
 pub fn continue_100() -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::CONTINUE;
@@ -83,13 +82,10 @@ fn has_length(status: StatusCode) -> bool {
 fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     use StatusCode as S;
     match outcome {
-        Outcome::Value(sending) => value(values::response::sent(sending)),
-        Outcome::Remote(sending) => value(values::response::sent_remotely(*sending)),
+        Outcome::Value(response) => value(sent(response)),
         Outcome::Page(page) => own_page(page),
         Outcome::Stored(published) | Outcome::Completed(_, published) => {
-            with(empty(S::OK), |headers| {
-                values::response::describe_published(headers, published);
-            })
+            with(empty(S::OK), |headers| published.describe(headers))
         }
         Outcome::Discarded | Outcome::Deleted => empty(S::OK),
         Outcome::NoValue => problem(S::NOT_FOUND, "no-such-key", "no such key", None, context),
@@ -109,17 +105,20 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::RedirectToStore { to } => elsewhere(to),
         Outcome::FormStored(stored) => form_stored(&stored),
         Outcome::FormHalted(halted) => {
-            let (why, context) = forms::response::halted(*halted, context);
-            respond(why, &context, config)
+            let context = ResponseContext {
+                form: Some(Box::new(halted.progress())),
+                ..context.clone()
+            };
+            respond(halted.why, &context, config)
         }
         Outcome::Options { preflight, of } => options(preflight, of, context, config),
         Outcome::NoContent | Outcome::Cancelled(_) => empty(S::NO_CONTENT),
         Outcome::UploadCreated => empty(S::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
-            uploads::response::describe(headers, state, config);
+            uploads::describe(headers, state, config);
         }),
         Outcome::Subscribed(events) => {
-            let response = plain(S::OK, Body::endless(events));
+            let response = plain(S::OK, Body::of(Content::Endless(events)));
             with(response, announce_events)
         }
         Outcome::Upgraded(accept) => with(empty(S::SWITCHING_PROTOCOLS), |headers| {
@@ -165,31 +164,38 @@ fn page(document: ui::Document, next: Option<String>, is_known: bool) -> Respons
         plain(StatusCode::OK, Body::bytes(document.html))
     };
     with(response, |headers| {
-        listing::describe_page(headers, &document.etag, document.is_gzip, next);
+        headers.extend(ui::headers(&document.etag));
+        if document.is_gzip {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        if let Some(next) = next {
+            put(headers, LINK, next);
+        }
     })
 }
 
 /// The value is where the store has it.
 fn elsewhere(to: String) -> Response<Body> {
-    let body = Body::bytes(values::response::ELSEWHERE);
+    let body = Body::bytes(ELSEWHERE);
     with(plain(StatusCode::TEMPORARY_REDIRECT, body), |headers| {
-        values::response::describe_elsewhere(headers, to);
+        describe_elsewhere(headers, to);
     })
 }
 
 /// The response to a form whose files are stored: a redirect to the page of their folder, or a list of them.
 fn form_stored(stored: &FormStored) -> Response<Body> {
     if stored.wants_page {
-        let response = empty(StatusCode::SEE_OTHER);
-        return with(response, |headers| {
-            forms::response::lead_to_folder(headers, &stored.folder);
+        // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
+        let to = format!("../{}", encoded(&stored.folder));
+        return with(empty(StatusCode::SEE_OTHER), |headers| {
+            put(headers, LOCATION, to);
         });
     }
-    let response = plain(
-        StatusCode::OK,
-        Body::bytes(forms::response::json(&stored.files)),
-    );
-    with(response, forms::response::describe_json)
+    let body = Body::bytes(forms::json(&stored.files));
+    with(plain(StatusCode::OK, body), |headers| {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    })
 }
 
 fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
@@ -254,10 +260,10 @@ fn options(
         let methods = HeaderValue::from_static(of.methods(config));
         headers.insert(ALLOW, methods.clone());
         if of == Target::Upload {
-            uploads::response::accept_parts(headers);
+            uploads::accept_parts(headers);
         }
         if config.announces_uploads() {
-            uploads::response::tell_limit(headers, config);
+            uploads::tell_limit(headers, config);
         }
         if preflight && context.origin.is_some() {
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);

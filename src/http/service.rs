@@ -42,8 +42,7 @@ use crate::http::service::handler::{Handler, Throttle, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::{RequestHead, identify, parse_request};
 use crate::http::service_config::ServiceConfig;
-use crate::http::watch::subscribe::subscribe;
-use crate::http::watch::{Session, Subscribers};
+use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::store::Store;
 
 /// The service of one reactor.

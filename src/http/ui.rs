@@ -18,7 +18,7 @@ use hyper::header::{
 };
 
 use crate::http::head::syntax::{encoded, up};
-use crate::http::listing::query::{Item, ListFormat, ListTarget, Listed, items};
+use crate::http::listing::{Item, ListFormat, ListTarget, Listed, items};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::ui::frame::{Attribute, FRAME, Size, Slots, Text};
 use crate::http::values::conditional::{Current, Preconditions, Verdict};
@@ -44,7 +44,7 @@ pub fn document<V: Listed>(
 pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<bool, Rejection> {
     let current = Current {
         etag,
-        variants: &[],
+        variant: None,
         modified: SystemTime::now(),
     };
     let verdict = |preconditions: &Preconditions| match preconditions.for_read(Some(current)) {
@@ -275,7 +275,7 @@ fn line<V: Listed>(index: &mut String, folder: &str, item: &Item<'_, V>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::listing::query::Query;
+    use crate::http::listing::Query;
     use crate::http::ui::frame::SCRIPTS;
     use crate::http::ui::*;
     use crate::store::{Key, Meta, Version};
@@ -537,7 +537,7 @@ mod tests {
 mod index_tests {
     use std::time::Duration;
 
-    use crate::http::listing::query::Query;
+    use crate::http::listing::Query;
     use crate::http::ui::*;
     use crate::store::{Key, Meta, Version};
     use data_server_testing::HtmlPage;

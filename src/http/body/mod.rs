@@ -1,7 +1,271 @@
-//! Bodies: how those of requests come, and what those of responses are made of.
+//! Bodies: how those of requests come, and what those of responses are made of. Here: the content of a response's body, and the
+//! chunks that hyper gets of it.
+//!
+//! A chunk is bytes, or a hole of so many where the connection sends bytes that lie in no memory of this process. hyper counts and
+//! orders the bytes of a hole like any others, and never looks at them; the connection finds the hole among what it is to write
+//! ([`is_hole`]), and sends the piece in its place that waits in the connection's state.
 
-pub mod chunks;
-pub mod content;
-pub mod file;
 pub mod request;
 pub mod response;
+pub mod sources;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+
+use crate::failpoint;
+use crate::http::body::sources::{Encoded, FileBody, Region, RemotePart};
+use crate::http::values::range::Multipart;
+use crate::s3::RemotePiece;
+use crate::store::{Error, IN_MEMORY, Object, Piped};
+
+/// A body without an end of its own, made as fast as the client takes it.
+pub trait EndlessBody: std::fmt::Debug {
+    /// The next bytes, or `None` when the server ends it.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+}
+
+/// A piece of a body, as the connection sends it.
+#[derive(Debug)]
+pub enum Piece {
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// Bytes of a file.
+    Region(Region),
+    /// Bytes in a pipe.
+    Piped(Piped),
+}
+
+impl Piece {
+    /// True once all of it has been sent.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes its first `n` bytes, which have been sent.
+    pub fn advance(&mut self, n: usize) {
+        match self {
+            Self::Bytes(bytes) => bytes.advance(n),
+            Self::Region(region) => {
+                region.offset += n as u64;
+                region.len -= n;
+            }
+            Self::Piped(piped) => piped.len -= n,
+        }
+    }
+
+    /// Its length, in bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Region(region) => region.len,
+            Self::Piped(piped) => piped.len,
+        }
+    }
+}
+
+impl From<RemotePiece> for Piece {
+    fn from(piece: RemotePiece) -> Self {
+        match piece {
+            RemotePiece::Bytes(bytes) => Self::Bytes(bytes),
+            RemotePiece::Piped(piped) => Self::Piped(piped),
+        }
+    }
+}
+
+/// The content that is left of a body.
+#[derive(Debug)]
+pub enum Content {
+    Empty,
+    Bytes(Bytes),
+    File(FileBody),
+    /// A value of an S3 store.
+    Remote(Box<RemotePart>),
+    /// Contents that are sent one after the other, and the length of all that is left.
+    Parts(VecDeque<Content>, u64),
+    /// A value that is compressed on the way, to an unknown length.
+    Encoded(Box<Encoded>),
+    /// Boxed, so that other bodies are not larger for it.
+    Endless(Box<dyn EndlessBody>),
+}
+
+impl Content {
+    pub fn remote(part: RemotePart) -> Self {
+        match part.remaining() {
+            0 => Self::Empty,
+            _ => Self::Remote(Box::new(part)),
+        }
+    }
+
+    pub fn part(object: Arc<Object>, range: Range<u64>) -> Self {
+        if range.is_empty() {
+            return Self::Empty;
+        }
+        if let Some(bytes) = object.bytes() {
+            // A value in memory is shorter than any usize.
+            let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+            return Self::Bytes(bytes.slice(at(range.start)..at(range.end)));
+        }
+        Self::File(FileBody::new(object, range))
+    }
+
+    /// Several parts of a value, each in its `framing`.
+    pub fn parts(framing: Multipart, mut part: impl FnMut(Range<u64>) -> Self) -> Self {
+        let mut parts = VecDeque::with_capacity(2 * framing.parts.len() + 1);
+        for (head, range) in framing.parts {
+            parts.push_back(Self::Bytes(head));
+            parts.push_back(part(range));
+        }
+        parts.push_back(Self::Bytes(framing.end));
+        Self::Parts(parts, framing.len)
+    }
+
+    /// The first content that is read from a file or made on the way, if there is one.
+    fn first_slow(&mut self) -> Option<&mut Self> {
+        match self {
+            Self::File(_) | Self::Encoded(_) => Some(self),
+            Self::Parts(parts, _) => parts.iter_mut().find(|it| matches!(it, Self::File(_))),
+            _ => None,
+        }
+    }
+
+    /// True where its first bytes can be sent at once.
+    pub fn is_resident(&mut self) -> bool {
+        match self.first_slow() {
+            Some(Self::File(file)) => file.is_resident(),
+            Some(Self::Encoded(encoded)) => encoded.is_resident(),
+            _ => true,
+        }
+    }
+
+    /// Brings its first bytes into memory.
+    pub fn poll_resident(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        match self.first_slow() {
+            Some(Self::File(file)) => file.poll_resident(cx),
+            Some(Self::Encoded(encoded)) => encoded.poll_resident(cx),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// The number of bytes that are left, where it is known.
+    pub fn remaining(&self) -> Option<u64> {
+        match self {
+            Self::Empty => Some(0),
+            Self::Bytes(bytes) => Some(bytes.len() as u64),
+            Self::File(file) => Some(file.remaining()),
+            Self::Remote(part) => Some(part.remaining()),
+            Self::Parts(_, left) => Some(*left),
+            Self::Encoded(_) | Self::Endless(_) => None,
+        }
+    }
+
+    /// The next bytes, where they are few or in memory already; else the next piece.
+    pub fn poll_short(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, Error>>> {
+        let is_long = match self {
+            Self::File(file) => file.remaining() > IN_MEMORY,
+            Self::Parts(_, left) => *left > IN_MEMORY,
+            Self::Remote(_) => true,
+            _ => false,
+        };
+        if is_long && failpoint::takes_over() {
+            return self.poll_piece(cx);
+        }
+        self.poll_bytes(cx).map_ok(Piece::Bytes)
+    }
+
+    /// The next bytes; files are read for them.
+    pub fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        match self {
+            Self::Empty => Poll::Ready(None),
+            Self::Bytes(bytes) => {
+                let bytes = std::mem::take(bytes);
+                *self = Self::Empty;
+                Poll::Ready(Some(Ok(bytes)))
+            }
+            Self::File(file) => file.poll_bytes(cx),
+            Self::Remote(part) => part.poll_bytes(cx),
+            Self::Parts(parts, left) => {
+                poll_parts(parts, left, Bytes::len, |part| part.poll_bytes(cx))
+            }
+            Self::Encoded(encoded) => encoded.poll_piece(cx),
+            Self::Endless(body) => body.poll_piece(cx).map(|piece| piece.map(Ok)),
+        }
+    }
+
+    /// The next piece; files are left to the connection.
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, Error>>> {
+        match self {
+            Self::File(file) => file.poll_region(cx).map_ok(Piece::Region),
+            Self::Remote(part) => part.poll_piece(cx).map_ok(Piece::from),
+            Self::Parts(parts, left) => {
+                poll_parts(parts, left, Piece::len, |part| part.poll_piece(cx))
+            }
+            _ => self.poll_bytes(cx).map_ok(Piece::Bytes),
+        }
+    }
+}
+
+/// The bytes that `poll` gives of the first part that has some left; `left` is less by their `len`.
+fn poll_parts<T>(
+    parts: &mut VecDeque<Content>,
+    left: &mut u64,
+    len: impl FnOnce(&T) -> usize,
+    mut poll: impl FnMut(&mut Content) -> Poll<Option<Result<T, Error>>>,
+) -> Poll<Option<Result<T, Error>>> {
+    while let Some(part) = parts.front_mut() {
+        match ready!(poll(part)) {
+            Some(piece) => {
+                let piece = piece?;
+                *left -= len(&piece) as u64;
+                return Poll::Ready(Some(Ok(piece)));
+            }
+            None => drop(parts.pop_front()),
+        }
+    }
+    Poll::Ready(None)
+}
+
+/// The longest slice that hyper gets of a hole, in bytes.
+const MAX_SLICE: usize = 512 << 10;
+
+/// Zeros that no code reads or writes, so that the kernel gives no memory for them.
+static HOLE: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; MAX_SLICE].into());
+
+/// A chunk that hyper is given of a body.
+#[derive(Debug)]
+pub enum Chunk {
+    Bytes(Bytes),
+    /// A hole of so many bytes, in place of the piece that waits.
+    Hole(usize),
+}
+
+/// True where `bytes` are of a hole, and not to be sent.
+pub fn is_hole(bytes: &[u8]) -> bool {
+    HOLE.as_ptr_range().contains(&bytes.as_ptr())
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Hole(len) => *len,
+        }
+    }
+
+    fn chunk(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Hole(len) => &HOLE[..(*len).min(MAX_SLICE)],
+        }
+    }
+
+    fn advance(&mut self, n: usize) {
+        match self {
+            Self::Bytes(bytes) => bytes.advance(n),
+            Self::Hole(len) => *len -= n,
+        }
+    }
+}

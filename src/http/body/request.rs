@@ -1,9 +1,10 @@
-//! The body of a request as it arrives: counted, held to the limit, and never taken as whole when it breaks off.
+//! The body of a request as it arrives: counted, held to the limit, and never taken as whole when it breaks off; and the framing of
+//! a chunked one.
 //!
-//! It comes in frames from hyper or from a stream of HTTP/2, or, when it is large, from the socket itself ([`BodySource`]), which
-//! counts what it moves. What is taken of a stream makes room for as much again (RFC 9113, section 6.9), so a client is never more
-//! than its windows ahead of what performs the request, and its body is whole only when the client ended its side. A [`Stream`] is
-//! also the way of the response, whose body the connection sends.
+//! A body comes in frames from hyper or from a stream of HTTP/2, or, when it is large, from the socket itself ([`BodySource`]),
+//! which counts what it moves. Bytes taken of a stream make room for as many (RFC 9113, section 6.9), so a client is never more
+//! than its windows ahead of the request, and a body is whole only when the client ended its side. A [`Stream`] is also the way of
+//! the response, whose body the connection sends.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -17,9 +18,10 @@ use h2::{Reason, RecvStream, SendStream};
 use hyper::Response;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
+use memchr::memchr3;
 
 use crate::http::exchange::ConnectionState;
-use crate::http::head::syntax::number;
+use crate::http::head::syntax::{FramingError, number};
 use crate::http::refusal::rejection::Rejection;
 use crate::store::{self, BodySource};
 
@@ -39,22 +41,21 @@ impl RequestBody {
     pub fn len(&self) -> Option<u64> {
         match self {
             Self::Http1(body) => body.size_hint().exact(),
-            Self::Http2(body) => body.len(),
+            Self::Http2(body) => body.len,
             Self::Socket(source) => Some(source.remaining()),
         }
     }
 
-    /// Whether there is nothing to receive.
+    /// True where there is nothing to receive.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Http1(body) => body.is_end_stream(),
-            Self::Http2(body) => body.is_empty(),
+            Self::Http2(body) => body.stream.is_received(),
             Self::Socket(source) => source.remaining() == 0,
         }
     }
 
-    /// The bytes that hyper had passed on when it was dropped: it does so before anything is asked of it, unless the client waits
-    /// to be told to go on.
+    /// The bytes that hyper had read when it was dropped: unless the client waits for 100 Continue, it reads ahead.
     pub fn take_early(&mut self) -> BytesMut {
         let mut cx = Context::from_waker(Waker::noop());
         let mut early = BytesMut::new();
@@ -83,12 +84,13 @@ pub struct Received<'a> {
     left: u64,
     limit: u64,
     ended: bool,
-    trailers: Option<HeaderMap>,
+    /// The trailers, once the body has ended.
+    pub trailers: Option<HeaderMap>,
     connection: &'a ConnectionState,
 }
 
 impl<'a> Received<'a> {
-    /// A large one was held to the limit when its length was announced.
+    /// A body that comes from the socket was held to the limit when its length was announced.
     pub fn new(body: RequestBody, limit: u64, connection: &'a ConnectionState) -> Self {
         Self {
             ended: body.is_empty(),
@@ -126,11 +128,6 @@ impl<'a> Received<'a> {
         Ok(None)
     }
 
-    /// The trailers, once the body has ended.
-    pub fn trailers(&self) -> Option<&HeaderMap> {
-        self.trailers.as_ref()
-    }
-
     /// The source of the body, unless it comes in frames.
     pub fn source(&mut self) -> Option<&mut (dyn BodySource + 'static)> {
         match &mut self.body {
@@ -139,23 +136,23 @@ impl<'a> Received<'a> {
         }
     }
 
-    /// Whether the client can be told something before the response.
+    /// True where an interim response can be sent.
     pub fn can_send_interim(&self) -> bool {
         !matches!(self.body, RequestBody::Http1(_))
     }
 
-    /// Sends an interim response, if it can; `bytes` are what it is in HTTP/1.1.
+    /// Sends an interim response, where it can; `bytes` are the response in HTTP/1.1.
     pub fn announce(&mut self, interim: Response<()>, bytes: Bytes) {
         match &mut self.body {
             RequestBody::Http1(_) => {}
-            RequestBody::Http2(body) => body.announce(interim),
+            RequestBody::Http2(body) => body.stream.announce(interim),
             RequestBody::Socket(source) => source.announce(bytes),
         }
     }
 
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Rejection>> {
         let body = &mut self.body;
-        // To ask hyper for the end of a body that is there takes a turn of its own.
+        // hyper would tell the end of a body that has ended one turn later.
         if body.is_empty() {
             return None;
         }
@@ -170,7 +167,7 @@ impl<'a> Received<'a> {
         frame
     }
 
-    /// Receives all of it and keeps nothing.
+    /// Receives all of it and drops it.
     pub async fn discard(&mut self) -> Result<(), Rejection> {
         if let Some(source) = self.source() {
             source.take_early();
@@ -192,7 +189,7 @@ impl Drop for Received<'_> {
     }
 }
 
-/// A stream that a request has begun.
+/// A stream of HTTP/2 on which a request has arrived.
 #[derive(Debug)]
 pub struct Stream {
     received: RefCell<RecvStream>,
@@ -200,7 +197,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Of a request that has been accepted.
+    /// The stream of a request that has been accepted.
     pub fn new(received: RecvStream, response: SendResponse<Bytes>) -> Self {
         Self {
             received: RefCell::new(received),
@@ -222,7 +219,7 @@ impl Stream {
         self.response.borrow_mut().send_response(head, is_last)
     }
 
-    /// Ready when the client takes no response any more. To be asked before there is one.
+    /// Ready when the client takes no response any more; for use before the response is sent.
     pub fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.response.borrow_mut().poll_reset(cx).map(drop)
     }
@@ -243,28 +240,25 @@ impl Stream {
         Poll::Ready(data)
     }
 
-    fn poll_trailers(&self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, h2::Error>> {
-        self.received.borrow_mut().poll_trailers(cx)
-    }
-
-    /// Whether all of the body has been taken.
+    /// True once all of the body has been taken.
     pub fn is_received(&self) -> bool {
         self.received.borrow().is_end_stream()
     }
 }
 
-/// The body of a request, from its stream.
+/// The body of a request on a stream.
 #[derive(Debug)]
 pub struct StreamBody {
     stream: Rc<Stream>,
     state: Rc<ConnectionState>,
     len: Option<u64>,
-    /// Sent when the client waits for it (RFC 9110, section 10.1.1).
+    /// Sent once the body is waited for (RFC 9110, section 10.1.1).
     continue_100: Option<Response<()>>,
 }
 
 impl StreamBody {
-    /// Of a request with these `headers` on `stream`, whose state is `state`; `continue_100` tells a client that waits to send it.
+    /// The body of the request with these `headers` on `stream`, whose state is `state`; a client that expects it is sent
+    /// `continue_100`.
     pub fn new(
         stream: &Rc<Stream>,
         state: &Rc<ConnectionState>,
@@ -282,22 +276,7 @@ impl StreamBody {
         }
     }
 
-    /// Its length in bytes, where that is known.
-    pub fn len(&self) -> Option<u64> {
-        self.len
-    }
-
-    /// Whether there is nothing to receive.
-    pub fn is_empty(&self) -> bool {
-        self.stream.is_received()
-    }
-
-    /// Sends an interim response.
-    pub fn announce(&self, interim: Response<()>) {
-        self.stream.announce(interim);
-    }
-
-    pub(crate) fn poll_frame(
+    fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
@@ -318,7 +297,105 @@ impl StreamBody {
         if let Some(data) = ready!(self.stream.poll_data(cx).map_ok(Frame::data)) {
             return Poll::Ready(Some(data));
         }
-        let trailers = ready!(self.stream.poll_trailers(cx)).transpose();
+        let mut received = self.stream.received.borrow_mut();
+        let trailers = ready!(received.poll_trailers(cx)).transpose();
         Poll::Ready(trailers).map_ok(Frame::trailers)
+    }
+}
+
+/// The framing of a chunked body (RFC 9112, section 7.1): the place of the next byte in it. Stricter than hyper, which decodes it: a
+/// size has at most 16 digits, and no line holds a bare LF or NUL. hyper limits the length of extensions and trailers.
+#[derive(Debug)]
+pub enum Chunks {
+    Size {
+        size: u64,
+        digits: u8,
+    },
+    Extension {
+        size: u64,
+    },
+    SizeLf {
+        size: u64,
+    },
+    Data {
+        left: u64,
+    },
+    DataCr,
+    DataLf,
+    /// At the beginning of a trailer, or of the empty line that ends all.
+    Line,
+    Trailer,
+    TrailerLf,
+    LastLf,
+}
+
+impl Chunks {
+    pub const START: Self = Self::Size { size: 0, digits: 0 };
+
+    /// Follows the body through `bytes`: how many of them it has, and whether it ended.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), FramingError> {
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            let (len, next) = match *self {
+                Self::Data { left } => skip(left, bytes.len() - at),
+                Self::Extension { size } => to_cr(&bytes[at..], Self::SizeLf { size }, || {
+                    Self::Extension { size }
+                })?,
+                Self::Trailer => to_cr(&bytes[at..], Self::TrailerLf, || Self::Trailer)?,
+                Self::LastLf if byte == b'\n' => return Ok((at + 1, true)),
+                _ => (1, self.next(byte).ok_or(FramingError::Chunks)?),
+            };
+            at += len;
+            *self = next;
+        }
+        Ok((at, false))
+    }
+
+    /// The state after one byte of the framing.
+    fn next(&self, byte: u8) -> Option<Self> {
+        match (self, byte) {
+            (&Self::Size { size, digits }, _) => {
+                if let (Some(digit), 0..16) = (char::from(byte).to_digit(16), digits) {
+                    let size = size << 4 | u64::from(digit);
+                    let digits = digits + 1;
+                    return Some(Self::Size { size, digits });
+                }
+                match byte {
+                    b'\r' if digits > 0 => Some(Self::SizeLf { size }),
+                    b';' | b' ' | b'\t' if digits > 0 => Some(Self::Extension { size }),
+                    _ => None,
+                }
+            }
+            (Self::SizeLf { size: 0 } | Self::TrailerLf, b'\n') => Some(Self::Line),
+            (&Self::SizeLf { size }, b'\n') => Some(Self::Data { left: size }),
+            (Self::DataCr, b'\r') => Some(Self::DataLf),
+            (Self::DataLf, b'\n') => Some(Self::START),
+            (Self::Line, b'\r') => Some(Self::LastLf),
+            (Self::Line, b'\n' | 0) => None,
+            (Self::Line, _) => Some(Self::Trailer),
+            _ => None,
+        }
+    }
+}
+
+/// The length of the data at the front of `there` bytes, where `left` are to come, and the state behind it.
+fn skip(left: u64, there: usize) -> (usize, Chunks) {
+    let len = usize::try_from(left).map_or(there, |left| left.min(there));
+    match left - len as u64 {
+        0 => (len, Chunks::DataCr),
+        left => (len, Chunks::Data { left }),
+    }
+}
+
+/// The length of the line at the front, with its CR, and the `next` state; all of `bytes` and the `same` state where it has no end.
+fn to_cr(
+    bytes: &[u8],
+    next: Chunks,
+    same: impl FnOnce() -> Chunks,
+) -> Result<(usize, Chunks), FramingError> {
+    match memchr3(b'\r', b'\n', 0, bytes) {
+        Some(end) if bytes[end] == b'\r' => Ok((end + 1, next)),
+        Some(_) => Err(FramingError::Chunks),
+        None => Ok((bytes.len(), same())),
     }
 }

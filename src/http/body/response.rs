@@ -1,36 +1,30 @@
-//! The body of a response: bytes in memory, or parts of a file.
+//! The body of a response: its content, and the record of the request, which ends with it.
 //!
-//! hyper takes it in [`Chunk`]s, a stream of HTTP/2 in [`Piece`]s. Of what is long, no byte of a file passes through the memory of
-//! this process.
+//! hyper takes it in [`Chunk`]s, a stream of HTTP/2 in [`Piece`]s. No byte of a long file passes through the memory of this process.
+//! A body that cannot be read on ends early, after all that was read before has gone to the socket.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::http::body::content::{Chunk, Content, EndlessBody, Piece, RemotePart, first_file};
-use crate::http::body::file::FileBody;
+use crate::http::body::{Chunk, Content, Piece};
 use crate::http::exchange::record::RequestRecord;
-use crate::http::values::encoded::Encoded;
-use crate::http::values::range::Multipart;
-use crate::store::{self, IN_MEMORY, Object};
+use crate::store::{self, IN_MEMORY};
 
-/// The body of an answer, with the record that ends when it does.
+/// The body of a response.
 #[derive(Debug)]
 pub struct Body {
     content: Content,
     record: Option<RequestRecord>,
-    /// Why it ends early, until that is told.
+    /// The error that ends it early, until hyper takes it.
     fault: Option<Box<store::Error>>,
 }
 
 impl Body {
-    fn of(content: Content) -> Self {
+    pub(crate) fn of(content: Content) -> Self {
         Self {
             content,
             record: None,
@@ -50,47 +44,6 @@ impl Body {
             Content::Bytes(bytes)
         };
         Self::of(content)
-    }
-
-    /// This range of `object`.
-    pub fn part(object: Arc<Object>, range: Range<u64>) -> Self {
-        Self::of(Content::part(object, range))
-    }
-
-    /// These parts of `object`, each in its framing.
-    pub fn parts(object: &Arc<Object>, multipart: Multipart) -> Self {
-        Self::framed(multipart, |range| Content::part(Arc::clone(object), range))
-    }
-
-    /// This part of a value of an S3 store.
-    pub fn remote(part: RemotePart) -> Self {
-        Self::of(Content::remote(part))
-    }
-
-    /// These parts of a value of an S3 store, each in its framing.
-    pub fn remote_parts(bodies: Vec<RemotePart>, multipart: Multipart) -> Self {
-        let mut bodies = bodies.into_iter();
-        Self::framed(multipart, |_| {
-            bodies.next().map_or(Content::Empty, Content::remote)
-        })
-    }
-
-    fn framed(multipart: Multipart, mut part: impl FnMut(Range<u64>) -> Content) -> Self {
-        let mut parts = VecDeque::with_capacity(2 * multipart.parts.len() + 1);
-        for (head, range) in multipart.parts {
-            parts.push_back(Content::Bytes(head));
-            parts.push_back(part(range));
-        }
-        parts.push_back(Content::Bytes(multipart.end));
-        Self::of(Content::Parts(parts, multipart.len))
-    }
-
-    pub(crate) fn encoded(encoded: Box<Encoded>) -> Self {
-        Self::of(Content::Encoded(encoded))
-    }
-
-    pub(crate) fn endless(body: Box<dyn EndlessBody>) -> Self {
-        Self::of(Content::Endless(body))
     }
 
     /// Its length in bytes, where that is known.
@@ -122,7 +75,7 @@ impl Body {
         Poll::Ready(bytes)
     }
 
-    /// All of it, where it is short and in memory already.
+    /// All of it, where it is short and in memory.
     pub fn take_short(&mut self) -> Option<Bytes> {
         let bytes = match &self.content {
             Content::Empty => Bytes::new(),
@@ -134,39 +87,24 @@ impl Body {
         Some(bytes)
     }
 
-    /// So many bytes of it leave.
+    /// Counts bytes that leave.
     fn note(&self, bytes: usize) {
         if let Some(record) = &self.record {
             record.sent(bytes);
         }
     }
 
-    /// Whether its first bytes can be sent without waiting for them.
+    /// True where its first bytes can be sent at once.
     pub fn is_resident(&mut self) -> bool {
-        match &mut self.content {
-            Content::File(file) => file.is_resident(),
-            Content::Parts(parts, _) => first_file(parts).is_none_or(FileBody::is_resident),
-            Content::Encoded(encoded) => encoded.is_resident(),
-            Content::Empty | Content::Bytes(_) | Content::Remote(_) | Content::Endless(_) => true,
-        }
+        self.content.is_resident()
     }
 
-    /// Waits for its first bytes: what cannot be read is found before a head has promised it.
+    /// Waits for its first bytes, so that a value that cannot be read is an error before a head has promised it.
     pub async fn begin(&mut self) -> Result<(), store::Error> {
-        poll_fn(|cx| match &mut self.content {
-            Content::File(file) => file.poll_resident(cx),
-            Content::Parts(parts, _) => {
-                first_file(parts).map_or(Poll::Ready(Ok(())), |file| file.poll_resident(cx))
-            }
-            Content::Encoded(encoded) => encoded.poll_resident(cx),
-            Content::Empty | Content::Bytes(_) | Content::Remote(_) | Content::Endless(_) => {
-                Poll::Ready(Ok(()))
-            }
-        })
-        .await
+        poll_fn(|cx| self.content.poll_resident(cx)).await
     }
 
-    /// Has `record` end with this body.
+    /// Ends `record` with this body.
     pub fn ends(&mut self, record: RequestRecord) {
         self.record = Some(record);
     }
@@ -176,8 +114,8 @@ impl HttpBody for Body {
     type Data = Chunk;
     type Error = store::Error;
 
-    /// One piece at a time is with hyper. An error comes after all that was given before has gone to the socket: the client sees
-    /// what it was to get, and that it was cut.
+    /// hyper holds one piece at a time. An error waits until all pieces before it have gone to the socket: the client gets them, and
+    /// sees that the body was cut.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -191,7 +129,7 @@ impl HttpBody for Body {
             return Poll::Ready(None);
         };
         if record.is_lost() {
-            // It is thrown away. What has no known end ends with its client.
+            // The bytes are thrown away; a body without a known end ends with its client.
             let left = content.remaining().filter(|&left| left > 0);
             *content = Content::Empty;
             let hole = left.map(|left| Chunk::Hole(usize::try_from(left).unwrap_or(usize::MAX)));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::http::auth::credentials::AuthCache;
-use crate::http::body::content::Piece;
+use crate::http::body::Piece;
 use crate::http::exchange::request_metrics::RequestMetrics;
 use crate::metrics::{Direction, ReactorCounters};
 

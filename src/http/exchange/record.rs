@@ -19,7 +19,7 @@ use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 
-use crate::http::body::content::{Chunk, Piece};
+use crate::http::body::{Chunk, Piece};
 use crate::http::client::Peer;
 use crate::http::exchange::ConnectionState;
 use crate::http::exchange::request_log::{AuditOutcome, REQUEST_ID};

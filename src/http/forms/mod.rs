@@ -1,11 +1,29 @@
-//! Forms with files: how they arrive, what is done with them, what is answered, and why one is not understood.
+//! Forms with files (RFC 7578; HTML, section 4.10.22): the head of one, its parts and the role of each, and why one is not
+//! understood.
+//!
+//! A form has the fields `folder` and `replace`, both optional and each once, and then one or more files named `file`. What is not
+//! understood is refused: a file that lands elsewhere than its sender meant is worse than none. Pure; [`perform`] receives a form.
 
 pub mod perform;
-pub mod request;
-pub mod response;
 
-/// Files in one form at most: the answer names them all.
-pub const MAX_FILES: usize = 1000;
+use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderMap};
+use hyper::http::request::Parts;
+use serde::Serialize;
+
+use crate::http::head::syntax::is_token;
+use crate::http::values::conditional::Preconditions;
+use crate::http::values::media;
+use crate::http::values::representation::Published;
+use crate::store::{BadKey, Key, MAX_LEN};
+
+/// The longest delimiter (RFC 2046, section 5.1.1).
+const MAX_BOUNDARY: usize = 70;
+
+/// The longest text of a field, in bytes.
+const MAX_TEXT: usize = MAX_LEN + 1;
+
+/// The most files of one form: the answer names them all.
+const MAX_FILES: usize = 1000;
 
 /// Why a form is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,4 +52,387 @@ pub enum BadForm {
     NoFile,
     #[error("there are more than {MAX_FILES} files in the form")]
     TooManyFiles,
+}
+
+/// The head of a form.
+#[derive(Debug)]
+pub struct FormRequest {
+    pub boundary: String,
+    /// Decided for each file.
+    pub preconditions: Option<Preconditions>,
+    /// The client is a person's browser, which is led to the page of the folder.
+    pub wants_page: bool,
+}
+
+impl FormRequest {
+    /// The form of a request with this `head`; `None` where that is of no form.
+    pub fn of(head: &Parts, wants_page: bool) -> Option<Self> {
+        let media_type = head.headers.get(CONTENT_TYPE);
+        let media_type = media_type.and_then(|value| value.to_str().ok());
+        let boundary = media_type.and_then(|value| multer::parse_boundary(value).ok());
+        let is_good = |boundary: &String| (1..=MAX_BOUNDARY).contains(&boundary.len());
+        Some(Self {
+            boundary: boundary.filter(is_good)?,
+            preconditions: Preconditions::of(&head.headers).filter(Preconditions::are_of_writes),
+            wants_page,
+        })
+    }
+}
+
+/// A part of a form, without its data.
+#[derive(Debug)]
+pub struct Part {
+    pub disposition: Disposition,
+    pub media_type: Option<Box<str>>,
+}
+
+impl Part {
+    /// The part with these `headers`.
+    fn of(headers: &HeaderMap) -> Result<Self, BadForm> {
+        let disposition = headers.get(CONTENT_DISPOSITION);
+        let disposition = disposition.and_then(|value| Disposition::parse(value.as_bytes()));
+        let media_type = headers.get(CONTENT_TYPE);
+        let media_type = media_type.and_then(|value| media::check(value.as_bytes()));
+        Ok(Self {
+            disposition: disposition.ok_or(BadForm::Disposition)?,
+            // Browsers say so of a file whose type they do not know.
+            media_type: media_type
+                .filter(|it| !it.eq_ignore_ascii_case(media::UNKNOWN))
+                .map(Into::into),
+        })
+    }
+}
+
+/// The Content-Disposition of a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disposition {
+    pub name: String,
+    pub file_name: Option<String>,
+}
+
+impl Disposition {
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(value).ok()?;
+        let (kind, mut rest) = text.split_once(';')?;
+        if !kind.trim_ascii().eq_ignore_ascii_case("form-data") {
+            return None;
+        }
+        let (mut name, mut file_name) = (None, None);
+        loop {
+            let (parameter, value, behind) = parameter(rest)?;
+            let slot = match &*parameter.to_ascii_lowercase() {
+                "name" => &mut name,
+                "filename" => &mut file_name,
+                _ => &mut None,
+            };
+            if slot.replace(value).is_some() {
+                return None;
+            }
+            match behind.trim_ascii_start() {
+                "" => break,
+                behind => rest = behind.strip_prefix(';')?,
+            }
+        }
+        Some(Self {
+            name: name?,
+            file_name,
+        })
+    }
+}
+
+/// The parameter at the front, its value, and what stands behind it.
+fn parameter(text: &str) -> Option<(&str, String, &str)> {
+    let (name, value) = text.split_once('=')?;
+    let name = name.trim_ascii();
+    let value = value.trim_ascii_start();
+    let (value, behind) = if let Some(quoted) = value.strip_prefix('"') {
+        unquoted(quoted)?
+    } else {
+        let end = value.find([';', ' ', '\t']).unwrap_or(value.len());
+        let (value, behind) = value.split_at(end);
+        (is_token(value).then(|| value.to_owned())?, behind)
+    };
+    is_token(name).then_some((name, value, behind))
+}
+
+/// The text up to the quote that ends it, and what stands behind that. Browsers write `"`, CR and LF as escapes of URLs, and
+/// nothing else so, not even `%`; other clients write `\"`.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let (mut value, mut rest) = (String::new(), text);
+    loop {
+        let at = rest.find(['"', '\\', '%'])?;
+        let (plain, behind) = rest.split_at(at);
+        value.push_str(plain);
+        let escapes = [("\\\"", '"'), ("%22", '"'), ("%0D", '\r'), ("%0A", '\n')];
+        let escape = escapes
+            .iter()
+            .find(|(escape, _)| behind.starts_with(escape));
+        rest = match escape {
+            Some((escape, c)) => {
+                value.push(*c);
+                &behind[escape.len()..]
+            }
+            None if behind.starts_with('"') => return Some((value, &behind[1..])),
+            None => {
+                value.push_str(&behind[..1]);
+                &behind[1..]
+            }
+        };
+    }
+}
+
+/// The role of a part.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The text of this field.
+    Text(&'static str),
+    /// The value of the key that the file's name makes.
+    File(String),
+}
+
+/// The state of a form: the parts that have come so far.
+#[derive(Debug, Default)]
+pub struct FormState {
+    folder: Option<String>,
+    replace: Option<bool>,
+    files: usize,
+}
+
+impl FormState {
+    /// The folder of the files, with the `/` at its end; empty for the root.
+    pub fn folder(&self) -> &str {
+        self.folder.as_deref().unwrap_or_default()
+    }
+
+    /// True where files replace the values that are there.
+    pub fn replaces(&self) -> bool {
+        self.replace == Some(true)
+    }
+
+    /// The role of the next part.
+    pub fn role(&mut self, part: Disposition) -> Result<Role, BadForm> {
+        let (name, is_there) = match &*part.name {
+            "folder" => ("folder", self.folder.is_some()),
+            "replace" => ("replace", self.replace.is_some()),
+            "file" => return self.file(part.file_name).map(Role::File),
+            _ => return Err(BadForm::UnknownField(part.name)),
+        };
+        if is_there {
+            return Err(BadForm::Twice(name));
+        }
+        if self.files > 0 {
+            return Err(BadForm::Late(name));
+        }
+        Ok(Role::Text(name))
+    }
+
+    fn file(&mut self, name: Option<String>) -> Result<String, BadForm> {
+        let name = name.ok_or(BadForm::NoFileName)?;
+        if name.is_empty() {
+            return Err(BadForm::NoFileChosen);
+        }
+        self.files += 1;
+        if self.files > MAX_FILES {
+            return Err(BadForm::TooManyFiles);
+        }
+        Ok(name)
+    }
+
+    /// The key of a file of this name.
+    pub fn key(&self, name: &str) -> Result<Key<'static>, BadKey> {
+        Key::new(format!("{}{name}", self.folder()))
+    }
+
+    /// Sets the field `name` to this text.
+    pub fn set(&mut self, name: &'static str, text: Vec<u8>) -> Result<(), BadForm> {
+        let text = String::from_utf8(text).map_err(|_| BadForm::Text(name))?;
+        if name == "folder" {
+            let is_open = !text.is_empty() && !text.ends_with('/');
+            self.folder = Some(if is_open { text + "/" } else { text });
+            return Ok(());
+        }
+        self.replace = Some(match &*text {
+            "1" | "on" | "true" => true,
+            "" | "0" | "off" | "false" => false,
+            _ => return Err(BadForm::Replace),
+        });
+        Ok(())
+    }
+
+    /// Refuses a form that has ended without a file.
+    pub fn end(&self) -> Result<(), BadForm> {
+        if self.files == 0 {
+            return Err(BadForm::NoFile);
+        }
+        Ok(())
+    }
+}
+
+/// A file of a form that was stored.
+#[derive(Debug)]
+pub struct StoredFile {
+    pub key: Key<'static>,
+    /// `None` where it was received and dropped.
+    pub published: Option<Published>,
+}
+
+#[derive(Serialize)]
+struct JsonFile<'a> {
+    key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
+}
+
+/// The stored files, for a program.
+pub fn json(files: &[StoredFile]) -> Vec<u8> {
+    let files = files.iter().map(|StoredFile { key, published }| JsonFile {
+        key: key.as_str(),
+        etag: published.as_ref().map(Published::etag),
+    });
+    let files: Vec<_> = files.collect();
+    let mut json = serde_json::to_vec(&files).unwrap_or_default();
+    json.push(b'\n');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::http::forms::*;
+
+    fn parsed(value: &str) -> Option<(String, Option<String>)> {
+        let part = Disposition::parse(value.as_bytes())?;
+        Some((part.name, part.file_name))
+    }
+
+    #[test]
+    fn a_part_is_named_as_browsers_and_other_clients_do() {
+        let file = |name: &str| Some(("file".to_owned(), Some(name.to_owned())));
+        for (value, name) in [
+            ("form-data; name=\"file\"; filename=\"a b.txt\"", "a b.txt"),
+            ("FORM-DATA;name=file;FileName=a.txt", "a.txt"),
+            ("form-data ; filename = \"a\" ; name = \"file\" ", "a"),
+            ("form-data; name=\"file\"; filename=\"\"", ""),
+            (
+                "form-data; name=\"file\"; filename=\"d/e;f=\\u{e9}.txt\"; size=\"1\"",
+                "d/e;f=\u{e9}.txt",
+            ),
+            (
+                "form-data; name=\"file\"; filename=\"%22a%0D%0A%25%zz%\"",
+                "\"a\r\n%25%zz%",
+            ),
+            (
+                "form-data; name=\"file\"; filename=\"a\\\"b\\c\\\\d\"",
+                "a\"b\\c\\\\d",
+            ),
+        ] {
+            assert_eq!(
+                parsed(&value.replace("\\u{e9}", "\u{e9}")),
+                file(name),
+                "{value}"
+            );
+        }
+        assert_eq!(
+            parsed("form-data; name=\"folder\""),
+            Some(("folder".into(), None))
+        );
+        for bad in [
+            "",
+            "form-data",
+            "form-data; filename=\"a\"",
+            "attachment; name=\"file\"",
+            "form-data; name=\"file",
+            "form-data; name=\"file\" x",
+            "form-data; name",
+            "form-data; name=a b",
+            "form-data; name=\"a\"; name=\"b\"",
+            "form-data; name=\"a\";",
+            "form-data; name=\"file\"; filename=\"a\\\"",
+        ] {
+            assert_eq!(parsed(bad), None, "{bad}");
+        }
+        assert_eq!(Disposition::parse(b"form-data; name=\"\xff\""), None);
+    }
+
+    fn part(name: &str, file_name: Option<&str>) -> Disposition {
+        Disposition {
+            name: name.into(),
+            file_name: file_name.map(Into::into),
+        }
+    }
+
+    #[test]
+    fn files_go_to_the_folder_that_came_before_them() {
+        for (folder, key) in [
+            (None, "x"),
+            (Some(""), "x"),
+            (Some("a"), "a/x"),
+            (Some("a/b/"), "a/b/x"),
+        ] {
+            let mut form = FormState::default();
+            if let Some(folder) = folder {
+                assert_eq!(form.role(part("folder", None)), Ok(Role::Text("folder")));
+                form.set("folder", folder.into()).unwrap();
+            }
+            let role = form.role(part("file", Some("x"))).unwrap();
+            assert_eq!(role, Role::File("x".to_owned()));
+            assert_eq!(form.key("x"), Ok(Key::new(key).unwrap()));
+            assert!(!form.replaces() && form.end().is_ok());
+            let late = form.role(part("replace", None));
+            assert_eq!(late, Err(BadForm::Late("replace")));
+        }
+        let mut form = FormState::default();
+        form.set("folder", "a//".into()).unwrap();
+        assert_eq!(form.key("x"), Err(BadKey::EmptySegment));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        let mut form = FormState::default();
+        assert_eq!(form.end(), Err(BadForm::NoFile));
+        for (name, file_name, why) in [
+            ("file", None, BadForm::NoFileName),
+            ("file", Some(""), BadForm::NoFileChosen),
+            ("x", Some("a"), BadForm::UnknownField("x".into())),
+        ] {
+            assert_eq!(form.role(part(name, file_name)), Err(why));
+        }
+        for (text, replaces) in [
+            ("on", true),
+            ("1", true),
+            ("true", true),
+            ("", false),
+            ("off", false),
+        ] {
+            assert_eq!(form.set("replace", text.into()), Ok(()));
+            assert_eq!(form.replaces(), replaces);
+        }
+        assert_eq!(form.set("replace", "maybe".into()), Err(BadForm::Replace));
+        assert_eq!(form.set("folder", vec![0xff]), Err(BadForm::Text("folder")));
+        let again = form.role(part("replace", None));
+        assert_eq!(again, Err(BadForm::Twice("replace")));
+        for at in 0..MAX_FILES {
+            assert!(form.role(part("file", Some(&at.to_string()))).is_ok());
+        }
+        let more = form.role(part("file", Some("more")));
+        assert_eq!(more, Err(BadForm::TooManyFiles));
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_read_as_a_browser_writes_it(name in "[^\\\\\\r\\n\"]*", file_name in any::<String>()) {
+            prop_assume!(!["%22", "%0A", "%0D"].iter().any(|it| name.contains(it) || file_name.contains(it)));
+            prop_assume!(!file_name.contains("\\\"") && !file_name.ends_with('\\'));
+            let written = file_name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
+            let value = format!("form-data; name=\"{name}\"; filename=\"{written}\"");
+            prop_assert_eq!(parsed(&value), Some((name, Some(file_name))));
+        }
+
+        #[test]
+        fn no_bytes_panic(value in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = Disposition::parse(&value);
+            let _ = Disposition::parse(&[b"form-data; name=\"", &value[..]].concat());
+        }
+    }
 }

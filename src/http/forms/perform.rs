@@ -1,17 +1,24 @@
-//! POST of a form: its files stored one after the other, each as a PUT stores a value.
+//! POST of a form: its files are received and stored one after the other, each as a PUT stores a value.
 //!
-//! Promises that of a file that breaks off, or is refused, nothing is stored, and that the answer names those that were stored
-//! before it.
+//! Nothing is stored of a file that breaks off or is refused, and the answer names those that were stored before it. multer finds
+//! the ends of parts. It takes all bytes that it can get, and the head of a part may be of any length to it; so it gets one frame
+//! of the body at a time, when it has found nothing in what it has, and few for a head: at most two frames and [`MAX_PART_HEAD`]
+//! are in memory.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use futures_util::Stream;
+use multer::{Field, Multipart};
 
 use crate::http::auth::authorize::Asker;
 use crate::http::body::request::Received;
-use crate::http::forms::BadForm;
-use crate::http::forms::request::{Form, FormRequest, FormState, MAX_TEXT, Role};
+use crate::http::forms::{BadForm, FormRequest, FormState, MAX_TEXT, Part, Role, StoredFile};
 use crate::http::head::path::check_depth;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::response::outcome::{FormHalted, FormStored, Outcome, StoredFile};
+use crate::http::response::outcome::{FormHalted, FormStored, Outcome};
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
 use crate::http::values::conditional::Preconditions;
@@ -19,6 +26,12 @@ use crate::http::values::put::InFlight;
 use crate::http::values::upload::Announced;
 use crate::metrics::ReactorCounters;
 use crate::store::Key;
+
+/// About the longest head of a part, in bytes.
+const MAX_PART_HEAD: usize = 16 * 1024;
+
+/// The longest epilogue that is received, in bytes.
+const MAX_EPILOGUE: usize = 64 * 1024;
 
 /// A form whose files are being stored.
 struct FormUpload<'h, 'f, 'b> {
@@ -28,7 +41,7 @@ struct FormUpload<'h, 'f, 'b> {
     form: Form<'f, Received<'b>>,
     preconditions: Option<Preconditions>,
     state: FormState,
-    /// The file under way.
+    /// The key of the file under way.
     file: Option<Key<'static>>,
     stored: Vec<StoredFile>,
 }
@@ -70,19 +83,20 @@ impl Handler {
 impl FormUpload<'_, '_, '_> {
     async fn receive(&mut self) -> Result<(), Outcome> {
         while let Some(part) = self.form.next().await? {
-            match self.state.role(part.disposition)? {
+            match self.state.role(part.disposition).map_err(Rejection::from)? {
                 Role::Text(name) => {
                     let text = self.text(name).await?;
-                    self.state.set(name, text)?;
+                    self.state.set(name, text).map_err(Rejection::from)?;
                 }
-                Role::File(key) => {
+                Role::File(name) => {
+                    let key = self.state.key(&name).map_err(Rejection::from)?;
                     self.file = Some(key.to_owned());
                     self.store(key, part.media_type).await?;
                     self.file = None;
                 }
             }
         }
-        self.state.end()?;
+        self.state.end().map_err(Rejection::from)?;
         Ok(self.form.end().await?)
     }
 
@@ -97,7 +111,7 @@ impl FormUpload<'_, '_, '_> {
         Ok(text)
     }
 
-    /// Stores the data of the part as the value of `key`.
+    /// Stores the data of this part as the value of `key`.
     async fn store(
         &mut self,
         key: Key<'static>,
@@ -145,13 +159,12 @@ impl FormUpload<'_, '_, '_> {
         while let Some(data) = self.data(&mut len).await? {
             upload.push(data).await?;
         }
-        let published = upload.publish(key.clone(), options.preconditions).await?;
-        let published = Some(published);
+        let published = Some(upload.publish(key.clone(), options.preconditions).await?);
         self.stored.push(StoredFile { key, published });
         Ok(())
     }
 
-    /// The next bytes of a file of which there were `len` before.
+    /// The next bytes of a file; `len` is the number of bytes so far.
     async fn data(&mut self, len: &mut u64) -> Result<Option<Bytes>, Rejection> {
         let data = self.form.data().await?;
         *len += data.as_ref().map_or(0, Bytes::len) as u64;
@@ -162,9 +175,142 @@ impl FormUpload<'_, '_, '_> {
         Ok(data)
     }
 
-    /// On what condition files are stored: what the head asks, else that there is nothing, unless the form replaces.
+    /// The preconditions of each file: those of the head, else that there is no value, unless the form replaces.
     fn preconditions(&self) -> Option<Preconditions> {
         let asked = self.preconditions.clone();
         asked.or((!self.state.replaces()).then_some(Preconditions::NEW))
+    }
+}
+
+/// The source of a form's bytes.
+pub trait Frames {
+    /// The next bytes, or `None` at the end.
+    fn next_frame(&mut self) -> impl Future<Output = Result<Option<Bytes>, Rejection>>;
+}
+
+impl Frames for Received<'_> {
+    async fn next_frame(&mut self) -> Result<Option<Bytes>, Rejection> {
+        self.next().await
+    }
+}
+
+/// A form as it arrives.
+pub struct Form<'f, F> {
+    body: &'f mut F,
+    frame: NextFrame,
+    parts: Multipart<'static>,
+    /// The part whose data is next.
+    part: Option<Field<'static>>,
+}
+
+impl<'f, F: Frames> Form<'f, F> {
+    pub fn new(boundary: String, body: &'f mut F) -> Self {
+        let frame = NextFrame::default();
+        Self {
+            body,
+            parts: Multipart::new(frame.clone(), boundary),
+            frame,
+            part: None,
+        }
+    }
+
+    /// The next part, once the data of the one before has been taken; `None` behind the last.
+    pub async fn next(&mut self) -> Result<Option<Part>, Rejection> {
+        self.part = None;
+        let mut taken = 0;
+        loop {
+            let mut cx = Context::from_waker(Waker::noop());
+            match self.parts.poll_next_field(&mut cx) {
+                Poll::Ready(Ok(Some(field))) => {
+                    let part = Part::of(field.headers())?;
+                    self.part = Some(field);
+                    return Ok(Some(part));
+                }
+                Poll::Ready(Ok(None)) => return Ok(None),
+                Poll::Ready(Err(_)) => return Err(BadForm::Malformed.into()),
+                Poll::Pending if taken > MAX_PART_HEAD => return Err(BadForm::HeadTooLong.into()),
+                Poll::Pending => taken += self.receive().await?,
+            }
+        }
+    }
+
+    /// The next bytes of the part, or `None` once its end has been seen.
+    pub async fn data(&mut self) -> Result<Option<Bytes>, Rejection> {
+        loop {
+            let Some(part) = &mut self.part else {
+                return Ok(None);
+            };
+            let mut cx = Context::from_waker(Waker::noop());
+            match Pin::new(part).poll_next(&mut cx) {
+                Poll::Ready(Some(Ok(data))) => return Ok(Some(data)),
+                Poll::Ready(None) => return Ok(None),
+                Poll::Ready(Some(Err(_))) => return Err(BadForm::Malformed.into()),
+                Poll::Pending => self.receive().await?,
+            };
+        }
+    }
+
+    /// Receives the epilogue, to the end of the body unless that is far.
+    pub async fn end(&mut self) -> Result<(), Rejection> {
+        let mut taken = 0;
+        while taken <= MAX_EPILOGUE {
+            let Some(data) = self.body.next_frame().await? else {
+                break;
+            };
+            taken += data.len();
+        }
+        Ok(())
+    }
+
+    /// Gives multer the next frame of the body, or its end; returns the length of the frame.
+    async fn receive(&mut self) -> Result<usize, Rejection> {
+        if self.frame.has_ended() {
+            return Err(BadForm::Malformed.into());
+        }
+        let data = self.body.next_frame().await?;
+        let len = data.as_ref().map_or(0, Bytes::len);
+        self.frame.put(data);
+        Ok(len)
+    }
+}
+
+/// The stream that multer reads: nothing yet, one frame, or the end. After each change the form polls again, so a waker that does
+/// nothing is enough.
+#[derive(Clone, Default)]
+struct NextFrame(Arc<Mutex<Given>>);
+
+#[derive(Default)]
+enum Given {
+    #[default]
+    Nothing,
+    Frame(Bytes),
+    End,
+}
+
+impl NextFrame {
+    fn put(&self, data: Option<Bytes>) {
+        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *given = data.map_or(Given::End, Given::Frame);
+    }
+
+    fn has_ended(&self) -> bool {
+        let given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(*given, Given::End)
+    }
+}
+
+impl Stream for NextFrame {
+    type Item = Result<Bytes, std::convert::Infallible>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::take(&mut *given) {
+            Given::Nothing => Poll::Pending,
+            Given::Frame(data) => Poll::Ready(Some(Ok(data))),
+            Given::End => {
+                *given = Given::End;
+                Poll::Ready(None)
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
 use memchr::memchr;
 
-use crate::http::body::chunks::Chunks;
+use crate::http::body::request::Chunks;
 use crate::http::head::syntax::{
     FramingError, MAX_FIELDS, MAX_HEAD, is_token_byte, line, number, trim,
 };

@@ -23,7 +23,7 @@ use crate::http::exchange::request_log::REQUEST_ID;
 use crate::http::head::allowlists::{Hosts, NotAllowlisted, is_own};
 use crate::http::head::syntax::{FramingError, MAX_FIELDS, has_member};
 use crate::http::refusal::rejection::Rejection;
-use crate::http::uploads::request::UPLOAD_COMPLETE;
+use crate::http::uploads::UPLOAD_COMPLETE;
 use crate::http::values::digest_fields::WANT_REPR_DIGEST;
 use crate::http::values::other_store::is_of_store;
 

@@ -46,6 +46,13 @@ pub fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderV
     lines.next().filter(|_| lines.next().is_none())
 }
 
+/// Sets a field to `text`. A text that is no field value is left out rather than fatal: the server's own texts all are.
+pub fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
+    if let Ok(value) = HeaderValue::try_from(text) {
+        headers.insert(name, value);
+    }
+}
+
 /// True for a byte of a token (section 5.6.2).
 pub const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()

@@ -1,75 +1,338 @@
-//! Listings: which one a request asks for, in which format, or which page that shows one; and the headers of the answers.
-//! `query` says what is on a page of one and writes it, `perform` asks the store.
+//! The listing of keys: the page of it that a query names, the address of the next one, its text as JSON or lines, and the headers of
+//! the answers. Pure; [`perform`] parses a request and asks the store.
 
 pub mod perform;
-pub mod query;
 
+use std::time::SystemTime;
+
+use form_urlencoded::parse;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
-    LINK, LOCATION, VARY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION,
+    VARY,
 };
-use hyper::http::request::Parts;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde::Serialize;
 
-use crate::http::head::syntax::{depth, encoded, up};
-use crate::http::listing::query::{ListFormat, ListTarget, Query};
-use crate::http::refusal::rejection::Rejection;
-use crate::http::response::plain::put;
-use crate::http::service::operation::{HomeRequest, Operation};
+use crate::http::head::accept::media_type;
+use crate::http::head::syntax::put;
 use crate::http::service_config::ServiceConfig;
-use crate::http::ui;
-use crate::http::values::conditional::Preconditions;
-use crate::http::values::encoded::takes_gzip;
-use crate::store::Key;
+use crate::http::values::representation::etag;
+use crate::s3::RemoteValue;
+use crate::store::{Listing, Meta, Page, Prefixes};
+
+/// The number of keys on a page, unless a program says it.
+const DEFAULT_LIMIT: usize = 1_000;
+
+/// The most keys on a page.
+const MAX_LIMIT: usize = 10_000;
+
+/// The only delimiter that keys are grouped by.
+const DELIMITER: &str = "/";
+
+/// The format of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListFormat {
+    Json,
+    Text,
+    Html,
+}
+
+impl ListFormat {
+    const ALL: [Self; 3] = [Self::Json, Self::Text, Self::Html];
+
+    /// The format that Accept prefers; `first`, where it prefers none.
+    pub fn preferred(headers: &HeaderMap, first: Self) -> Self {
+        let mut formats = Self::ALL;
+        formats.sort_by_key(|format| *format != first);
+        let types = formats.map(Self::media_type);
+        formats[media_type(headers, &types).unwrap_or(0)]
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|format| format.name() == name)
+    }
+
+    /// Its name in a query.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Text => "text",
+            Self::Html => "html",
+        }
+    }
+
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Text => "text/plain",
+            Self::Html => "text/html",
+        }
+    }
+
+    /// The Content-Type, with the charset.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Text => "text/plain; charset=utf-8",
+            Self::Html => "text/html; charset=utf-8",
+        }
+    }
+}
+
+/// A value of either engine, as a listing shows it.
+pub trait Listed {
+    /// Its length in bytes.
+    fn len(&self) -> u64;
+
+    /// Its entity tag, quotes included.
+    fn etag(&self) -> String;
+
+    /// When it was written.
+    fn modified(&self) -> SystemTime;
+}
+
+impl Listed for Meta {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn etag(&self) -> String {
+        etag(self.version)
+    }
+
+    fn modified(&self) -> SystemTime {
+        self.version.time()
+    }
+}
+
+impl Listed for RemoteValue {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn etag(&self) -> String {
+        self.etag.clone()
+    }
+
+    fn modified(&self) -> SystemTime {
+        self.modified
+    }
+}
+
+/// A key with its value, or a folder, which ends with `/`.
+#[derive(Debug)]
+pub struct Item<'a, V> {
+    pub text: &'a str,
+    pub value: Option<&'a V>,
+}
+
+/// The keys and folders of a page together, in byte order.
+pub fn items<V>(listing: &Listing<V>) -> Vec<Item<'_, V>> {
+    let keys = listing.keys.iter().map(|(key, value)| Item {
+        text: key.as_str(),
+        value: Some(value),
+    });
+    let folders = listing.folders.iter().map(|folder| Item {
+        text: folder,
+        value: None,
+    });
+    let mut items: Vec<Item<'_, V>> = keys.chain(folders).collect();
+    items.sort_unstable_by_key(|item| item.text);
+    items
+}
+
+/// The place in the store that a listing shows: a folder, and which page of its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListTarget {
+    /// Its name with the `/` at the end; empty for the root.
+    pub folder: String,
+    pub page: Page,
+    pub format: ListFormat,
+    /// The query says the format, and so does the address of the next page.
+    pub is_format_told: bool,
+}
+
+impl ListTarget {
+    /// The place that `query` names in `folder`. Unless it says otherwise, HTML has pages of the greatest length, for clients that
+    /// follow links to keys and none to a next page; and folders stand for their keys.
+    pub fn new(folder: String, query: Query, format: ListFormat) -> Self {
+        let is_html = format == ListFormat::Html;
+        let limit = if is_html { MAX_LIMIT } else { DEFAULT_LIMIT };
+        let page = Page {
+            prefix: format!("{folder}{}", query.prefix.unwrap_or_default()),
+            after: query.after.unwrap_or_default(),
+            limit: query.limit.unwrap_or(limit),
+            by_folder: query.by_folder.unwrap_or(is_html),
+            within: Prefixes::all(),
+        };
+        Self {
+            folder,
+            page,
+            format,
+            is_format_told: query.format.is_some(),
+        }
+    }
+
+    /// The query of the place behind this one, in the same folder.
+    pub fn next_query<V>(&self, listing: &Listing<V>) -> Option<String> {
+        let after = listing.next.as_deref()?;
+        let prefix = self.page.prefix.strip_prefix(&self.folder);
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        if let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) {
+            query.append_pair("prefix", prefix);
+        }
+        if self.page.by_folder != (self.format == ListFormat::Html) {
+            query.append_pair(
+                "delimiter",
+                if self.page.by_folder { DELIMITER } else { "" },
+            );
+        }
+        query.append_pair("after", after);
+        query.append_pair("limit", &self.page.limit.to_string());
+        if self.is_format_told {
+            query.append_pair("format", self.format.name());
+        }
+        Some(query.finish())
+    }
+
+    /// The `Link` to the next page (RFC 8288). Relative, as the server may be below a path of a proxy.
+    pub fn next_link<V>(&self, listing: &Listing<V>) -> Option<String> {
+        let query = self.next_query(listing)?;
+        Some(format!("<?{query}>; rel=\"next\""))
+    }
+}
+
+/// Why a query is not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadQuery {
+    #[error("bad limit: a number from 1 to {MAX_LIMIT}")]
+    Limit,
+    #[error("bad delimiter: it is '{DELIMITER}'")]
+    Delimiter,
+    #[error("bad format: it is json, text or html")]
+    Format,
+}
+
+/// The query of a listing. Other names are ignored.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    prefix: Option<String>,
+    after: Option<String>,
+    limit: Option<usize>,
+    by_folder: Option<bool>,
+    pub format: Option<ListFormat>,
+}
+
+impl Query {
+    pub fn of(query: &str) -> Result<Self, BadQuery> {
+        let mut said = Self::default();
+        for (name, value) in parse(query.as_bytes()) {
+            match &*name {
+                "prefix" => said.prefix = Some(value.into_owned()),
+                // An empty delimiter is none, as in S3.
+                "delimiter" if value.is_empty() => said.by_folder = Some(false),
+                "delimiter" if value == DELIMITER => said.by_folder = Some(true),
+                "delimiter" => return Err(BadQuery::Delimiter),
+                "after" => said.after = Some(value.into_owned()),
+                "limit" => match value.parse() {
+                    Ok(limit @ 1..=MAX_LIMIT) => said.limit = Some(limit),
+                    _ => return Err(BadQuery::Limit),
+                },
+                "format" => {
+                    said.format = Some(ListFormat::named(&value).ok_or(BadQuery::Format)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(said)
+    }
+
+    /// The format for a client without a preference: one that sends no parameter of listings follows links.
+    pub fn usual_format(&self) -> ListFormat {
+        match self {
+            Self {
+                prefix: None,
+                after: None,
+                limit: None,
+                by_folder: None,
+                ..
+            } => ListFormat::Html,
+            _ => ListFormat::Json,
+        }
+    }
+}
+
+/// The bytes that are encoded in a path (RFC 3986, section 3.3), and those that end a line. The `/` of a key separates segments.
+const UNSAFE: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// The page as text: an item a line, encoded as in a path, so that no key looks like two. A folder ends with `/`.
+pub fn text<V>(listing: &Listing<V>) -> Vec<u8> {
+    let mut text = String::new();
+    for item in items(listing) {
+        text.extend(utf8_percent_encode(item.text, UNSAFE));
+        text.push('\n');
+    }
+    text.into_bytes()
+}
+
+#[derive(Serialize)]
+struct JsonPage<'a> {
+    keys: Vec<JsonKey<'a>>,
+    /// The folders that stand for their keys, where a delimiter was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefixes: Option<&'a [String]>,
+    /// The `after` of the next page, when there is one.
+    next: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct JsonKey<'a> {
+    key: &'a str,
+    size: u64,
+    etag: String,
+    modified: String,
+}
+
+/// The page as JSON.
+pub fn json<V: Listed>(page: &Page, listing: &Listing<V>) -> Vec<u8> {
+    let keys = listing.keys.iter().map(|(key, value)| JsonKey {
+        key: key.as_str(),
+        size: value.len(),
+        etag: value.etag(),
+        modified: humantime::format_rfc3339_nanos(value.modified()).to_string(),
+    });
+    let page = JsonPage {
+        keys: keys.collect(),
+        prefixes: page.by_folder.then_some(&listing.folders),
+        next: listing.next.as_deref(),
+    };
+    let mut json = serde_json::to_vec(&page).unwrap_or_default();
+    json.push(b'\n');
+    json
+}
 
 /// An index of links loads nothing and runs nothing: a key that became markup would do nothing.
 const NOTHING: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// The listing of the keys that begin with `folder` and with the prefix of the query behind it. HTML is the page for those
-/// that prefer it, as browsers do, and for others an index of links.
-pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
-    let query = Query::of(head.uri.query().unwrap_or_default())?;
-    let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
-    let format = query.format.unwrap_or_else(preferred);
-    let has_other_address = depth(head.uri.path()) != folder.matches('/').count();
-    if format == ListFormat::Html && has_other_address {
-        // A `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.
-        let query = head.uri.query();
-        let query = query.map_or_else(String::new, |query| format!("?{query}"));
-        let to = format!("{}{}{query}", up(depth(head.uri.path())), encoded(&folder));
-        return Ok(Operation::Moved { to });
-    }
-    let mut place = ListTarget::new(folder, query, format);
-    if format == ListFormat::Html && ui::is_preferred(&head.headers) {
-        return Ok(Operation::Home(Box::new(HomeRequest {
-            place,
-            preconditions: Preconditions::of(&head.headers),
-            takes_gzip: takes_gzip(&head.headers),
-        })));
-    }
-    // The parameters of the next page would have it be JSON.
-    place.is_format_told |= format == ListFormat::Html;
-    Ok(Operation::List(Box::new(place)))
-}
-
-/// The request of a link by which a person signs in or out; `None` where it is none of them.
-pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Rejection>> {
-    let mut query = form_urlencoded::parse(head.uri.query()?.as_bytes());
-    match query.next()? {
-        (name, _) if name == "sign-out" => Some(Err(Rejection::SignedOut)),
-        (name, folder) if name == "sign-in" => {
-            // What is no folder leads to the root.
-            let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
-            let folder = if is_folder { &*folder } else { "" };
-            let to = format!("./{}", encoded(folder));
-            Some(Ok(Operation::SignIn { to }))
-        }
-        _ => None,
-    }
-}
-
-/// Describes a page of a listing in `headers`, and the `next` one.
+/// Adds the headers of a page of a listing, with the link to the `next` one.
 pub fn describe(
     headers: &mut HeaderMap,
     format: ListFormat,
@@ -92,20 +355,85 @@ pub fn describe(
     }
 }
 
-/// Describes the page for browsers in `headers`, and the `next` one.
-pub fn describe_page(headers: &mut HeaderMap, etag: &str, is_gzip: bool, next: Option<String>) {
-    headers.extend(ui::headers(etag));
-    if is_gzip {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    }
-    if let Some(next) = next {
-        put(headers, LINK, next);
-    }
-}
-
-/// Says in `headers` where the page is. Not for ever, for another client is answered where it asked.
+/// Redirects a browser to the page. Not for ever: other clients are answered at the address where they asked.
 pub fn describe_move(headers: &mut HeaderMap, to: String) {
     put(headers, LOCATION, to);
     headers.insert(VARY, HeaderValue::from_static("accept"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::listing::*;
+
+    fn page(folder: &str, query: &str, format: ListFormat) -> Result<Page, BadQuery> {
+        Query::of(query).map(|query| ListTarget::new(folder.to_owned(), query, format).page)
+    }
+
+    #[test]
+    fn a_query_gives_a_page_or_says_what_is_wrong() {
+        let whole = Page {
+            prefix: String::new(),
+            after: String::new(),
+            limit: 1000,
+            by_folder: false,
+            within: Prefixes::all(),
+        };
+        let root = |query| page("", query, ListFormat::Json);
+        assert_eq!(root(""), Ok(whole.clone()));
+        assert_eq!(root("unknown=1"), Ok(whole.clone()));
+        assert_eq!(root("delimiter="), Ok(whole.clone()));
+        let html = |query| page("", query, ListFormat::Html);
+        let long = Page {
+            limit: 10_000,
+            ..whole
+        };
+        assert_eq!(html("delimiter="), Ok(long.clone()));
+        let by_folder = Page {
+            by_folder: true,
+            ..long
+        };
+        assert_eq!(html(""), Ok(by_folder));
+        let some = Page {
+            prefix: "a b".into(),
+            after: "a/c".into(),
+            limit: 7,
+            by_folder: true,
+            within: Prefixes::all(),
+        };
+        let query = "prefix=a+b&after=a%2Fc&limit=7&delimiter=%2F";
+        assert_eq!(root(query), Ok(some.clone()));
+        let query = "prefix=x&prefix=b&after=a/c&limit=7&delimiter=/";
+        assert_eq!(page("a ", query, ListFormat::Text), Ok(some));
+        for bad in ["limit=0", "limit=10001", "limit=", "limit=x", "limit=-1"] {
+            assert_eq!(root(bad), Err(BadQuery::Limit), "{bad}");
+        }
+        for bad in ["delimiter=-", "delimiter=//", "delimiter=a"] {
+            assert_eq!(root(bad), Err(BadQuery::Delimiter), "{bad}");
+        }
+        for bad in ["format=", "format=xml", "format=JSON"] {
+            assert_eq!(root(bad), Err(BadQuery::Format), "{bad}");
+        }
+    }
+
+    #[test]
+    fn accept_chooses_among_what_it_names() {
+        use ListFormat::{Html, Json, Text};
+        for (accept, of_html, of_json) in [
+            ("*/*", Html, Json),
+            ("", Html, Json),
+            ("image/png", Html, Json),
+            ("text/*", Html, Text),
+            ("text/plain, */*", Text, Text),
+            ("application/json, */*", Json, Json),
+            ("text/html, */*;q=0.8", Html, Html),
+            ("application/json, text/html;q=0.9", Json, Json),
+            ("*/*, text/html;q=0", Json, Json),
+        ] {
+            let headers = [(hyper::header::ACCEPT, accept.parse().unwrap())];
+            let headers = headers.into_iter().collect();
+            let found = [Html, Json].map(|first| ListFormat::preferred(&headers, first));
+            assert_eq!(found, [of_html, of_json], "{accept}");
+        }
+    }
 }

@@ -1,19 +1,68 @@
-//! Listings, and the page for browsers that shows one: asked of the store, and written where that keeps no reactor busy.
+//! Listings, and the page for browsers that shows one: from a request to the place that it asks for, and from the store to the text,
+//! which is written where that keeps no reactor busy.
 
 use std::sync::Arc;
 
+use hyper::http::request::Parts;
+
 use crate::http::auth::authorize::authorize_page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
-use crate::http::head::syntax::encoded;
-use crate::http::listing::query::{ListFormat, ListTarget, Listed, json, text};
+use crate::http::head::syntax::{depth, encoded, up};
+use crate::http::listing::{ListFormat, ListTarget, Listed, Query, json, text};
+use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
-use crate::http::service::operation::HomeRequest;
+use crate::http::service::operation::{HomeRequest, Operation};
 use crate::http::ui::{self, PageRights};
+use crate::http::values::conditional::Preconditions;
+use crate::http::values::representation::takes_gzip;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
-/// A listing of more items than this takes a reactor too long to write.
+/// The most items of a listing that a reactor writes itself.
 const WRITTEN_AT_ONCE: usize = 50;
+
+/// The listing of the keys in `folder` that the query asks for. HTML is the page for clients that prefer it, as browsers do, and an
+/// index of links for others.
+pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
+    let query = Query::of(head.uri.query().unwrap_or_default())?;
+    let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
+    let format = query.format.unwrap_or_else(preferred);
+    let has_other_address = depth(head.uri.path()) != folder.matches('/').count();
+    if format == ListFormat::Html && has_other_address {
+        // A `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.
+        let query = head.uri.query();
+        let query = query.map_or_else(String::new, |query| format!("?{query}"));
+        let to = format!("{}{}{query}", up(depth(head.uri.path())), encoded(&folder));
+        return Ok(Operation::Moved { to });
+    }
+    let mut place = ListTarget::new(folder, query, format);
+    if format == ListFormat::Html && ui::is_preferred(&head.headers) {
+        return Ok(Operation::Home(Box::new(HomeRequest {
+            place,
+            preconditions: Preconditions::of(&head.headers),
+            takes_gzip: takes_gzip(&head.headers),
+        })));
+    }
+    // With the parameters of the next page, JSON would be the usual format.
+    place.is_format_told |= format == ListFormat::Html;
+    Ok(Operation::List(Box::new(place)))
+}
+
+/// The operation of a link by which a person signs in or out.
+pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Rejection>> {
+    let mut query = form_urlencoded::parse(head.uri.query()?.as_bytes());
+    match query.next()? {
+        (name, _) if name == "sign-out" => Some(Err(Rejection::SignedOut)),
+        (name, folder) if name == "sign-in" => {
+            // A name of no folder leads to the root.
+            let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
+            let folder = if is_folder { &*folder } else { "" };
+            let to = format!("./{}", encoded(folder));
+            Some(Ok(Operation::SignIn { to }))
+        }
+        _ => None,
+    }
+}
 
 impl Handler {
     pub async fn list(&self, place: ListTarget) -> Result<Outcome, Outcome> {
@@ -29,7 +78,7 @@ impl Handler {
         }
     }
 
-    /// The page of the folder that has the name of `key`, if there is one that the client of `proof` may see.
+    /// Redirects to the page of the folder of this name, if there is one that the client of `proof` may see.
     pub async fn folder_of(
         &self,
         key: &Key<'_>,
@@ -127,7 +176,7 @@ impl Handler {
         })
     }
 
-    /// The text that `render` makes of `listing`, which may take long whatever is in it.
+    /// The text that `render` makes of `listing`; on the compute threads, where it is long or `takes_long`.
     async fn written<V: Send + Sync + 'static, T: Send + 'static>(
         &self,
         listing: Arc<Listing<V>>,

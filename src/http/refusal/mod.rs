@@ -11,16 +11,16 @@ use hyper::header::{
     WWW_AUTHENTICATE,
 };
 
-use crate::http::head::syntax::FramingError;
+use crate::http::head::syntax::{FramingError, put};
 use crate::http::refusal::rejection::Rejection;
-use crate::http::response::plain::{Offsets, SIGNED_OUT, put};
+use crate::http::response::plain::{Offsets, SIGNED_OUT};
 use crate::http::service::operation::Target;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads;
+use crate::http::values::fields::BadField;
 use crate::http::values::range::unsatisfied;
-use crate::http::values::stored_fields::BadField;
 use crate::http::watch::request::BadWatchRequest;
-use crate::http::watch::websocket::upgrade;
+use crate::http::watch::request::upgrade;
 use crate::store::{self, BadKey};
 
 /// The types of the problems that the draft of resumable uploads defines.
@@ -149,7 +149,7 @@ pub fn rejected<'a>(why: &'a Rejection, config: &'a ServiceConfig) -> Refusal<'a
         }
         R::ReadOnly => row(S::FORBIDDEN, "read-only"),
         R::TooLarge { .. } if config.announces_uploads() => row(S::PAYLOAD_TOO_LARGE, "too-large")
-            .with(|headers| uploads::response::tell_limit(headers, config)),
+            .with(|headers| uploads::tell_limit(headers, config)),
         R::TooLarge { .. } => row(S::PAYLOAD_TOO_LARGE, "too-large"),
         R::Unauthenticated { realm } => row(S::UNAUTHORIZED, "unauthenticated")
             .audited()
@@ -168,8 +168,9 @@ pub fn rejected<'a>(why: &'a Rejection, config: &'a ServiceConfig) -> Refusal<'a
         }
         R::BadWatchRequest(why) => watching(why),
         R::NoSuchUpload => row(S::NOT_FOUND, "no-such-upload"),
-        R::NotPartialUpload => row(S::UNSUPPORTED_MEDIA_TYPE, "not-partial-upload")
-            .with(uploads::response::accept_parts),
+        R::NotPartialUpload => {
+            row(S::UNSUPPORTED_MEDIA_TYPE, "not-partial-upload").with(uploads::accept_parts)
+        }
         R::UploadField(_) => row(S::BAD_REQUEST, "bad-upload-field"),
         &R::MismatchingOffset { expected, provided } => {
             let offsets = Offsets {

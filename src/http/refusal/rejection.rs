@@ -8,11 +8,11 @@ use crate::http::auth::credentials::BadLink;
 use crate::http::forms::BadForm;
 use crate::http::head::allowlists::NotAllowlisted;
 use crate::http::head::syntax::FramingError;
-use crate::http::listing::query::BadQuery;
+use crate::http::listing::BadQuery;
 use crate::http::values::conditional::NoSelection;
 use crate::http::values::digest_fields::BadDigest;
+use crate::http::values::fields::BadField;
 use crate::http::values::other_store::OtherStore;
-use crate::http::values::stored_fields::BadField;
 use crate::http::watch::request::BadWatchRequest;
 use crate::store::BadKey;
 

@@ -3,17 +3,16 @@
 //! The executor makes it. The audit log and the renderer of responses read it. It has no status and no header.
 
 use crate::http::admin;
-use crate::http::body::content::{EndlessBody, RemotePart};
-use crate::http::head::syntax::FramingError;
-use crate::http::listing::query::ListFormat;
+use crate::http::body::EndlessBody;
+use crate::http::forms::StoredFile;
+use crate::http::head::syntax::{FramingError, encoded};
+use crate::http::listing::ListFormat;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::service::operation::Target;
+use crate::http::service::operation::{FormProgress, Target};
 use crate::http::ui::Document;
-use crate::http::uploads::request::UploadAddress;
-use crate::http::values::conditional::Selection;
-use crate::http::values::encoded::Encoded;
-use crate::http::values::representation::{Representation, ShownValue, etag};
-use crate::store::{self, Key, Version};
+use crate::http::uploads::UploadState;
+use crate::http::values::representation::{Published, ValueResponse};
+use crate::store::{self, Key};
 
 /// The outcome of a request.
 #[derive(Debug)]
@@ -25,8 +24,6 @@ pub enum Outcome {
     Completed(Key<'static>, Published),
     /// A resumable upload for this key was given up.
     Cancelled(Key<'static>),
-    /// A value of an S3 store was found.
-    Remote(Box<RemoteResponse>),
     /// Received and dropped, as `--discard` asks.
     Discarded,
     /// All files of a form were stored.
@@ -76,78 +73,6 @@ pub enum Outcome {
     Panicked,
 }
 
-/// The state of a resumable upload.
-#[derive(Clone, Copy, Debug)]
-pub struct UploadState {
-    /// Its address, if the client is told.
-    pub location: Option<UploadAddress>,
-    /// The response comes from the target of the upload, not from the upload resource.
-    pub complete: bool,
-    pub offset: Option<u64>,
-    pub length: Option<u64>,
-}
-
-/// A value that was stored.
-#[derive(Debug)]
-pub enum Published {
-    /// In a directory, as this version.
-    Version(Version),
-    /// In an S3 store, under this entity tag, quotes included.
-    Tag(String),
-}
-
-impl Published {
-    /// Its entity tag, quotes included.
-    pub fn etag(&self) -> String {
-        match self {
-            Self::Version(version) => etag(*version),
-            Self::Tag(etag) => etag.clone(),
-        }
-    }
-}
-
-/// A value of a directory, and the parts of it that are sent.
-#[derive(Debug)]
-pub struct ValueResponse {
-    pub value: ShownValue,
-    pub selection: Selection,
-    /// The digest of all of the value, as a field.
-    pub digest: Option<String>,
-    pub encoded: Option<Box<Encoded>>,
-}
-
-/// A value of an S3 store, and the parts of it that are sent.
-#[derive(Debug)]
-pub struct RemoteResponse {
-    pub representation: Representation,
-    pub len: u64,
-    pub selection: Selection,
-    /// The digest of all of the value, as a field.
-    pub digest: Option<String>,
-    /// A part for each range, or one for all of the value.
-    pub parts: Vec<RemotePart>,
-}
-
-impl ValueResponse {
-    /// The response with all of `value`.
-    pub fn whole(value: ShownValue, digest: Option<String>) -> Self {
-        Self {
-            value,
-            selection: Selection::Whole,
-            digest,
-            encoded: None,
-        }
-    }
-}
-
-/// A file of a form, stored.
-#[derive(Debug)]
-pub struct StoredFile {
-    pub key: Key<'static>,
-    /// `None` where it was received and dropped.
-    pub published: Option<Published>,
-}
-
 /// A form whose files were stored.
 #[derive(Debug)]
 pub struct FormStored {
@@ -165,6 +90,18 @@ pub struct FormHalted {
     pub file: Option<Key<'static>>,
     pub stored: Vec<StoredFile>,
     pub why: Outcome,
+}
+
+impl FormHalted {
+    /// How far the form came, for the client.
+    pub fn progress(&self) -> FormProgress {
+        let path = |key: &Key<'_>| encoded(key.as_str()).to_string();
+        FormProgress {
+            folder: encoded(&self.folder).to_string(),
+            file: self.file.as_ref().map(path),
+            stored: self.stored.iter().map(|file| path(&file.key)).collect(),
+        }
+    }
 }
 
 impl Outcome {

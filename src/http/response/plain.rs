@@ -9,8 +9,7 @@ use std::sync::LazyLock;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 use hyper::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue,
+    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
 };
 use hyper::{Response, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -18,7 +17,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::http::body::response::Body;
-use crate::http::head::syntax::up;
+use crate::http::head::syntax::{put, up};
 use crate::http::service::operation::{FormProgress, ResponseContext};
 use crate::http::ui::frame::Text;
 
@@ -137,13 +136,6 @@ pub fn empty(status: StatusCode) -> Response<Body> {
 pub fn with(mut response: Response<Body>, describe: impl FnOnce(&mut HeaderMap)) -> Response<Body> {
     describe(response.headers_mut());
     response
-}
-
-/// Sets a field. The texts of this server are valid values; another is left out, which is better than a panic.
-pub fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::try_from(text) {
-        headers.insert(name, value);
-    }
 }
 
 /// Ends the connection after `response`: later bytes on it cannot be trusted, or told apart from an unread body.

@@ -18,7 +18,6 @@ use crate::http::exchange::request_metrics::LogContext;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::{Handler, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
-use crate::http::values::remote::Wants;
 use crate::http::values::upload::condition;
 use crate::http::watch::feed::NO_WATCH;
 use crate::store::{BodySource, Store};
@@ -96,17 +95,18 @@ pub async fn perform(
         let mut body = Received::new(body, limit, &connection);
         let performed = pin!(async {
             failpoint::reach("work", &info.path);
-            let wants = if info.wants_head_alone() {
-                Wants::HeadAlone
-            } else {
-                Wants::Value
-            };
             let asker = Asker {
                 proof: context.proof.as_deref(),
                 peer: info.peer,
             };
             handler
-                .perform(operation, wants, &mut body, &connection, asker)
+                .perform(
+                    operation,
+                    info.wants_head_alone(),
+                    &mut body,
+                    &connection,
+                    asker,
+                )
                 .await
         });
         let outcome = match caught_in(performed).await {
@@ -137,7 +137,7 @@ impl Handler {
     async fn perform(
         &self,
         operation: Operation<'static>,
-        wants: Wants,
+        is_head: bool,
         body: &mut Received<'_>,
         connection: &ConnectionState,
         asker: Asker<'_>,
@@ -157,7 +157,7 @@ impl Handler {
                 let folder = by_browser.then(|| key.clone());
                 let found = match &*self.store {
                     Store::Directory(directory) => self.get(directory, &key, options).await?,
-                    Store::S3(s3) => Box::pin(self.get_remote(s3, key, options, wants)).await?,
+                    Store::S3(s3) => Box::pin(self.get_remote(s3, key, options, is_head)).await?,
                 };
                 match (found, folder) {
                     (Outcome::NoValue, Some(folder)) => {
@@ -166,11 +166,16 @@ impl Handler {
                     (found, _) => Ok(found),
                 }
             }
-            Operation::Put { key, len, options } => {
+            Operation::Put {
+                key,
+                len,
+                mut options,
+            } => {
                 let counters = connection.metrics().counters();
                 let is_only_new = options.is_only_new;
-                let stored = if options.creation.is_some() {
-                    Box::pin(self.create_upload(key, options, body, counters, asker)).await
+                let stored = if let Some(creation) = options.creation.take() {
+                    let create = self.create_upload(key, *creation, options, body, counters, asker);
+                    Box::pin(create).await
                 } else {
                     self.put(key, len, options, body, counters, asker).await
                 };

@@ -21,10 +21,11 @@ use crate::http::exchange::request_log::{
     Audit, AuditEvent, AuditOutcome, IdGenerator, LogEntry, LoggedFields, protocol,
 };
 use crate::http::exchange::request_metrics::{LogContext, Timing};
+use crate::http::forms::StoredFile;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::rejected;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::response::outcome::{Outcome, StoredFile};
+use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
 use crate::http::response::render;
 use crate::http::service::operation::ResponseContext;
@@ -250,8 +251,9 @@ fn path(key: &Key<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::response::outcome::{FormHalted, Published};
+    use crate::http::response::outcome::FormHalted;
     use crate::http::service::handler::*;
+    use crate::http::values::representation::Published;
 
     #[test]
     fn of_many_lines_one_a_second_passes_and_tells_of_the_others() {

@@ -10,13 +10,13 @@ use hyper::header::{HeaderMap, HeaderValue};
 use crate::http::admin::MetricsFormat;
 use crate::http::admin::Page;
 use crate::http::auth::credentials::Principal;
-use crate::http::forms::request::FormRequest;
-use crate::http::listing::query::ListTarget;
+use crate::http::forms::FormRequest;
+use crate::http::listing::ListTarget;
 use crate::http::service_config::ServiceConfig;
-use crate::http::uploads::request::{Creation, UPLOAD_METHODS, UploadRequest};
+use crate::http::uploads::{Creation, UPLOAD_METHODS, UploadRequest};
 use crate::http::values::conditional::Preconditions;
 use crate::http::values::digest_fields::{Algorithm, Expected};
-use crate::http::values::stored_fields::StoredFields;
+use crate::http::values::fields::StoredFields;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Key, UploadId};
 

@@ -16,17 +16,17 @@ use crate::http::auth::authorize::{Denied, is_open, limit, link_kind, permit};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::{Guard, Identified};
 use crate::http::client::Client;
-use crate::http::forms::request::FormRequest;
+use crate::http::forms::FormRequest;
 use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
 use crate::http::head::syntax::depth;
-use crate::http::listing::{list, session};
+use crate::http::listing::perform::{list, session};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service::operation::{GetOptions, Operation, PutOptions, ResponseContext, Target};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
-use crate::http::uploads::request::{Creation, UploadRequest, upload};
+use crate::http::uploads::{Creation, UploadRequest, upload};
 use crate::http::values::conditional::Preconditions;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
@@ -209,7 +209,8 @@ fn form(head: &Parts, config: &ServiceConfig) -> Result<Operation<'static>, Reje
         Method::POST if config.read_only => Err(Rejection::ReadOnly),
         Method::POST => {
             needs_length(head)?;
-            Ok(Operation::Form(Box::new(FormRequest::of(head)?)))
+            let request = FormRequest::of(head, ui::is_preferred(&head.headers));
+            Ok(Operation::Form(Box::new(request.ok_or(Rejection::NoForm)?)))
         }
         _ => Err(Rejection::PageMethod(Target::Forms.methods(config))),
     }

@@ -1,5 +1,403 @@
-//! Resumable uploads: their fields, what is asked, what is done, what is answered.
+//! Resumable uploads as messages tell them (draft-ietf-httpbis-resumable-upload): the fields Upload-Complete, Upload-Offset and
+//! Upload-Length, a PUT that creates an upload, requests to an upload resource, and the fields of their responses.
+//!
+//! Pure. A field that does not have the type that the draft gives it counts as absent, as the draft asks. A request whose lengths
+//! contradict each other is refused before a byte of it is read. hyper sends no interim response but 100: over HTTP/1.1 the
+//! connection sends the others as bytes. [`perform`] does what is asked.
 
 pub mod perform;
-pub mod request;
-pub mod response;
+
+use std::fmt;
+
+use bytes::{Bytes, BytesMut};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE,
+    HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_UNMODIFIED_SINCE, LOCATION,
+};
+use hyper::http::request::Parts;
+use hyper::{Method, Response};
+use sfv::{BareItem, Item, Parser};
+
+use crate::http::head::syntax::{depth, only, put, up};
+use crate::http::refusal::rejection::Rejection;
+use crate::http::service_config::{ServiceConfig, UploadLimits};
+use crate::http::values::digest_fields::{Expected, REPR_DIGEST};
+use crate::store::{Field, UploadId};
+
+pub const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
+const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
+const UPLOAD_LENGTH: HeaderName = HeaderName::from_static("upload-length");
+const UPLOAD_LIMIT: HeaderName = HeaderName::from_static("upload-limit");
+const INTEROP_VERSION: HeaderName = HeaderName::from_static("upload-draft-interop-version");
+
+/// The media types that PATCH takes (RFC 5789, section 3.1).
+const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
+
+/// The version of the draft that is implemented ("Draft Version Identification").
+const INTEROP: u64 = 8;
+
+/// The media type of a part ("Media Type application/partial-upload").
+const PARTIAL_UPLOAD: &str = "application/partial-upload";
+
+/// The largest integer of a structured field (RFC 9651, section 3.3.1).
+const MAX_INTEGER: u64 = 999_999_999_999_999;
+
+/// The beginning of the paths of upload resources.
+const UPLOADS: &str = "/-/uploads/";
+
+/// The methods of an upload resource.
+pub const UPLOAD_METHODS: &str = "GET, HEAD, PATCH, DELETE, OPTIONS";
+
+/// The fields of a PUT that are kept until the whole value is published.
+static KEPT: [HeaderName; 10] = [
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    CONTENT_LANGUAGE,
+    CONTENT_DISPOSITION,
+    CACHE_CONTROL,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_UNMODIFIED_SINCE,
+    REPR_DIGEST,
+];
+
+/// A PUT that creates an upload.
+#[derive(Debug)]
+pub struct Creation {
+    pub part: Part,
+    /// The fields kept until the value is published.
+    pub fields: Vec<Field>,
+    /// The client understands a 104.
+    pub wants_104: bool,
+    /// The depth of the request's address below the root.
+    pub depth: usize,
+}
+
+/// The part of a value that a request brings.
+#[derive(Debug)]
+pub struct Part {
+    /// Its length in bytes, where the head tells.
+    pub len: Option<u64>,
+    pub is_last: bool,
+    /// The length of the whole value, where the client says it.
+    pub length: Option<u64>,
+    /// The digests of the part itself.
+    pub expected: Expected,
+    /// The digests of the whole value that come with the part.
+    pub of_value: Expected,
+}
+
+/// A request to an upload resource.
+#[derive(Debug)]
+pub enum UploadRequest {
+    /// Tell how much has been received.
+    Offset,
+    /// Append a part, which begins at this offset.
+    Append(u64, Box<Part>),
+    Cancel,
+}
+
+impl Part {
+    /// The part that a request with these `headers` brings, which begins at `offset` of the value.
+    fn of(
+        headers: &HeaderMap,
+        len: Option<u64>,
+        offset: u64,
+        is_last: bool,
+    ) -> Result<Self, Rejection> {
+        let end = len.map(|len| offset.saturating_add(len));
+        let length = integer(headers, &UPLOAD_LENGTH).or(end.filter(|_| is_last));
+        let contradicts = match (length, end) {
+            (Some(length), Some(end)) if is_last => length != end,
+            (Some(length), Some(end)) => length < end,
+            (Some(length), None) => length < offset,
+            (None, _) => false,
+        };
+        if contradicts {
+            return Err(Rejection::InconsistentLength);
+        }
+        Ok(Self {
+            len,
+            is_last,
+            length,
+            expected: Expected::of_content(headers)?,
+            of_value: Expected::of_representation(headers)?,
+        })
+    }
+}
+
+impl Creation {
+    /// The upload that a PUT creates, if it creates one.
+    pub fn of(
+        head: &Parts,
+        len: Option<u64>,
+        config: &ServiceConfig,
+    ) -> Result<Option<Box<Self>>, Rejection> {
+        let headers = &head.headers;
+        let Some(is_last) = upload_complete(headers) else {
+            return Ok(None);
+        };
+        let part = Part::of(headers, len, 0, is_last)?;
+        let limit = config.limits.max_body;
+        if part.length.is_some_and(|length| length > limit) {
+            return Err(Rejection::TooLarge { limit });
+        }
+        Ok(Some(Box::new(Self {
+            part,
+            fields: kept(headers),
+            wants_104: config.interim && wants_104(headers),
+            depth: depth(head.uri.path()),
+        })))
+    }
+}
+
+impl UploadRequest {
+    pub fn of(method: &Method, headers: &HeaderMap, len: Option<u64>) -> Result<Self, Rejection> {
+        match *method {
+            Method::GET | Method::HEAD => Ok(Self::Offset),
+            Method::DELETE => Ok(Self::Cancel),
+            Method::PATCH => Self::append(headers, len),
+            _ => Err(Rejection::PageMethod(UPLOAD_METHODS)),
+        }
+    }
+
+    fn append(headers: &HeaderMap, len: Option<u64>) -> Result<Self, Rejection> {
+        let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let essence = media_type.and_then(|text| text.split(|&b| b == b';').next());
+        let is_part = essence.is_some_and(|text| {
+            text.trim_ascii()
+                .eq_ignore_ascii_case(PARTIAL_UPLOAD.as_bytes())
+        });
+        if !is_part {
+            return Err(Rejection::NotPartialUpload);
+        }
+        let offset = integer(headers, &UPLOAD_OFFSET);
+        let offset = offset.ok_or(Rejection::UploadField("Upload-Offset"))?;
+        let is_last = upload_complete(headers);
+        let is_last = is_last.ok_or(Rejection::UploadField("Upload-Complete"))?;
+        let part = Part::of(headers, len, offset, is_last)?;
+        Ok(Self::Append(offset, Box::new(part)))
+    }
+}
+
+/// The upload resource at `path`, if the path is one of upload resources.
+pub fn upload(path: &str) -> Option<Result<UploadId, Rejection>> {
+    let name = path.strip_prefix(UPLOADS)?;
+    Some(UploadId::parse(name).ok_or(Rejection::NoSuchUpload))
+}
+
+/// The address of an upload resource, relative to the request that created it.
+#[derive(Clone, Copy, Debug)]
+pub struct UploadAddress {
+    pub id: UploadId,
+    /// The depth of that request's address below the root.
+    pub depth: usize,
+}
+
+impl fmt::Display for UploadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (up, uploads) = (up(self.depth), &UPLOADS[1..]);
+        write!(f, "{up}{uploads}{}", self.id)
+    }
+}
+
+/// The fields of `headers` that are kept. Bytes that are no UTF-8 are replaced: such a value matches nothing and is valid nowhere,
+/// before and after.
+fn kept(headers: &HeaderMap) -> Vec<Field> {
+    let fields = KEPT.iter().flat_map(|name| {
+        let values = headers.get_all(name).iter();
+        values.map(move |value| {
+            let text = String::from_utf8_lossy(value.as_bytes());
+            (name.as_str().to_owned(), text.into_owned())
+        })
+    });
+    fields.collect()
+}
+
+/// The headers that became [`Creation::fields`].
+pub fn kept_headers(fields: &[Field]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        let name = HeaderName::try_from(name);
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value)) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+fn upload_complete(headers: &HeaderMap) -> Option<bool> {
+    match item(headers, &UPLOAD_COMPLETE)? {
+        BareItem::Boolean(complete) => Some(complete),
+        _ => None,
+    }
+}
+
+/// True where the client understands a 104 of this server.
+fn wants_104(headers: &HeaderMap) -> bool {
+    integer(headers, &INTEROP_VERSION) == Some(INTEROP)
+}
+
+fn integer(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
+    match item(headers, name)? {
+        BareItem::Integer(integer) => u64::try_from(i64::from(integer)).ok(),
+        _ => None,
+    }
+}
+
+/// The value of a field that is an item (RFC 9651, section 3.3) and stands once.
+fn item(headers: &HeaderMap, name: &HeaderName) -> Option<BareItem> {
+    let item: Item = Parser::new(only(headers, name)?.as_bytes()).parse().ok()?;
+    Some(item.bare_item)
+}
+
+/// The state of a resumable upload.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UploadState {
+    /// Its address, where the client is told.
+    pub location: Option<UploadAddress>,
+    /// The response is of the target of the upload, not of the upload resource.
+    pub complete: bool,
+    pub offset: Option<u64>,
+    pub length: Option<u64>,
+}
+
+/// Adds the fields that tell the state of an upload.
+pub fn describe(headers: &mut HeaderMap, state: UploadState, config: &ServiceConfig) {
+    let complete = if state.complete { "?1" } else { "?0" };
+    headers.insert(UPLOAD_COMPLETE, HeaderValue::from_static(complete));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(offset) = state.offset {
+        headers.insert(UPLOAD_OFFSET, offset.into());
+    }
+    if let Some(length) = state.length {
+        headers.insert(UPLOAD_LENGTH, length.into());
+    }
+    if let Some(address) = state.location {
+        put(headers, LOCATION, address.to_string());
+    }
+    tell_limit(headers, config);
+}
+
+/// Adds Upload-Limit, which says that uploads can be resumed, and within which limits.
+pub fn tell_limit(headers: &mut HeaderMap, config: &ServiceConfig) {
+    put(headers, UPLOAD_LIMIT, limit(&config.limits));
+}
+
+/// Adds Accept-Patch, the media type of parts.
+pub fn accept_parts(headers: &mut HeaderMap) {
+    headers.insert(ACCEPT_PATCH, HeaderValue::from_static(PARTIAL_UPLOAD));
+}
+
+fn limit(of: &UploadLimits) -> String {
+    let mut limits = Vec::new();
+    if of.max_body <= MAX_INTEGER {
+        limits.push(format!("max-size={}", of.max_body));
+    }
+    if !of.expiry.is_zero() {
+        limits.push(format!("max-age={}", of.expiry.as_secs().min(MAX_INTEGER)));
+    }
+    if limits.is_empty() {
+        // An empty field would not say that uploads can be resumed.
+        limits.push("min-size=0".to_owned());
+    }
+    limits.join(", ")
+}
+
+/// The interim response that tells a client to send its body (RFC 9110, section 10.1.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// The fields of a 104, which tells a client where its upload can be resumed ("Status Code 104").
+fn resumption_supported(address: UploadAddress, config: &ServiceConfig) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(INTEROP_VERSION, INTEROP.into());
+    put(&mut headers, LOCATION, address.to_string());
+    tell_limit(&mut headers, config);
+    headers
+}
+
+/// A 104 with these fields over HTTP/1.1.
+fn in_http1(resumption_supported: &HeaderMap) -> Bytes {
+    let mut head = BytesMut::from("HTTP/1.1 104 Upload Resumption Supported\r\n");
+    for (name, value) in resumption_supported {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            head.extend_from_slice(part);
+        }
+    }
+    head.extend_from_slice(b"\r\n");
+    head.freeze()
+}
+
+/// A 104 with these fields over HTTP/2.
+fn in_http2(resumption_supported: HeaderMap) -> Response<()> {
+    let response = Response::builder().status(104).body(());
+    let mut response = response.expect("a response");
+    *response.headers_mut() = resumption_supported;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use crate::http::uploads::*;
+
+    fn headers(fields: &[(HeaderName, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_field_of_another_type_counts_as_absent() {
+        let complete = |value| upload_complete(&headers(&[(UPLOAD_COMPLETE, value)]));
+        assert_eq!(complete("?1"), Some(true));
+        assert_eq!(complete(" ?0;x=1"), Some(false));
+        for value in ["", "1", "true", "?2", "?1, ?0", "(?1)"] {
+            assert_eq!(complete(value), None, "{value}");
+        }
+        let offset = |value| integer(&headers(&[(UPLOAD_OFFSET, value)]), &UPLOAD_OFFSET);
+        assert_eq!(offset("0"), Some(0));
+        assert_eq!(offset("999999999999999"), Some(MAX_INTEGER));
+        for value in ["-1", "1.0", "1000000000000000", "0x1", "\"1\"", "+1", ""] {
+            assert_eq!(offset(value), None, "{value}");
+        }
+        let twice = headers(&[(UPLOAD_LENGTH, "1"), (UPLOAD_LENGTH, "1")]);
+        assert_eq!(integer(&twice, &UPLOAD_LENGTH), None);
+    }
+
+    #[test]
+    fn an_interim_response_is_for_clients_of_the_same_draft() {
+        let takes = |value| wants_104(&headers(&[(INTEROP_VERSION, value)]));
+        assert!(takes("8"));
+        assert!(!takes("6") && !takes("?1") && !wants_104(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_limit_is_never_empty() {
+        let of = |max_body, seconds| {
+            limit(&UploadLimits {
+                max_body,
+                expiry: Duration::from_secs(seconds),
+                ..UploadLimits::default()
+            })
+        };
+        assert_eq!(of(10, 86_400), "max-size=10, max-age=86400");
+        assert_eq!(of(u64::MAX, 86_400), "max-age=86400");
+        assert_eq!(of(u64::MAX, 0), "min-size=0");
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_panics(value in "[ -~]{0,30}") {
+            let headers = headers(&[(UPLOAD_OFFSET, &value), (UPLOAD_COMPLETE, &value)]);
+            let _ = (integer(&headers, &UPLOAD_OFFSET), upload_complete(&headers));
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! Resumable uploads: a PUT that comes in several requests, and is published by the last as one that came in one.
 //!
-//! Promises that what arrived of a part that breaks off is kept, that a part that does not have its digest is taken back, and
-//! that the preconditions and digests given with the first request are decided when the value is published. One request at a
-//! time has an upload: a later one ends it (draft-ietf-httpbis-resumable-upload, "Concurrency").
+//! The bytes that arrived of a part that breaks off are kept; a part that does not have its digest is taken back. The preconditions
+//! and digests given with the first request are decided when the value is published. One request at a time has an upload: a later
+//! one ends it (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
 use std::pin::pin;
 
@@ -11,25 +11,28 @@ use crate::http::auth::authorize::Asker;
 use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::response::outcome::{Outcome, Published, UploadState};
+use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
-use crate::http::uploads::request::{Part, UploadAddress, UploadRequest, kept_headers};
-use crate::http::uploads::response::{in_http1, in_http2, resumption_supported};
+use crate::http::uploads::{
+    Creation, Part, UploadAddress, UploadRequest, UploadState, in_http1, in_http2, kept_headers,
+    resumption_supported,
+};
 use crate::http::values::digest_fields::Expected;
-use crate::http::values::put::{InFlight, describe, verify, wanted_by};
-use crate::http::values::upload::{ask_early, condition};
+use crate::http::values::put::{InFlight, verify};
+use crate::http::values::representation::Published;
+use crate::http::values::upload::{ask_early, condition, describe};
 use crate::metrics::ReactorCounters;
 use crate::store::{self, Directory, Error, Key, NewUpload, Resumable, Store, Upload, UploadId};
 
-/// The error of an S3 store, which does not do it.
+/// The error of an S3 store.
 const NOT_RESUMABLE: Error = Error::NotSupported {
     name: "no-resumable-uploads",
     what: "uploads to an S3 store cannot be resumed: send all of the value with one PUT",
 };
 
 impl Handler {
-    /// The store, if it keeps what was received of an upload between its requests.
+    /// The store, if it keeps unfinished uploads.
     fn resumable_store(&self) -> Result<&Directory, Error> {
         match &*self.store {
             Store::Directory(directory) => Ok(directory),
@@ -41,15 +44,13 @@ impl Handler {
     pub async fn create_upload(
         &self,
         key: Key<'static>,
-        mut options: Box<PutOptions>,
+        creation: Creation,
+        options: Box<PutOptions>,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
         asker: Asker<'_>,
     ) -> Result<Outcome, Outcome> {
         let proof = asker.proof;
-        let Some(creation) = options.creation.take() else {
-            return self.put(key, None, options, body, counters, asker).await;
-        };
         let part = creation.part;
         let can_tell = creation.wants_104 && body.can_send_interim() && self.config.store_resumes;
         let begun = if part.is_last && !can_tell {
@@ -75,10 +76,8 @@ impl Handler {
         let Some((directory, mut upload)) = begun else {
             // A PUT like any other.
             let state = UploadState {
-                location: None,
                 complete: true,
-                offset: None,
-                length: None,
+                ..UploadState::default()
             };
             let stored = self
                 .put(key, part.len, options, body, counters, asker)
@@ -107,7 +106,7 @@ impl Handler {
         Ok(of_upload(Outcome::UploadCreated, state))
     }
 
-    /// Performs what is asked of the upload resource of `id`.
+    /// Performs a request to an upload resource.
     pub async fn upload(
         &self,
         id: UploadId,
@@ -116,16 +115,14 @@ impl Handler {
         counters: &ReactorCounters,
         proof: Option<&Principal>,
     ) -> Result<Outcome, Outcome> {
-        // Rights may have been revoked since it began, and its identifier may have reached another client. One that is refused
-        // touches nothing: the claim would end what another request does with the upload.
+        // The client's right may have been revoked since, and another client may have the identifier. A client that is refused
+        // claims nothing: the claim would end another request for the upload.
         let directory = self.resumable_store()?;
         if proof.is_some() {
-            let key = directory.key_of_upload(id);
-            let key = key.ok_or(Rejection::NoSuchUpload)?;
+            let key = (directory.key_of_upload(id)).ok_or(Rejection::NoSuchUpload)?;
             self.guard.allow(proof, Right::Create, key.as_str())?;
         }
-        let claimed = directory.resume(id).await?;
-        let mut upload = claimed.ok_or(Rejection::NoSuchUpload)?;
+        let mut upload = (directory.resume(id).await?).ok_or(Rejection::NoSuchUpload)?;
         match request {
             UploadRequest::Offset => {
                 upload.secure().await?;
@@ -134,12 +131,11 @@ impl Handler {
             UploadRequest::Append(offset, part) => {
                 self.append(&mut upload, offset, &part, body, counters)
                     .await?;
-                if part.is_last {
-                    return self
-                        .publish(directory, &mut upload, part.of_value, proof)
-                        .await;
+                if !part.is_last {
+                    return Ok(of_upload(Outcome::NoContent, state(&upload)));
                 }
-                Ok(of_upload(Outcome::NoContent, state(&upload)))
+                let of_value = part.of_value;
+                self.publish(directory, &mut upload, of_value, proof).await
             }
             UploadRequest::Cancel => {
                 let key = upload.key().clone();
@@ -149,7 +145,7 @@ impl Handler {
         }
     }
 
-    /// Appends `part`, where it begins at the `offset` that the upload has.
+    /// Appends `part`, if the upload is at its `offset`.
     async fn append(
         &self,
         upload: &mut Resumable,
@@ -188,7 +184,7 @@ impl Handler {
         self.receive_part(upload, part, body, counters).await
     }
 
-    /// Receives `part`, and appends what arrives of it.
+    /// Receives `part`, and appends the bytes that arrive.
     async fn receive_part(
         &self,
         upload: &mut Resumable,
@@ -217,7 +213,7 @@ impl Handler {
         Ok(())
     }
 
-    /// Compares what was received from `start` on with the digests that came with it.
+    /// Compares the bytes received from `start` on with the digests that came with them.
     async fn compare(
         &self,
         upload: &mut Resumable,
@@ -225,11 +221,11 @@ impl Handler {
         start: u64,
         body: &Received<'_>,
     ) -> Result<(), Outcome> {
-        let trailers = body.trailers();
+        let trailers = body.trailers.as_ref();
         let expected = trailers.map(Expected::of_content).transpose();
         let expected = expected.map_err(Rejection::from)?.unwrap_or_default();
         let expected = part.expected.and(expected).map_err(Rejection::from)?;
-        let wanted = wanted_by(&expected);
+        let wanted = expected.wanted();
         if wanted.is_none() {
             return Ok(());
         }
@@ -241,7 +237,7 @@ impl Handler {
         Ok(())
     }
 
-    /// How much more of `upload` may be received.
+    /// The room that is left for `upload`.
     fn room(&self, upload: &Resumable) -> Room {
         let limit = self.config.limits.max_body;
         let (most, why) = match upload.length() {
@@ -266,14 +262,10 @@ impl Handler {
         match upload.length() {
             None => upload.set_length(offset).await?,
             Some(length) if length == offset => {}
-            Some(_) => {
-                return Err(of_upload(Rejection::InconsistentLength, state(upload)));
-            }
+            Some(_) => return Err(of_upload(Rejection::InconsistentLength, state(upload))),
         }
         let stored = self.publish_file(directory, upload, of_value, proof).await;
-        if let Err(Outcome::Failed(error)) = &stored
-            && may_be_mended(error)
-        {
+        if matches!(&stored, Err(Outcome::Failed(error)) if is_transient(error)) {
             // The upload stays: the client may ask again.
             return stored;
         }
@@ -302,8 +294,12 @@ impl Handler {
         self.permit_put(proof, &key, &mut options)?;
         let expected = options.expected.and(of_value).map_err(Rejection::from)?;
         let mut value = upload.append(None)?;
-        describe(&mut value, &options);
-        let wanted = wanted_by(&expected);
+        describe(
+            &mut value,
+            options.media_type.as_deref(),
+            options.fields.encode(),
+        );
+        let wanted = expected.wanted();
         if !wanted.is_none() {
             let digests = value.digests(wanted, self.store.compute()).await?;
             verify(&expected, &digests)?;
@@ -321,41 +317,30 @@ impl Handler {
     }
 }
 
-/// Whether the same upload may be published later.
-fn may_be_mended(error: &Error) -> bool {
+/// True where the same upload may be published later. After a failed sync it may not: its bytes, or its name, may not be on the
+/// disk, and a later sync would not tell.
+fn is_transient(error: &Error) -> bool {
     use store::Error as E;
-    match error {
-        E::NoSpace { .. }
-        | E::ReadOnly
-        | E::Exhausted { .. }
-        | E::Displaced { .. }
-        | E::Forbidden { .. }
-        | E::Unreachable { .. }
-        | E::Busy { .. }
-        | E::TimedOut
-        | E::OutcomeUnknown { .. }
-        | E::Refused { .. }
-        | E::BadGateway { .. }
-        | E::Failed { .. } => true,
+    !matches!(
+        error,
         E::TooLarge
-        | E::Occupied(_)
-        | E::Precondition
-        | E::Incomplete
-        | E::Truncated
-        | E::NotSupported { .. }
-        | E::BadKey(_)
-        // Its bytes, or its name, may not be on the disk, and a later sync would not tell.
-        | E::Unsynced(_) => false,
-    }
+            | E::Occupied(_)
+            | E::Precondition
+            | E::Incomplete
+            | E::Truncated
+            | E::NotSupported { .. }
+            | E::BadKey(_)
+            | E::Unsynced(_)
+    )
 }
 
-/// How much may be received, and why no more.
+/// The number of bytes that may still be received, and the refusal of more.
 struct Room {
     bytes: u64,
     why: Rejection,
 }
 
-/// Appends all of `body` to the file of `upload`; what arrives of it is there also when it breaks off.
+/// Appends all of `body` to the file of `upload`. The bytes that arrived stay there when it breaks off.
 async fn append(
     upload: &mut Resumable,
     len: Option<u64>,
@@ -403,9 +388,9 @@ fn of_upload(outcome: impl Into<Outcome>, state: UploadState) -> Outcome {
 /// The state of `upload`, as a response tells it.
 fn state(upload: &Resumable) -> UploadState {
     UploadState {
-        location: None,
         complete: upload.is_complete(),
         offset: Some(upload.offset()),
         length: upload.length(),
+        location: None,
     }
 }

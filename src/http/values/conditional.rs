@@ -1,9 +1,9 @@
-//! Preconditions (RFC 9110, section 13): whether a request is to be done to the value as it is now, and which part of it answers a
-//! read: preconditions first, then ranges (section 13.2.2).
+//! Preconditions (RFC 9110, section 13): the verdict about a request to the value as it is now, and the part of it that answers a read,
+//! by preconditions first, then by ranges (section 13.2.2).
 //!
-//! Pure, and independent of the request they came with, so the same preconditions are asked twice: before a body is
-//! read, and by the publisher at the moment of publishing. What cannot be understood decides for the safe side:
-//! a read is answered in full, a write is refused. Knows no status; the caller makes 304 and 412 of a [`Verdict`].
+//! Pure, and independent of their request, so the same preconditions are decided twice: before a body is read, and by the publisher
+//! at the moment of publishing. A malformed field decides for the safe side: a read is answered in full, a write is refused. Knows
+//! no status; the caller makes 304 and 412 of a [`Verdict`].
 
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,23 +16,23 @@ use hyper::header::{
 use crate::http::head::syntax::only;
 use crate::http::values::range::{Ranges, ranges};
 
-/// A longer list of entity tags counts as malformed: none is needed, and a publisher has better things to read.
+/// The longest list of entity tags, in bytes; a longer one counts as malformed, so that no publisher reads it.
 const MAX_LIST: usize = 8 << 10;
 
-/// A value as it is now.
+/// The state of a value that preconditions are compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct Current<'a> {
     /// The entity tag of the value's own bytes: strong, with its quotes.
     pub etag: &'a str,
-    /// The entity tags of its other representations, the compressed ones; strong too.
-    pub variants: &'a [&'a str],
-    /// When it was last written.
+    /// The entity tag of its compressed representation, where there is one; strong too.
+    pub variant: Option<&'a str>,
+    /// The time of its last write.
     pub modified: SystemTime,
 }
 
 impl<'a> Current<'a> {
     fn etags(self) -> impl Iterator<Item = &'a str> {
-        std::iter::once(self.etag).chain(self.variants.iter().copied())
+        std::iter::once(self.etag).chain(self.variant)
     }
 }
 
@@ -41,14 +41,14 @@ impl<'a> Current<'a> {
 pub enum Verdict<'a> {
     /// Answer as if there were none.
     Proceed,
-    /// The client has the current value already, in the representation of this entity tag, which the answer must name
-    /// for the client to find it (RFC 9111, section 4.3.4).
+    /// The client has the current value, in the representation of this entity tag, which the answer must name for the client to find
+    /// it (RFC 9111, section 4.3.4).
     NotModified(&'a str),
-    /// The value is not what the client takes it for.
+    /// The value is another one than the client expects.
     Failed,
 }
 
-/// A precondition of a write that asks one thing.
+/// A precondition of a write that an S3 store can decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Single<'a> {
     /// There is no value.
@@ -75,7 +75,7 @@ impl Preconditions {
         unmodified_since: None,
     };
 
-    /// Whether they say anything about a write: If-Modified-Since does not (section 13.1.3).
+    /// True where they concern a write: If-Modified-Since does not (section 13.1.3).
     pub fn are_of_writes(&self) -> bool {
         self.matching.is_some() || self.none_matching.is_some() || self.unmodified_since.is_some()
     }
@@ -99,7 +99,7 @@ impl Preconditions {
             })
     }
 
-    /// The one thing that they ask, where that is what a store can decide by itself.
+    /// The one precondition that they are, where an S3 store can decide it.
     pub fn single(&self) -> Option<Single<'_>> {
         let has_no_dates = self.unmodified_since.is_none();
         match (&self.matching, &self.none_matching) {
@@ -142,7 +142,7 @@ impl Preconditions {
         known.map_or(Verdict::Proceed, Verdict::NotModified)
     }
 
-    /// Whether they let a PUT or DELETE replace `current`, in the order of section 13.2.2.
+    /// True where they let a PUT or DELETE replace `current`, in the order of section 13.2.2.
     ///
     /// A malformed If-None-Match lets nothing be written: taken for absent, it would turn create-only into overwrite.
     /// A DELETE where there is no value fails without being asked about its preconditions (section 13.2.1).
@@ -173,25 +173,25 @@ impl Preconditions {
 pub enum Selection {
     /// All of it.
     Whole,
-    /// This range of it.
+    /// One range of it.
     Part(Range<u64>),
-    /// These ranges of it.
+    /// Several ranges of it, in this order.
     Parts(Vec<Range<u64>>),
-    /// Nothing: the client has it, under this entity tag.
+    /// None of it: the client has it, under this entity tag.
     NotModified(String),
 }
 
-/// Why nothing of the value is sent.
+/// The reason why nothing of the value is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSelection {
     /// A precondition does not hold: 412.
     Precondition,
-    /// No range lies within its bytes, of which there are so many.
+    /// No range lies within the value, which has this length.
     Unsatisfiable(u64),
 }
 
-/// Selects what of the value that is `current`, `len` bytes long, answers a request with these preconditions and with Range and
-/// If-Range as they are `wanted`.
+/// Selects the part of the `current` value, `len` bytes long, that answers a request with these preconditions and with the fields
+/// Range and If-Range of `wanted`.
 pub fn select(
     preconditions: Option<&Preconditions>,
     wanted: &HeaderMap,
@@ -216,7 +216,7 @@ pub fn select(
     }
 }
 
-/// Whether the Range of a GET counts (section 13.1.5): there is no If-Range, or it names the very bytes of `current`.
+/// True where the Range of a GET counts (section 13.1.5): there is no If-Range, or it names the very bytes of `current`.
 ///
 /// An entity tag must be that of the value's own bytes, which ranges are taken of. A date must be the Last-Modified
 /// exactly, and older than `now` by a second at least: until then, another write may yet share it (section 8.8.2.2).
@@ -248,7 +248,7 @@ fn second(time: SystemTime) -> u64 {
         .map_or(0, |span| span.as_secs())
 }
 
-/// Section 8.8.3.2: weak comparison takes `W/"a"` for `"a"`, strong comparison takes it for nothing.
+/// The comparisons of section 8.8.3.2: `W/"a"` matches `"a"` by the weak one, and nothing by the strong one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     Strong,
@@ -378,7 +378,7 @@ mod tests {
     fn value() -> Current<'static> {
         Current {
             etag: r#""a""#,
-            variants: &[r#""a-gzip""#],
+            variant: Some(r#""a-gzip""#),
             modified: UNIX_EPOCH + Duration::from_millis(784_111_777_600),
         }
     }
@@ -816,7 +816,7 @@ mod tests {
 
         #[test]
         fn verdicts_follow_13_2_2(asked in asked(), exists: bool, modified in 10_i64..13) {
-            let current = Current { etag: r#""a""#, variants: &[], modified: at(modified) };
+            let current = Current { etag: r#""a""#, variant: None, modified: at(modified) };
             let current = exists.then_some(current);
             let model = exists.then_some((r#""a""#, modified));
             if let Some(preconditions) = Preconditions::of(&asked.headers()) {

@@ -1,13 +1,14 @@
-//! Media types of values: which are kept, which are guessed, and what a browser or a compressor makes of them.
+//! Media types of values: those that are kept, those that are guessed, and the classes of types that browsers run, read as text, or
+//! that are worth compressing.
 //!
-//! Pure. A type is text that the writer of the value chose, also by hand, so what is read back from a file goes through
-//! [`check`] as what arrives with a PUT does. The rules look at the type alone; that a value is UTF-8 is told to them.
+//! Pure. A type is text of the value's writer, who may have set it by hand, so one that is read back from a file goes through
+//! [`check`] like one that arrives with a PUT. The rules look at the type alone, never at the value.
 
 use std::borrow::Cow;
 
 use crate::http::head::syntax::{is_token, skip_quoted};
 
-/// The type of a value of which nothing is known.
+/// The type of a value without a known one.
 pub const UNKNOWN: &str = "application/octet-stream";
 
 /// The longest Content-Type that is kept, in bytes.
@@ -28,10 +29,10 @@ pub fn check(content_type: &[u8]) -> Option<&str> {
     is_good.then_some(text)
 }
 
-/// The type of the value of `key`: the one that was `stored` with it, else what its name suggests. A guessed type of text
+/// The type of the value of `key`: the one that was `stored` with it, else the one that its name suggests. A guessed type of text
 /// names the charset of a value that `is_utf8`: without it, browsers take text for windows-1252.
 ///
-/// Of other text it claims no charset: a wrong claim is worse than none, for it overrides what the text itself declares.
+/// Other text gets no charset: a wrong one is worse than none, for it overrides the declaration in the text itself.
 pub fn of(key: &str, stored: Option<&str>, is_utf8: bool) -> Cow<'static, str> {
     match stored.and_then(|stored| check(stored.as_bytes())) {
         Some(stored) => stored.to_owned().into(),
@@ -40,7 +41,7 @@ pub fn of(key: &str, stored: Option<&str>, is_utf8: bool) -> Cow<'static, str> {
     }
 }
 
-/// Whether the type of the value of `key`, `stored` with this one, is guessed to be text that may need a charset.
+/// True where the type of the value of `key` is guessed, as none is `stored`, and is text that may need a charset.
 pub fn is_guessed_text(key: &str, stored: Option<&str>) -> bool {
     is_text(guess(key)) && stored.is_none_or(|stored| check(stored.as_bytes()).is_none())
 }
@@ -50,8 +51,8 @@ fn guess(key: &str) -> &'static str {
     mime_guess::from_path(key).first_raw().unwrap_or(UNKNOWN)
 }
 
-/// Whether browsers read a value of this type as text in a charset that they have to guess. JSON is always UTF-8, and XML
-/// is unless it declares another.
+/// True where browsers read a value of this type as text and guess its charset. JSON is always UTF-8, and XML is unless it declares
+/// another.
 fn is_text(content_type: &str) -> bool {
     const SCRIPTS: [&str; 3] = [
         "application/javascript",
@@ -61,8 +62,8 @@ fn is_text(content_type: &str) -> bool {
     has_prefix(content_type, "text/") || is_one_of(content_type, &SCRIPTS)
 }
 
-/// Whether a browser that opens a value of this type may run what it holds: HTML, anything in XML, which may hold
-/// HTML or SVG, and what is made of parts that have types of their own.
+/// True where a browser that opens a value of this type may run scripts of it: HTML, all of XML, which may hold HTML or SVG, and
+/// types made of parts that have types of their own.
 pub fn is_active(content_type: &str) -> bool {
     const ACTIVE: [&str; 6] = [
         "text/html",
@@ -77,8 +78,7 @@ pub fn is_active(content_type: &str) -> bool {
     is_one_of(essence, &ACTIVE) || has_suffix(essence, "+xml")
 }
 
-/// Whether a value of this type is likely to become smaller: text in one form or another, and formats that do not
-/// compress what they hold.
+/// True where a value of this type is likely to become smaller: text in one form or another, and formats without compression.
 pub fn is_compressible(content_type: &str) -> bool {
     const SUFFIXES: [&str; 5] = ["+xml", "+json", "+yaml", "+text", "+cbor"];
     const TYPES: [&str; 28] = [
@@ -127,7 +127,7 @@ fn is_one_of(essence: &str, types: &[&str]) -> bool {
     types.iter().any(|t| essence.eq_ignore_ascii_case(t))
 }
 
-/// Whether `text` begins with this `prefix`, in any case.
+/// True where `text` begins with this `prefix`, in any case.
 pub fn has_prefix(text: &str, prefix: &str) -> bool {
     text.get(..prefix.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(prefix))

@@ -1,16 +1,12 @@
 //! Values: what GET, HEAD, PUT and DELETE ask of one, the rules of its fields, and what is answered.
 
-pub mod cache_control;
 pub mod conditional;
 pub mod digest_fields;
-pub mod encoded;
+pub mod fields;
 pub mod get;
 pub mod media;
 pub mod other_store;
 pub mod put;
 pub mod range;
-pub mod remote;
 pub mod representation;
-pub mod response;
-pub mod stored_fields;
 pub mod upload;

@@ -1,7 +1,7 @@
-//! Requests of clients that take this server for S3 or Azure, and that mean something else here.
+//! Requests in the protocols of S3 and Azure that mean something else here, and are refused.
 //!
-//! A copy, an access list, a tag, a part: each is a PUT or a DELETE of the path of a value, and would replace or remove it. What
-//! no client of plain HTTP sends is refused; other queries are ignored, as they are of plain requests. Pure.
+//! A copy, an access list, a tag, a part: each is a PUT or a DELETE of the path of a value, and would replace or remove it. Requests
+//! that no client of plain HTTP sends are refused; other queries are ignored, as they are in plain requests. Pure.
 
 use form_urlencoded::parse;
 use hyper::Method;
@@ -25,13 +25,13 @@ const OPERATIONS: [&str; 9] = [
     "versionId",
 ];
 
-/// The same where [`AZURE`] says which protocol it is: other clients may use these names.
+/// Parameters that do so in the protocol of Azure alone, which [`AZURE`] tells: other clients may use these names.
 const AZURE_OPERATIONS: [&str; 4] = ["action", "resource", "restype", "snapshot"];
 
 /// The field that each request of Azure's protocol has.
 const AZURE: HeaderName = HeaderName::from_static("x-ms-version");
 
-/// Fields by which a body is not what is to be stored, or not all of it.
+/// Fields by which the body is not the value, or not all of it.
 static FIELDS: [HeaderName; 8] = [
     HeaderName::from_static("x-amz-copy-source"),
     HeaderName::from_static("x-amz-rename-source"),
@@ -80,8 +80,8 @@ pub fn is_of_store(name: &HeaderName) -> bool {
     name.starts_with("x-amz-") || name.starts_with("x-ms-") || name.starts_with("x-goog-")
 }
 
-/// Refuses what means something else. `has_fields` where some are [of a store](is_of_store); `authorizes` where it matters
-/// who asks.
+/// Refuses a request that means something else here. `has_fields` where it has fields [of a store](is_of_store); `authorizes` where
+/// clients prove who they are.
 pub fn check(
     head: &Parts,
     presented: AuthorizationFields<'_>,
@@ -106,13 +106,13 @@ pub fn check(
     Ok(())
 }
 
-/// Whether the request is signed by a key of S3.
+/// True where the request is signed by a key of S3.
 pub fn is_signed(presented: AuthorizationFields<'_>) -> bool {
     let is_signature = |field: &[u8]| field.starts_with(b"AWS4-") || field.starts_with(b"AWS ");
     matches!(presented, AuthorizationFields::Field(field) if is_signature(field))
 }
 
-/// Whether `query` has the signature of a link that S3 would take.
+/// True where `query` has the signature of a presigned S3 URL.
 fn is_signed_link(query: &str) -> bool {
     parse(query.as_bytes()).any(|(name, _)| name == "X-Amz-Signature")
 }
@@ -149,7 +149,7 @@ fn check_parameters(query: &str, is_azure: bool) -> Result<(), OtherStore> {
     Ok(())
 }
 
-/// Of what is signed for S3, only what concerns one object means the same here.
+/// Refuses a request signed for S3 that does not concern one object: no other means the same here.
 fn check_signed(head: &Parts) -> Result<(), OtherStore> {
     let (method, path) = (&head.method, head.uri.path());
     let is_known = matches!(
@@ -169,8 +169,8 @@ fn check_signed(head: &Parts) -> Result<(), OtherStore> {
     Ok(())
 }
 
-/// Whether a parameter of S3 makes nothing else of a request for an object: the signature, the name of the operation, fields
-/// of the answer, and a part of an object that was made of one.
+/// True for the parameters of S3 that leave a request for an object as it is: the signature, the name of the operation, fields of the
+/// answer, and the part of an object that was made of one.
 fn is_ignored(name: &str) -> bool {
     let has = |prefix| has_prefix(name, prefix);
     name == "x-id" || name == "partNumber" || has("x-amz-") || has("response-")

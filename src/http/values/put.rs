@@ -1,7 +1,6 @@
 //! PUT: from a body as it arrives to a value that is published.
 //!
-//! Promises that a refused upload is not read, and that a body that breaks off, or has not the digests sent with it, is
-//! never stored.
+//! The body of a refused upload is not read. A body that breaks off, or does not have the digests sent with it, is never stored.
 
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 
@@ -14,11 +13,11 @@ use crate::http::service::operation::PutOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::Preconditions;
 use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, Expected, are_announced};
+use crate::http::values::fields::{BadField, StoredFields};
 use crate::http::values::media;
-use crate::http::values::stored_fields::{BadField, StoredFields};
 use crate::http::values::upload::{Announced, ValueUpload};
 use crate::metrics::ReactorCounters;
-use crate::store::{BlockingPool, Digests, Key, Upload, Wanted};
+use crate::store::{BlockingPool, Digests, Key, Wanted};
 
 impl PutOptions {
     pub fn of(headers: &HeaderMap, config: &ServiceConfig) -> Result<Self, Rejection> {
@@ -26,7 +25,7 @@ impl PutOptions {
         if headers.contains_key(CONTENT_RANGE) {
             return Err(Rejection::PartialPut);
         }
-        // Some clients of S3 frame a body so, and leave out the coding that says it.
+        // Some clients of S3 send aws-chunked and leave out the Content-Encoding that says so.
         let sha256 = headers.get(AMZ_CONTENT_SHA256);
         if sha256.is_some_and(|word| word.as_bytes().starts_with(b"STREAMING-")) {
             return Err(BadField::Framing.into());
@@ -78,17 +77,7 @@ impl Handler {
     }
 }
 
-/// Has `upload` keep the media type and the fields that come with its value.
-pub fn describe(upload: &mut Upload, options: &PutOptions) {
-    if let Some(media_type) = &options.media_type {
-        upload.set_media_type(media_type);
-    }
-    if let Some(fields) = options.fields.encode() {
-        upload.set_fields(fields);
-    }
-}
-
-/// An upload going on, in the counts of its reactor.
+/// An upload under way, counted by its reactor.
 pub struct InFlight<'a>(&'a ReactorCounters);
 
 impl<'a> InFlight<'a> {
@@ -104,14 +93,19 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// Has `upload` receive all of `body`, and compares the digests that come with it.
+/// Receives all of `body` into `upload`, and compares the digests that come with it.
 pub async fn receive(
     upload: &mut ValueUpload<'_>,
     options: &PutOptions,
     body: &mut Received<'_>,
     compute: &BlockingPool,
 ) -> Result<(), Outcome> {
-    let wanted = wanted(options);
+    // Any digest may follow as a trailer.
+    let wanted = if options.digests_follow {
+        Wanted::ALL
+    } else {
+        options.expected.wanted()
+    };
     if !wanted.is_none() {
         upload.hash(wanted, compute);
     }
@@ -124,12 +118,12 @@ pub async fn receive(
         }
     }
     let mut expected = options.expected;
-    if let Some(trailers) = body.trailers() {
+    if let Some(trailers) = &body.trailers {
         let trailers = Expected::of(trailers).map_err(Rejection::from)?;
         expected = expected.and(trailers).map_err(Rejection::from)?;
     }
     // A trailer that was not announced asks for digests only now.
-    let wanted = wanted.union(wanted_by(&expected));
+    let wanted = wanted.union(expected.wanted());
     if !wanted.is_none() {
         let digests = upload.digests(wanted, compute).await?;
         verify(&expected, &digests)?;
@@ -137,23 +131,7 @@ pub async fn receive(
     Ok(())
 }
 
-/// The digests to compute of an upload: those it is to be compared with, or all that might follow.
-fn wanted(options: &PutOptions) -> Wanted {
-    if options.digests_follow {
-        return Wanted::ALL;
-    }
-    wanted_by(&options.expected)
-}
-
-pub fn wanted_by(expected: &Expected) -> Wanted {
-    Wanted {
-        sha256: expected.sha256.is_some(),
-        sha512: expected.sha512.is_some(),
-        md5: expected.md5.is_some(),
-        checksum: expected.checksum.map(|checksum| checksum.kind()),
-    }
-}
-
+/// Refuses a value whose `digests` are not the `expected` ones.
 pub fn verify(expected: &Expected, digests: &Digests) -> Result<(), Rejection> {
     let same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
         && (expected.sha512.is_none() || expected.sha512 == digests.sha512)

@@ -1,12 +1,11 @@
 //! Byte ranges (RFC 9110, section 14): from a Range field and a length to the regions to send.
 //!
-//! Pure. Promises regions that are not empty, lie within the value and do not overlap, so that an answer never holds
-//! more bytes than the value, and no more than [`MAX_PARTS`] of them. What is malformed, in another unit or too much is
-//! no error: the field is ignored, as a server may. If-Range and methods are the caller's: HEAD has no ranges
-//! (section 14.2).
+//! Pure. The regions are not empty, lie within the value and do not overlap, so an answer never has more bytes than the value, nor
+//! more than [`MAX_PARTS`] parts. A field that is malformed, in another unit or too long is ignored, as a server may. If-Range and
+//! methods are the caller's: HEAD has no ranges (section 14.2).
 //!
-//! [`Multipart`] knows where the parts of a value lie and what stands between them (multipart/byteranges, section 14.6), and so the
-//! length of the whole before a byte is sent.
+//! [`Multipart`] has the parts of a value and the text between them (multipart/byteranges, section 14.6), and so the length of the
+//! whole before a byte is sent.
 
 use std::ops::Range;
 
@@ -27,9 +26,9 @@ const MAX_FIELD: usize = 4 << 10;
 pub enum Ranges {
     /// All of it, as if no range were asked for.
     Whole,
-    /// This part of it, which may be all.
+    /// One part of it, which may be all.
     Single(Range<u64>),
-    /// These parts of it, two at least, in the order asked for.
+    /// Two parts of it at least, in the order asked for.
     Multi(Vec<Range<u64>>),
     /// Nothing: none of the ranges holds a byte of it.
     Unsatisfiable,
@@ -75,7 +74,7 @@ fn evaluate(field: &[u8], len: u64) -> Ranges {
     }
 }
 
-/// All ranges asked for, one at least; `None` where the field is to be ignored.
+/// The ranges asked for, one at least; `None` where the field is ignored.
 fn specs(field: &[u8]) -> Option<Vec<Spec>> {
     let (unit, set) = field.split_at_checked(b"bytes=".len())?;
     if !unit.eq_ignore_ascii_case(b"bytes=") || field.len() > MAX_FIELD {
@@ -96,7 +95,7 @@ enum Spec {
     From(u64),
     /// Both inclusive.
     Between(u64, u64),
-    /// So many at the end.
+    /// The last bytes, so many of them.
     Last(u64),
 }
 
@@ -124,7 +123,7 @@ impl Spec {
     }
 }
 
-/// Digits; a number too large to be told is as large as can be told.
+/// The number that the digits are, or the largest one.
 fn number(digits: &[u8]) -> Option<u64> {
     let append = |number: u64, digit: &u8| {
         let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;

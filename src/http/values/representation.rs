@@ -1,22 +1,32 @@
-//! A version of a value as clients see it: its media type, entity tag, and the headers that every answer with it carries.
+//! A version of a value as clients see it, and the answer with it: all of the value, some of it, or only what a cache asks for.
 //!
-//! Made once for each open value and kept with it: on the way of a hot request it is only copied.
+//! A [`Representation`] has the media type, the entity tag and the headers that every answer with the value carries. It is made once
+//! for each open value and kept with it, so an answer from the cache only copies it. Statuses are not known here.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use hyper::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    HeaderMap, HeaderValue, LAST_MODIFIED, SERVER, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, SERVER, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 
+use crate::http::body::Content;
+use crate::http::body::response::Body;
+use crate::http::body::sources::{Encoded, RemotePart};
+use crate::http::head::accept::content_coding;
+use crate::http::head::syntax::put;
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::conditional::Current;
-use crate::http::values::encoded::gzip_tag;
+use crate::http::values::conditional::{Current, Selection};
+use crate::http::values::digest_fields::REPR_DIGEST;
+use crate::http::values::fields::StoredFields;
 use crate::http::values::media;
-use crate::http::values::stored_fields::StoredFields;
+use crate::http::values::range::{Multipart, content_range, multipart_type};
 use crate::store::{Key, Object, Version};
 
 /// The name in the Server header.
@@ -31,24 +41,25 @@ const SANDBOX: HeaderValue = HeaderValue::from_static(
 /// The representation of a value.
 #[derive(Debug)]
 pub struct Representation {
-    /// Of an answer with all of the value.
-    pub headers: HeaderMap,
-    pub etag: String,
-    pub variants: Vec<String>,
-    pub media_type: Cow<'static, str>,
-    pub modified: SystemTime,
+    /// The headers of an answer with all of the value.
+    headers: HeaderMap,
+    etag: String,
+    /// The entity tag of the compressed representation.
+    variant: Option<String>,
+    media_type: Cow<'static, str>,
+    modified: SystemTime,
     pub is_compressible: bool,
 }
 
 /// The entity tag of a version, quotes included: strong, as no two writes of a key share it.
 pub fn etag(version: Version) -> String {
-    // Each PUT tells one: so it grows no buffer.
+    // Sized exactly: each PUT tells one.
     let mut text = String::with_capacity(2 + 32);
     let _ = write!(text, "\"{:x}\"", version.nanos());
     text
 }
 
-/// By what a version of a value is known.
+/// The validators of a version of a value (RFC 9110, section 8.8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validators {
     /// Quotes included.
@@ -57,7 +68,7 @@ pub struct Validators {
 }
 
 impl From<Version> for Validators {
-    /// The date of an HTTP header lies between 1970 and now (RFC 9110, section 8.8.2.1), whatever a hand has set.
+    /// The date lies between 1970 and now (RFC 9110, section 8.8.2.1), whatever date somebody gave the file.
     fn from(version: Version) -> Self {
         let now = SystemTime::now();
         Self {
@@ -68,8 +79,7 @@ impl From<Version> for Validators {
 }
 
 impl Validators {
-    /// The headers that tell them.
-    pub fn headers(&self) -> [(hyper::header::HeaderName, HeaderValue); 2] {
+    fn headers(&self) -> [(HeaderName, HeaderValue); 2] {
         let none = HeaderValue::from_static("");
         let etag = HeaderValue::from_str(&self.etag);
         let modified = HeaderValue::try_from(httpdate::fmt_http_date(self.modified));
@@ -88,7 +98,7 @@ impl Representation {
         config: &ServiceConfig,
     ) -> Self {
         let mut headers = HeaderMap::with_capacity(10);
-        // Of the text of a guess no copies are counted, which all cores would share.
+        // A static value has no reference count that reactors would share.
         let content_type = match &media_type {
             Cow::Borrowed(guess) => Ok(HeaderValue::from_static(guess)),
             Cow::Owned(given) => HeaderValue::try_from(given),
@@ -103,7 +113,7 @@ impl Representation {
         if let Some(value) = &config.cache_control {
             headers.insert(CACHE_CONTROL, value.clone());
         }
-        // What came with the value wins over what the operator says of all values.
+        // A field of the value replaces the operator's.
         for (name, value) in fields {
             headers.insert(name, value);
         }
@@ -126,11 +136,7 @@ impl Representation {
         let Validators { etag, modified } = validators;
         Self {
             headers,
-            variants: if is_compressible {
-                vec![gzip_tag(&etag)]
-            } else {
-                Vec::new()
-            },
+            variant: is_compressible.then(|| gzip_tag(&etag)),
             etag,
             media_type,
             modified,
@@ -138,13 +144,13 @@ impl Representation {
         }
     }
 
-    /// Whether the value was stored in a content coding.
+    /// True where the value was stored in a content coding.
     pub fn is_coded(&self) -> bool {
         self.headers.contains_key(CONTENT_ENCODING)
     }
 
-    /// RFC 9110, section 15.4.5: what a cache needs to know which of its answers is still good; and how it is to be shown.
-    pub fn not_modified(&self, etag: &str) -> HeaderMap {
+    /// The headers of a 304: those that a cache needs to find its answer (RFC 9110, section 15.4.5), and the policy of the page.
+    fn not_modified(&self, etag: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if let Ok(etag) = HeaderValue::from_str(etag) {
             headers.insert(ETAG, etag);
@@ -157,23 +163,38 @@ impl Representation {
         headers
     }
 
-    /// What preconditions are asked against, given to `ask`.
-    pub fn current<T>(&self, ask: impl FnOnce(Current<'_>) -> T) -> T {
-        let variants: Vec<&str> = self.variants.iter().map(String::as_str).collect();
-        ask(Current {
+    /// The state that preconditions are compared with.
+    pub fn current(&self) -> Current<'_> {
+        Current {
             etag: &self.etag,
-            variants: &variants,
+            variant: self.variant.as_deref(),
             modified: self.modified,
-        })
+        }
     }
 }
 
-/// A value and its representation.
+/// The content coding that the server can apply.
+const GZIP: &str = "gzip";
+
+/// Values shorter than this are sent as they are: the coding would save less than it costs.
+pub const MIN_COMPRESSED: u64 = 1 << 10;
+
+/// True where the client prefers gzip to no coding.
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
+    content_coding(headers, &[GZIP]).is_some()
+}
+
+/// The entity tag of the gzip representation of the value of `etag`: each representation has its own (RFC 9110, section 8.8.3.3).
+pub fn gzip_tag(etag: &str) -> String {
+    format!("{}-{GZIP}\"", etag.trim_end_matches('"'))
+}
+
+/// A value of a directory; its representation is noted with it.
 #[derive(Debug)]
 pub struct ShownValue(Arc<Object>);
 
 impl ShownValue {
-    /// `object`, the value of `key`, as `config` have it.
+    /// `object`, the value of `key`, as it is represented under `config`.
     pub fn new(object: Arc<Object>, key: &Key<'_>, config: &ServiceConfig) -> Self {
         object.note(|| {
             let fields = object.fields().map(StoredFields::decode);
@@ -194,8 +215,151 @@ impl ShownValue {
         let noted = self.0.noted::<Representation>();
         noted.expect("a value that is shown has a representation")
     }
+}
 
-    pub fn into_object(self) -> Arc<Object> {
-        self.0
+/// A value of an S3 store.
+#[derive(Debug)]
+pub struct RemoteValue {
+    pub representation: Representation,
+    pub len: u64,
+    /// The parts that are sent: one for each range, or all of it.
+    pub parts: Vec<RemotePart>,
+}
+
+/// A value of either engine.
+#[derive(Debug)]
+pub enum FoundValue {
+    Directory(ShownValue),
+    S3(Box<RemoteValue>),
+}
+
+impl FoundValue {
+    /// The body with one range of the value.
+    fn part(self, range: Range<u64>) -> Body {
+        match self {
+            Self::Directory(value) => Body::of(Content::part(value.0, range)),
+            Self::S3(mut value) => {
+                let part = value.parts.pop();
+                Body::of(part.map_or(Content::Empty, Content::remote))
+            }
+        }
+    }
+
+    /// The body with several ranges of the value, each in its framing.
+    fn parts(self, framing: Multipart) -> Body {
+        Body::of(match self {
+            Self::Directory(value) => {
+                Content::parts(framing, |range| Content::part(Arc::clone(&value.0), range))
+            }
+            Self::S3(value) => {
+                let mut parts = value.parts.into_iter();
+                Content::parts(framing, |_| {
+                    parts.next().map_or(Content::Empty, Content::remote)
+                })
+            }
+        })
+    }
+}
+
+/// A value that answers a request, and what of it is sent.
+#[derive(Debug)]
+pub struct ValueResponse {
+    pub value: FoundValue,
+    pub selection: Selection,
+    /// The digest of all of the value, as a field.
+    pub digest: Option<String>,
+    /// The value compressed, which is sent in place of the whole.
+    pub encoded: Option<Box<Encoded>>,
+}
+
+/// The amount of a value that is sent.
+pub enum Sent {
+    Whole,
+    /// One range of it, or several.
+    Part,
+    /// None of it: the client has it.
+    Nothing,
+}
+
+/// The headers and the body of the answer with a value.
+pub fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
+    let ValueResponse {
+        value,
+        selection,
+        digest,
+        encoded,
+    } = response;
+    let (representation, len) = match &value {
+        FoundValue::Directory(value) => (value.representation(), value.0.meta().len),
+        FoundValue::S3(value) => (&value.representation, value.len),
+    };
+    let mut headers = match &selection {
+        Selection::NotModified(etag) => representation.not_modified(etag),
+        _ => representation.headers.clone(),
+    };
+    if let Some(digest) = digest {
+        put(&mut headers, REPR_DIGEST, digest);
+    }
+    match (selection, encoded) {
+        (Selection::Whole, Some(encoded)) => {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(GZIP));
+            put(&mut headers, ETAG, gzip_tag(&representation.etag));
+            headers.remove(ACCEPT_RANGES);
+            (Sent::Whole, headers, Body::of(Content::Encoded(encoded)))
+        }
+        (Selection::Whole, None) => (Sent::Whole, headers, value.part(0..len)),
+        (Selection::Part(range), _) => {
+            put(&mut headers, CONTENT_RANGE, content_range(&range, len));
+            (Sent::Part, headers, value.part(range))
+        }
+        (Selection::Parts(ranges), _) => {
+            // Random, so that no value holds it but by an accident that will not happen.
+            let random = || RandomState::new().build_hasher().finish();
+            let boundary = format!("part-{:016x}{:016x}", random(), random());
+            put(&mut headers, CONTENT_TYPE, multipart_type(&boundary));
+            let framing = Multipart::new(&ranges, len, &representation.media_type, &boundary);
+            (Sent::Part, headers, value.parts(framing))
+        }
+        (Selection::NotModified(_), _) => (Sent::Nothing, headers, Body::empty()),
+    }
+}
+
+/// The text for a client that does not follow the redirection to the store.
+pub const ELSEWHERE: &str = "the value is at the address in Location, for a few minutes\n";
+
+/// Redirects to the address that the value has at the store for a few minutes.
+pub fn describe_elsewhere(headers: &mut HeaderMap, to: String) {
+    put(headers, LOCATION, to);
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(CONTENT_TYPE, text);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+/// A value that was stored.
+#[derive(Debug)]
+pub enum Published {
+    /// In a directory, as this version.
+    Version(Version),
+    /// In an S3 store, under this entity tag, quotes included.
+    Tag(String),
+}
+
+impl Published {
+    /// Its entity tag, quotes included.
+    pub fn etag(&self) -> String {
+        match self {
+            Self::Version(version) => etag(*version),
+            Self::Tag(etag) => etag.clone(),
+        }
+    }
+
+    /// Adds the validators of the stored value.
+    pub fn describe(self, headers: &mut HeaderMap) {
+        // With what every response has, so that the map of a PUT does not grow.
+        headers.reserve(6);
+        match self {
+            Self::Version(version) => headers.extend(Validators::from(version).headers()),
+            Self::Tag(etag) => put(headers, ETAG, etag),
+        }
     }
 }

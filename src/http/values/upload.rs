@@ -1,7 +1,9 @@
-//! A value on its way in, to either engine: begun, received, and published under its preconditions.
+//! Changes of a value in either engine: an upload, begun, received and published under its preconditions, and a removal from an S3
+//! store.
 //!
-//! Preconditions are decided when the value is published; they are asked before it is received too, so that what must fail
-//! is not received first.
+//! Preconditions are decided when the value is published; they are asked before it is received too, so that what must fail is not
+//! received first. A condition that an S3 store can decide goes there with the request. Any other is decided here, for the version
+//! that a HEAD shows, and the change names that version; where the value is another one by then, all begins again.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,18 +12,24 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 
 use crate::http::refusal::rejection::Rejection;
-use crate::http::response::outcome::{Outcome, Published};
+use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
-use crate::http::values::conditional::{Current, Preconditions};
-use crate::http::values::encoded::gzip_tag;
+use crate::http::values::conditional::{Current, Preconditions, Single};
 use crate::http::values::media;
-use crate::http::values::remote::{exact, publish_under, swap};
-use crate::http::values::representation::Validators;
-use crate::s3::{self, Gateway, RemoteUpload, S3, StoredHeaders, UploadPlan, WriteCondition};
+use crate::http::values::representation::{Published, Validators, gzip_tag};
+use crate::s3::{
+    self, Gateway, RemoteMeta, RemoteUpload, S3, StoredHeaders, UploadPlan, WriteCondition, Written,
+};
 use crate::store::{
     self, BlockingPool, BodySource, Condition, Digests, Directory, Error, Key, Meta, Store, Upload,
     Uploader, Wanted,
 };
+
+/// The most tries of a request to an S3 store whose value is another one each time.
+pub const TRIES: usize = 8;
+
+/// The value was another one each time.
+pub const CONTENDED: Error = Error::Busy { retry_after: 1 };
 
 /// The facts of a value that are known before it is received.
 #[derive(Debug, Default)]
@@ -33,11 +41,11 @@ pub struct Announced<'a> {
     pub fields: Option<Box<[u8]>>,
     pub sha256: Option<[u8; 32]>,
     pub preconditions: Option<&'a Preconditions>,
-    /// The client that it counts for, where that matters.
+    /// The client whose quota it counts against, where there is one.
     pub uploader: Option<Uploader>,
 }
 
-/// A value being received.
+/// A value that is being received, by either engine.
 #[expect(
     clippy::large_enum_variant,
     reason = "a small value of a directory is received without another allocation"
@@ -47,14 +55,13 @@ pub enum ValueUpload<'a> {
     Remote(Box<Remote<'a>>),
 }
 
-/// A value being published.
 type Publishing<'a> = Pin<Box<dyn Future<Output = Result<Published, Outcome>> + 'a>>;
 
-/// One that an S3 store receives.
+/// A value that an S3 store receives.
 pub struct Remote<'a> {
     gateway: Gateway<'a>,
     upload: RemoteUpload,
-    /// The condition, where the store decides it by itself.
+    /// The condition of publishing, where the store decides it.
     condition: Option<WriteCondition>,
 }
 
@@ -71,12 +78,7 @@ impl Handler {
                     Box::pin(ask_early(directory, key, preconditions)).await?;
                 }
                 let mut upload = directory.upload(announced.len, announced.uploader).await?;
-                if let Some(media_type) = announced.media_type {
-                    upload.set_media_type(media_type);
-                }
-                if let Some(fields) = announced.fields {
-                    upload.set_fields(fields);
-                }
+                describe(&mut upload, announced.media_type, announced.fields);
                 Ok(ValueUpload::File(directory, upload))
             }
             Store::S3(s3) => {
@@ -96,7 +98,7 @@ impl Handler {
         let condition = exact(announced.preconditions);
         if let Some(preconditions) = announced.preconditions {
             gateway.takes_conditional_writes()?;
-            // A store refuses before it has all of a long value, and hangs up; that may take its answer along.
+            // A store that refuses a long value hangs up before it has all of it, and its answer may be lost.
             if condition.is_none() || s3::is_long(announced.len) {
                 swap(preconditions, gateway.head(key).await?.as_ref())?;
             }
@@ -116,11 +118,46 @@ impl Handler {
             condition,
         })
     }
+
+    /// Removes a value of an S3 store; false where there was none.
+    pub async fn delete_remote(
+        &self,
+        s3: &Arc<S3>,
+        key: &Key<'_>,
+        preconditions: Option<Preconditions>,
+    ) -> Result<bool, Outcome> {
+        let gateway = s3.gateway(self.reactor);
+        let Some(preconditions) = preconditions else {
+            return Ok(gateway.delete(key, None).await?);
+        };
+        gateway.takes_conditional_removals()?;
+        for _ in 0..TRIES {
+            let Some(meta) = gateway.head(key).await? else {
+                return Ok(false);
+            };
+            swap(&preconditions, Some(&meta))?;
+            match gateway.delete(key, Some(&meta.etag)).await {
+                Err(Error::Precondition) => {}
+                deleted => return Ok(deleted?),
+            }
+        }
+        Err(CONTENDED.into())
+    }
 }
 
-/// The properties that a store keeps with a value of `key`.
+/// Sets the media type and the fields that are kept with the value of `upload`.
+pub fn describe(upload: &mut Upload, media_type: Option<&str>, fields: Option<Box<[u8]>>) {
+    if let Some(media_type) = media_type {
+        upload.set_media_type(media_type);
+    }
+    if let Some(fields) = fields {
+        upload.set_fields(fields);
+    }
+}
+
+/// The headers that an S3 store keeps with a value of `key`.
 fn kept(key: &Key<'_>, media_type: Option<&str>, fields: Option<Box<[u8]>>) -> StoredHeaders {
-    // Other clients of the store find the type that this one would guess.
+    // Other clients of the store then see the type that this server would guess.
     let guessed = || media::of(key.as_str(), None, false).into();
     StoredHeaders {
         media_type: Some(media_type.map_or_else(guessed, Into::into)),
@@ -130,7 +167,7 @@ fn kept(key: &Key<'_>, media_type: Option<&str>, fields: Option<Box<[u8]>>) -> S
 }
 
 impl<'a> ValueUpload<'a> {
-    /// Has the digests that are `wanted` computed from the bytes to come.
+    /// Computes the digests that are `wanted` from the bytes to come.
     pub fn hash(&mut self, wanted: Wanted, compute: &BlockingPool) {
         match self {
             Self::File(_, upload) => upload.hash(wanted, compute.clone()),
@@ -154,7 +191,7 @@ impl<'a> ValueUpload<'a> {
         }
     }
 
-    /// The digests of the value that are `wanted`, once all of it has been taken.
+    /// The digests that are `wanted`, of the value received.
     pub async fn digests(
         &mut self,
         wanted: Wanted,
@@ -166,8 +203,8 @@ impl<'a> ValueUpload<'a> {
         }
     }
 
-    /// Publishes it as the value of `key`, if `preconditions` hold at that moment. The future is boxed: uploads that are still
-    /// being received need no room for it.
+    /// Publishes it as the value of `key`, if `preconditions` hold at that moment. The future is boxed, so that the futures of uploads
+    /// are smaller.
     pub fn publish(
         self,
         key: Key<'static>,
@@ -212,7 +249,7 @@ async fn take(upload: &mut RemoteUpload, source: &mut dyn BodySource) -> Result<
     Ok(())
 }
 
-/// Asks `preconditions` of the value of `key` as it is now.
+/// Refuses where `preconditions` do not hold for the value of `key` now.
 pub async fn ask_early(
     directory: &Directory,
     key: &Key<'_>,
@@ -226,7 +263,7 @@ pub async fn ask_early(
     }
 }
 
-/// `preconditions` as the publisher asks them, at the moment of publishing.
+/// `preconditions` as the publisher decides them.
 pub fn condition(preconditions: Preconditions) -> Condition {
     Box::new(move |current| holds(&preconditions, current))
 }
@@ -238,7 +275,58 @@ fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
     let Validators { etag, modified } = Validators::from(meta.version);
     preconditions.for_write(Some(Current {
         etag: &etag,
-        variants: &[&gzip_tag(&etag)],
+        variant: Some(&gzip_tag(&etag)),
         modified,
+    }))
+}
+
+/// `preconditions` as a condition that an S3 store decides; `None` where it cannot.
+fn exact(preconditions: Option<&Preconditions>) -> Option<WriteCondition> {
+    match preconditions.map(Preconditions::single) {
+        None => Some(WriteCondition::Any),
+        Some(Some(Single::IsNew)) => Some(WriteCondition::Create),
+        Some(Some(Single::Is(etag))) => Some(WriteCondition::Swap(etag.to_owned())),
+        Some(None) => None,
+    }
+}
+
+/// Publishes the value of `key` by `publish`, under a condition that the store decides and that implies `preconditions`.
+async fn publish_under(
+    gateway: Gateway<'_>,
+    key: &Key<'_>,
+    preconditions: Option<&Preconditions>,
+    mut publish: impl AsyncFnMut(&WriteCondition) -> Result<Written, Error>,
+) -> Result<Published, Outcome> {
+    let Some(preconditions) = preconditions else {
+        return Ok(Published::Tag(publish(&WriteCondition::Any).await?.etag));
+    };
+    if let Some(condition) = exact(Some(preconditions)) {
+        return Ok(Published::Tag(publish(&condition).await?.etag));
+    }
+    for _ in 0..TRIES {
+        let current = gateway.head(key).await?;
+        match publish(&swap(preconditions, current.as_ref())?).await {
+            Err(Error::Precondition) => {}
+            written => return Ok(Published::Tag(written?.etag)),
+        }
+    }
+    Err(CONTENDED.into())
+}
+
+/// The condition under which a write replaces `current` and nothing else, if `preconditions` allow that.
+fn swap(
+    preconditions: &Preconditions,
+    current: Option<&RemoteMeta>,
+) -> Result<WriteCondition, Outcome> {
+    let known = current.map(|meta| Current {
+        etag: &meta.etag,
+        variant: None,
+        modified: meta.modified,
+    });
+    if !preconditions.for_write(known) {
+        return Err(Rejection::Precondition.into());
+    }
+    Ok(current.map_or(WriteCondition::Create, |meta| {
+        WriteCondition::Swap(meta.etag.clone())
     }))
 }

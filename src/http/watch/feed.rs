@@ -1,12 +1,10 @@
-//! Subscribers: who is told of changes as they are acknowledged, in the order in which they were published.
+//! Subscribers, who are told of changes as they are acknowledged, in the order of publishing.
 //!
-//! A [`Subscription`] is a place in the store's changes and a prefix; it has no queue. What a subscriber does not take
-//! stays in the store, once for all, and when it is there no more the subscriber is told to resync. One task of each
-//! reactor waits for changes and wakes the subscribers of that reactor, a few at a time: publishing costs no more for a
-//! thousand of them than for one, other connections have their turn in between, and changes made meanwhile are told together.
-//!
-//! Promises that a subscriber is told of no key without the right to watch it, by the rules that hold now, and that a
-//! subscription ends when its client has that right no more.
+//! A [`Subscription`] is a position in the store's changes and a prefix; it has no queue. Changes stay in the store, once for all
+//! subscribers, and one that finds them gone is told to resync. One task of each reactor waits for changes and wakes its
+//! subscribers, a few at a time: publishing costs the same for a thousand of them as for one, other connections have their turn in
+//! between, and changes made meanwhile are told together. A subscriber is told of no key that it may not watch by the rules of this
+//! moment, and its subscription ends with its right.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -25,32 +23,32 @@ use crate::http::exchange::ConnectionState;
 use crate::http::values::representation::etag;
 use crate::store::{Change, Changes, Error, Gap, Prefixes};
 
-/// How often a subscriber hears that the connection is alive, and that none that does is forgotten.
+/// The interval of messages that keep a quiet connection alive.
 pub const HEARTBEAT: Duration = Duration::from_secs(20);
 
-/// Changes looked at together: no more are taken out of the store at once.
-const LOOKED_AT: usize = 64;
+/// The most changes that are taken from the store at once.
+const CHANGES_AT_ONCE: usize = 64;
 
-/// Bytes of events that are given to a subscriber at once; the last event of a batch may pass it.
+/// The bytes of events that a subscriber gets at once; the last event of a batch may pass them.
 pub const BATCH: usize = 16 << 10;
 
-/// Subscribers woken at once, before other connections have their turn: each writes to its socket.
-const WOKEN: usize = 16;
+/// The most subscribers that are woken before other connections have their turn: each writes to its socket.
+const WOKEN_AT_ONCE: usize = 16;
 
-/// A store that others write to tells its changes in no order that holds for all.
+/// The error of an S3 store: others write to it, so its changes have no order that holds for all.
 pub const NO_WATCH: Error = Error::NotSupported {
     name: "no-watch",
     what: "changes of an S3 store are not told: list the keys from time to time",
 };
 
-/// Ticks of [`HEARTBEAT`]; to be made on a reactor. A machine that slept ticks once, and not for each interval that it slept through.
+/// A timer of [`HEARTBEAT`], for use on a reactor. After a pause of the machine it ticks once, not once for each interval.
 pub fn heartbeat() -> Interval {
     let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat
 }
 
-/// The subscribers of one reactor, and the changes that they follow.
+/// The subscribers of one reactor, and the changes that they are told of.
 #[derive(Debug)]
 pub struct Subscribers {
     changes: Arc<Changes>,
@@ -60,7 +58,6 @@ pub struct Subscribers {
 }
 
 impl Subscribers {
-    /// None, to begin with.
     pub fn new(changes: Arc<Changes>, access: Option<Arc<Access>>) -> Self {
         Self {
             changes,
@@ -70,7 +67,7 @@ impl Subscribers {
         }
     }
 
-    /// Wakes all who wait now, [`WOKEN`] at a time.
+    /// Wakes all that wait, [`WOKEN_AT_ONCE`] at a time.
     async fn wake(&self) {
         let waiting: Vec<Waker> = {
             let mut all = self.waiting.borrow_mut();
@@ -78,7 +75,7 @@ impl Subscribers {
                 .filter_map(|(_, waiting)| waiting.take())
                 .collect()
         };
-        for woken in waiting.chunks(WOKEN) {
+        for woken in waiting.chunks(WOKEN_AT_ONCE) {
             woken.iter().for_each(Waker::wake_by_ref);
             tokio::task::yield_now().await;
         }
@@ -91,7 +88,7 @@ impl Subscribers {
     }
 }
 
-/// Passes on to the subscribers of this reactor that there are changes, or other rules, as long as there are subscribers.
+/// Wakes the subscribers of this reactor when there are changes or other rules, as long as there are subscribers.
 fn relay(subscribers: &Rc<Subscribers>) {
     if subscribers.is_relaying.replace(true) {
         return;
@@ -126,9 +123,9 @@ async fn replaced(rules: &mut Option<watch::Receiver<u64>>) {
 /// A message for a subscriber.
 #[derive(Debug)]
 pub struct Event {
-    /// Where it stands in the order of changes.
+    /// Its number in the order of changes.
     pub seq: u64,
-    /// Changes before it are missing.
+    /// Changes before it are lost.
     pub is_resync: bool,
     /// Its text.
     pub json: String,
@@ -180,7 +177,7 @@ impl Event {
     }
 }
 
-/// A subscriber's place in the order of changes.
+/// A subscriber's position in the order of changes.
 pub struct Subscription {
     subscribers: Rc<Subscribers>,
     connection: Rc<ConnectionState>,
@@ -191,8 +188,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Subscribes to the changes of keys that begin with `prefix` and that the `permission` covers: those after the one of the number
-    /// `since`, or from now on.
+    /// Subscribes to the changes of keys that begin with `prefix` and that the `permission` covers: to those after the change of the
+    /// number `since`, or from now on.
     pub fn new(
         subscribers: &Rc<Subscribers>,
         connection: &Rc<ConnectionState>,
@@ -201,7 +198,7 @@ impl Subscription {
         permission: Permission,
     ) -> Self {
         let place = subscribers.waiting.borrow_mut().insert(None);
-        // Listens before changes are kept: none can come between.
+        // Listens before the store keeps changes, so that none is missed between.
         relay(subscribers);
         let latest = subscribers.changes.subscribe();
         Self {
@@ -219,20 +216,20 @@ impl Subscription {
         &self.connection
     }
 
-    /// The number of the last change that it has been told of, or that did not concern it.
+    /// The number of the last change that was told, or passed over.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Whether its client has no right any more to be told of anything.
+    /// True once its client may be told of nothing any more.
     pub fn is_revoked(&mut self) -> bool {
         self.connection.proven().has_ended() || !self.permission.holds()
     }
 
-    /// The next events, at least one and about [`BATCH`] bytes at most; else has `cx` woken when there are more changes.
+    /// The next events, one at least and about [`BATCH`] bytes at most.
     pub fn poll_events(&mut self, cx: &Context<'_>) -> Poll<Vec<Event>> {
         loop {
-            let changes = match self.subscribers.changes.since(self.seen, LOOKED_AT) {
+            let changes = match self.subscribers.changes.since(self.seen, CHANGES_AT_ONCE) {
                 Ok(changes) => changes,
                 Err(gap) => {
                     self.seen = gap.latest;
@@ -291,11 +288,11 @@ struct Granted {
 }
 
 impl Permission {
-    /// That of the client of `proof`, where there are rules.
+    /// The permission of the client of `proof`.
     pub fn new(access: Option<&Arc<Access>>, proof: Option<&Rc<Principal>>) -> Self {
         let granted = access.zip(proof).map(|(access, proof)| Granted {
             access: Arc::clone(access),
-            // Looked at anew at the first event: the rules may have been replaced since the proof.
+            // No generation of the rules, so that the first event looks again: they may have been replaced since the proof.
             generation: u64::MAX,
             proof: Rc::clone(proof),
             subject: Arc::clone(&proof.subject),
@@ -303,7 +300,7 @@ impl Permission {
         Self(granted)
     }
 
-    /// Whether changes of any key may be told still.
+    /// True while changes of any key may be told.
     pub fn holds(&mut self) -> bool {
         let Some(granted) = &mut self.0 else {
             return true;
@@ -311,7 +308,7 @@ impl Permission {
         granted.look_again() && !granted.keys().is_empty()
     }
 
-    /// Whether a change of `key` may be told; asked after [`Permission::holds`].
+    /// True where a change of `key` may be told; for use after [`Permission::holds`].
     pub fn covers(&self, key: &str) -> bool {
         let granted = self.0.as_ref();
         granted.is_none_or(|granted| granted.keys().has(key))
@@ -323,7 +320,7 @@ impl Granted {
         self.subject.grant.keys(Right::Watch)
     }
 
-    /// Whether the client is still who it was.
+    /// Finds the subject of the proof by the rules of now; false where it is no valid one.
     fn look_again(&mut self) -> bool {
         let (generation, now) = (self.access.generation(), SystemTime::now());
         if generation == self.generation {
@@ -415,7 +412,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 turns += usize::from(told.get() > 0);
             }
-            assert!(turns >= SUBSCRIBERS / WOKEN / 2, "{turns} turns");
+            assert!(turns >= SUBSCRIBERS / WOKEN_AT_ONCE / 2, "{turns} turns");
         });
     }
 

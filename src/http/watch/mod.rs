@@ -1,15 +1,166 @@
-//! Watching: changes told to subscribers as they are acknowledged, by Server-Sent Events or over a WebSocket.
+//! Watching: changes told to subscribers as they are acknowledged, over a WebSocket or as Server-Sent Events (WHATWG HTML, section
+//! 9.2), the body of an answer that ends when one side goes.
+//!
+//! hyper gets the next events only when the socket has taken those before, so that a slow reader has one batch here and everything
+//! else stays where it is kept for all.
 
-pub mod events;
 pub mod feed;
 pub mod request;
-pub mod subscribe;
 pub mod websocket;
+
+use std::fmt::Write;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::Response;
+use tokio::time::Interval;
+
+use crate::http::body::EndlessBody;
+use crate::http::body::response::Body;
+use crate::http::exchange::ConnectionState;
+use crate::http::exchange::record::RequestRecord;
+use crate::http::response::outcome::Outcome;
+use crate::http::service::handler::{Handler, attach_record};
+use crate::http::service::operation::ResponseContext;
+use crate::http::watch::feed::{Event, Permission, Subscription, heartbeat};
+use crate::http::watch::request::{WatchRequest, WatchTransport};
 
 pub use feed::Subscribers;
 pub use websocket::Session;
 
-/// Subscriptions for unit tests of what is done with them.
+/// The response to a client that watches, and the session that follows a WebSocket handshake. The subscription begins before the
+/// response, so that a client which acts on the response misses nothing.
+pub fn subscribe(
+    handler: &Handler,
+    subscribers: &Rc<Subscribers>,
+    request: WatchRequest,
+    context: &ResponseContext,
+    connection: &Rc<ConnectionState>,
+    record: RequestRecord,
+) -> (Response<Body>, Option<Box<Session>>) {
+    let WatchRequest {
+        transport,
+        prefix,
+        since,
+    } = request;
+    let permission = Permission::new(handler.guard.access(), context.proof.as_ref());
+    let subscription = Subscription::new(subscribers, connection, prefix, since, permission);
+    record.watches();
+    match transport {
+        WatchTransport::Events => {
+            // The send buffer of a subscriber is small, too small for the responses to other requests.
+            connection.close_after_response();
+            let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
+            let mut response = handler.render(outcome, context);
+            attach_record(&mut response, connection, record);
+            (response, None)
+        }
+        WatchTransport::WebSocket(accept) => {
+            let mut response = handler.render(Outcome::Upgraded(accept), context);
+            let status = response.status().as_u16();
+            record.answered(status, response.headers_mut());
+            let session = Session::new(subscription, record);
+            (response, Some(Box::new(session)))
+        }
+    }
+}
+
+/// The events of one subscription, as a body without end.
+#[derive(Debug)]
+pub struct Events {
+    subscription: Subscription,
+    heartbeat: Interval,
+    has_started: bool,
+}
+
+impl Events {
+    /// Must be made on a reactor: it has a timer.
+    pub fn new(subscription: Subscription) -> Self {
+        Self {
+            subscription,
+            heartbeat: heartbeat(),
+            has_started: false,
+        }
+    }
+
+    fn poll_text(&mut self, cx: &mut Context<'_>) -> Poll<String> {
+        if !self.has_started {
+            self.has_started = true;
+            return Poll::Ready(position("watching", self.subscription.seen()));
+        }
+        if let Poll::Ready(events) = self.subscription.poll_events(cx) {
+            self.heartbeat.reset();
+            return Poll::Ready(events.iter().fold(String::new(), with_event));
+        }
+        let beat = self.heartbeat.poll_tick(cx);
+        beat.map(|_| position("alive", self.subscription.seen()))
+    }
+}
+
+impl EndlessBody for Events {
+    /// The next bytes, or `None` when the server drains or the client's right has ended.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.subscription.connection().is_draining() || self.subscription.is_revoked() {
+            return Poll::Ready(None);
+        }
+        ready!(self.subscription.connection().flush().poll_taken(cx));
+        self.poll_text(cx).map(|text| {
+            self.subscription.connection().flush().hold_piece();
+            Some(Bytes::from(text))
+        })
+    }
+}
+
+/// A comment, and a block without data, which is no event but moves the Last-Event-ID of the client: one that comes back after a quiet
+/// time has missed nothing.
+fn position(comment: &str, seen: u64) -> String {
+    format!(": {comment}\nid: {seen}\n\n")
+}
+
+fn with_event(mut text: String, event: &Event) -> String {
+    let Event { seq, json, .. } = event;
+    let kind = if event.is_resync {
+        "event: resync\n"
+    } else {
+        ""
+    };
+    // Writing to a String does not fail; JSON holds no line break.
+    let _ = write!(text, "id: {seq}\n{kind}data: {json}\n\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::watch::feed::HEARTBEAT;
+    use crate::http::watch::testing::subscribed;
+    use crate::http::watch::*;
+    use std::future::poll_fn;
+    use tokio::time::Instant;
+
+    #[test]
+    fn a_quiet_stream_says_where_it_is_once_an_interval_and_nothing_while_it_is_not_read() {
+        subscribed(async |subscription, connection| {
+            let seen = subscription.seen();
+            let mut events = Events::new(subscription);
+            let start = Instant::now();
+            let first = poll_fn(|cx| events.poll_piece(cx)).await;
+            assert_eq!(first.unwrap(), format!(": watching\nid: {seen}\n\n"));
+            for nth in 1..=5_u32 {
+                connection.flushed();
+                let piece = poll_fn(|cx| events.poll_piece(cx)).await;
+                assert_eq!(piece.unwrap(), format!(": alive\nid: {seen}\n\n"));
+                assert_eq!(start.elapsed(), nth * HEARTBEAT);
+            }
+            let unread = tokio::time::timeout(10 * HEARTBEAT, poll_fn(|cx| events.poll_piece(cx)));
+            assert!(unread.await.is_err(), "not read, and yet there is more");
+            connection.drain();
+            assert_eq!(poll_fn(|cx| events.poll_piece(cx)).await, None);
+        });
+    }
+}
+
+/// Subscriptions for unit tests.
 #[cfg(test)]
 mod testing {
     use crate::access::Access;

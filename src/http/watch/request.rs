@@ -1,21 +1,20 @@
-//! A request to watch changes: which keys, from where on, and in which transport; or why it is refused.
+//! A request to watch changes: the keys, the first change, the transport, or why it is refused; and the headers of the answer.
 //!
-//! Pure. Reads the headers of the WebSocket handshake (RFC 6455, section 4.2.1) and decides which pages may make one:
-//! browsers let any page open a WebSocket anywhere, and leave it to the server to look at its origin.
+//! Pure. Reads the headers of the WebSocket handshake (RFC 6455, section 4.2.1) and decides which pages may make one: browsers let
+//! any page open a WebSocket anywhere, and leave it to the server to look at its origin.
 
 use form_urlencoded::parse;
 use hyper::Version;
 use hyper::header::{
-    CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_VERSION, UPGRADE,
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+    SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use hyper::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::http::head::allowlists::NotAllowlisted;
-use crate::http::head::allowlists::is_own;
-use crate::http::head::syntax::{has_bad_escape, has_member, only};
+use crate::http::head::allowlists::{NotAllowlisted, is_own};
+use crate::http::head::syntax::{has_bad_escape, has_member, only, put};
 use crate::store::MAX_LEN;
 
 /// Sent by an `EventSource` that comes back.
@@ -24,16 +23,15 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// A request to watch changes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WatchRequest {
-    /// Of which keys.
+    /// The prefix of the keys.
     pub prefix: Box<str>,
-    /// Changes after the one of this number, instead of from now on.
+    /// The number of the last change that is not told; without it, changes are told from now on.
     pub since: Option<u64>,
     pub transport: WatchTransport,
 }
 
 impl WatchRequest {
-    /// Understands the request of `head`, whose body has `len` bytes where that is known; pages whose Origin `is_allowed` may
-    /// ask from elsewhere.
+    /// The request of `head`, whose body has `len` bytes where that is known. Pages of another origin may ask if it `is_allowed`.
     pub fn of(
         head: &Parts,
         len: Option<u64>,
@@ -58,7 +56,7 @@ impl WatchRequest {
     }
 }
 
-/// How changes are sent.
+/// The transport of changes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WatchTransport {
     Events,
@@ -99,7 +97,7 @@ fn query(query: &str) -> Result<(Box<str>, Option<u64>), BadWatchRequest> {
     Ok((prefix, since))
 }
 
-/// The number of the last event that the client has seen; one that is not ours counts as long gone.
+/// The number of the last event that the client has seen; an ID that this server never sent is older than all.
 fn last_event_id(headers: &HeaderMap) -> Option<u64> {
     let id = headers.get(LAST_EVENT_ID)?.to_str().unwrap_or_default();
     Some(id.trim().parse().unwrap_or(0))
@@ -132,13 +130,13 @@ fn handshake(
     Ok(derive_accept_key(key))
 }
 
-/// 16 bytes in base64.
+/// True for 16 bytes in base64.
 fn is_key(key: &[u8]) -> bool {
     let is_digit = |b: &u8| b.is_ascii_alphanumeric() || *b == b'+' || *b == b'/';
     key.len() == 24 && key.ends_with(b"==") && key[..22].iter().all(is_digit)
 }
 
-/// Whether the page comes from the host that it asks.
+/// True where the page comes from the host that it asks.
 fn is_own_origin(headers: &HeaderMap, by_tls: bool) -> bool {
     match (only(headers, &ORIGIN), headers.get(HOST)) {
         (Some(origin), Some(host)) => is_own(origin.as_bytes(), host.as_bytes(), by_tls),
@@ -146,10 +144,34 @@ fn is_own_origin(headers: &HeaderMap, by_tls: bool) -> bool {
     }
 }
 
-/// Whether a line of the field has this `option`.
+/// True where a line of the field has this `option`.
 fn has_option(headers: &HeaderMap, name: &HeaderName, option: &str) -> bool {
     let mut lines = headers.get_all(name).iter();
     lines.any(|line| has_member(line.as_bytes(), option))
+}
+
+/// Adds the headers of a stream of events.
+pub fn announce_events(headers: &mut HeaderMap) {
+    let media_type = HeaderValue::from_static("text/event-stream");
+    headers.insert(CONTENT_TYPE, media_type);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Else nginx keeps events back until it has many.
+    let name = HeaderName::from_static("x-accel-buffering");
+    headers.insert(name, HeaderValue::from_static("no"));
+}
+
+/// Adds the headers of the answer to a WebSocket handshake, with this Sec-WebSocket-Accept.
+pub fn accept_websocket(headers: &mut HeaderMap, accept: String) {
+    headers.extend(upgrade());
+    put(headers, SEC_WEBSOCKET_ACCEPT, accept);
+}
+
+/// Upgrade, and Connection, which goes with it (RFC 9110, section 7.8).
+pub fn upgrade() -> [(HeaderName, HeaderValue); 2] {
+    [
+        (UPGRADE, HeaderValue::from_static("websocket")),
+        (CONNECTION, HeaderValue::from_static("upgrade")),
+    ]
 }
 
 #[cfg(test)]

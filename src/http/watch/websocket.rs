@@ -1,15 +1,12 @@
 //! Changes over a WebSocket (RFC 6455): the server sends messages, and the client answers pings.
 //!
-//! Promises that no more than one batch waits for a client that does not read, that a client which answers no ping for two
-//! intervals is disconnected, and that one which violates the protocol or sends messages gets a close frame that says so.
+//! At most one batch waits for a client that does not read. A client that answers no ping for two intervals is disconnected; one
+//! that violates the protocol or sends messages gets a close frame that says so.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::{FutureExt, Sink, Stream};
-use hyper::header::{
-    CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, UPGRADE,
-};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Interval;
 use tokio_tungstenite::WebSocketStream;
@@ -19,26 +16,20 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
 use crate::http::exchange::record::RequestRecord;
-use crate::http::response::plain::put;
 use crate::http::watch::feed::{BATCH, Event, Subscription, heartbeat};
 
-/// The longest message taken from a client, which has nothing to say but control frames.
-const LONGEST: usize = 4 << 10;
+/// The longest message of a client, which sends control frames alone.
+const MAX_MESSAGE: usize = 4 << 10;
 
-/// So many pings a client may leave unanswered.
-const MOST_UNANSWERED: u8 = 2;
-
-/// A WebSocket, as far as a session uses it.
-trait Messages: Sink<Message, Error = Error> + Stream<Item = Result<Message, Error>> + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Messages for WebSocketStream<S> {}
+/// The most pings that a client leaves unanswered.
+const MAX_UNANSWERED: u8 = 2;
 
 /// Why a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     /// The client closed and was answered, or is gone.
     Gone,
-    /// The server does: this code says why.
+    /// The server ends it, for this reason.
     Close(CloseCode, &'static str),
 }
 
@@ -67,9 +58,9 @@ impl Session {
     /// disconnected at once (RFC 6455, section 4.1).
     pub async fn run(mut self, socket: impl AsyncRead + AsyncWrite + Unpin, is_early: bool) {
         let mut config = WebSocketConfig::default();
-        config.read_buffer_size = LONGEST;
-        config.max_message_size = Some(LONGEST);
-        config.max_frame_size = Some(LONGEST);
+        config.read_buffer_size = MAX_MESSAGE;
+        config.max_message_size = Some(MAX_MESSAGE);
+        config.max_frame_size = Some(MAX_MESSAGE);
         // More than a batch, which is flushed as one.
         config.write_buffer_size = 2 * BATCH;
         config.max_write_buffer_size = 4 * BATCH;
@@ -81,16 +72,20 @@ impl Session {
         };
         if let Ending::Close(code, reason) = ending {
             let reason = reason.into();
-            // If the client takes it now: the server does not wait for a client that does not.
+            // Sent only if the client takes it now.
             let _ = socket
                 .close(Some(CloseFrame { code, reason }))
                 .now_or_never();
-            // What the client sent before it heard of this must not turn the close into a reset.
+            // Unread messages of the client must not turn the close into a reset.
             self.subscription.connection().leave_unread();
         }
     }
 
-    fn poll_turn(&mut self, socket: &mut impl Messages, cx: &mut Context<'_>) -> Poll<Ending> {
+    fn poll_turn(
+        &mut self,
+        socket: &mut WebSocketStream<impl AsyncRead + AsyncWrite + Unpin>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Ending> {
         if self.subscription.connection().is_draining() {
             return Poll::Ready(Ending::Close(CloseCode::Away, "the server is going away"));
         }
@@ -103,7 +98,7 @@ impl Session {
         }
         let mut is_ping_due = false;
         while self.heartbeat.poll_tick(cx).is_ready() {
-            if self.unanswered == MOST_UNANSWERED {
+            if self.unanswered == MAX_UNANSWERED {
                 return Poll::Ready(Ending::Gone);
             }
             self.unanswered += 1;
@@ -115,8 +110,12 @@ impl Session {
         }
     }
 
-    /// Receives all that has arrived; pings are answered on the way.
-    fn poll_receive(&mut self, socket: &mut impl Messages, cx: &mut Context<'_>) -> Poll<Ending> {
+    /// Receives all messages that have arrived, and answers pings.
+    fn poll_receive(
+        &mut self,
+        socket: &mut WebSocketStream<impl AsyncRead + AsyncWrite + Unpin>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Ending> {
         loop {
             match Pin::new(&mut *socket).poll_next(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -131,10 +130,10 @@ impl Session {
         }
     }
 
-    /// Sends what there is to send, as long as the client takes it; no batch is begun before the last is sent.
+    /// Sends pings and events while the client takes them; a batch begins when the last one has been sent.
     fn poll_send(
         &mut self,
-        socket: &mut impl Messages,
+        socket: &mut WebSocketStream<impl AsyncRead + AsyncWrite + Unpin>,
         mut is_ping_due: bool,
         cx: &mut Context<'_>,
     ) -> Result<(), Error> {
@@ -157,7 +156,7 @@ impl Session {
     }
 }
 
-/// The close frame for a client whose side of the conversation failed so (RFC 6455, section 7.4.1).
+/// The end of a session that failed with `error` (RFC 6455, section 7.4.1).
 fn ending(error: &Error) -> Ending {
     match error {
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Ending::Gone,
@@ -166,20 +165,6 @@ fn ending(error: &Error) -> Ending {
         Error::Capacity(_) => Ending::Close(CloseCode::Size, "nothing that long is taken here"),
         _ => Ending::Gone,
     }
-}
-
-/// Says in `headers` that a WebSocket follows, by this Sec-WebSocket-Accept.
-pub fn accept_websocket(headers: &mut HeaderMap, accept: String) {
-    headers.extend(upgrade());
-    put(headers, SEC_WEBSOCKET_ACCEPT, accept);
-}
-
-/// RFC 9110, section 7.8: who sends Upgrade sends Connection with it.
-pub fn upgrade() -> [(HeaderName, HeaderValue); 2] {
-    [
-        (UPGRADE, HeaderValue::from_static("websocket")),
-        (CONNECTION, HeaderValue::from_static("upgrade")),
-    ]
 }
 
 #[cfg(test)]

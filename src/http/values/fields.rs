@@ -1,29 +1,32 @@
-//! The fields of a PUT that are kept with its value and sent with it again: Cache-Control, Content-Disposition,
-//! Content-Encoding and Content-Language. Content-Type has rules of its own (`media`).
+//! The fields that a value is sent with: those kept with it from its PUT, and the Cache-Control of answers with values and listings.
 //!
-//! Pure. They are kept as text, a line `name: value` for each, so that an operator can read and set them. The text may have
-//! been set by hand, so what is read back goes through the checks of what arrives with a PUT, and a line that fails them
-//! counts as absent.
+//! Pure. Kept fields are text, a line `name: value` for each, so that an operator can read and set them. The text may have been set
+//! by hand, so what is read back goes through the checks of what arrives with a PUT, and a line that fails them counts as absent.
+//! The media type is kept beside them, by rules of its own ([`media`](super::media)).
+//!
+//! Cache-Control is `no-cache` unless the operator or the value says otherwise, and `private` for a client that proved who it is.
+//! Without the field a cache may guess how long a value stays fresh (RFC 9111, section 4.2.2), and then serves the old one after a
+//! replacement; with `no-cache` it keeps the value, and asks again before each use: a 304 costs little.
 
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, HeaderMap, HeaderName,
-    HeaderValue,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE,
+    HeaderMap, HeaderName, HeaderValue, VARY,
 };
 
-use crate::http::head::syntax::{has_member, is_token};
-use crate::http::values::cache_control::cache_control;
+use crate::http::auth::credentials::Principal;
+use crate::http::head::syntax::{has_member, is_token, skip_quoted};
 
 /// A field that is kept.
 struct Field {
     name: HeaderName,
     /// The longest value that is kept, in bytes.
     max: usize,
-    /// Whether the value is a list, which several lines of a head make up (RFC 9110, section 5.3).
+    /// A list, which several lines of a head make up (RFC 9110, section 5.3).
     is_list: bool,
     is_valid: fn(&str) -> bool,
 }
 
-/// In the order in which they are kept. All of them together are at most [`crate::store::MAX_FIELDS`] bytes.
+/// The fields that are kept, in this order; all together are at most [`crate::store::MAX_FIELDS`] bytes.
 static FIELDS: [Field; 4] = [
     Field {
         name: CACHE_CONTROL,
@@ -61,19 +64,19 @@ pub enum BadField {
     TooLong(HeaderName, usize),
     #[error("bad {0}: it may stand in a request once")]
     Repeated(HeaderName),
-    /// A coding that frames the body for its way alone.
+    /// The body is in a coding of the transfer, which is not the value's.
     #[error(
         "the server does not decode aws-chunked: clients of AWS send the value as it is with request_checksum_calculation = when_required"
     )]
     Framing,
 }
 
-/// The fields of one value.
+/// The fields kept with one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredFields(Vec<(HeaderName, HeaderValue)>);
 
 impl StoredFields {
-    /// Those of a PUT with these `headers`. An empty field counts as absent.
+    /// The fields of a PUT with these `headers`. An empty field counts as absent.
     pub fn of(headers: &HeaderMap) -> Result<Self, BadField> {
         let mut kept = Vec::new();
         for field in &FIELDS {
@@ -84,7 +87,7 @@ impl StoredFields {
         Ok(Self(kept))
     }
 
-    /// The text to be kept with the value; `None` if there is nothing to keep.
+    /// The text to keep with the value, where there is any.
     pub fn encode(&self) -> Option<Box<[u8]>> {
         let mut text = Vec::new();
         for (name, value) in &self.0 {
@@ -95,7 +98,7 @@ impl StoredFields {
         (!text.is_empty()).then(|| text.into())
     }
 
-    /// The fields that [`StoredFields::encode`] wrote, or an operator. The first line of a field counts.
+    /// Reads the text of [`StoredFields::encode`], or of an operator. The first line of a field counts.
     pub fn decode(text: &[u8]) -> Self {
         let kept = FIELDS.iter().filter_map(|field| {
             let value = text.split(|&b| b == b'\n').find_map(|line| {
@@ -109,7 +112,7 @@ impl StoredFields {
         Self(kept.collect())
     }
 
-    /// Whether the value is stored in a content coding.
+    /// True where the value is stored in a content coding.
     pub fn has_coding(&self) -> bool {
         self.0.iter().any(|(name, _)| *name == CONTENT_ENCODING)
     }
@@ -142,7 +145,7 @@ impl Field {
         self.check(value.trim_ascii())
     }
 
-    /// `value` as it is sent with the value again; `None` for one that says nothing.
+    /// `value` as it is kept and sent again; `None` for one that says nothing.
     fn check(&self, value: &[u8]) -> Result<Option<HeaderValue>, BadField> {
         if value.len() > self.max {
             return Err(BadField::TooLong(self.name.clone(), self.max));
@@ -165,33 +168,121 @@ impl Field {
     }
 }
 
-/// RFC 9110, section 8.4.1: the coding of what has none.
+/// True for the coding that changes nothing (RFC 9110, section 8.4.1).
 fn is_identity(coding: &str) -> bool {
     coding.eq_ignore_ascii_case("identity")
 }
 
-/// Whether `text` is a list of such members.
+/// True where all members of the list `text` are good.
 fn are_all(text: &str, is_member: impl Fn(&str) -> bool) -> bool {
     text.split(',').all(|member| is_member(member.trim_ascii()))
 }
 
-/// A language tag as far as every one has this form (RFC 5646, section 2.1).
+/// True for text in the form that all language tags have (RFC 5646, section 2.1).
 fn is_language(tag: &str) -> bool {
     let is_subtag =
         |tag: &str| (1..=8).contains(&tag.len()) && tag.bytes().all(|b| b.is_ascii_alphanumeric());
     tag.starts_with(|c: char| c.is_ascii_alphabetic()) && tag.split('-').all(is_subtag)
 }
 
-/// A disposition type, and parameters if there are any (RFC 6266, section 4.1). The parameters are left to the client, which
-/// understands more than the RFC allows, for example a file name in UTF-8 without quotes.
+/// True for a disposition type, alone or with parameters (RFC 6266, section 4.1). The parameters are not checked: clients understand
+/// more than the RFC allows, for example a file name in UTF-8 without quotes.
 fn is_disposition(text: &str) -> bool {
     let kind = text.split(';').next().unwrap_or_default();
     is_token(kind.trim_ascii_end())
 }
 
+/// The Cache-Control unless the operator says otherwise.
+pub const DEFAULT_CACHE_CONTROL: &str = "no-cache";
+
+/// The text is no value of Cache-Control.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no value of Cache-Control; give directives such as no-cache, or 'public, max-age=60', or '' to send none"
+)]
+pub struct BadCacheControl;
+
+/// The Cache-Control that an operator wrote as `text`; an empty one sends none.
+pub fn cache_control(text: &str) -> Result<Option<HeaderValue>, BadCacheControl> {
+    let text = text.trim_matches(' ');
+    match text {
+        "" => return Ok(None),
+        // Copied into each answer: a static value has no reference count that reactors would share.
+        DEFAULT_CACHE_CONTROL => return Ok(Some(HeaderValue::from_static(DEFAULT_CACHE_CONTROL))),
+        _ => {}
+    }
+    let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
+    if !is_plain || directives(text).is_none() {
+        return Err(BadCacheControl);
+    }
+    HeaderValue::try_from(text)
+        .map(Some)
+        .map_err(|_| BadCacheControl)
+}
+
+/// The members of `#cache-directive` (RFC 9111, section 5.2), as a sender writes it: without empty ones.
+fn directives(text: &str) -> Option<Vec<&str>> {
+    let (mut directives, mut rest) = (Vec::new(), text.trim_matches(' '));
+    loop {
+        let behind = skip_directive(rest)?;
+        directives.push(&rest[..rest.len() - behind.len()]);
+        match behind.trim_matches(' ') {
+            "" => return Some(directives),
+            more => rest = more.strip_prefix(',')?.trim_matches(' '),
+        }
+    }
+}
+
+/// `given`, restricted to one client (RFC 9111, section 5.2.2.7): without the directives that let a shared cache keep the answer.
+fn private(given: Option<&HeaderValue>) -> HeaderValue {
+    let text = given.and_then(|given| given.to_str().ok());
+    if text == Some(DEFAULT_CACHE_CONTROL) {
+        return HeaderValue::from_static("private, no-cache");
+    }
+    let for_all = ["public", "s-maxage", "private"];
+    let is_for_one = |directive: &&str| {
+        let name = directive.split('=').next().unwrap_or_default();
+        !for_all.iter().any(|it| name.eq_ignore_ascii_case(it))
+    };
+    let given = text.and_then(directives).unwrap_or_default();
+    let kept = given.into_iter().filter(is_for_one);
+    let private: Vec<&str> = ["private"].into_iter().chain(kept).collect();
+    HeaderValue::try_from(private.join(", ")).unwrap_or(HeaderValue::from_static("private"))
+}
+
+/// Keeps an answer for the client of `proof` out of shared caches (RFC 9111, section 3.5). A value's own headers have Vary already.
+pub fn mark_private(headers: &mut HeaderMap, proof: Option<&Principal>, is_value: bool) {
+    let Some(proof) = proof else { return };
+    if !is_value {
+        headers.append(VARY, AUTHORIZATION.into());
+    }
+    if !proof.subject.is_anonymous {
+        let private = private(headers.get(CACHE_CONTROL));
+        headers.insert(CACHE_CONTROL, private);
+    }
+}
+
+/// The text behind the directive at the front.
+fn skip_directive(text: &str) -> Option<&str> {
+    let rest = skip_token(text)?;
+    match rest.strip_prefix('=') {
+        None => Some(rest),
+        Some(value) => match value.strip_prefix('"') {
+            Some(quoted) => skip_quoted(quoted),
+            None => skip_token(value),
+        },
+    }
+}
+
+fn skip_token(text: &str) -> Option<&str> {
+    let end = text.find(['=', ',', ' ']).unwrap_or(text.len());
+    let (token, rest) = text.split_at(end);
+    is_token(token).then_some(rest)
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::http::values::stored_fields::*;
+    use crate::http::values::fields::*;
     use crate::store::MAX_FIELDS;
     use proptest::prelude::*;
 
@@ -388,6 +479,89 @@ mod tests {
             // What is read could have been sent.
             let headers: HeaderMap = fields.clone().into_iter().collect();
             prop_assert_eq!(StoredFields::of(&headers), Ok(fields));
+        }
+    }
+
+    #[test]
+    fn what_is_for_one_client_is_kept_for_no_other() {
+        for (given, expected) in [
+            ("no-cache", "private, no-cache"),
+            ("public, max-age=60", "private, max-age=60"),
+            (
+                "Public,S-MaxAge=3 , no-cache=\"a, b\"",
+                "private, no-cache=\"a, b\"",
+            ),
+            ("private", "private"),
+            ("private=\"x\", no-store", "private, no-store"),
+            ("not, = valid", "private"),
+        ] {
+            assert_eq!(
+                private(Some(&HeaderValue::from_static(given))),
+                expected,
+                "{given}"
+            );
+        }
+        assert_eq!(private(None), "private");
+    }
+
+    #[test]
+    fn directives_are_sent_as_given() {
+        for good in [
+            DEFAULT_CACHE_CONTROL,
+            "no-store",
+            "public, max-age=60",
+            "public,max-age=60 , immutable",
+            "private=\"x-a, x-b\", stale-while-revalidate=30",
+            "no-cache=\"set-cookie\"",
+            "community=\"a\\\"b\"",
+        ] {
+            let field = cache_control(good).unwrap();
+            assert_eq!(field.unwrap(), good);
+        }
+        assert_eq!(cache_control(" no-cache ").unwrap().unwrap(), "no-cache");
+    }
+
+    #[test]
+    fn an_empty_value_sends_none() {
+        assert_eq!(cache_control("").unwrap(), None);
+        assert_eq!(cache_control("  ").unwrap(), None);
+    }
+
+    #[test]
+    fn what_caches_would_misread_is_refused() {
+        for bad in [
+            "Cache-Control: no-cache",
+            "max-age: 60",
+            "max-age 60",
+            "max-age=",
+            "max-age =60",
+            "max-age=60; public",
+            "no-cache,",
+            ",no-cache",
+            "no-cache,,public",
+            "=60",
+            "private=\"x",
+            "private=\"x\"y",
+            "no-cache\r\nx-a: b",
+            "no-cache\tpublic",
+            "no-c\u{e4}che",
+            "\"no-cache\"",
+        ] {
+            assert!(cache_control(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_is_one_field(text in "[ -~\r\n\t\u{e9}]{0,30}") {
+            if let Ok(Some(field)) = cache_control(&text) {
+                prop_assert_eq!(field.to_str().unwrap(), text.trim_matches(' '));
+            }
+        }
+
+        #[test]
+        fn well_formed_directives_are_taken(text in "[a-z-]{1,8}(=([a-z0-9]{1,5}|\"[a-z, ]{0,5}\"))?( ?, ?[a-z-]{1,8}(=[0-9]{1,5})?){0,3}") {
+            prop_assert!(cache_control(&text).is_ok());
         }
     }
 }
