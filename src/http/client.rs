@@ -223,7 +223,7 @@ mod tests {
             // All are of the net: the first of them asks.
             ("10.0.0.3, 10.0.0.2", "10.0.0.3"),
             (", 192.0.2.1, ,", "192.0.2.1"),
-            // What stands before it is the client's to choose.
+            // The client chooses all that stands before it.
             ("gibberish \", 192.0.2.1", "192.0.2.1"),
             ("", PROXY),
             ("unknown", PROXY),

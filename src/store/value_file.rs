@@ -318,7 +318,7 @@ mod tests {
         let window = || &residency.found.get().unwrap()[0];
         assert!(!residency.is_resident(&nothing_there, size, 0, size));
         assert!(residency.is_resident(&all_there, size, 0, size));
-        // What was there a moment ago, and was forgotten since.
+        // A file that was there a moment ago, and was forgotten since.
         assert!(!residency.is_resident(&nothing_there, size, 0, size));
         window().store(uptime() - REMEMBERED, Ordering::Relaxed);
         assert!(residency.is_resident(&all_there, size, 0, size));

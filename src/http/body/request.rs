@@ -1,5 +1,4 @@
-//! The body of a request as it arrives: counted, held to the limit, and never taken as whole when it breaks off; and the framing of
-//! a chunked one.
+//! The body of a request as it arrives: counted, held to the limit, never whole when it breaks off; and the framing of a chunked one.
 //!
 //! A body comes in frames from hyper or from a stream of HTTP/2, or, when it is large, from the socket itself ([`BodySource`]),
 //! which counts what it moves. Bytes taken of a stream make room for as many (RFC 9113, section 6.9), so a client is never more

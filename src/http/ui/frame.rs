@@ -425,7 +425,7 @@ mod tests {
             tag(|slots| slots.account.push('x')),
             tag(|slots| slots.is_root = false),
             tag(|slots| slots.is_empty = false),
-            // What moves from one slot to the next.
+            // Text that one slot passes to the next.
             tag(|slots| slots.title = std::mem::take(&mut slots.crumbs)),
         ];
         assert_eq!(tags[0], FRAME.fill(&slots()).etag);

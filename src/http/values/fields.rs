@@ -286,7 +286,7 @@ mod tests {
     use crate::store::MAX_FIELDS;
     use proptest::prelude::*;
 
-    /// What is kept of a PUT with these lines, one field each, as text.
+    /// The fields that a PUT with these lines, one each, keeps, as text.
     fn kept(lines: &[(&'static str, &str)]) -> Result<String, BadField> {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
@@ -476,7 +476,7 @@ mod tests {
                 prop_assert!(FIELDS.iter().any(|field| field.name == name));
                 prop_assert!(!value.as_bytes().iter().any(|b| b"\r\n\0".contains(b)));
             }
-            // What is read could have been sent.
+            // Each field that is read could have been sent.
             let headers: HeaderMap = fields.clone().into_iter().collect();
             prop_assert_eq!(StoredFields::of(&headers), Ok(fields));
         }

@@ -203,7 +203,7 @@ impl Part {
     }
 }
 
-/// Begins an upload in parts of what `call`, a PUT of all of it, says: what the store calls it.
+/// Begins an upload in parts of the value of `call`, a PUT of all of it. Answers the upload's id.
 async fn initiate(client: &Client, call: &Call) -> Result<String, Error> {
     let call = Call {
         method: Method::POST,
@@ -212,8 +212,8 @@ async fn initiate(client: &Client, call: &Call) -> Result<String, Error> {
     };
     let mut tries = client.tries();
     let answer = loop {
-        // What is begun twice stays, unseen and without parts. It cannot be told from one that another server has begun and is
-        // about to use: a list of uploads has neither their metadata nor who asked for them.
+        // An upload that is begun twice stays, unseen and without parts. It cannot be told from one that another server has begun
+        // and is about to use: a list of uploads has neither their metadata nor who asked for them.
         let asked = client.ask(&call, SendBody::Empty, NOTHING, tries.until);
         match asked.await {
             Ok(answer) => break answer,

@@ -30,7 +30,7 @@ pub(super) type PublishResult = Result<Option<Version>, Error>;
 /// A change that is asked for, and where its outcome goes.
 pub(super) struct Change {
     pub(super) key: Key<'static>,
-    /// What to put there; `None` is to delete what is there.
+    /// The new value; `None` deletes.
     pub(super) value: Option<NewValue>,
     pub(super) condition: Option<Condition>,
     /// The number of times it was decided.
