@@ -230,11 +230,16 @@ impl Policy {
         &self.anonymous
     }
 
-    /// The first rule that allows `right` on `key` to the subject `name`, or to clients that prove nothing.
+    /// The first rule that allows `right` on `key` to the subject `name`, or to clients that prove nothing. A listing or a feed is
+    /// narrowed to what is allowed of it.
     pub fn deciding(&self, name: Option<&str>, right: Right, key: &str) -> Option<&Rule> {
         let allows = |rule: &&Rule| {
             let prefix = rule.prefix_for(name).filter(|_| rule.may.has(right));
-            prefix.is_some_and(|prefix| right == Right::Metrics || key.starts_with(&prefix))
+            prefix.is_some_and(|prefix| match right {
+                Right::Metrics => true,
+                Right::List | Right::Watch => key.starts_with(&prefix) || prefix.starts_with(key),
+                _ => key.starts_with(&prefix),
+            })
         };
         self.rules.iter().find(allows)
     }

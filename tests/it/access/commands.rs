@@ -5,7 +5,7 @@ use std::process::Output;
 
 use sha2::{Digest, Sha256};
 
-use super::{basic, rule, serve, subject, write};
+use super::{basic, bearer, rule, serve, subject, write};
 use crate::support::prelude::*;
 use crate::support::s3::hex;
 
@@ -105,4 +105,32 @@ fn it_is_explained_which_rule_decides() {
             && said.ends_with("ok, 1 rule\n"),
         "{said}"
     );
+}
+
+/// A subject has one right on one prefix: `explain` ends with 0 where the server does not refuse, and with 1 where it does.
+#[test]
+fn explain_says_what_the_server_does() {
+    for prefix in ["", "a/", "a/b"] {
+        for may in ["read", "create", "delete", "list", "watch", "metrics"] {
+            let dir = DataDir::temporary();
+            let policy = subject("ann") + &rule("ann", prefix, &[may]);
+            let path = write(&dir, &policy);
+            let path = path.to_str().expect("text");
+            let server = serve(&dir, &policy, &[]);
+            for target in ["/a/b", "/c", "/a/", "/", "/-/metrics", "/-/watch"] {
+                for method in ["GET", "HEAD", "PUT", "DELETE"] {
+                    let output = run(&["access", "explain", path, "ann", method, target], "");
+                    // The server has no such request, or its response does not end.
+                    if output.status.code() == Some(2) || (target, may) == ("/-/watch", "watch") {
+                        continue;
+                    }
+                    let answer = server.request(method, target, &bearer("ann"), b"");
+                    let is_refused = [401, 403].contains(&answer.status);
+                    let case = format!("{may} on {prefix:?}: {method} {target}: {answer:?}");
+                    let code = i32::from(is_refused);
+                    assert_eq!(output.status.code(), Some(code), "{case} {output:?}");
+                }
+            }
+        }
+    }
 }
