@@ -245,8 +245,8 @@ fn server_timing_is_sent_with_the_option() {
 /// To wake the log's thread for each line would cost a request more than all else that it takes.
 #[test]
 fn lines_that_come_without_rest_are_written_together() {
-    http1_only!("requests that come at once: this client of HTTP/2 sends one after the other");
     const LINES: usize = 2_000;
+    http1_only!("requests that come at once: this client of HTTP/2 sends one after the other");
     let left_out = "how often the log is written";
     let trace = needed!(Trace::with(&["-e", "trace=write"], left_out));
     let launch = Launch::new(&["--threads", "1", "--access-log"]);
