@@ -20,7 +20,6 @@ use hyper::header::{
 };
 use hyper::http::response::Parts;
 use hyper::{Response, StatusCode, Version};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::http::admin;
 use crate::http::body::Content;
@@ -348,7 +347,7 @@ fn append_field(head: &mut Vec<u8>, name: &str, value: &HeaderValue) {
 /// The clock of the field Date, which is rendered once in a second.
 #[derive(Debug)]
 struct Clock {
-    second: Cell<i64>,
+    second: Cell<u64>,
     date: RefCell<HeaderValue>,
 }
 
@@ -364,7 +363,9 @@ impl Default for Clock {
 impl Clock {
     /// The time of the response, to the second (RFC 9110, section 6.6.1).
     fn date(&self) -> HeaderValue {
-        let second = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
+        // By the clock that hyper reads: all responses of a connection have one time.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let second = now.unwrap_or_default().as_secs();
         if self.second.replace(second) != second {
             *self.date.borrow_mut() = date(second);
         }
@@ -373,9 +374,8 @@ impl Clock {
 }
 
 /// The date of this second since 1970.
-fn date(second: i64) -> HeaderValue {
-    let since = Duration::from_secs(u64::try_from(second).unwrap_or(0));
-    let text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since);
+fn date(second: u64) -> HeaderValue {
+    let text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(second));
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
 }
 
