@@ -2,6 +2,7 @@
 
 use rustls::version;
 
+use crate::support::Http2;
 use crate::support::prelude::*;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -245,23 +246,57 @@ fn server_timing_is_sent_with_the_option() {
 /// To wake the log's thread for each line would cost a request more than all else that it takes.
 #[test]
 fn lines_that_come_without_rest_are_written_together() {
-    const LINES: usize = 2_000;
     http1_only!("requests that come at once: this client of HTTP/2 sends one after the other");
-    let left_out = "how often the log is written";
-    let trace = needed!(Trace::with(&["-e", "trace=write"], left_out));
-    let launch = Launch::new(&["--threads", "1", "--access-log"]);
-    let mut server = trace.around(launch).start();
-    let mut connection = server.connect();
-    // What needs no store: it would give each line the rest of a round trip.
-    let (target, status) = by_engine(("none", 404), ("%00", 400));
-    // At once: on a busy machine the thread of the log rests between single ones.
-    let many = format!("GET /{target} HTTP/1.1\r\nHost: t\r\n\r\n").repeat(100);
-    for _ in 0..LINES / 100 {
-        connection.send(&many);
-        for _ in 0..100 {
-            assert_eq!(connection.answer().status, status);
+    are_written_together(Launch::new(&LOGGED), |server| {
+        let mut connection = server.connect();
+        let (target, status) = fast();
+        let many = format!("GET /{target} HTTP/1.1\r\nHost: t\r\n\r\n").repeat(AT_ONCE);
+        for _ in 0..LINES / AT_ONCE {
+            connection.send(&many);
+            for _ in 0..AT_ONCE {
+                assert_eq!(connection.answer().status, status);
+            }
         }
-    }
+    });
+}
+
+#[test]
+fn lines_of_streams_that_come_without_rest_are_written_together() {
+    let launch = Launch::new(&[&LOGGED[..], &["--http2-clear"]].concat());
+    are_written_together(launch.in_the_clear(), |server| {
+        let mut client = Http2::connect(server.addr);
+        let (target, status) = fast();
+        let uri = format!("http://t/{target}");
+        for _ in 0..LINES / AT_ONCE {
+            let ask = |_| client.ask("GET", &uri, &[], true).expect("a request");
+            let asked: Vec<_> = (0..AT_ONCE).map(ask).collect();
+            for asked in asked {
+                assert_eq!(asked.answer().expect("a response").status, status);
+            }
+        }
+    });
+}
+
+const LOGGED: [&str; 3] = ["--threads", "1", "--access-log"];
+
+const LINES: usize = 2_000;
+
+/// Requests sent at once: on a busy machine the thread of the log rests between single ones.
+const AT_ONCE: usize = 100;
+
+/// What needs no store, which would give each line the rest of a round trip, and its status.
+fn fast() -> (&'static str, u16) {
+    by_engine(("none", 404), ("%00", 400))
+}
+
+/// A server that `ask` asks for so many lines writes them by less than half as many calls.
+fn are_written_together(launch: Launch, ask: impl FnOnce(&TestServer)) {
+    let trace = needed!(Trace::with(
+        &["-e", "trace=write"],
+        "how often the log is written"
+    ));
+    let mut server = trace.around(launch).start();
+    ask(&server);
     assert_eq!(access(&mut server).len(), LINES);
     let calls = trace.calls();
     let writes = calls.iter().filter(|call| call.args.starts_with("2<"));
