@@ -126,7 +126,7 @@ impl ReloadRequests {
         UnixListener::from_std(listener).map(Self)
     }
 
-    /// The next request of someone who may make it.
+    /// The next request by a user who may make it.
     pub async fn next(&self) -> ReloadRequest {
         loop {
             match self.0.accept().await.and_then(|(client, _)| admit(client)) {

@@ -1,6 +1,6 @@
 //! The counters, the kinds of them, and the kernel's figures of the process.
 //!
-//! One set of counters per reactor, written by its thread alone and read by anybody: nothing is shared on the way of a
+//! One set of counters per reactor, written by its thread alone and read by any: nothing is shared on the way of a
 //! request, and a sum is made when a reader asks for it. Knows no format: [`crate::http`] shows the counts.
 
 mod reactor;
@@ -193,7 +193,7 @@ impl SharedHistogram {
         self.lock().observe_duration(duration);
     }
 
-    /// The histogram, which nobody adds to meanwhile.
+    /// The histogram, locked against additions.
     pub fn lock(&self) -> MutexGuard<'_, Histogram> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -218,7 +218,7 @@ impl ConnectionState {
         self.phase.get() == Phase::Watching || self.is_reading()
     }
 
-    /// True while a response is being made that nobody but the client needs.
+    /// True while the response to a GET or HEAD is being made: it changes nothing.
     fn is_reading(&self) -> bool {
         self.phase.get() == Phase::Serving && self.metrics.is_reading()
     }

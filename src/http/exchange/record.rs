@@ -3,9 +3,9 @@
 //! A [`RequestRecord`] lives in the service first, and in the body of the response then, so that its end is known however it
 //! ends: sent, given up, or cut off. It adds to the response the headers that its log context asks for.
 //!
-//! A panic is caught where the request can still be answered. Its remains are dropped and never read again, so nobody sees a half-done
-//! change: state that requests share (the store's cache and publisher, counters) is changed in steps that a panic does not divide.
-//! The panic hook of `log` has logged the cause.
+//! A panic is caught where the request can still be answered. Its remains are dropped and never read again, so no request sees a
+//! half-done change: state that requests share (the store's cache and publisher, counters) is changed in steps that a panic does
+//! not divide. The panic hook of `log` has logged the cause.
 
 use std::fmt::Write as _;
 use std::future::poll_fn;
@@ -206,7 +206,7 @@ impl RequestInfo {
         self.method == Method::HEAD
     }
 
-    /// Logs and counts the panic. The connection ends with it: nobody knows how much of the request was read.
+    /// Logs and counts the panic. The connection ends with it: how much of the request was read is not known.
     pub fn panicked(&self, _: Panicked, request_id: &str, connection: &ConnectionState) {
         let Self { peer, method, path } = self;
         tracing::error!(request_id, %peer, %method, key = &**path, "a request panicked");

@@ -192,7 +192,7 @@ impl RequestMetrics {
         }
     }
 
-    /// True while a response is being made that nobody but the client needs.
+    /// True while the response to a GET or HEAD is being made: it changes nothing.
     pub fn is_reading(&self) -> bool {
         let only_reads = matches!(self.method.get(), Method::Get | Method::Head);
         only_reads && self.stage.get() == Stage::Received

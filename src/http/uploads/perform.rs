@@ -321,17 +321,28 @@ impl Handler {
 /// disk, and a later sync would not tell.
 fn is_transient(error: &Error) -> bool {
     use store::Error as E;
-    !matches!(
-        error,
+    match error {
+        E::NoSpace { .. }
+        | E::ReadOnly
+        | E::Exhausted { .. }
+        | E::Displaced { .. }
+        | E::Forbidden { .. }
+        | E::Unreachable { .. }
+        | E::Busy { .. }
+        | E::TimedOut
+        | E::OutcomeUnknown { .. }
+        | E::Refused { .. }
+        | E::BadGateway { .. }
+        | E::Failed { .. } => true,
         E::TooLarge
-            | E::Occupied(_)
-            | E::Precondition
-            | E::Incomplete
-            | E::Truncated
-            | E::NotSupported { .. }
-            | E::BadKey(_)
-            | E::Unsynced(_)
-    )
+        | E::Occupied(_)
+        | E::Precondition
+        | E::Incomplete
+        | E::Truncated
+        | E::NotSupported { .. }
+        | E::BadKey(_)
+        | E::Unsynced(_) => false,
+    }
 }
 
 /// The number of bytes that may still be received, and the refusal of more.

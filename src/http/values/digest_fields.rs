@@ -432,6 +432,8 @@ mod tests {
         ] {
             let headers = headers(&[("want-repr-digest", field)]);
             assert_eq!(want(&headers), wanted, "{field}");
+            let other = self::headers(&[("content-digest", field)]);
+            assert_eq!(want(&other), None);
         }
         assert_eq!(want(&HeaderMap::new()), None);
     }

@@ -68,7 +68,7 @@ pub struct Validators {
 }
 
 impl From<Version> for Validators {
-    /// The date lies between 1970 and now (RFC 9110, section 8.8.2.1), whatever date somebody gave the file.
+    /// The date lies between 1970 and now (RFC 9110, section 8.8.2.1), whatever the date of the file.
     fn from(version: Version) -> Self {
         let now = SystemTime::now();
         Self {
