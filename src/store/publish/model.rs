@@ -212,11 +212,7 @@ impl Case<'_> {
         let durable = self.world.durable.borrow();
         let torn = self.world.torn.borrow();
         for whole in log.synced..=log.all.len() {
-            let replay = Replay {
-                frames: &log.all[..whole],
-                settled: log.settled,
-                planted: self.world.planted,
-            };
+            let replay = Replay::new(&log.all[..whole], log.settled, self.world.planted);
             for names in disks(&durable) {
                 let disk = Disk {
                     names,

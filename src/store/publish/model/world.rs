@@ -298,52 +298,60 @@ pub(super) fn disks(durable: &[Vec<Value>; KEYS.len()]) -> BTreeSet<State> {
     disks
 }
 
-/// The replay, as `journal::replay` does it.
-pub(super) struct Replay<'a> {
-    pub(super) frames: &'a [Bytes],
-    pub(super) settled: u64,
-    pub(super) planted: Planted,
+/// The replay, as `journal::replay` does it: the records that are not settled, and the history that they make.
+pub(super) struct Replay {
+    records: Vec<Record>,
+    history: History,
+    planted: Planted,
 }
 
-impl Replay<'_> {
-    pub(super) fn each(&self, mut show: impl FnMut(&Record, u64)) {
-        for frame in self.frames {
+impl Replay {
+    /// The replay of whole `frames`, of which the records before `settled` are settled.
+    pub(super) fn new(frames: &[Bytes], settled: u64, planted: Planted) -> Self {
+        let mut records = Vec::new();
+        for frame in frames {
             let head = head(frame);
-            for (record, sequence) in head
-                .read(frame.clone())
-                .expect("a whole frame")
-                .iter()
-                .zip(head.first..)
-            {
-                if sequence >= self.settled {
-                    show(record, sequence);
-                }
+            let read = head.read(frame.clone()).expect("a whole frame");
+            let left = (head.first..).zip(read).filter(|(n, _)| *n >= settled);
+            records.extend(left.map(|(_, record)| record));
+        }
+        let mut history = History::default();
+        for record in &records {
+            let is_cancel = matches!(record, Record::Cancel(_));
+            if !(is_cancel && planted == Planted::NoCancel) {
+                history.add(record);
             }
         }
+        Self {
+            records,
+            history,
+            planted,
+        }
+    }
+
+    fn changes(&self) -> impl Iterator<Item = &journal::Change> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Change(change) => Some(change),
+            Record::Cancel(_) => None,
+        })
     }
 
     /// Replays on `disk`, cut off after `most` values are made.
     pub(super) fn run(&self, mut disk: Disk, most: usize) -> Disk {
-        let mut history = History::default();
-        self.each(|record, _| {
-            let is_cancel = matches!(record, Record::Cancel(_));
-            if !(is_cancel && self.planted == Planted::NoCancel) {
-                history.add(record);
-            }
-        });
+        let history = &self.history;
         let mut made = 0;
-        self.each(|record, _| {
-            let Record::Change(change) = record else {
-                return;
-            };
+        for change in self.changes() {
             let key = key_index(change.key.as_str());
             let may_count = if self.planted == Planted::ByVersion {
                 self.is_highest(change)
             } else {
                 history.may_count(change)
             };
-            if !may_count || made == most {
-                return;
+            if !may_count {
+                continue;
+            }
+            if made == most {
+                break;
             }
             let found = disk.names[key];
             let mut fate = history.fate(change, found.map(version));
@@ -355,11 +363,12 @@ impl Replay<'_> {
             match (fate, change.result) {
                 (Fate::Made | Fate::Compared, Some(version)) => {
                     let version = version.nanos();
-                    for other in (0..KEYS.len()).filter(|other| excludes(key, *other)) {
-                        let in_the_way = disk.names[other].map_or(0, time);
-                        if !History::is_older(change, in_the_way) {
-                            return;
-                        }
+                    let others = (0..KEYS.len()).filter(|other| excludes(key, *other));
+                    let mut in_the_way = others.clone().map(|other| disk.names[other]);
+                    if !in_the_way.all(|value| History::is_older(change, value.map_or(0, time))) {
+                        continue;
+                    }
+                    for other in others {
                         disk.names[other] = None;
                     }
                     disk.names[key] = Some(version);
@@ -372,20 +381,14 @@ impl Replay<'_> {
                 }
                 _ => {}
             }
-        });
+        }
         disk
     }
 
     /// As it was before: the highest version counts, whatever its place.
     pub(super) fn is_highest(&self, change: &journal::Change) -> bool {
-        let mut highest = None;
-        self.each(|record, _| {
-            if let Record::Change(other) = record
-                && other.key == change.key
-            {
-                highest = highest.max(other.result);
-            }
-        });
+        let of_key = self.changes().filter(|other| other.key == change.key);
+        let highest = of_key.map(|other| other.result).max().flatten();
         change.result == highest
     }
 }
