@@ -29,8 +29,9 @@ use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, NEGLIGIBLE, Uploader};
 use crate::value::{Error, Key, Listing, Meta, Page, Version};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
-/// its default is: the pauses between, from 1 to 128 ms, last longer together.
-const TRIES: u32 = 16;
+/// its default is: the pauses between, from 1 to 128 ms, last longer together. On mergerfs more than half of the tries fail while the
+/// value is replaced all the time, so a few after that second would not do.
+const TRIES: u32 = 32;
 
 /// A directory served as a key-value store.
 #[derive(Debug)]
