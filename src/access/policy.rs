@@ -238,7 +238,9 @@ impl Policy {
             prefix.is_some_and(|prefix| match right {
                 Right::Metrics => true,
                 Right::List | Right::Watch => key.starts_with(&prefix) || prefix.starts_with(key),
-                _ => key.starts_with(&prefix),
+                Right::Read | Right::Create | Right::Write | Right::Delete | Right::Link => {
+                    key.starts_with(&prefix)
+                }
             })
         };
         self.rules.iter().find(allows)

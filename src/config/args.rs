@@ -2,7 +2,7 @@
 //!
 //! The command line wins over the environment, and both win over the file. The file's options are put before those on the
 //! command line, and all are parsed as one; an option that is given elsewhere is left out of the file's, so that one which
-//! does not repeat stands there once. Nothing of the system is touched but the configuration file.
+//! does not repeat stands there once. Of the system only the configuration file is read, and whether the last word is a directory.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! The words for people: the help, the manual page, the completions, and warnings of what is given in vain.
 //!
-//! Owns which options the short help has, the variable of each option, and the word that a mistyped one is meant for. It reads
+//! Owns which options the short help has, the variable of each option, and the word that a mistyped one is meant for. It defines
 //! no option: the options come from the command that clap builds.
 
 use std::env;

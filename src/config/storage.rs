@@ -1,6 +1,6 @@
 //! Options of the store: a directory, or a bucket of an S3 store in its place.
 //!
-//! Each becomes the settings that the store is opened with. An option that only a directory has is refused beside `--store`.
+//! Each becomes the settings that the store is opened with. An option of how values lie in a directory is refused beside `--store`.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;

@@ -257,10 +257,10 @@ fn options(
 ) -> Response<Body> {
     with(empty(StatusCode::NO_CONTENT), |headers| {
         let methods = HeaderValue::from_static(of.methods(config));
-        headers.insert(ALLOW, methods.clone());
         if of == Target::Upload {
             uploads::accept_parts(headers);
         }
+        headers.insert(ALLOW, methods.clone());
         if config.announces_uploads() {
             uploads::tell_limit(headers, config);
         }

@@ -1,8 +1,7 @@
 //! `DIR/.data-server/`: what the server keeps for itself beside the values.
 //!
 //! Owns opening the directory at the start: it is created when missing and never emptied, locked against a second
-//! server, swept of what a killed server had staged, and tried for what the contract needs of the file system. Also a look at a
-//! directory that changes nothing, for a check before a start.
+//! server, swept of what a killed server had staged, and tried for what the contract needs of the file system. Also the errors of that.
 
 pub mod file_system;
 

@@ -1,7 +1,8 @@
 //! The context that all writes of a store share: the directories of temporary files, the clock of versions, the syncs, the bounds, and the
 //! state of the journal as uploads and readers see it.
 //!
-//! Promises that each sync is counted, and that a failed one is final: the kernel has forgotten what it could not write.
+//! Promises that each sync of a value, of names and of the journal is counted, and that a failed sync of a value is final: the kernel has
+//! forgotten what it could not write. [`WriteContext::sync_files`] is not counted; its callers write all anew after a failure.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;

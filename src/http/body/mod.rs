@@ -128,7 +128,7 @@ impl Content {
         match self {
             Self::File(_) | Self::Encoded(_) => Some(self),
             Self::Parts(parts, _) => parts.iter_mut().find(|it| matches!(it, Self::File(_))),
-            _ => None,
+            Self::Empty | Self::Bytes(_) | Self::Remote(_) | Self::Endless(_) => None,
         }
     }
 

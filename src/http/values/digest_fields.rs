@@ -462,9 +462,9 @@ mod tests {
         #[test]
         fn nothing_panics(field in "[ -~]{0,50}", name in 0..4_usize) {
             let names = [CONTENT_DIGEST, REPR_DIGEST, CONTENT_MD5, WANT_REPR_DIGEST];
-            let headers = HeaderMap::from_iter([(names[name].clone(), field.trim().parse().unwrap())]);
-            let _ = Expected::of(&headers);
-            want(&headers);
+            let of = |name: &HeaderName| HeaderMap::from_iter([(name.clone(), field.trim().parse().unwrap())]);
+            let _ = Expected::of(&of(&names[name]));
+            want(&of(&WANT_REPR_DIGEST));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Byte ranges (RFC 9110, section 14): from a Range field and a length to the regions to send.
 //!
 //! Pure. The regions are not empty, lie within the value and do not overlap, so an answer never has more bytes than the value, nor
-//! more than [`MAX_PARTS`] parts. A field that is malformed, in another unit or too long is ignored, as a server may. If-Range and
-//! methods are the caller's: HEAD has no ranges (section 14.2).
+//! more than [`MAX_PARTS`] parts. A field that is malformed, in another unit, too long or of too many parts is ignored, as a server
+//! may. If-Range and methods are the caller's: HEAD has no ranges (section 14.2).
 //!
 //! [`Multipart`] has the parts of a value and the text between them (multipart/byteranges, section 14.6), and so the length of the
 //! whole before a byte is sent.

@@ -1,7 +1,7 @@
 //! The requests of a trial, and how many there are.
 //!
-//! A request is sent again only where it was surely not made, and every outcome is told from every other. All objects lie below
-//! a reserved name, which no key can have; a trial knows the names of its own, and removes them at its end.
+//! A change that is judged is sent again only where it was surely not made, and every outcome is told from every other. All objects lie
+//! below a reserved name, which no key can have; a trial knows the names of its own, and removes them at its end.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -36,7 +36,7 @@ pub(super) struct Checkpoints {
     dir: OwnedFd,
     pub(super) writer: Arc<WriteContext>,
     state: Mutex<State>,
-    /// Notified of each change of `state`.
+    /// Notified when there may be work for the checkpoint's thread, and when a round of it has ended.
     changed: Condvar,
     /// Held while the control file is written.
     control_lock: Mutex<()>,
@@ -60,8 +60,10 @@ struct State {
     refusal: Option<Errno>,
     /// The values of the unsettled changes before this one are not [read](WriteContext::doubt).
     doubted: u64,
-    /// The time of the last failure that was logged; within an interval of it no other is, as refused writers ask one after the other.
+    /// The time of the last round whose failures were logged. Those of a round within an interval of it are not, as refused writers ask
+    /// for one round after the other.
     logged_at: Option<Instant>,
+    /// True while the failures of this round are logged.
     logs_failures: bool,
     is_ended: bool,
 }

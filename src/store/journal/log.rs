@@ -64,7 +64,7 @@ impl UnsettledLog {
         Self::read(journal, &parts?, &found, found.settled)
     }
 
-    /// Reads what is not settled, as `said`, from `parts`, oldest first. All before the change `synced` was on the disk, if not more.
+    /// Reads what is not settled, by `control`, from `parts`, oldest first. All before the change `synced` was on the disk, if not more.
     pub(super) fn read(
         journal: u128,
         parts: &[Part],

@@ -29,14 +29,14 @@ pub(super) const NAMED: usize = 20;
 /// Where things go that stand in the way, in the server's own directory.
 const ASIDE: &str = "aside";
 
-/// The state that the files may be in.
+/// The state of the files, by what they may lack of the changes in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileState {
-    /// Nothing, as the kernel sees them; but what it remembers of their bytes may not be on the disk.
+    /// They lack nothing, as the kernel sees them; but the bytes that it remembers may not be on the disk.
     Serving,
-    /// Names and bytes. A file that has the version and the bytes of its record was read from the disk.
+    /// They may lack names and bytes. A file that has the version and the bytes of its record was read from the disk.
     AfterCrash,
-    /// Names and bytes, also those that the kernel remembers.
+    /// They may lack names and bytes, also those that the kernel remembers.
     AfterFailure,
 }
 

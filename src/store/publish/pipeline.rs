@@ -63,7 +63,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
     }
 
-    /// Publishes `changes` until their senders are gone; `observe` gets the number of changes in each frame. Blocks its thread while it
+    /// Publishes `changes` until their senders are gone; `observe` gets the number of changes in each group. Blocks its thread while it
     /// writes.
     pub(super) async fn run(mut self, changes: &mut Receiver<Change>, observe: impl Fn(usize)) {
         loop {
