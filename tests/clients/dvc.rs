@@ -21,6 +21,7 @@ fn the_lines_for_dvc_run() {
     let quiet = "[core]\nanalytics = false\ncheck_update = false\n";
     client.place(".config/dvc/config", quiet);
     client.play();
+    client.run("dvc status --cloud\n#> Cache and remote 'store' are in sync.");
     // 20 files and the list of them, by their hashes.
     assert_eq!(client.server().dir.names().len(), 21);
     client.server().dir.assert_nothing_staged();

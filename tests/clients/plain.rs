@@ -63,8 +63,8 @@ sections! {
     the_lines_for_requests_run: Client::of("requests"), { hold: Some(("python3", "with_requests.py")) };
 
     // Proxies in front. That Varnish shows no old value is tested in `tests/it/regressions`.
-    the_lines_for_nginx_run: Client::of("nginx"), { is_proxy: true };
-    the_lines_for_varnish_run: Client::of("Varnish"), { is_proxy: true };
+    the_lines_for_nginx_run: Client::of("nginx"), { after: WHOLE_WITH_ETAG, is_proxy: true };
+    the_lines_for_varnish_run: Client::of("Varnish"), { after: WHOLE_BY_VARNISH, is_proxy: true };
 
     // Repositories and caches of builds.
     the_lines_for_apt_run: Client::of("apt"), {
@@ -75,6 +75,7 @@ sections! {
     the_lines_for_cargo_run: Client::of("Cargo"), {};
     the_lines_for_git_run: Client::of("git"), {
         home: &[(".gitconfig", "[user]\nname = A\nemail = a@example.org\n")],
+        after: REPACKED,
         full: &[HISTORY]
     };
     // Modules are read-only by default, and the home could not be removed.
@@ -92,7 +93,7 @@ sections! {
     the_lines_for_pip_run: Client::of("pip"), {};
 
     // Files and folders.
-    the_lines_for_fsspec_run: Client::of("fsspec"), {};
+    the_lines_for_fsspec_run: Client::of("fsspec"), { after: WALK };
     the_lines_for_gdal_run: Client::of("GDAL"), {};
     the_lines_for_aria2_run: Client::of("aria2"), { after: ANSWERS, full: &[LARGE] };
     the_lines_for_curl_run: Client::of("curl"), {
@@ -100,13 +101,16 @@ sections! {
     };
     the_lines_for_ffmpeg_run: Client::of("ffmpeg"), { after: SEEKS_AND_LIVE };
     the_lines_for_lftp_run: Client::of("lftp"), {
+        after: NEWER,
         full: &[MANY, "lftp -c \"mirror -P 4 $S/many/ copied\"", SAME]
     };
     the_lines_for_rclone_run: Client::of("rclone"), {
+        after: CHECKED,
         full: &[MANY, "rclone copy store:many copied 2> log", SAME]
     };
-    the_lines_for_w3m_run: Client::of("w3m"), {};
+    the_lines_for_w3m_run: Client::of("w3m"), { after: TEXT };
     the_lines_for_wget_run: Client::of("wget"), {
+        after: FOLDERS,
         full: &[
             MANY,
             "wget -q -m -np -nH --cut-dirs=1 -P copied $S/many/\n",
@@ -121,6 +125,78 @@ sections! {
 pub(crate) const GRADLE_HOME: &str = "export GRADLE_USER_HOME=$HOME/.gradle";
 pub(crate) const GRADLE_SETTINGS: (&str, &str) =
     (".gradle/gradle.properties", "org.gradle.daemon=false\n");
+
+const WHOLE_WITH_ETAG: &str = "
+curl -fsS $FRONT/data/numbers.txt | cmp - numbers.txt
+curl -fsSI $FRONT/data/numbers.txt | grep -ic '^etag'
+#> 1
+";
+
+const WHOLE_BY_VARNISH: &str = "
+curl -fsS $FRONT/data/numbers.txt | cmp - numbers.txt
+curl -fsSI $FRONT/data/numbers.txt | grep -ic '^via: .*varnish'
+#> 1
+";
+
+/// What is new after all objects have come into one pack.
+const REPACKED: &str = "
+git -C work commit -q --allow-empty -m third
+git -C work push -q ../project.git HEAD
+git -C project.git repack -q -a -d
+git -C project.git update-server-info
+store project.git/objects
+store project.git
+git -C clone pull -q
+git -C clone log -1 --format=%s
+#> third
+";
+
+/// Files of folders in a folder.
+const WALK: &str = r#"
+echo 'part 3' | curl -fsS -T - $S/parts/2026/3.csv
+cat > walk.py <<EOF
+import fsspec
+
+http = fsspec.filesystem("http")
+
+def find(folder):
+    for found in http.ls(folder):
+        yield from find(found["name"]) if found["type"] == "directory" else [found["name"]]
+
+for name in sorted(find("$S/parts/")):
+    print(name, http.cat(name))
+EOF
+python3 walk.py
+#> http://.../parts/1.csv b'part 1\n'
+#> http://.../parts/2.csv b'part 2\n'
+#> http://.../parts/2026/3.csv b'part 3\n'
+"#;
+
+const NEWER: &str = "
+echo new | curl -fsS -T - $S/photos/2026/2.jpg
+lftp -c \"mirror --only-newer $S/photos/ copy\"
+cat copy/2026/*
+#> photo
+#> new
+";
+
+const CHECKED: &str = "
+rclone check --download store:photos copy 2>&1 | grep -o '0 differences found'
+#> 0 differences found
+";
+
+const TEXT: &str = "
+w3m -dump $S/letters/2026/hello.txt
+#> hello
+";
+
+const FOLDERS: &str = "
+echo text | curl -fsS -T - $S/tree/c/d/e.txt
+wget -q -m -np -nH $S/tree/
+find tree -type f ! -name index.html | sort
+#> tree/a b/100%.txt
+#> tree/c/d/e.txt
+";
 
 /// Seeks to each part of the stream and of the file show the picture that the file on disk shows. Then a live stream of 6
 /// segments that keeps 2 in its list, and one or two more for players that are behind.

@@ -30,7 +30,9 @@ fn a_server_that_answers_is_well() {
     for path in ["", "/", "/-/healthz", "/-/ready"] {
         assert_well(&health(&[&format!("{url}{path}")]).run());
     }
-    assert_unwell(&health(&[&format!("{url}/missing")]).run(), "404 Not Found");
+    let missing = format!("{url}/missing");
+    let why = format!("data-server: {missing}: it answers 404 Not Found");
+    assert_unwell(&health(&[&missing]).run(), &why);
 }
 
 #[test]

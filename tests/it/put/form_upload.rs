@@ -245,7 +245,7 @@ fn what_is_not_understood_is_refused_with_the_reason() {
     for (field, value, name) in [(FOLDER, &b"a"[..], "folder"), (REPLACE, b"on", "replace")] {
         let got = send(&server, "", &[(x, b"x"), (field, value)]);
         assert_eq!(got.status, 400);
-        let why = format!("{name} comes after a file");
+        let why = format!("{name} comes after a file; it belongs before the first");
         assert!(text(&got).contains(&why), "{}", text(&got));
         assert!(text(&got).ends_with("; stored before: x"), "{}", text(&got));
         server.dir.assert_holds(&["x"]);
