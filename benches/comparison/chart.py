@@ -1,4 +1,4 @@
-"""The chart of the README and of docs/performance.md: our ratios to nginx and to the C server, as an SVG for light and dark pages."""
+"""The chart of docs/performance.md: our ratios to nginx and to the C server, as an SVG for light and dark pages."""
 
 from html import escape
 
