@@ -1,7 +1,8 @@
 //! The life of the process: arguments, server, signals, exit code.
 //!
 //! A command runs and ends; a server runs until SIGTERM, SIGINT or SIGQUIT, and a second such signal ends it at once. SIGHUP
-//! rereads its files. Only this file writes to standard output and decides the exit code.
+//! rereads its files. Only this file writes to standard output and decides the exit code, but for a panic of a thread that the server
+//! cannot do without, which ends the process with 1.
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal as _, Write};

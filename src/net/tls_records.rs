@@ -232,12 +232,11 @@ impl Records {
                         EncryptError::InsufficientSize(needed) => Some(needed.required_size),
                         EncryptError::EncryptExhausted => None,
                     };
-                    let write = |room: &mut [u8]| match say {
-                        Say::Bytes(plain) => traffic.encrypt(plain, room),
-                        _ => traffic.queue_close_notify(room),
-                    };
-                    if !matches!(say, Say::Nothing) {
-                        self.encrypted.append(write, needed)?;
+                    let out = &mut self.encrypted;
+                    match say {
+                        Say::Nothing => {}
+                        Say::Bytes(plain) => out.append(|to| traffic.encrypt(plain, to), needed)?,
+                        Say::End => out.append(|to| traffic.queue_close_notify(to), needed)?,
                     }
                     false
                 }
