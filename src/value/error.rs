@@ -125,6 +125,33 @@ impl Error {
         }
     }
 
+    /// True where the bytes that were received may be published later. After a failed sync they may not: they, or their name, may
+    /// not be on the disk, and a later sync would not tell.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::NoSpace { .. }
+            | Self::ReadOnly
+            | Self::Exhausted { .. }
+            | Self::Displaced { .. }
+            | Self::Forbidden { .. }
+            | Self::Unreachable { .. }
+            | Self::Busy { .. }
+            | Self::TimedOut
+            | Self::OutcomeUnknown { .. }
+            | Self::Refused { .. }
+            | Self::BadGateway { .. }
+            | Self::Failed { .. } => true,
+            Self::TooLarge
+            | Self::Occupied(_)
+            | Self::Precondition
+            | Self::Incomplete
+            | Self::Truncated
+            | Self::NotSupported { .. }
+            | Self::BadKey(_)
+            | Self::Unsynced(_) => false,
+        }
+    }
+
     /// True when the file went away while it was worked on. File systems that look a file up by its name at each call, as FUSE
     /// programs do, lose one that is replaced meanwhile.
     pub fn is_gone(&self) -> bool {

@@ -115,7 +115,7 @@ impl Filesystem for SlowDisk {
 
     /// What the loop device makes of a flush.
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        std::thread::sleep(self.flush);
+        std::thread::sleep(self.flush); // the time of a flush is what is played
         reply.ok();
     }
 }

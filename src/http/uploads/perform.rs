@@ -265,7 +265,7 @@ impl Handler {
             Some(_) => return Err(of_upload(Rejection::InconsistentLength, state(upload))),
         }
         let stored = self.publish_file(directory, upload, of_value, proof).await;
-        if matches!(&stored, Err(Outcome::Failed(error)) if is_transient(error)) {
+        if matches!(&stored, Err(Outcome::Failed(error)) if error.is_transient()) {
             // The upload stays: the client may ask again.
             return stored;
         }
@@ -314,34 +314,6 @@ impl Handler {
             return self.without_replacing(stored, proof);
         }
         stored
-    }
-}
-
-/// True where the same upload may be published later. After a failed sync it may not: its bytes, or its name, may not be on the
-/// disk, and a later sync would not tell.
-fn is_transient(error: &Error) -> bool {
-    use store::Error as E;
-    match error {
-        E::NoSpace { .. }
-        | E::ReadOnly
-        | E::Exhausted { .. }
-        | E::Displaced { .. }
-        | E::Forbidden { .. }
-        | E::Unreachable { .. }
-        | E::Busy { .. }
-        | E::TimedOut
-        | E::OutcomeUnknown { .. }
-        | E::Refused { .. }
-        | E::BadGateway { .. }
-        | E::Failed { .. } => true,
-        E::TooLarge
-        | E::Occupied(_)
-        | E::Precondition
-        | E::Incomplete
-        | E::Truncated
-        | E::NotSupported { .. }
-        | E::BadKey(_)
-        | E::Unsynced(_) => false,
     }
 }
 

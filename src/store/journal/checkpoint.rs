@@ -135,10 +135,8 @@ impl Checkpoints {
     }
 
     fn write_control(&self, durable: bool) -> Result<(), Errno> {
-        let _lock = self
-            .control_lock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let lock = self.control_lock.lock();
+        let _lock = lock.unwrap_or_else(PoisonError::into_inner);
         let state = self.state();
         let mut control = state.control.clone();
         control.time = now();

@@ -19,9 +19,10 @@ const INTRODUCTION: &str = "\
 
 # Configuration
 
-Each option has an environment variable (`DATA_SERVER_MAX_BODY` for `--max-body`) and can be in a [file](operations.md#configuration-file). The command line
-wins. As a variable, a switch is off when it is empty, `0`, `false`, `no` or `off`, and on otherwise. Sizes are bytes or carry a unit (`64MiB`,
-`1GB`); durations carry one (`10s`, `500ms`, `2m`). Defaults are in parentheses; without one an option is off. `data-server --help` prints the same.
+Each option has an environment variable (`DATA_SERVER_MAX_BODY` for `--max-body`) and can be in a [file](operations.md#configuration-file). The
+command line wins. As a variable, a switch is off when it is empty, `0`, `false`, `no` or `off`, and on otherwise. Sizes are bytes or carry a unit
+(`64MiB`, `1GB`); durations carry one (`10s`, `500ms`, `2m`). Defaults are in parentheses; without one an option is off. `data-server --help` prints
+the same.
 ";
 
 const COMMANDS: &str = "
