@@ -18,7 +18,8 @@ use sha2::Digest as _;
 
 use super::*;
 use crate::s3::objects::multipart::Multipart;
-use crate::s3::transport::call::Call;
+use crate::s3::objects::put::{Write, nonce};
+use crate::s3::transport::call::{Call, NONCE};
 use crate::s3::transport::credentials::Credentials;
 use crate::s3::transport::sign::Secrets;
 use crate::value::{Digest, Error, Key, Page, Prefixes, Wanted};
@@ -421,7 +422,12 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
             parts.push(Bytes::copy_from_slice(piece)).await.unwrap();
         }
         assert_eq!(store.bucket.multipart_uploads(), 1);
-        parts.finish(condition).await
+        let write = Write {
+            client,
+            call: &call,
+            condition,
+        };
+        parts.finish(&write).await
     };
     let wrong = parts(&WriteCondition::Swap("\"x\"".to_owned())).await;
     assert!(matches!(wrong, Err(Error::Precondition)), "{wrong:?}");
@@ -434,6 +440,65 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
     let again = parts(&WriteCondition::Create).await;
     assert!(matches!(again, Err(Error::Precondition)), "{again:?}");
     until(async || store.bucket.multipart_uploads() == 0).await;
+}
+
+#[tokio::test]
+async fn parts_that_were_perhaps_joined_are_not_said_to_be_refused() {
+    let stub = Stub::start();
+    let s3 = engine(&stub.bucket);
+    let gateway = s3.gateway(0);
+    let client = gateway.client;
+    let join = async |name: &str, completing: [Fault; 2], head: Fault| {
+        let key = Key::new(name).unwrap();
+        let call = Call::object(Method::PUT, &client.place, &key).unwrap();
+        let call = call.with(
+            hyper::header::HeaderName::from_static(NONCE),
+            &nonce().unwrap(),
+        );
+        let call = call.unwrap();
+        let mut parts = Multipart::with_parts_of(10, client, &call, 10)
+            .await
+            .unwrap();
+        parts.push(Bytes::from_static(b"0123456789")).await.unwrap();
+        for fault in completing {
+            stub.fail("POST", name, fault, 1);
+        }
+        stub.fail("HEAD", name, head, 100);
+        let write = Write {
+            client,
+            call: &call,
+            condition: &WriteCondition::Create,
+        };
+        parts.finish(&write).await
+    };
+    let made = || Fault::FailDone(503);
+    let busy = || Fault::Refuse(503, "", Some(0));
+    let found = join("found", [made(), Fault::None], Fault::None).await;
+    assert!(found.is_ok(), "{found:?}");
+    for (name, completing, head) in [
+        ("unseen", [made(), Fault::None], busy()),
+        (
+            "denied",
+            [made(), Fault::Refuse(403, "AccessDenied", None)],
+            busy(),
+        ),
+        (
+            "overtaken",
+            [Fault::Overtake(503), Fault::None],
+            Fault::None,
+        ),
+    ] {
+        let joined = join(name, completing, head).await;
+        let is_unknown = matches!(joined, Err(Error::OutcomeUnknown { .. }));
+        assert!(is_unknown, "{name}: {joined:?}");
+    }
+    let undone = join(
+        "undone",
+        [busy(), Fault::Refuse(403, "AccessDenied", None)],
+        Fault::None,
+    );
+    let undone = undone.await;
+    assert!(matches!(undone, Err(Error::Refused { .. })), "{undone:?}");
 }
 
 #[tokio::test]

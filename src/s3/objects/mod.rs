@@ -13,12 +13,12 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use hyper::Method;
-use hyper::header::IF_MATCH;
+use hyper::header::{ETAG, IF_MATCH};
 
 use self::get::{GetOutcome, RemoteBody, check_range, meta};
 use self::upload::RemoteUpload;
 use super::contract::{ReadRequest, RemoteMeta, RemoteValue, S3Context, UploadPlan};
-use super::transport::answer::{Failure, unclear};
+use super::transport::answer::{Answer, Failure, doubted, says_undone, text, unclear};
 use super::transport::body::SendBody;
 use super::transport::call::Call;
 use super::transport::sign::NOTHING;
@@ -133,32 +133,41 @@ impl Gateway<'_> {
         if let ReadOutcome::Missing = client.read(&look).await? {
             return Ok(false);
         }
-        let mut call = Call::named(Method::DELETE, look.object);
+        let mut call = Call::named(Method::DELETE, look.object.clone());
         if let Some(etag) = only {
             call = call.with(IF_MATCH, etag)?;
         }
         let mut tries = client.tries();
-        loop {
+        let error = loop {
             let asked = client.ask(&call, SendBody::Empty, NOTHING, tries.until);
             let Err(failure) = asked.await else {
                 return Ok(true);
             };
-            let may_be_made = tries.may_be_made();
-            let ended = match failure {
-                // By an earlier try, or by another writer.
+            match failure {
                 Failure::Refused(refusal)
-                    if may_be_made
-                        && only.is_some()
-                        && (refusal.is_missing() || refusal.is_changed()) =>
+                    if refusal.is_missing() && (only.is_none() || !tries.may_be_made) =>
                 {
-                    Err(Error::OutcomeUnknown { is_late: false })
+                    return Ok(tries.may_be_made);
                 }
-                Failure::Refused(refusal) if refusal.is_missing() => return Ok(may_be_made),
-                failure => tries.retry_change(failure).await,
-            };
-            let is_unknown = matches!(ended, Err(Error::OutcomeUnknown { .. }));
-            client.counters.unknown.add(u64::from(is_unknown));
-            ended?;
+                Failure::Refused(refusal) => break refusal.error(),
+                failure => match tries.retry_change(failure).await {
+                    Ok(()) => {}
+                    Err(error) => break error,
+                },
+            }
+        };
+        if !tries.may_be_made {
+            return Err(error);
+        }
+        let is_same =
+            |found: &Answer| only.is_none_or(|etag| text(&found.headers, &ETAG) == Some(etag));
+        match client.look(&look, tries.until).await {
+            Ok(ReadOutcome::Missing) if only.is_none() => Ok(true),
+            Ok(ReadOutcome::Answer(found)) if says_undone(&error) && is_same(&found) => Err(error),
+            _ => {
+                client.counters.unknown.add(1);
+                Err(doubted(error))
+            }
         }
     }
 }

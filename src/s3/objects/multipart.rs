@@ -11,10 +11,10 @@ use hyper::header::{ETAG, HeaderName};
 use quick_xml::escape::escape;
 use serde::Deserialize;
 
-use super::put::{Sending, Write, refused};
-use crate::s3::contract::{WriteCondition, Written};
+use super::put::{Sending, Write};
+use crate::s3::contract::Written;
 use crate::s3::transport::Client;
-use crate::s3::transport::answer::{Answer, Failure, parse, text, unclear};
+use crate::s3::transport::answer::{Answer, Failure, explained, parse, text, unclear};
 use crate::s3::transport::body::{CHECKSUM, SendBody};
 use crate::s3::transport::call::{Call, query};
 use crate::s3::transport::sign::NOTHING;
@@ -95,14 +95,14 @@ impl Multipart {
         Ok(())
     }
 
-    /// Has the store join the parts, if `condition` holds.
-    pub async fn finish(mut self, condition: &WriteCondition) -> Result<Written, Error> {
+    /// Has the store join the parts as `write` says.
+    pub async fn finish(mut self, write: &Write<'_>) -> Result<Written, Error> {
         self.end_part().await.map_err(Failure::error)?;
         if self.left > 0 {
             return Err(Error::Incomplete);
         }
         let call = self.call(Method::POST, &[])?;
-        let joining = complete(&self.client, call, &self.sent, condition).await;
+        let joining = complete(write, call, &self.sent).await;
         if joining.is_ok() {
             self.id = None;
         }
@@ -144,17 +144,6 @@ impl Drop for Multipart {
         // Without a runtime the process is about to end, and the parts stay.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { abort(&client, &call).await });
-        }
-    }
-}
-
-impl Write<'_> {
-    /// Has the parts joined.
-    pub async fn join(self, parts: Multipart) -> Result<Written, Error> {
-        let until = self.client.deadline();
-        match parts.finish(self.condition).await {
-            Err(error) => self.settle(until, error).await,
-            made => made,
         }
     }
 }
@@ -225,39 +214,29 @@ async fn initiate(client: &Client, call: &Call) -> Result<String, Error> {
     Ok(upload.upload_id)
 }
 
-/// Has the store join `parts` as `call` says, if `condition` holds.
-async fn complete(
-    client: &Client,
-    call: Call,
-    parts: &[Part],
-    condition: &WriteCondition,
-) -> Result<Written, Error> {
+/// Has the store join `parts` by `call`, under the condition of `write`.
+async fn complete(write: &Write<'_>, call: Call, parts: &[Part]) -> Result<Written, Error> {
+    let client = write.client;
     let (body, payload) = SendBody::whole(listed(parts).into());
-    let call = call.under(condition)?;
+    let call = call.under(write.condition)?;
     let mut tries = client.tries();
     loop {
         let asked = client.ask(&call, body.clone(), &payload, tries.until);
-        let failure = match asked.await {
-            Ok(answer) => match answer.whole(MAX_ANSWER, client.timeout).await {
-                Ok(joined) => return written(&joined),
-                Err(failure) => failure,
-            },
-            // An earlier try has joined it, or it was given up.
+        let body = match asked.await {
+            Ok(answer) => answer.whole(MAX_ANSWER, client.timeout).await,
+            // An earlier try has joined them, or the upload was given up.
             Err(Failure::Refused(refusal)) if refusal.is_no_upload() => {
-                return Err(Error::OutcomeUnknown { is_late: false });
+                Err(Failure::MaybeDone(refusal.said()))
             }
-            Err(Failure::Refused(refusal)) => {
-                // An earlier try may have joined them: the caller looks for the write.
-                return Err(match refused(refusal, condition) {
-                    Error::Precondition if tries.may_be_made() => {
-                        Error::OutcomeUnknown { is_late: false }
-                    }
-                    error => error,
-                });
-            }
+            Err(failure) => Err(failure),
+        };
+        let failure = match body.and_then(|body| written(&body)) {
+            Ok(written) => return Ok(written),
             Err(failure) => failure,
         };
-        tries.retry_change(failure).await?;
+        if let Some(ended) = write.failed(&mut tries, failure).await {
+            return ended;
+        }
     }
 }
 
@@ -298,12 +277,13 @@ async fn abort(client: &Client, call: &Call) {
     }
 }
 
-fn written(body: &[u8]) -> Result<Written, Error> {
-    let joined: Joined = parse(body)?;
+fn written(body: &[u8]) -> Result<Written, Failure> {
+    let lost = |error| Failure::MaybeDone(explained(&error));
+    let joined: Joined = parse(body).map_err(lost)?;
     match &*joined.code {
         "" if !joined.etag.is_empty() => Ok(Written { etag: joined.etag }),
-        "PreconditionFailed" => Err(Error::Precondition),
-        _ => Err(Error::OutcomeUnknown { is_late: false }),
+        "PreconditionFailed" => Err(Failure::NotTried(Error::Precondition)),
+        _ => Err(Failure::MaybeDone(joined.code)),
     }
 }
 
@@ -324,6 +304,8 @@ mod tests {
         let joined = b"<CompleteMultipartUploadResult><ETag>&quot;a-1&quot;</ETag></CompleteMultipartUploadResult>";
         assert_eq!(written(joined).unwrap().etag, "\"a-1\"");
         let failed = b"<?xml version=\"1.0\"?>\n  <Error><Code>InternalError</Code></Error>";
-        assert!(matches!(written(failed), Err(Error::OutcomeUnknown { .. })));
+        for unclear in [&failed[..], b"<html>", b""] {
+            assert!(matches!(written(unclear), Err(Failure::MaybeDone(_))));
+        }
     }
 }

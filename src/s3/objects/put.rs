@@ -1,7 +1,7 @@
 //! Writing an object by one request, whose body is in memory or comes piece by piece.
 //!
-//! A write is sent again only where it surely was not made. Each one carries a nonce of its own, which is kept with the object: where
-//! an answer was lost, the nonce tells whether the write was made.
+//! A write is sent again only where the store says that it was not made, which is not always so. Each one carries a nonce of its own,
+//! which is kept with the object: it tells whether the write was made. Where that stays unknown, the error says so.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,7 +16,9 @@ use hyper::header::{ETAG, HeaderMap, HeaderName};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::s3::contract::{WriteCondition, Written};
-use crate::s3::transport::answer::{Answer, Failure, Refusal, Tries, text, unclear};
+use crate::s3::transport::answer::{
+    Answer, Failure, Refusal, Tries, doubted, says_undone, text, unclear,
+};
 use crate::s3::transport::body::{BodySender, Framing, SendBody, feed};
 use crate::s3::transport::call::{Call, NONCE};
 use crate::s3::transport::sign::hex;
@@ -24,8 +26,15 @@ use crate::s3::transport::{Client, ReadOutcome};
 use crate::transfer::{COPIED, random};
 use crate::value::Error;
 
-/// The shortest time that is taken to find out.
-const AT_LEAST: Duration = Duration::from_millis(1500);
+/// The object of a write whose outcome is asked for.
+enum Found {
+    /// The write itself.
+    Ours(Written),
+    /// What the write was to replace, or what it may replace whatever it is.
+    Replaceable,
+    /// What may have come before the write or after it; or it cannot be read.
+    Unknown,
+}
 
 /// A write of an object, under a condition.
 #[derive(Clone, Copy)]
@@ -64,66 +73,92 @@ impl Write<'_> {
         tries: &mut Tries<'_>,
         asked: Result<Answer, Failure>,
     ) -> Option<Result<Written, Error>> {
-        let failure = match asked {
-            Ok(answer) => return Some(written(&answer.headers)),
-            Err(Failure::Refused(refusal)) => {
-                let error = refused(refusal, self.condition);
-                return Some(self.settle_refused(tries, error).await);
-            }
-            Err(failure) => failure,
-        };
-        match tries.retry_change(failure).await {
-            Ok(()) => None,
-            Err(error) => Some(self.settle(tries.until, error).await),
+        match asked {
+            Ok(answer) => Some(written(&answer.headers)),
+            Err(failure) => self.failed(tries, failure).await,
         }
+    }
+
+    /// The end of the write, which was sent whole and failed; `None` where it is to be sent again.
+    pub async fn failed(
+        &self,
+        tries: &mut Tries<'_>,
+        failure: Failure,
+    ) -> Option<Result<Written, Error>> {
+        let error = match failure {
+            Failure::Refused(refusal) => refused(refusal, self.condition),
+            failure => match tries.retry_change(failure).await {
+                Ok(()) => return None,
+                Err(error) => error,
+            },
+        };
+        Some(self.settle(tries.until, tries.may_be_made, error).await)
     }
 
     /// Ends the one request that `sending` is.
     pub async fn end(self, sending: Sending) -> Result<Written, Error> {
         let until = self.client.deadline();
-        match sending.finish().await {
-            Ok(answer) => written(&answer.headers),
-            Err(Failure::Refused(refusal)) => Err(refused(refusal, self.condition)),
-            Err(failure) => self.settle(until, failure.outcome()).await,
-        }
-    }
-
-    /// Settles the write, which was sent whole and ended with `error`: it was made if the object carries its nonce.
-    pub async fn settle(&self, until: Instant, error: Error) -> Result<Written, Error> {
-        let is_unknown = match error {
-            Error::OutcomeUnknown { .. } => true,
-            // A busy store says that nothing was done, which is not always so.
-            Error::Busy { .. } => false,
-            error => return Err(error),
+        let failure = match sending.finish().await {
+            Ok(answer) => return written(&answer.headers),
+            Err(failure) => failure,
         };
-        let counters = &self.client.counters;
-        counters.unknown.add(u64::from(is_unknown));
-        let found = self.find(until).await;
-        let is_resolved = is_unknown && found.is_some();
-        counters.resolved.add(u64::from(is_resolved));
-        found.ok_or(error)
+        let may_be_made = failure.may_be_made();
+        let error = match failure {
+            Failure::Refused(refusal) => refused(refusal, self.condition),
+            failure => failure.outcome(),
+        };
+        self.settle(until, may_be_made, error).await
     }
 
-    /// Settles the write, which the store refuses with `error`. Where an earlier try was answered by what asks for patience, that may
-    /// have been made after all, by a store behind a proxy or a part of one: then it is our own write that the condition met.
-    async fn settle_refused(&self, tries: &Tries<'_>, error: Error) -> Result<Written, Error> {
-        if !tries.may_be_made() || !matches!(error, Error::Precondition) {
+    /// Settles the write, whose last try ended with `error`, where a try `may_be_made`. The object's nonce says that it was made.
+    /// That it was not is believed of `error` where the object is still one that the write may replace: otherwise the write may
+    /// have been made and replaced.
+    pub async fn settle(
+        &self,
+        until: Instant,
+        may_be_made: bool,
+        error: Error,
+    ) -> Result<Written, Error> {
+        if !may_be_made {
             return Err(error);
         }
-        let found = self.find(Instant::now()).await;
-        found.ok_or(error)
+        let written = match self.find(until).await {
+            Found::Ours(written) => Some(written),
+            Found::Replaceable if says_undone(&error) => return Err(error),
+            Found::Replaceable | Found::Unknown => None,
+        };
+        let counters = &self.client.counters;
+        counters.unknown.add(1);
+        counters.resolved.add(u64::from(written.is_some()));
+        written.ok_or(doubted(error))
     }
 
-    /// Looks whether the write was made: the object then carries its nonce. Otherwise it is not known: another write may have come
-    /// after it, or it may yet be made.
-    async fn find(&self, until: Instant) -> Option<Written> {
+    /// Looks for what the object is now.
+    async fn find(&self, until: Instant) -> Found {
         let call = Call::named(Method::HEAD, self.call.object.clone());
-        let until = until.max(Instant::now() + AT_LEAST);
-        let Ok(ReadOutcome::Answer(answer)) = self.client.read_until(&call, until).await else {
-            return None;
+        let Ok(found) = self.client.look(&call, until).await else {
+            return Found::Unknown;
         };
-        let is_ours = self.call.headers.get(NONCE)? == answer.headers.get(NONCE)?;
-        written(&answer.headers).ok().filter(|_| is_ours)
+        let headers = match &found {
+            ReadOutcome::Answer(answer) => Some(&answer.headers),
+            ReadOutcome::Missing | ReadOutcome::Changed => None,
+        };
+        let nonce = headers.and_then(|headers| headers.get(NONCE));
+        if let Some(headers) = headers.filter(|_| nonce == self.call.headers.get(NONCE)) {
+            return written(headers).map_or(Found::Unknown, Found::Ours);
+        }
+        let is_replaceable = match self.condition {
+            WriteCondition::Any => true,
+            WriteCondition::Create => headers.is_none(),
+            WriteCondition::Swap(etag) => {
+                headers.and_then(|headers| text(headers, &ETAG)) == Some(etag)
+            }
+        };
+        if is_replaceable {
+            Found::Replaceable
+        } else {
+            Found::Unknown
+        }
     }
 }
 

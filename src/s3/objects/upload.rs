@@ -217,7 +217,7 @@ impl RemoteUpload {
             }
             gone => match std::mem::replace(gone, Destination::Ended) {
                 Destination::Whole(sending) => write.end(*sending).await,
-                Destination::Parts(parts) => write.join(*parts).await,
+                Destination::Parts(parts) => parts.finish(&write).await,
                 _ => Err(Error::Incomplete),
             },
         }
@@ -251,7 +251,7 @@ impl Write<'_> {
                 sent += data.len() as u64;
                 parts.push(data).await.map_err(Failure::error)?;
             }
-            return self.join(parts).await;
+            return parts.finish(&self).await;
         }
         let mut tries = self.client.tries();
         let conditional = self.conditional()?;
@@ -261,10 +261,10 @@ impl Write<'_> {
                 Ok(()) => sending.finish().await,
                 Err(Failure::Refused(refusal)) => Err(Failure::Refused(refusal)),
                 // Without its end it was not made: it may be sent again.
-                Err(failure) => {
-                    tries.retry(failure).await?;
-                    continue;
-                }
+                Err(failure) => match tries.retry(failure).await {
+                    Ok(()) => continue,
+                    Err(error) => return self.settle(tries.until, tries.may_be_made, error).await,
+                },
             };
             if let Some(ended) = self.ended(&mut tries, asked).await {
                 return ended;

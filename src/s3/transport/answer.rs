@@ -56,7 +56,11 @@ pub enum Failure {
     /// It did not arrive: nothing was done.
     NotSent(String),
     /// The store, or what is before it, asks for patience: it says that nothing was done.
-    Busy { retry_after: u64 },
+    Busy {
+        retry_after: u64,
+        /// A proxy, or a part of a store, also says so of what was done.
+        may_be_made: bool,
+    },
     /// Its answer was lost, or the store failed: it was perhaps done.
     MaybeDone(String),
     /// No answer came in time: it was perhaps done.
@@ -135,11 +139,20 @@ impl Failure {
     pub fn error(self) -> Error {
         match self {
             Self::NotSent(said) => Error::Unreachable { said },
-            Self::Busy { retry_after } => Error::Busy { retry_after },
+            Self::Busy { retry_after, .. } => Error::Busy { retry_after },
             Self::MaybeDone(said) => Error::BadGateway { said },
             Self::Late => Error::TimedOut,
             Self::Refused(refusal) => refusal.error(),
             Self::NotTried(error) => error,
+        }
+    }
+
+    /// True where a change that was sent whole may have been made.
+    pub fn may_be_made(&self) -> bool {
+        match self {
+            Self::MaybeDone(_) | Self::Late => true,
+            Self::Busy { may_be_made, .. } => *may_be_made,
+            Self::NotSent(_) | Self::Refused(_) | Self::NotTried(_) => false,
         }
     }
 
@@ -168,15 +181,20 @@ fn causes(error: &legacy::Error) -> String {
 
 impl Refusal {
     fn meaning(self, retry_after: Option<u64>) -> Failure {
-        let says_patience = matches!(
+        // The store decided for another request, or did not receive all of this one.
+        let is_undone = matches!(
             &*self.code,
-            "ConditionalRequestConflict" | "OperationAborted" | "SlowDown" | "RequestTimeout"
+            "ConditionalRequestConflict" | "OperationAborted" | "RequestTimeout"
         );
-        let is_nameless_conflict = self.status == 409 && self.code.is_empty();
-        let retry_after = retry_after.unwrap_or(1);
+        let busy = |may_be_made| Failure::Busy {
+            retry_after: retry_after.unwrap_or(1),
+            may_be_made,
+        };
         match self.status {
-            _ if says_patience || is_nameless_conflict => Failure::Busy { retry_after },
-            429 | 503 => Failure::Busy { retry_after },
+            _ if is_undone => busy(false),
+            409 if self.code.is_empty() => busy(true),
+            429 | 503 => busy(true),
+            _ if self.code == "SlowDown" => busy(true),
             500 | 502 | 504.. if !self.is_full() => Failure::MaybeDone(self.said()),
             _ => Failure::Refused(self),
         }
@@ -261,6 +279,19 @@ pub fn unclear(what: &str) -> Error {
     }
 }
 
+/// True where `error` says that nothing was done, and does not depend on what was.
+pub fn says_undone(error: &Error) -> bool {
+    !matches!(error, Error::OutcomeUnknown { .. } | Error::Precondition)
+}
+
+/// The error of a change that may have been made although its last try ended with `error`.
+pub fn doubted(error: Error) -> Error {
+    match error {
+        Error::OutcomeUnknown { .. } => error,
+        _ => Error::OutcomeUnknown { is_late: false },
+    }
+}
+
 /// An error for the operator alone, with what the store or the network said.
 pub fn explained(error: &Error) -> String {
     match error {
@@ -278,7 +309,8 @@ pub struct Tries<'a> {
     pub until: Instant,
     made: u32,
     failed: u32,
-    was_busy: bool,
+    /// A try may have changed something, also one whose answer asks for patience.
+    pub may_be_made: bool,
     counters: &'a S3Counters,
 }
 
@@ -290,7 +322,7 @@ impl<'a> Tries<'a> {
             until,
             made: 0,
             failed: 0,
-            was_busy: false,
+            may_be_made: false,
             counters,
         }
     }
@@ -308,10 +340,9 @@ impl<'a> Tries<'a> {
 
     /// The pause before the next try of a request that changes nothing; `None` when there is none.
     pub fn pause_after(&mut self, failure: &Failure) -> Option<Duration> {
-        self.was_busy |= matches!(failure, Failure::Busy { .. });
         let (most, asked) = match failure {
             Failure::NotSent(_) => (UNREACHABLE, Duration::ZERO),
-            Failure::Busy { retry_after } => (BUSY, Duration::from_secs(*retry_after)),
+            Failure::Busy { retry_after, .. } => (BUSY, Duration::from_secs(*retry_after)),
             Failure::MaybeDone(_) if self.failed < FAILED => {
                 self.failed += 1;
                 (BUSY, Duration::ZERO)
@@ -330,14 +361,10 @@ impl<'a> Tries<'a> {
         Some(pause)
     }
 
-    /// True where an earlier try may have changed something although its answer asks for patience.
-    pub fn may_be_made(&self) -> bool {
-        self.was_busy
-    }
-
-    /// As [`Tries::retry`], of a request that changes something: not where that was perhaps done. An answer that asks for
-    /// patience says that it was not, which [`Tries::may_be_made`] doubts.
+    /// As [`Tries::retry`], of a request that changes something and was sent whole: not where that was perhaps done. An answer
+    /// that asks for patience says that it was not, which [`Tries::may_be_made`] doubts.
     pub async fn retry_change(&mut self, failure: Failure) -> Result<(), Error> {
+        self.may_be_made |= failure.may_be_made();
         match failure {
             Failure::NotSent(_) | Failure::Busy { .. } => self.retry(failure).await,
             _ => Err(failure.outcome()),
@@ -401,12 +428,15 @@ mod tests {
     fn a_retry_after_beyond_all_time_is_no_panic() {
         let counters = S3Counters::default();
         let until = Instant::now() + Duration::from_secs(60);
+        let busy = |retry_after| Failure::Busy {
+            retry_after,
+            may_be_made: false,
+        };
         for retry_after in [3600, 1 << 63, u64::MAX] {
-            let busy = Failure::Busy { retry_after };
+            let busy = busy(retry_after);
             assert_eq!(Tries::until(until, &counters).pause_after(&busy), None);
         }
-        let soon = Failure::Busy { retry_after: 1 };
-        let pause = Tries::until(until, &counters).pause_after(&soon);
+        let pause = Tries::until(until, &counters).pause_after(&busy(1));
         assert_eq!(pause, Some(Duration::from_secs(1)));
     }
 }

@@ -40,6 +40,9 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// The time for which an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(50);
 
+/// The shortest time that is taken to find out what a change has done.
+const LOOK: Duration = Duration::from_millis(1500);
+
 /// Bytes of an answer that are read ahead for a slow reader.
 const READ_AHEAD: usize = 64 << 10;
 
@@ -210,6 +213,12 @@ impl Client {
         }
     }
 
+    /// Looks what a change has done, until then at least for as long as it takes to find out.
+    pub async fn look(&self, call: &Call, until: Instant) -> Result<ReadOutcome, Error> {
+        self.read_until(call, until.max(Instant::now() + LOOK))
+            .await
+    }
+
     /// Tries `call` once, with a body that `payload` names, and waits for the answer until then.
     pub async fn ask(
         &self,
@@ -232,7 +241,10 @@ impl Client {
     pub async fn permit(&self, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
         let permit = timeout_at(until, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = permit.ok().and_then(Result::ok);
-        permit.ok_or(Failure::Busy { retry_after: 1 })
+        permit.ok_or(Failure::Busy {
+            retry_after: 1,
+            may_be_made: false,
+        })
     }
 
     /// Sends `call` once; whatever the store says is an answer.

@@ -33,6 +33,8 @@ pub enum Fault {
     Refuse(u16, &'static str, Option<u64>),
     /// Does it, and answers this status.
     FailDone(u16),
+    /// Does it, lets another writer replace the object, and answers this status.
+    Overtake(u16),
     /// Does it, and closes the connection without an answer.
     LoseDone,
     /// Closes the connection without an answer, and does nothing.

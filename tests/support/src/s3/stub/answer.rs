@@ -59,11 +59,7 @@ pub(super) async fn answer(
     let payload = payload::read(&call.headers, body).await;
     match fault {
         Some(Fault::Refuse(status, code, retry_after)) => {
-            let mut answer = refusal((status, code), &call.method);
-            if let Some(seconds) = retry_after {
-                answer.headers_mut().insert("retry-after", seconds.into());
-            }
-            return Ok(answer);
+            return Ok(refused(status, code, retry_after, &call.method));
         }
         Some(Fault::LoseUndone) => return Err(lost()),
         Some(Fault::StallUndone) => return std::future::pending().await,
@@ -71,7 +67,14 @@ pub(super) async fn answer(
     }
     let answer = perform(&store, &call, payload).await?;
     match fault {
-        Some(Fault::FailDone(status)) => Ok(refusal((status, "InternalError"), &call.method)),
+        Some(Fault::FailDone(status)) => {
+            Ok(refused(status, "InternalError", Some(0), &call.method))
+        }
+        Some(Fault::Overtake(status)) => {
+            let other = Object::new("another writer's".into(), Vec::new());
+            store.state().objects.replace(&call.key, Some(other));
+            Ok(refused(status, "InternalError", Some(0), &call.method))
+        }
         Some(Fault::LoseDone) => Err(lost()),
         Some(Fault::StallDone) => std::future::pending().await,
         Some(Fault::Slow(time)) => {
@@ -82,6 +85,19 @@ pub(super) async fn answer(
         Some(Fault::StallAt(len)) => Ok(broken(answer, len, false).await),
         _ => Ok(answer),
     }
+}
+
+fn refused(
+    status: u16,
+    code: &'static str,
+    retry_after: Option<u64>,
+    method: &Method,
+) -> Response<Body> {
+    let mut answer = refusal((status, code), method);
+    if let Some(seconds) = retry_after {
+        answer.headers_mut().insert("retry-after", seconds.into());
+    }
+    answer
 }
 
 /// Keeps the request for the test; the fault that is planned for it.
