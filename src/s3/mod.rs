@@ -14,6 +14,7 @@ mod trial;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hyper::Uri;
 
@@ -21,6 +22,7 @@ use crate::metrics::S3Counters;
 use crate::transfer::{BlockingPool, InFlight, StagingBounds, StagingQuota};
 use crate::value::Error;
 use contract::S3Context;
+use transport::answer::explained;
 use transport::credentials::{self, Credentials};
 use transport::{Client, Reach};
 
@@ -66,6 +68,8 @@ pub struct S3 {
     shared: Arc<S3Context>,
     /// One for each reactor, and one for the admin pages.
     clients: Vec<Arc<Client>>,
+    /// The last probe was answered.
+    is_well: AtomicBool,
 }
 
 /// The resources that the process gives an S3 store.
@@ -125,6 +129,7 @@ impl S3 {
         Ok(Self {
             shared: Arc::new(shared),
             clients,
+            is_well: AtomicBool::new(true),
         })
     }
 
@@ -137,9 +142,16 @@ impl S3 {
         }
     }
 
-    /// Tries whether the store answers. For the admin pages alone.
+    /// Tries whether the store answers, and logs why it does not. For the admin pages alone.
     pub async fn probe(&self) -> Result<(), Error> {
-        self.clients[self.clients.len() - 1].probe().await
+        let probed = self.clients[self.clients.len() - 1].probe().await;
+        let was_well = self.is_well.swap(probed.is_ok(), Ordering::Relaxed);
+        if let Err(error) = probed.as_ref()
+            && was_well
+        {
+            tracing::warn!(error = explained(error), "not ready");
+        }
+        probed
     }
 
     /// The threads for what keeps a processor busy.

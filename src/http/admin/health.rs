@@ -31,10 +31,10 @@ pub enum Readiness {
     Draining,
     #[error("not ready: {0}")]
     Displaced(&'static str),
-    #[error("not ready: the disk refuses writes: {0}")]
+    #[error("not ready: {0}")]
     Refused(String),
-    #[error("not ready: the disk has not answered for {} s", TIMEOUT.as_secs())]
-    Silent,
+    #[error("not ready: the {0} has not answered for {seconds} s", seconds = TIMEOUT.as_secs())]
+    Silent(&'static str),
     #[error(
         "ready for reads: uploads are refused: {free} bytes are free, and --min-free keeps {floor}"
     )]
@@ -140,7 +140,10 @@ impl Probe {
                 self.answer.free.store(free, Ordering::Relaxed);
                 self.judge(answer)
             }
-            Err(_) => Readiness::Silent,
+            Err(_) => Readiness::Silent(match &*self.store {
+                Store::Directory(_) => "disk",
+                Store::S3(_) => "store",
+            }),
         };
         state.last = Some((Instant::now(), readiness.clone()));
         readiness
@@ -164,7 +167,10 @@ impl Probe {
         match answer {
             Err(Error::Displaced { reason }) => Readiness::Displaced(reason),
             Err(Error::NoSpace { reason }) => Readiness::Full(reason),
-            Err(error) => Readiness::Refused(error.to_string()),
+            Err(error) => Readiness::Refused(match &*self.store {
+                Store::Directory(_) => format!("the disk refuses writes: {error}"),
+                Store::S3(_) => error.to_string(),
+            }),
             Ok(Some(Free { bytes, floor })) if bytes <= floor && floor > 0 => {
                 Readiness::Low { free: bytes, floor }
             }

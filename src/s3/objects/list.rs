@@ -26,20 +26,23 @@ pub const AT_ONCE: usize = 1000;
 const LAST: char = '\u{10ffff}';
 
 /// The body of an answer to `ListObjectsV2`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct StorePage {
-    pub contents: Vec<Object>,
+    #[serde(default)]
+    contents: Vec<Object>,
+    #[serde(default)]
     common_prefixes: Vec<CommonPrefix>,
     next_continuation_token: Option<String>,
+    /// Every list has it, and no page for people: that one would be an empty list.
     is_truncated: bool,
-    pub encoding_type: Option<String>,
+    encoding_type: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub struct Object {
-    pub key: String,
+struct Object {
+    key: String,
     last_modified: String,
     #[serde(rename = "ETag")]
     etag: String,
@@ -98,7 +101,7 @@ async fn collect(client: &Client, compute: &BlockingPool, page: &Page) -> Result
 /// The items of a page of the store, in byte order, and the token of the next page.
 fn read(body: &[u8], page: &Page, prefix: &str) -> Result<(Vec<Item>, Option<String>), Error> {
     let mut found: StorePage = parse(body)?;
-    let next = found.next();
+    let next = found.next()?;
     let mut items = found.into_items(page, prefix);
     // The store sorts folders and keys each by themselves: only together are they in byte order.
     items.sort_by(|a, b| a.as_ref().cmp(b.as_ref()));
@@ -142,10 +145,24 @@ pub async fn ask(
 }
 
 impl StorePage {
-    /// The token of the page after this.
-    pub fn next(&mut self) -> Option<String> {
-        let next = self.next_continuation_token.take();
-        next.filter(|_| self.is_truncated)
+    /// The token of the page after this, where there is one.
+    pub fn next(&mut self) -> Result<Option<String>, Error> {
+        let token = self.next_continuation_token.take();
+        match token.filter(|token| self.is_truncated && !token.is_empty()) {
+            None if self.is_truncated => Err(unclear(
+                "a list is cut off and does not say where it goes on",
+            )),
+            token => Ok(token),
+        }
+    }
+
+    /// The names of its keys and folders, each in the order of the store.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let keys = self.contents.iter().map(|object| &object.key);
+        let folders = self.common_prefixes.iter().map(|folder| &folder.prefix);
+        let encoding = self.encoding_type.as_deref();
+        keys.chain(folders)
+            .filter_map(move |name| call::listed(name, encoding))
     }
 
     /// Its items on `page`; all names begin with `prefix`.
@@ -174,7 +191,7 @@ impl StorePage {
 
 impl Object {
     /// When it was last changed.
-    pub fn modified(&self) -> SystemTime {
+    fn modified(&self) -> SystemTime {
         humantime::parse_rfc3339_weak(&self.last_modified).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 }

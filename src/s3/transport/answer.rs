@@ -2,6 +2,7 @@
 //!
 //! The one place that reads the statuses and the error codes of S3. A change is tried again only where it was surely not made.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -77,6 +78,8 @@ pub struct Refusal {
     pub status: u16,
     code: String,
     message: String,
+    /// The region of the bucket, where the store names one.
+    region: String,
 }
 
 /// The body of a refusal.
@@ -85,6 +88,7 @@ pub struct Refusal {
 struct ErrorBody {
     code: String,
     message: String,
+    region: String,
 }
 
 impl Answer {
@@ -94,12 +98,22 @@ impl Answer {
             return Ok(self);
         }
         let (status, wait) = (self.status, retry_after(&self.headers));
+        let region = text(
+            &self.headers,
+            &HeaderName::from_static("x-amz-bucket-region"),
+        );
+        let region = region.unwrap_or_default().to_owned();
         let body = self.whole(MAX_MESSAGE, within).await.unwrap_or_default();
         let said: ErrorBody = parse(&body).unwrap_or_default();
         let refusal = Refusal {
             status,
             code: said.code,
             message: said.message,
+            region: if said.region.is_empty() {
+                region
+            } else {
+                said.region
+            },
         };
         Err(refusal.meaning(wait))
     }
@@ -244,7 +258,14 @@ impl Refusal {
     }
 
     pub fn said(&self) -> String {
-        format!("{} {} {}", self.status, self.code, self.message)
+        let mut said = match &*self.code {
+            "" => format!("{}, without a code of S3", self.status),
+            code => format!("{} {code}: {}", self.status, self.message),
+        };
+        if !self.region.is_empty() {
+            let _ = write!(said, "; the bucket is in the region {}", self.region);
+        }
+        said
     }
 }
 
@@ -386,7 +407,7 @@ mod tests {
             let refusal = Refusal {
                 status,
                 code: code.to_owned(),
-                message: String::new(),
+                ..Refusal::default()
             };
             match refusal.meaning(None) {
                 Failure::Refused(refusal) => format!("{:?}", refusal.error()),

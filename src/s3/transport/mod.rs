@@ -23,7 +23,7 @@ use rustls::ClientConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use self::answer::{Answer, Failure, Tries};
+use self::answer::{Answer, Failure, Refusal, Tries};
 use self::body::SendBody;
 use self::call::{Call, Endpoint, Endpoints, object_name};
 use self::connector::{Connector, connector, tls};
@@ -159,7 +159,7 @@ impl Client {
         match self.read(&Call::bucket(Method::HEAD)).await? {
             ReadOutcome::Answer(_) => Ok(()),
             ReadOutcome::Missing | ReadOutcome::Changed => Err(Error::Refused {
-                said: "there is no such bucket".to_owned(),
+                said: "404, without a code of S3: is this the endpoint of a store?".to_owned(),
             }),
         }
     }
@@ -201,15 +201,39 @@ impl Client {
         loop {
             let failure = match self.ask(call, SendBody::Empty, NOTHING, until).await {
                 Ok(answer) => return Ok(ReadOutcome::Answer(answer)),
-                Err(Failure::Refused(refusal)) if refusal.is_missing() => {
-                    return Ok(ReadOutcome::Missing);
-                }
-                Err(Failure::Refused(refusal)) if refusal.is_changed() => {
-                    return Ok(ReadOutcome::Changed);
+                Err(Failure::Refused(refusal)) if call.method == Method::HEAD => {
+                    self.reason(call, refusal, until).await
                 }
                 Err(failure) => failure,
             };
-            tries.retry(failure).await?;
+            match failure {
+                Failure::Refused(refusal) if refusal.is_missing() => {
+                    return Ok(ReadOutcome::Missing);
+                }
+                Failure::Refused(refusal) if refusal.is_changed() => {
+                    return Ok(ReadOutcome::Changed);
+                }
+                failure => tries.retry(failure).await?,
+            }
+        }
+    }
+
+    /// The reason why `head` is refused, by a GET: the answer to a HEAD has no body. It tells a bucket that is gone from a value that is.
+    async fn reason(&self, head: &Call, refusal: Refusal, until: Instant) -> Failure {
+        let call = Call {
+            method: Method::GET,
+            ..head.clone()
+        };
+        let call = if call.object.is_empty() {
+            call.with_query(&[("list-type", "2"), ("max-keys", "1")])
+        } else {
+            call.with_static("range", "bytes=0-0")
+        };
+        match self.ask(&call, SendBody::Empty, NOTHING, until).await {
+            Err(Failure::Refused(said)) if !said.is_changed() => Failure::Refused(said),
+            // It has changed meanwhile.
+            Ok(_) | Err(Failure::Refused(_)) => Failure::Refused(refusal),
+            Err(failure) => failure,
         }
     }
 

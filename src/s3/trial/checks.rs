@@ -341,27 +341,46 @@ pub async fn listing(trial: &Trial, depth: CheckEffort, report: &mut Report) -> 
     let objects: Vec<String> = names.iter().map(object).collect();
     trial.place_all(&objects).await?;
     names.sort_unstable();
-    report.add(What::ListOrder, order(trial, &names).await?);
+    report.add(What::ListOrder, order(trial, &names).await);
     report.add(What::ListAfter, after(trial, &names).await?);
     Ok(())
 }
 
-/// Lists all names, by as long pages as there are and by shorter ones.
-async fn order(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
-    for most in [AT_ONCE, names.len() / 3 + 1] {
-        let found = all(trial, most, names.len()).await?;
-        if let Some(fault) = differ(&found, names) {
-            return Ok(fails(format!("a list has {fault}")));
+/// Lists all names, by as long pages as there are and by shorter ones; and by folder.
+async fn order(trial: &Trial, names: &[String]) -> Verdict {
+    let short = names.len() / 3 + 1;
+    let mut by_folder: Vec<_> = names.iter().map(|name| of_folder(name)).collect();
+    by_folder.dedup();
+    for (page, expected) in [
+        ((AT_ONCE, false), names),
+        ((short, false), names),
+        ((short, true), &by_folder),
+    ] {
+        let found = all(trial, page, names.len()).await;
+        let fault = match found {
+            Ok(found) => differ(&found, expected).map(|fault| format!("a list has {fault}")),
+            Err(error) => Some(explained(&error)),
+        };
+        if let Some(fault) = fault {
+            return fails(fault);
         }
     }
-    Ok(holds(names.len()))
+    holds(names.len())
 }
 
-/// The list, page by page, as far as it is of use.
-async fn all(trial: &Trial, most: usize, enough: usize) -> Result<Vec<String>, Error> {
+/// A name as a list by folder has it.
+fn of_folder(name: &str) -> String {
+    name.split_inclusive('/').take(1).collect()
+}
+
+/// The list, page by page, as far as it is of use. The keys and folders of a page are put in one order.
+async fn all(trial: &Trial, page: (usize, bool), enough: usize) -> Result<Vec<String>, Error> {
     let (mut found, mut token) = (Vec::new(), None);
     loop {
-        let (names, next) = trial.list(PREFIX, "", most, token.as_deref()).await?;
+        let (mut names, next) = trial.list(PREFIX, "", page, token.as_deref()).await?;
+        if page.1 {
+            names.sort_unstable();
+        }
         found.extend(names);
         if next.is_none() || next == token || found.len() > enough {
             return Ok(found);
@@ -374,7 +393,7 @@ async fn after(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
     for after in AFTER {
         let rest = &names[names.partition_point(|name| name.as_str() <= after)..];
         let rest = &rest[..rest.len().min(3)];
-        let (mut found, _) = trial.list(PREFIX, after, 3, None).await?;
+        let (mut found, _) = trial.list(PREFIX, after, (3, false), None).await?;
         found.truncate(3);
         if let Some(fault) = differ(&found, rest) {
             return Ok(fails(format!("a list after {after:?} has {fault}")));

@@ -16,7 +16,7 @@ use crate::s3::objects::list::{StorePage, ask};
 use crate::s3::objects::put::{nonce, written};
 use crate::s3::transport::answer::{Failure, parse, text, unclear};
 use crate::s3::transport::body::{CHECKSUM, PIECES, SendBody};
-use crate::s3::transport::call::{Call, listed, path};
+use crate::s3::transport::call::{Call, path};
 use crate::s3::transport::sign::NOTHING;
 use crate::s3::transport::{Client, ReadOutcome};
 use crate::value::{Error, Page, Prefixes};
@@ -126,12 +126,12 @@ impl Trial {
     }
 
     /// At most so many names from `prefix` on that follow `after`, or those of the page that `token` asks for, without the prefix and in
-    /// the order of the store; and the token of the next page.
+    /// the order of the store, where folders follow keys; and the token of the next page.
     pub async fn list(
         &self,
         prefix: &str,
         after: &str,
-        most: usize,
+        (most, by_folder): (usize, bool),
         token: Option<&str>,
     ) -> Result<(Vec<String>, Option<String>), Error> {
         let prefix = format!("{}{prefix}", self.own);
@@ -142,18 +142,15 @@ impl Trial {
             },
             // One more is asked for, to tell whether there are more.
             limit: most - 1,
-            by_folder: false,
+            by_folder,
             prefix,
             within: Prefixes::all(),
         };
         let mut found: StorePage = parse(&ask(&self.client, &page, 0, token).await?)?;
-        let next = found.next();
-        let encoding = found.encoding_type.as_deref();
+        let next = found.next()?;
         let below = format!("{}{}", self.client.place.prefix, page.prefix);
-        let names = found.contents.iter().filter_map(|object| {
-            let name = listed(&object.key, encoding)?;
-            Some(name.strip_prefix(&below)?.to_owned())
-        });
+        let names = found.names();
+        let names = names.filter_map(|name| name.strip_prefix(&below).map(str::to_owned));
         Ok((names.collect(), next))
     }
 

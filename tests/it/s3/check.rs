@@ -127,7 +127,12 @@ fn a_store_that_is_only_read_is_not_written() {
 fn a_store_that_lists_in_another_order_is_refused_in_any_case() {
     let words = "a list has \"a\" where \"Z\" is next by its bytes";
     let anew = "a list after \"b\" has \"10\" where \"b-c\" is next by its bytes";
-    for (lies, reason) in [(lies!(lists_words), words), (lies!(forgets_absent), anew)] {
+    let cut = "the store failed: a list is cut off and does not say where it goes on";
+    for (lies, reason) in [
+        (lies!(lists_words), words),
+        (lies!(forgets_absent), anew),
+        (lies!(forgets_token), cut),
+    ] {
         for args in [&[][..], &["--s3-conditions", "off"]] {
             let line = refused(lies, args);
             let reason = format!("cannot use the store: {reason}");

@@ -128,7 +128,21 @@ fn a_store_that_does_not_answer_is_not_ready() {
     let server = serve_plainly(&stub.bucket, &["--s3-timeout", "1s"]);
     assert_eq!(server.get("-/ready").status, 200);
     stub.fail("HEAD", "", Fault::Refuse(403, "AccessDenied", None), 1000);
-    eventually("it is not ready", || server.get("-/ready").status == 503);
+    let ready = || String::from_utf8_lossy(&server.get("-/ready").body).into_owned();
+    let refused = "not ready: the store refuses the server's requests\n";
+    eventually("it is not ready", || ready() == refused);
+    let event = server.event("not ready");
+    assert!(
+        event.field("error").contains("403"),
+        "{}",
+        event.field("error")
+    );
+    stub.heal();
+    for method in ["GET", "HEAD"] {
+        stub.fail(method, "", Fault::StallUndone, 1000);
+    }
+    let silent = "not ready: the store did not answer in time\n";
+    eventually("it says that it waits", || ready() == silent);
     let status = server.get("-/healthz").status;
     assert_eq!(status, 200, "a restart would change nothing");
     stub.heal();

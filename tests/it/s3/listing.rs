@@ -3,9 +3,28 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::{each, send, serve_plainly};
+use super::{each, reason, send, serve_plainly};
 use crate::support::prelude::*;
-use crate::support::s3::Stub;
+use crate::support::s3::{Fault, Stub};
+
+/// Without a token, what follows the second page of the store would be missing in silence.
+#[test]
+fn a_list_that_does_not_say_where_it_goes_on_is_an_error() {
+    let stub = Stub::lying(lies!(forgets_token));
+    stub.bucket.place("many/0000", "");
+    let names = (1..2100).map(|n| format!("many/{n:04}"));
+    stub.copy("many/0000", names);
+    let server = serve_plainly(&stub.bucket, &["--read-only"]);
+    let list = |query: &str| send(&server, "GET", query, "Accept: application/json\r\n", b"");
+    let cut = list("?prefix=many/&delimiter=/&limit=10000");
+    assert_eq!((cut.status, &*reason(&cut)), (502, "store-failed"));
+    assert_eq!(list("?prefix=many/&limit=10000").status, 200);
+    // A page for people that is answered in place of a list has no items either.
+    let page = Fault::Answer("<html><body>It works!</body></html>");
+    stub.fail("GET", "", page, 1);
+    let other = list("?prefix=many/");
+    assert_eq!((other.status, &*reason(&other)), (502, "store-failed"));
+}
 
 #[track_caller]
 fn list(server: &TestServer, query: &str) -> Value {

@@ -2,7 +2,7 @@
 
 use super::{reason, send, serve, serve_plainly};
 use crate::support::prelude::*;
-use crate::support::s3::{Fault, Stub};
+use crate::support::s3::{Bucket, Fault, Stub};
 
 use Fault::{FailDone, LoseDone, LoseUndone, Overtake, Refuse, StallDone, StallUndone};
 
@@ -290,6 +290,85 @@ fn one_gateway_of_two_is_enough() {
         let status = send(&server, "PUT", &format!("new-{n}"), "", b"x").status;
         assert_eq!(status, 200);
     }
+}
+
+/// HEAD is answered without a body, which would name the bucket.
+#[test]
+fn a_bucket_that_is_gone_is_no_absent_value() {
+    let stub = Stub::start();
+    let server = serve(&stub.bucket, &[]);
+    server.store("key", "value");
+    let gone = Refuse(404, "NoSuchBucket", None);
+    for method in ["GET", "HEAD", "PUT", "DELETE"] {
+        stub.fail(method, "", gone.clone(), ALWAYS);
+    }
+    for (method, lines) in [
+        ("GET", ""),
+        ("GET", "If-None-Match: \"x\"\r\n"),
+        ("GET", "Range: bytes=0-0\r\nIf-Match: \"x\"\r\n"),
+        ("HEAD", ""),
+        ("PUT", "If-Match: \"x\"\r\n"),
+        ("PUT", "If-Match: *\r\n"),
+        ("DELETE", ""),
+        ("DELETE", "If-Match: \"x\"\r\n"),
+    ] {
+        let status = send(&server, method, "key", lines, b"").status;
+        assert_eq!(status, 500, "{method} {lines}");
+    }
+    stub.heal();
+    for (method, lines) in [
+        ("GET", "If-None-Match: \"x\"\r\n"),
+        ("HEAD", ""),
+        ("DELETE", ""),
+    ] {
+        let status = send(&server, method, "absent", lines, b"").status;
+        assert_eq!(status, 404, "{method} {lines}");
+    }
+}
+
+/// HEAD is answered without a body, also at the start.
+#[test]
+fn the_reason_of_a_store_is_told() {
+    let stub = Stub::start();
+    let said = |bucket: &Bucket| Launch::new(&[]).on_bucket(bucket).run().stderr;
+    let wrong = Refuse(403, "SignatureDoesNotMatch", None);
+    stub.fail("GET", "", wrong.clone(), ALWAYS);
+    stub.fail("HEAD", "", wrong.clone(), ALWAYS);
+    let stderr = said(&stub.bucket);
+    assert!(
+        stderr.contains("403 SignatureDoesNotMatch: by order"),
+        "{stderr}"
+    );
+    stub.heal();
+    let elsewhere = Fault::Elsewhere("eu-west-1");
+    stub.fail("GET", "", elsewhere.clone(), ALWAYS);
+    stub.fail("HEAD", "", elsewhere, ALWAYS);
+    let stderr = said(&stub.bucket);
+    assert!(
+        stderr.contains("the bucket is in the region eu-west-1"),
+        "{stderr}"
+    );
+    stub.heal();
+    // A web server that is no store.
+    stub.fail("GET", "", Refuse(404, "", None), ALWAYS);
+    stub.fail("HEAD", "", Refuse(404, "", None), ALWAYS);
+    let stderr = said(&stub.bucket);
+    assert!(
+        stderr.contains("is this the endpoint of a store?"),
+        "{stderr}"
+    );
+    stub.heal();
+    // While it runs, too.
+    let mut server = serve_plainly(&stub.bucket, &[]);
+    stub.fail("GET", "key", wrong.clone(), ALWAYS);
+    stub.fail("HEAD", "key", wrong, ALWAYS);
+    assert_eq!(send(&server, "HEAD", "key", "", b"").status, 500);
+    server.stop();
+    let told = server
+        .log()
+        .iter()
+        .any(|line| line.contains("SignatureDoesNotMatch"));
+    assert!(told);
 }
 
 #[test]

@@ -31,6 +31,10 @@ pub enum Fault {
     None,
     /// Answers this status and code, with Retry-After where one is given, and does nothing.
     Refuse(u16, &'static str, Option<u64>),
+    /// Answers that the bucket is in this region, and does nothing.
+    Elsewhere(&'static str),
+    /// Answers 200 with this body, and does nothing.
+    Answer(&'static str),
     /// Does it, and answers this status.
     FailDone(u16),
     /// Does it, lets another writer replace the object, and answers this status.
@@ -88,6 +92,8 @@ pub struct Lies {
     pub lists_words: bool,
     /// Begins a list anew that is to begin after a key that is not there.
     pub forgets_absent: bool,
+    /// Leaves out where a list by folder goes on after its second page.
+    pub forgets_token: bool,
     /// Has a second endpoint, which answers reads with what was there before the last change.
     pub stale_second: bool,
     /// Has a second endpoint, through which writes race.

@@ -61,6 +61,12 @@ pub(super) async fn answer(
         Some(Fault::Refuse(status, code, retry_after)) => {
             return Ok(refused(status, code, retry_after, &call.method));
         }
+        Some(Fault::Elsewhere(region)) => {
+            let mut answer = refusal((301, "PermanentRedirect"), &call.method);
+            set(&mut answer, "x-amz-bucket-region", region);
+            return Ok(answer);
+        }
+        Some(Fault::Answer(body)) => return Ok(reply(200, body)),
         Some(Fault::LoseUndone) => return Err(lost()),
         Some(Fault::StallUndone) => return std::future::pending().await,
         _ => {}

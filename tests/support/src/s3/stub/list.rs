@@ -61,7 +61,14 @@ pub(super) fn page(objects: &Objects, query: &HashMap<String, String>, lies: &Li
     }
     let is_truncated = items.len() > most;
     items.truncate(most);
-    write(&items, is_truncated, text("encoding-type") == "url")
+    let is_forgotten = lies.forgets_token
+        && !text("delimiter").is_empty()
+        && !text("continuation-token").is_empty();
+    let token = items
+        .last()
+        .map(Item::token)
+        .filter(|_| is_truncated && !is_forgotten);
+    write(&items, is_truncated, token, text("encoding-type") == "url")
 }
 
 fn is_after<'a>(key: &str, text: impl Fn(&str) -> &'a str) -> bool {
@@ -73,7 +80,12 @@ fn is_after<'a>(key: &str, text: impl Fn(&str) -> &'a str) -> bool {
     }
 }
 
-fn write(items: &[Item<'_>], is_truncated: bool, is_encoded: bool) -> String {
+fn write(
+    items: &[Item<'_>],
+    is_truncated: bool,
+    token: Option<String>,
+    is_encoded: bool,
+) -> String {
     let mut xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult>".to_owned();
     if is_encoded {
         xml.push_str("<EncodingType>url</EncodingType>");
@@ -109,11 +121,11 @@ fn write(items: &[Item<'_>], is_truncated: bool, is_encoded: bool) -> String {
         "<KeyCount>{}</KeyCount><IsTruncated>{is_truncated}</IsTruncated>",
         items.len()
     );
-    if let Some(last) = items.last().filter(|_| is_truncated) {
+    if let Some(token) = token {
         let _ = write!(
             xml,
             "<NextContinuationToken>{}</NextContinuationToken>",
-            escaped(&last.token())
+            escaped(&token)
         );
     }
     xml + "</ListBucketResult>"
