@@ -1,7 +1,8 @@
-//! Requests in the protocols of S3 and Azure that mean something else here, and are refused.
+//! Requests in the protocols of S3, Azure and Google's store that mean something else here, and are refused.
 //!
-//! A copy, an access list, a tag, a part: each is a PUT or a DELETE of the path of a value, and would replace or remove it. Requests
-//! that no client of plain HTTP sends are refused; other queries are ignored, as they are in plain requests. Pure.
+//! A copy, an access list, a tag, a part: each is a PUT or a DELETE of the path of a value, and would replace or remove it. A condition,
+//! a key to encrypt with, a lock or metadata would be dropped. So a field of these stores goes on only if it is known to change nothing;
+//! other queries are ignored, as they are in plain requests. Pure.
 
 use form_urlencoded::parse;
 use hyper::Method;
@@ -13,9 +14,10 @@ use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_known_checksum};
 use crate::http::values::media::has_prefix;
 
 /// Parameters that make something else of a request that changes a value, in any case.
-const OPERATIONS: [&str; 9] = [
+const OPERATIONS: [&str; 10] = [
     "acl",
     "comp",
+    "compose",
     "legal-hold",
     "partNumber",
     "retention",
@@ -25,26 +27,75 @@ const OPERATIONS: [&str; 9] = [
     "versionId",
 ];
 
-/// Parameters that do so in the protocol of Azure alone, which [`AZURE`] tells: other clients may use these names.
-const AZURE_OPERATIONS: [&str; 4] = ["action", "resource", "restype", "snapshot"];
-
-/// The field that each request of Azure's protocol has.
-const AZURE: HeaderName = HeaderName::from_static("x-ms-version");
-
-/// Fields by which the body is not the value, or not all of it.
-static FIELDS: [HeaderName; 8] = [
-    HeaderName::from_static("x-amz-copy-source"),
-    HeaderName::from_static("x-amz-rename-source"),
-    HeaderName::from_static("x-amz-write-offset-bytes"),
-    HeaderName::from_static("x-goog-copy-source"),
-    HeaderName::from_static("x-ms-copy-source"),
-    HeaderName::from_static("x-ms-rename-source"),
-    HeaderName::from_static("x-ms-structured-body"),
-    // A CRC of Azure's own.
-    HeaderName::from_static("x-ms-content-crc64"),
+/// Parameters that do so in the protocol of one store alone, which a field with this prefix tells: other clients may use these names.
+const OPERATIONS_OF_ONE: [(&str, &[&str]); 2] = [
+    (
+        "x-ms-version",
+        &["action", "resource", "restype", "snapshot"],
+    ),
+    ("x-goog-", &["generation"]),
 ];
 
-const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
+/// Parameters that are conditions of Google's store, in any case, also of a GET.
+const CONDITIONS: [&str; 4] = [
+    "ifGenerationMatch",
+    "ifGenerationNotMatch",
+    "ifMetagenerationMatch",
+    "ifMetagenerationNotMatch",
+];
+
+/// The prefixes of fields that only clients of a store send, and proxies of its cloud.
+const STORES: [&str; 3] = ["x-amz-", "x-ms-", "x-goog-"];
+
+/// Fields that change nothing: they say who asks, when, with which program, or how the bytes are framed and checked. One that ends
+/// with `-` stands for all that begin so.
+const HARMLESS: [&str; 32] = [
+    // CloudFront.
+    "x-amz-cf-",
+    "x-amz-content-sha256",
+    "x-amz-date",
+    "x-amz-decoded-content-length",
+    "x-amz-request-payer",
+    "x-amz-sdk-",
+    "x-amz-security-token",
+    "x-amz-te",
+    "x-amz-trailer",
+    "x-amz-user-agent",
+    "x-goog-api-client",
+    "x-goog-api-version",
+    // Google's proxy that signs people in.
+    "x-goog-authenticated-user-",
+    "x-goog-content-sha256",
+    "x-goog-date",
+    "x-goog-gcs-idempotency-token",
+    "x-goog-iap-",
+    "x-goog-project-id",
+    "x-goog-request-params",
+    "x-goog-user-project",
+    "x-ms-client-request-id",
+    // Azure's proxies that sign people in.
+    "x-ms-client-principal",
+    "x-ms-client-principal-",
+    "x-ms-correlation-request-id",
+    "x-ms-date",
+    "x-ms-forwarded-client-ip",
+    "x-ms-proxy",
+    "x-ms-request-id",
+    "x-ms-return-client-request-id",
+    "x-ms-token-",
+    "x-ms-useragent",
+    "x-ms-version",
+];
+
+/// Fields that change nothing with this value.
+const HARMLESS_WITH: [(&str, &str); 3] = [
+    ("x-amz-storage-class", "STANDARD"),
+    ("x-ms-blob-type", "BlockBlob"),
+    ("x-ms-delete-snapshots", "include"),
+];
+
+/// Fields that a GET is refused for, beside conditions: they name a part of the value, or its owner.
+const OF_READS: [&str; 3] = ["x-amz-expected-bucket-owner", "x-ms-lease-id", "x-ms-range"];
 
 /// `x-amz-checksum-` and one of these is no checksum.
 const NO_CHECKSUMS: [&str; 3] = ["algorithm", "mode", "type"];
@@ -76,8 +127,7 @@ pub enum OtherStore {
 
 /// Fields that clients of S3, Azure or Google's store alone send.
 pub fn is_of_store(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    name.starts_with("x-amz-") || name.starts_with("x-ms-") || name.starts_with("x-goog-")
+    STORES.iter().any(|store| name.as_str().starts_with(store))
 }
 
 /// Refuses a request that means something else here. `has_fields` where it has fields [of a store](is_of_store); `authorizes` where
@@ -89,12 +139,12 @@ pub fn check(
     authorizes: bool,
 ) -> Result<(), OtherStore> {
     let changes = !head.method.is_safe();
-    if changes && has_fields {
-        check_fields(&head.headers)?;
+    if has_fields {
+        check_fields(&head.headers, changes)?;
     }
     let query = head.uri.query();
-    if changes && let Some(query) = query {
-        check_parameters(query, has_fields && head.headers.contains_key(AZURE))?;
+    if let Some(query) = query {
+        check_parameters(query, &head.headers, has_fields, changes)?;
     }
     let is_signed = is_signed(presented);
     if is_signed || query.is_some_and(is_signed_link) {
@@ -106,44 +156,79 @@ pub fn check(
     Ok(())
 }
 
-/// True where the request is signed by a key of S3.
+/// True where the request is signed by a key of S3, or of Google's store, which has the same protocol.
 pub fn is_signed(presented: AuthorizationFields<'_>) -> bool {
-    let is_signature = |field: &[u8]| field.starts_with(b"AWS4-") || field.starts_with(b"AWS ");
+    let is_signature = |field: &[u8]| {
+        let schemes: [&[u8]; 4] = [b"AWS4-", b"AWS ", b"GOOG4-", b"GOOG1 "];
+        schemes.iter().any(|scheme| field.starts_with(scheme))
+    };
     matches!(presented, AuthorizationFields::Field(field) if is_signature(field))
 }
 
-/// True where `query` has the signature of a presigned S3 URL.
+/// True where `query` has the signature of a presigned URL.
 fn is_signed_link(query: &str) -> bool {
-    parse(query.as_bytes()).any(|(name, _)| name == "X-Amz-Signature")
+    parse(query.as_bytes()).any(|(name, _)| name == "X-Amz-Signature" || name == "X-Goog-Signature")
 }
 
-fn check_fields(headers: &HeaderMap) -> Result<(), OtherStore> {
-    if let Some(name) = FIELDS.iter().find(|name| headers.contains_key(*name)) {
-        return Err(OtherStore::Field(name.clone()));
+/// Refuses a field of a store that is not known to change nothing in a request that `changes` a value, or a condition of another.
+fn check_fields(headers: &HeaderMap, changes: bool) -> Result<(), OtherStore> {
+    for (name, value) in headers {
+        if !is_of_store(name) {
+            continue;
+        }
+        if changes && is_checksum(name.as_str()) {
+            if !is_known_checksum(name) {
+                return Err(OtherStore::Checksum(name.clone()));
+            }
+        } else if is_refused(name.as_str(), value.as_bytes(), changes) {
+            return Err(OtherStore::Field(name.clone()));
+        }
     }
-    let is_block = |kind: &[u8]| kind.eq_ignore_ascii_case(b"BlockBlob");
-    if headers
-        .get(BLOB_TYPE)
-        .is_some_and(|kind| !is_block(kind.as_bytes()))
-    {
-        return Err(OtherStore::Field(BLOB_TYPE));
+    Ok(())
+}
+
+fn is_refused(name: &str, value: &[u8], changes: bool) -> bool {
+    if !changes {
+        let mut own = STORES.iter().filter_map(|store| name.strip_prefix(store));
+        return OF_READS.contains(&name) || own.any(|own| own.starts_with("if-"));
     }
-    let is_unknown = |name: &&HeaderName| {
-        let kind = name.as_str().strip_prefix(AMZ_CHECKSUM);
-        kind.is_some_and(|kind| !NO_CHECKSUMS.contains(&kind)) && !is_known_checksum(name)
+    let is_known = |known: &str| name == known || (known.ends_with('-') && name.starts_with(known));
+    let is_known_with =
+        |known: &str, with: &str| name == known && value.eq_ignore_ascii_case(with.as_bytes());
+    !name.starts_with(AMZ_CHECKSUM)
+        && !HARMLESS.iter().any(|known| is_known(known))
+        && !HARMLESS_WITH
+            .iter()
+            .any(|(known, with)| is_known_with(known, with))
+}
+
+fn is_checksum(name: &str) -> bool {
+    let kind = name.strip_prefix(AMZ_CHECKSUM);
+    kind.is_some_and(|kind| !NO_CHECKSUMS.contains(&kind))
+}
+
+fn check_parameters(
+    query: &str,
+    headers: &HeaderMap,
+    has_fields: bool,
+    changes: bool,
+) -> Result<(), OtherStore> {
+    let is_from = |prefix| headers.keys().any(|name| name.as_str().starts_with(prefix));
+    let of_one = OPERATIONS_OF_ONE
+        .iter()
+        .filter(|(prefix, _)| has_fields && is_from(*prefix));
+    let of_one = of_one.flat_map(|(_, names)| *names);
+    let refused: Vec<_> = if changes {
+        CONDITIONS.iter().chain(&OPERATIONS).chain(of_one).collect()
+    } else {
+        CONDITIONS.iter().collect()
     };
-    match headers.keys().find(is_unknown) {
-        Some(name) => Err(OtherStore::Checksum(name.clone())),
-        None => Ok(()),
-    }
-}
-
-fn check_parameters(query: &str, is_azure: bool) -> Result<(), OtherStore> {
-    let azure = if is_azure { &AZURE_OPERATIONS[..] } else { &[] };
     for (name, _) in parse(query.as_bytes()) {
-        let mut operations = OPERATIONS.iter().chain(azure);
-        if let Some(operation) = operations.find(|operation| name.eq_ignore_ascii_case(operation)) {
-            return Err(OtherStore::Parameter(operation));
+        if let Some(refused) = refused
+            .iter()
+            .find(|refused| name.eq_ignore_ascii_case(refused))
+        {
+            return Err(OtherStore::Parameter(refused));
         }
     }
     Ok(())
@@ -173,7 +258,8 @@ fn check_signed(head: &Parts) -> Result<(), OtherStore> {
 /// answer, and the part of an object that was made of one.
 fn is_ignored(name: &str) -> bool {
     let has = |prefix| has_prefix(name, prefix);
-    name == "x-id" || name == "partNumber" || has("x-amz-") || has("response-")
+    let is_named = ["x-id", "partNumber"].contains(&name);
+    is_named || has("x-amz-") || has("x-goog-") || has("response-")
 }
 
 #[cfg(test)]
@@ -238,29 +324,85 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_other_stores_are_refused_where_they_make_something_else_of_a_body() {
-        for name in &FIELDS {
-            let fields = [(name.as_str(), "x")];
-            let why = Some(OtherStore::Field(name.clone()));
-            assert_eq!(checked("PUT", "/k", &fields, false), why, "{name}");
-            assert_eq!(checked("GET", "/k", &fields, false), None, "{name}");
+    fn a_field_of_a_store_goes_on_only_if_it_changes_nothing() {
+        let put = |name: &str, value| checked("PUT", "/k", &[(name, value)], false);
+        for name in [
+            "x-amz-acl",
+            "x-amz-copy-source",
+            "x-amz-if-match-size",
+            "x-amz-meta-a",
+            "x-amz-mfa",
+            "x-amz-server-side-encryption",
+            "x-amz-of-tomorrow",
+            "x-amz-dates",
+            "x-goog-hash",
+            "x-goog-if-generation-match",
+            "x-ms-blob-content-type",
+            "x-ms-content-crc64",
+            "x-ms-if-tags",
+            "x-ms-structured-body",
+        ] {
+            let why = Some(OtherStore::Field(HeaderName::from_static(name)));
+            assert_eq!(put(name, "x"), why, "{name}");
+            let delete = checked("DELETE", "/k", &[(name, "x")], false);
+            assert_eq!(delete, why, "{name}");
         }
-        let azure = |kind| [("x-ms-version", "2026-02-06"), ("x-ms-blob-type", kind)];
-        assert_eq!(checked("PUT", "/c/k", &azure("BlockBlob"), false), None);
-        let append = checked("PUT", "/c/k", &azure("AppendBlob"), false);
-        assert_eq!(append, Some(OtherStore::Field(BLOB_TYPE)));
-        let container = checked("PUT", "/c?restype=container", &azure("BlockBlob"), false);
-        assert_eq!(container, Some(OtherStore::Parameter("restype")));
+        for known in HARMLESS {
+            let name = format!("{known}{}", if known.ends_with('-') { "x" } else { "" });
+            assert_eq!(put(&name, "x"), None, "{name}");
+        }
+        for (name, value) in HARMLESS_WITH {
+            assert_eq!(put(name, value), None, "{name}");
+            assert!(put(name, "other").is_some(), "{name}");
+        }
         for (name, is_refused) in [
             ("x-amz-checksum-crc32", false),
             ("x-amz-checksum-sha256", false),
             ("x-amz-checksum-type", false),
-            ("x-amz-meta-a", false),
             ("x-amz-checksum-xxhash64", true),
         ] {
-            let why = checked("PUT", "/k", &[(name, "x")], false);
-            assert_eq!(why.is_some(), is_refused, "{name}");
+            assert_eq!(put(name, "x").is_some(), is_refused, "{name}");
             assert!(checked("GET", "/k", &[(name, "x")], false).is_none());
+        }
+    }
+
+    #[test]
+    fn a_read_is_refused_for_a_condition_or_a_part_alone() {
+        for (name, is_refused) in [
+            ("x-amz-if-match-size", true),
+            ("x-ms-if-tags", true),
+            ("x-ms-range", true),
+            ("x-goog-if-generation-match", true),
+            ("x-amz-copy-source", false),
+            ("x-ms-cookieuri-requested", false),
+        ] {
+            let get = checked("GET", "/k", &[(name, "x")], false);
+            assert_eq!(get.is_some(), is_refused, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_one_store_is_refused_of_its_clients_alone() {
+        let azure = ("x-ms-version", "2026-02-06");
+        let google = ("x-goog-api-client", "x");
+        for (fields, target, why) in [
+            (&[azure][..], "/c?restype=container", Some("restype")),
+            (&[azure], "/c?generation=1", None),
+            (&[google], "/c?generation=1", Some("generation")),
+            (&[], "/c?restype=container&generation=1", None),
+        ] {
+            let refused = checked("DELETE", target, fields, false);
+            assert_eq!(refused, why.map(OtherStore::Parameter), "{target}");
+        }
+        for condition in CONDITIONS {
+            for method in ["GET", "PUT"] {
+                let refused = checked(method, &format!("/k?{condition}=0"), &[], false);
+                assert_eq!(
+                    refused,
+                    Some(OtherStore::Parameter(condition)),
+                    "{condition}"
+                );
+            }
         }
     }
 

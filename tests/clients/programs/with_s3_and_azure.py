@@ -80,6 +80,24 @@ def s3_operations():
         "delete_bucket": lambda: S3.delete_bucket(Bucket="bkt"),
     }.items():
         refused(what, call, "this server is no S3")
+    # What would be dropped of a plain PUT or DELETE.
+    for fields in [
+        {"Metadata": {"a": "b"}},
+        {"Tagging": "a=b"},
+        {"ACL": "private"},
+        {"StorageClass": "GLACIER"},
+        {"ServerSideEncryption": "AES256"},
+        {"ObjectLockMode": "COMPLIANCE", "ObjectLockRetainUntilDate": "2030-01-01"},
+        {"WebsiteRedirectLocation": "/other"},
+        {"ExpectedBucketOwner": "123456789012"},
+    ]:
+        refused(str(fields), lambda: S3.put_object(**KEY, **fields, Body=b"x"), "does not know")
+    for fields in [
+        {"IfMatchSize": 99999},
+        {"IfMatchLastModifiedTime": "2001-01-01"},
+        {"MFA": "serial 123456"},
+    ]:
+        refused(str(fields), lambda: S3.delete_object(**KEY, **fields), "does not know")
 
 
 def azure():
@@ -101,6 +119,9 @@ def azure():
         "set_blob_tags": lambda: blob.set_blob_tags({"a": "b"}),
         "create_snapshot": blob.create_snapshot,
         "set_http_headers": blob.set_http_headers,
+        "upload_blob with metadata": lambda: blob.upload_blob(b"x", overwrite=True, metadata={"a": "b"}),
+        "delete_blob with a condition on tags": lambda: blob.delete_blob(if_tags_match_condition="\"a\" = 'b'"),
+        "download_blob, which asks for a range": lambda: blob.download_blob(),
     }.items():
         refused(f"{what} of Azure", call, "this server is no S3 or Azure store", AzureError)
 
