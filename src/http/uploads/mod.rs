@@ -22,7 +22,7 @@ use sfv::{BareItem, Item, Parser};
 use crate::http::head::syntax::{depth, only, put, up};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
-use crate::http::values::digest_fields::{Expected, REPR_DIGEST};
+use crate::http::values::digest_fields::{BadDigest, DIGEST, Expected, REPR_DIGEST};
 use crate::store::{Field, UploadId};
 
 pub const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
@@ -50,7 +50,7 @@ const UPLOADS: &str = "/-/uploads/";
 pub const UPLOAD_METHODS: &str = "GET, HEAD, PATCH, DELETE, OPTIONS";
 
 /// The fields of a PUT that are kept until the whole value is published.
-static KEPT: [HeaderName; 10] = [
+static KEPT: [HeaderName; 11] = [
     CONTENT_TYPE,
     CONTENT_ENCODING,
     CONTENT_LANGUAGE,
@@ -60,6 +60,7 @@ static KEPT: [HeaderName; 10] = [
     IF_NONE_MATCH,
     IF_MODIFIED_SINCE,
     IF_UNMODIFIED_SINCE,
+    DIGEST,
     REPR_DIGEST,
 ];
 
@@ -126,6 +127,19 @@ impl Part {
             of_value: Expected::of_representation(headers)?,
         })
     }
+
+    /// The digests of the part itself, and those of the whole value, which the `trailers` behind it may bring too.
+    fn digests(&self, trailers: Option<&HeaderMap>) -> Result<(Expected, Expected), BadDigest> {
+        let Some(trailers) = trailers else {
+            return Ok((self.expected, self.of_value));
+        };
+        let of_value = Expected::of_representation(trailers)?;
+        if !self.is_last && !of_value.wanted().is_none() {
+            return Err(BadDigest::OfPart);
+        }
+        let expected = self.expected.and(Expected::of_content(trailers)?)?;
+        Ok((expected, self.of_value.and(of_value)?))
+    }
 }
 
 impl Creation {
@@ -178,6 +192,9 @@ impl UploadRequest {
         let is_last = upload_complete(headers);
         let is_last = is_last.ok_or(Rejection::UploadField("Upload-Complete"))?;
         let part = Part::of(headers, len, offset, is_last)?;
+        if !is_last && !part.of_value.wanted().is_none() {
+            return Err(BadDigest::OfPart.into());
+        }
         Ok(Self::Append(offset, Box::new(part)))
     }
 }

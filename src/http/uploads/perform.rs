@@ -93,10 +93,9 @@ impl Handler {
             let bytes = in_http1(&fields);
             body.announce(in_http2(fields), bytes);
         }
-        self.receive_part(&mut upload, &part, body, counters)
-            .await?;
+        let received = self.receive_part(&mut upload, &part, body, counters);
+        let of_value = received.await?;
         if part.is_last {
-            let of_value = part.of_value;
             return self.publish(directory, &mut upload, of_value, proof).await;
         }
         let state = UploadState {
@@ -129,12 +128,11 @@ impl Handler {
                 Ok(of_upload(Outcome::NoContent, state(&upload)))
             }
             UploadRequest::Append(offset, part) => {
-                self.append(&mut upload, offset, &part, body, counters)
-                    .await?;
+                let appended = self.append(&mut upload, offset, &part, body, counters);
+                let of_value = appended.await?;
                 if !part.is_last {
                     return Ok(of_upload(Outcome::NoContent, state(&upload)));
                 }
-                let of_value = part.of_value;
                 self.publish(directory, &mut upload, of_value, proof).await
             }
             UploadRequest::Cancel => {
@@ -145,7 +143,7 @@ impl Handler {
         }
     }
 
-    /// Appends `part`, if the upload is at its `offset`.
+    /// Appends `part`, if the upload is at its `offset`. Returns the digests of the whole value that came with it.
     async fn append(
         &self,
         upload: &mut Resumable,
@@ -153,7 +151,7 @@ impl Handler {
         part: &Part,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
-    ) -> Result<(), Outcome> {
+    ) -> Result<Expected, Outcome> {
         if upload.is_complete() {
             let state = UploadState {
                 complete: false,
@@ -184,14 +182,14 @@ impl Handler {
         self.receive_part(upload, part, body, counters).await
     }
 
-    /// Receives `part`, and appends the bytes that arrive.
+    /// Receives `part`, and appends the bytes that arrive. Returns the digests of the whole value that came with it.
     async fn receive_part(
         &self,
         upload: &mut Resumable,
         part: &Part,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
-    ) -> Result<(), Outcome> {
+    ) -> Result<Expected, Outcome> {
         let _in_flight = InFlight::begin(counters);
         let (start, room) = (upload.offset(), self.room(upload));
         if part.len.is_some_and(|len| len > room.bytes) {
@@ -203,38 +201,40 @@ impl Handler {
         {
             // "Length": an upload that goes beyond its length can never be completed.
             upload.remove().await?;
-            return received;
         }
         received?;
-        self.compare(upload, part, start, body).await?;
+        let of_value = self.compare(upload, part, start, body).await?;
         if !part.is_last {
             upload.secure().await?;
         }
-        Ok(())
+        Ok(of_value)
     }
 
-    /// Compares the bytes received from `start` on with the digests that came with them.
+    /// Compares the bytes received from `start` on with the digests that came with them, and takes them back where they do not have
+    /// these. Returns the digests of the whole value.
     async fn compare(
         &self,
         upload: &mut Resumable,
         part: &Part,
         start: u64,
         body: &Received<'_>,
-    ) -> Result<(), Outcome> {
-        let trailers = body.trailers.as_ref();
-        let expected = trailers.map(Expected::of_content).transpose();
-        let expected = expected.map_err(Rejection::from)?.unwrap_or_default();
-        let expected = part.expected.and(expected).map_err(Rejection::from)?;
-        let wanted = expected.wanted();
-        if wanted.is_none() {
-            return Ok(());
+    ) -> Result<Expected, Outcome> {
+        let compared = match part.digests(body.trailers.as_ref()) {
+            Ok((expected, of_value)) if expected.wanted().is_none() => Ok(of_value),
+            Ok((expected, of_value)) => {
+                let wanted = expected.wanted();
+                let digests = upload.digests(start, wanted, self.store.compute()).await?;
+                verify(&expected, &digests).map(|()| of_value)
+            }
+            Err(why) => Err(why.into()),
+        };
+        match compared {
+            Ok(of_value) => Ok(of_value),
+            Err(why) => {
+                upload.take_back(start).await?;
+                Err(of_upload(why, state(upload)))
+            }
         }
-        let digests = upload.digests(start, wanted, self.store.compute()).await?;
-        if let Err(mismatch) = verify(&expected, &digests) {
-            upload.take_back(start).await?;
-            return Err(of_upload(mismatch, state(upload)));
-        }
-        Ok(())
     }
 
     /// The room that is left for `upload`.

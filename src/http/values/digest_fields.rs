@@ -1,5 +1,5 @@
-//! Digests in fields: Content-Digest, Repr-Digest and their Want- counterparts (RFC 9530), Content-MD5 (RFC 1864), and those that
-//! clients of S3 send (`x-amz-checksum-*`, `x-amz-content-sha256`).
+//! Digests in fields: Content-Digest, Repr-Digest and their Want- counterparts (RFC 9530), Digest, which Repr-Digest replaced
+//! (RFC 3230), Content-MD5 (RFC 1864), and those that clients of S3 send (`x-amz-checksum-*`, `x-amz-content-sha256`).
 //!
 //! Pure: reads what a client says a value's digests are, or which one it would like, and renders digests. It hashes
 //! nothing. A PUT brings a whole value, so that content and representation are the same bytes, and both fields mean the value.
@@ -18,6 +18,8 @@ use crate::store::{Checksum, ChecksumKind, Digest, Wanted};
 pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 /// The digest of a whole value, also where only a part of it is sent.
 pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+/// Its predecessor.
+pub const DIGEST: HeaderName = HeaderName::from_static("digest");
 /// Asks for a Repr-Digest.
 pub const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
@@ -75,11 +77,18 @@ pub fn field(digest: &Digest) -> String {
     format!("{}=:{}:", algorithm.name(), STANDARD.encode(bytes))
 }
 
+/// Computed too, for clients that know no other.
+const MD5: &str = "md5";
+
 /// Why digests cannot be compared with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDigest {
     #[error("a digest is malformed: it should look like sha-256=:base64:")]
     Malformed,
+    #[error("{0} has no digest that this server can check, which are sha-256, sha-512 and md5")]
+    Unknown(HeaderName),
+    #[error("a Repr-Digest comes with the first request of an upload, or with its last part")]
+    OfPart,
     #[error("a digest by {0} has the wrong length")]
     Length(&'static str),
     #[error("Content-MD5 is malformed: it should be the base64 of 16 bytes")]
@@ -102,8 +111,8 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// The digests in `headers`, or trailers. Algorithms that are not known here are ignored; one that is
-    /// known counts, and so a digest by it that cannot be understood is an error, not a digest less.
+    /// The digests in `headers`, or trailers. Algorithms that are not known here are ignored beside one that is, which counts: a
+    /// digest by it that cannot be understood, and a field without one, is an error, not a digest less.
     ///
     /// Within a field the last of several digests by one algorithm counts (RFC 9651, section 4.2.2); two fields must
     /// not contradict each other.
@@ -113,11 +122,11 @@ impl Expected {
 
     /// As [`Expected::of`], but the digests of the bytes of the message alone.
     pub fn of_content(headers: &HeaderMap) -> Result<Self, BadDigest> {
-        let mut all = Self::of_field(headers, &CONTENT_DIGEST)?;
+        let mut all = Self::of_field(headers, CONTENT_DIGEST)?;
         for line in headers.get_all(CONTENT_MD5) {
             let md5 = STANDARD.decode(line).map_err(|_| BadDigest::Md5)?;
             let md5 = <[u8; 16]>::try_from(md5).map_err(|_| BadDigest::Md5)?;
-            all.md5 = either(all.md5, Some(md5), BadDigest::Contradiction("MD5"))?;
+            all.md5 = either(all.md5, Some(md5), BadDigest::Contradiction(MD5))?;
         }
         all.and(Self::of_s3(headers)?)
     }
@@ -148,12 +157,16 @@ impl Expected {
 
     /// As [`Expected::of`], but the digests of the whole value alone, of which the message may bring a part.
     pub fn of_representation(headers: &HeaderMap) -> Result<Self, BadDigest> {
-        Self::of_field(headers, &REPR_DIGEST)
+        let digest = match joined(headers, &DIGEST)? {
+            Some(field) => Self::parse(&modern(&field)?, DIGEST)?,
+            None => Self::default(),
+        };
+        digest.and(Self::of_field(headers, REPR_DIGEST)?)
     }
 
-    fn of_field(headers: &HeaderMap, name: &HeaderName) -> Result<Self, BadDigest> {
-        let field = joined(headers, name)?;
-        field.map_or(Ok(Self::default()), |field| Self::parse(&field))
+    fn of_field(headers: &HeaderMap, name: HeaderName) -> Result<Self, BadDigest> {
+        let field = joined(headers, &name)?;
+        field.map_or(Ok(Self::default()), |field| Self::parse(&field, name))
     }
 
     /// The digests of both, for instance of a head and of its trailers.
@@ -162,7 +175,7 @@ impl Expected {
         Ok(Self {
             sha256: either(self.sha256, other.sha256, differ(Algorithm::Sha256.name()))?,
             sha512: either(self.sha512, other.sha512, differ(Algorithm::Sha512.name()))?,
-            md5: either(self.md5, other.md5, differ("MD5"))?,
+            md5: either(self.md5, other.md5, differ(MD5))?,
             checksum: either(self.checksum, other.checksum, BadDigest::Checksums)?,
         })
     }
@@ -177,19 +190,24 @@ impl Expected {
         }
     }
 
-    fn parse(field: &str) -> Result<Self, BadDigest> {
+    fn parse(field: &str, name: HeaderName) -> Result<Self, BadDigest> {
         let members = dictionary(field).ok_or(BadDigest::Malformed)?;
-        Ok(Self {
-            sha256: digest(&members, Algorithm::Sha256)?,
-            sha512: digest(&members, Algorithm::Sha512)?,
-            ..Self::default()
-        })
+        let known = Self {
+            sha256: digest(&members, Algorithm::Sha256.name())?,
+            sha512: digest(&members, Algorithm::Sha512.name())?,
+            md5: digest(&members, MD5)?,
+            checksum: None,
+        };
+        if known.wanted().is_none() {
+            return Err(BadDigest::Unknown(name));
+        }
+        Ok(known)
     }
 }
 
 /// True where digests are announced as trailers (RFC 9110, section 6.6.2).
 pub fn are_announced(headers: &HeaderMap) -> bool {
-    let names = [CONTENT_DIGEST, REPR_DIGEST, CONTENT_MD5];
+    let names = [CONTENT_DIGEST, REPR_DIGEST, DIGEST, CONTENT_MD5];
     let is_digest = |list: &[u8]| names.iter().any(|name| has_member(list, name.as_str()));
     let mut lists = headers.get_all(TRAILER).iter();
     lists.any(|list| is_digest(list.as_bytes()))
@@ -227,18 +245,28 @@ fn dictionary(field: &str) -> Option<Dictionary> {
     Parser::new(field).parse().ok()
 }
 
+/// The value of a Digest in the syntax of Repr-Digest: names have lower case, and digests stand between colons.
+fn modern(field: &str) -> Result<String, BadDigest> {
+    let member = |member: &str| {
+        let (algorithm, digest) = member.trim().split_once('=')?;
+        Some(format!("{}=:{digest}:", algorithm.to_ascii_lowercase()))
+    };
+    let members: Option<Vec<_>> = field.split(',').map(member).collect();
+    Ok(members.ok_or(BadDigest::Malformed)?.join(", "))
+}
+
 fn digest<const N: usize>(
     members: &Dictionary,
-    algorithm: Algorithm,
+    algorithm: &'static str,
 ) -> Result<Option<[u8; N]>, BadDigest> {
-    match members.get(algorithm.name()) {
+    match members.get(algorithm) {
         None => Ok(None),
         Some(ListEntry::Item(Item {
             bare_item: BareItem::ByteSequence(digest),
             ..
         })) => match digest.as_slice().try_into() {
             Ok(digest) => Ok(Some(digest)),
-            Err(_) => Err(BadDigest::Length(algorithm.name())),
+            Err(_) => Err(BadDigest::Length(algorithm)),
         },
         Some(_) => Err(BadDigest::Malformed),
     }
@@ -308,19 +336,39 @@ mod tests {
     }
 
     #[test]
-    fn unknown_algorithms_are_ignored_and_no_field_expects_nothing() {
-        for fields in [
-            &[][..],
-            &[("repr-digest", "")],
-            &[("repr-digest", "sha=:AAAA:, unixsum=:Aw==:, md5=:AAAA:")],
-            &[("content-digest", "x, y=1;z, w=(1 2), v=\"sha-256=:AAAA:\"")],
-            &[(
-                "digest",
-                "SHA-256=RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=",
-            )],
+    fn unknown_algorithms_are_ignored_beside_a_known_one_and_refused_alone() {
+        for fields in [&[][..], &[("repr-digest", "")], &[("digest", "")]] {
+            assert_eq!(expected(fields), Ok(Expected::default()), "{fields:?}");
+        }
+        for (name, field) in [
+            ("repr-digest", "sha=:AAAA:, unixsum=:Aw==:"),
+            ("repr-digest", "sha-1=:AAAA:"),
+            ("content-digest", "x, y=1;z, w=(1 2), v=\"sha-256=:AAAA:\""),
+            ("digest", "UNIXsum=AAAA, SHA=AAAA"),
         ] {
-            let expected = expected(fields).unwrap();
-            assert_eq!(expected, Expected::default(), "{fields:?}");
+            let why = BadDigest::Unknown(HeaderName::from_static(name));
+            assert_eq!(expected(&[(name, field)]), Err(why), "{field}");
+        }
+        let beside = format!("unixsum=:Aw==:, sha=:AAAA:, {HELLO}");
+        let beside = expected(&[("repr-digest", &beside)]).unwrap();
+        assert_eq!(sha256(&beside).as_deref(), Some(HELLO));
+    }
+
+    #[test]
+    fn md5_and_the_field_before_repr_digest_are_compared_too() {
+        let md5 = expected(&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ==")]).unwrap();
+        for (name, field) in [
+            ("repr-digest", "md5=:Q2hlY2sgSW50ZWdyaXR5IQ==:"),
+            ("digest", "MD5=Q2hlY2sgSW50ZWdyaXR5IQ=="),
+        ] {
+            assert_eq!(expected(&[(name, field)]).unwrap(), md5, "{field}");
+        }
+        let old = "SHA-256=RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=,unixsum=AAAA";
+        let old = expected(&[("digest", old)]).unwrap();
+        assert_eq!(sha256(&old).as_deref(), Some(HELLO));
+        for bad in ["sha-256", "sha-256=A!", "sha-256=:AAAA:", "sha-256=,"] {
+            let why = expected(&[("digest", bad)]);
+            assert_eq!(why, Err(BadDigest::Malformed), "{bad}");
         }
     }
 
@@ -358,7 +406,7 @@ mod tests {
                     ("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ=="),
                     ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA=="),
                 ],
-                Contradiction("MD5"),
+                Contradiction("md5"),
             ),
         ] {
             assert_eq!(expected(fields), Err(why), "{fields:?}");
@@ -456,12 +504,18 @@ mod tests {
             } else {
                 headers(&[("repr-digest", &members.join(" , "))])
             };
-            prop_assert_eq!(Expected::of(&headers), Ok(Expected { sha256, sha512, ..Expected::default() }));
+            let expected = Expected { sha256, sha512, ..Expected::default() };
+            let expected = if expected.wanted().is_none() && !members.is_empty() {
+                Err(BadDigest::Unknown(REPR_DIGEST))
+            } else {
+                Ok(expected)
+            };
+            prop_assert_eq!(Expected::of(&headers), expected);
         }
 
         #[test]
-        fn nothing_panics(field in "[ -~]{0,50}", name in 0..4_usize) {
-            let names = [CONTENT_DIGEST, REPR_DIGEST, CONTENT_MD5, WANT_REPR_DIGEST];
+        fn nothing_panics(field in "[ -~]{0,50}", name in 0..5_usize) {
+            let names = [CONTENT_DIGEST, DIGEST, REPR_DIGEST, CONTENT_MD5, WANT_REPR_DIGEST];
             let of = |name: &HeaderName| HeaderMap::from_iter([(name.clone(), field.trim().parse().unwrap())]);
             let _ = Expected::of(&of(&names[name]));
             want(&of(&WANT_REPR_DIGEST));

@@ -106,20 +106,52 @@ fn a_part_that_has_not_its_digest_is_taken_back() {
     }
 }
 
+/// A part in chunks, with this trailer.
+fn with_trailer(trailer: &str) -> Vec<u8> {
+    let end = format!("0\r\n{trailer}\r\n\r\n");
+    [&chunked([&b"part"[..]])[..], end.as_bytes()].concat()
+}
+
+const CHUNKED: &str = "Transfer-Encoding: chunked\r\nTrailer: Content-Digest, Repr-Digest\r\n";
+
 #[test]
 fn a_digest_may_follow_a_part_as_a_trailer() {
     directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
-    let body = |of: &[u8]| {
-        let trailer = format!("0\r\nContent-Digest: {}\r\n\r\n", digest(of));
-        [&chunked([&b"part"[..]])[..], trailer.as_bytes()].concat()
-    };
-    let lines = "Transfer-Encoding: chunked\r\nTrailer: Content-Digest\r\n";
+    let body = |of: &[u8]| with_trailer(&format!("Content-Digest: {}", digest(of)));
     let upload = Resumable::create(&mut server.connect(), "k", "", b"");
-    let refused = upload.append_with(&mut server.connect(), 0, true, lines, &body(b"other"));
-    assert_eq!(refused.status, 400);
-    let stored = upload.append_with(&mut server.connect(), 0, true, lines, &body(b"part"));
+    for wrong in [body(b"other"), with_trailer("Content-Digest: sha-1=:AAAA:")] {
+        let refused = upload.append_with(&mut server.connect(), 0, true, CHUNKED, &wrong);
+        assert_eq!(refused.status, 400);
+        assert_eq!(refused.must("upload-offset"), "0", "it is taken back");
+    }
+    let stored = upload.append_with(&mut server.connect(), 0, true, CHUNKED, &body(b"part"));
     assert_eq!(stored.status, 200);
+}
+
+#[test]
+fn a_digest_of_the_value_may_follow_the_last_part_as_a_trailer() {
+    directory_only!("resumable uploads");
+    let server = TestServer::start(&[]);
+    let body = |of: &[u8]| with_trailer(&format!("Repr-Digest: {}", digest(of)));
+    for (of, status) in [(&b"other"[..], 400), (b"the part", 200)] {
+        let upload = Resumable::create(&mut server.connect(), "k", "", b"the ");
+        let raw = &mut server.connect();
+        // It is no digest of a part before.
+        let early = upload.append_with(raw, 4, false, CHUNKED, &body(b"the part"));
+        assert_eq!((early.status, early.must("upload-offset")), (400, "4"));
+        let ended = upload.append_with(raw, 4, true, CHUNKED, &body(of));
+        assert_eq!(ended.status, status, "{ended:?}");
+        // The same in one request.
+        let lines = format!("Upload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\n{CHUNKED}");
+        let of = if status == 200 { &b"part"[..] } else { of };
+        let whole = server.request("PUT", "/whole", &lines, &body(of));
+        assert_eq!(whole.status, status, "{whole:?}");
+        assert_eq!(
+            server.get("k").status,
+            if status == 200 { 200 } else { 404 }
+        );
+    }
 }
 
 #[test]
