@@ -84,10 +84,10 @@ impl Registry {
         self.entries().get(&id).cloned()
     }
 
-    /// Adds `entry`, if there is room; answers which were forgotten for it, whose files are to be removed.
+    /// Adds `entry`, if there is room, or another upload gives way; answers which were forgotten for it, whose files are to be removed.
     pub fn add(&self, entry: Arc<Entry>) -> Result<Vec<UploadId>, Error> {
         let mut entries = self.entries();
-        let forgotten = if entries.len() < MOST {
+        let mut forgotten = if entries.len() < MOST {
             Vec::new()
         } else {
             oldest_published(&entries)
@@ -96,9 +96,14 @@ impl Registry {
             entries.remove(id);
         }
         if entries.len() >= MOST {
-            return Err(Error::Exhausted {
-                reason: "room for unfinished uploads",
-            });
+            let Some(claim) = least(&entries, &entry) else {
+                return Err(Error::Exhausted {
+                    reason: "room for unfinished uploads",
+                });
+            };
+            claim.removed();
+            entries.remove(&claim.entry.id);
+            forgotten.push(claim.entry.id);
         }
         entries.insert(entry.id, entry);
         Ok(forgotten)
@@ -162,6 +167,31 @@ fn oldest_published(entries: &HashMap<UploadId, Arc<Entry>>) -> Vec<UploadId> {
     published.sort_unstable_by_key(|published| Reverse(*published));
     let oldest = published.into_iter().take(FORGOTTEN_AT_ONCE);
     oldest.map(|(_, id)| id).collect()
+}
+
+/// The claim on the unfinished upload that gives way to a `new` one: one of another client, which has more of them, or to which
+/// no byte came. Those of the client with the most come first, of these the one with the fewest bytes, and then the one that nothing was
+/// done to for the longest time. So no few clients can keep the others out.
+fn least(entries: &HashMap<UploadId, Arc<Entry>>, new: &Entry) -> Option<Claim> {
+    let uploader = new.uploader();
+    let uploads: Vec<_> = entries.values().map(|it| (it.uploader(), it)).collect();
+    let mut counts = HashMap::<_, usize>::new();
+    for (uploader, _) in &uploads {
+        *counts.entry(uploader).or_default() += 1;
+    }
+    let count = |of| counts.get(of).copied().unwrap_or_default();
+    let own = count(&uploader) + 1;
+    let others = uploads.iter().filter(|(of, _)| *of != uploader);
+    let ranked = others.filter_map(|(of, entry)| {
+        let Progress {
+            received, touched, ..
+        } = *entry.progress();
+        let rank = (Reverse(count(of)), received, Reverse(touched.age()));
+        (count(of) > own || received == 0).then_some((rank, *entry))
+    });
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_unstable_by_key(|(rank, _)| *rank);
+    ranked.into_iter().find_map(|(_, entry)| entry.try_claim())
 }
 
 fn names(uploads: &OwnedFd) -> Result<Vec<std::ffi::CString>, Errno> {
@@ -234,4 +264,62 @@ fn left(
 fn age(record: &Record, touched: SystemTime) -> Duration {
     let age = SystemTime::now().duration_since(touched);
     age.unwrap_or_default().saturating_sub(record.put_forward())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::StagingBounds;
+
+    /// An unfinished upload of `client` with so many bytes, to which nothing was done for `age` seconds.
+    fn entry(client: &str, received: u64, age: u64) -> Arc<Entry> {
+        let quota = StagingQuota::new(StagingBounds::default());
+        let reservation = Reservation::of_unfinished(&quota, Uploader::new(client)).unwrap();
+        let progress = Progress {
+            length: None,
+            synced: None,
+            received,
+            is_ahead: false,
+            touched: Touched::before(Duration::from_secs(age)),
+            standing: Standing::Open,
+        };
+        let key = Key::new("k").unwrap();
+        Entry::new(UploadId::random().unwrap(), key, progress, reservation)
+    }
+
+    fn full_of(entries: impl Iterator<Item = Arc<Entry>>) -> Registry {
+        let entries: HashMap<_, _> = entries.map(|entry| (entry.id, entry)).collect();
+        assert_eq!(entries.len(), MOST);
+        Registry {
+            entries: Mutex::new(entries),
+            expiry: None,
+        }
+    }
+
+    #[test]
+    fn of_the_client_with_the_most_uploads_the_emptiest_and_oldest_gives_way() {
+        let (empty, old) = (entry("0", 0, 5), entry("0", 0, 9));
+        let in_use = entry("0", 0, 10).try_claim().unwrap();
+        let named = [&empty, &old, &in_use.entry].map(Arc::clone);
+        let others = (0..MOST - 3).map(|at| entry(&(at % 10).to_string(), 7, 20));
+        let registry = full_of(others.chain(named));
+        // Client 0 has three more than the others.
+        assert_eq!(registry.add(entry("new", 0, 0)).unwrap(), [old.id]);
+        assert!(old.try_claim().is_none() && registry.get(old.id).is_none());
+        assert_eq!(registry.add(entry("new", 0, 0)).unwrap(), [empty.id]);
+        for _ in 0..100 {
+            assert_eq!(registry.add(entry("new", 0, 0)).unwrap().len(), 1);
+        }
+        assert!(registry.get(in_use.entry.id).is_some());
+        assert_eq!(registry.unfinished(), MOST);
+    }
+
+    #[test]
+    fn what_was_received_of_clients_with_no_more_uploads_stays() {
+        let empty = entry("empty", 0, 0);
+        let others = (1..MOST).map(|at| entry(&at.to_string(), 1, 9));
+        let registry = full_of(others.chain([Arc::clone(&empty)]));
+        assert_eq!(registry.add(entry("new", 1, 0)).unwrap(), [empty.id]);
+        assert!(registry.add(entry("newer", 1, 0)).is_err());
+    }
 }

@@ -146,9 +146,13 @@ fn pages_of_other_origins_need_leave() {
 #[test]
 fn the_number_of_uploads_is_bounded() {
     directory_only!("the files of uploads");
-    let server = Launch::new(&["--max-uploads-per-client", "0"])
-        .on(&DataDir::in_memory())
-        .start();
+    let args = [
+        "--max-uploads-per-client",
+        "0",
+        "--trusted-proxy",
+        "127.0.0.1",
+    ];
+    let server = Launch::new(&args).on(&DataDir::in_memory()).start();
     let raw = &mut server.connect();
     // Those that are complete make room.
     for _ in 0..20 {
@@ -165,5 +169,9 @@ fn the_number_of_uploads_is_bounded() {
     }
     let refused = Resumable::ask_to_create(raw, "k", "Upload-Complete: ?0\r\n", b"");
     assert_eq!(refused.status, 503, "{refused:?}");
+    // One of theirs gives way to another client.
+    let lines = "Upload-Complete: ?0\r\nX-Forwarded-For: 192.0.2.1\r\n";
+    let taken = Resumable::ask_to_create(raw, "k", lines, b"x");
+    assert_eq!(taken.status, 201, "{taken:?}");
     assert_eq!(server.dir.uploads().len(), 20_000);
 }
