@@ -55,6 +55,9 @@ static FIELDS: [Field; 4] = [
     },
 ];
 
+/// The end of the names of compressed SVG.
+const SVGZ: &str = ".svgz";
+
 /// Why the fields of a PUT cannot be kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadField {
@@ -114,7 +117,33 @@ impl StoredFields {
 
     /// True where the value is stored in a content coding.
     pub fn has_coding(&self) -> bool {
-        self.0.iter().any(|(name, _)| *name == CONTENT_ENCODING)
+        self.get(&CONTENT_ENCODING).is_some()
+    }
+
+    /// The fields of the value of `key`, with the coding that its name tells where it was stored without one: a compressed SVG is read
+    /// by no browser that is not told.
+    pub fn with_coding_of(mut self, key: &str) -> Self {
+        let end = key.len().saturating_sub(SVGZ.len());
+        let is_svgz = key
+            .get(end..)
+            .is_some_and(|end| end.eq_ignore_ascii_case(SVGZ));
+        if is_svgz && !self.has_coding() {
+            self.0
+                .push((CONTENT_ENCODING, HeaderValue::from_static("gzip")));
+        }
+        self
+    }
+
+    /// False where the writer of the value wants it sent as it is (RFC 9111, section 5.2.2.6).
+    pub fn may_transform(&self) -> bool {
+        let text = self.get(&CACHE_CONTROL).and_then(|it| it.to_str().ok());
+        let mut directives = text.and_then(directives).unwrap_or_default().into_iter();
+        !directives.any(|it| it.eq_ignore_ascii_case("no-transform"))
+    }
+
+    fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        let mut fields = self.0.iter();
+        fields.find(|(it, _)| it == name).map(|(_, value)| value)
     }
 }
 
@@ -339,6 +368,40 @@ mod tests {
             kept(&twice),
             Err(BadField::Repeated(CONTENT_DISPOSITION.clone()))
         );
+    }
+
+    #[test]
+    fn a_compressed_picture_has_the_coding_that_its_name_tells() {
+        for (key, text, coding) in [
+            ("a.svgz", "", Some("gzip")),
+            ("d/A.SVGZ", "cache-control: no-cache", Some("gzip")),
+            ("a.svgz", "content-encoding: br", Some("br")),
+            ("a.svg", "", None),
+            ("svgz", "", None),
+            ("\u{e9}vgz", "", None),
+        ] {
+            let fields = StoredFields::decode(text.as_bytes()).with_coding_of(key);
+            let found = fields.get(&CONTENT_ENCODING);
+            assert_eq!(
+                found.map(HeaderValue::as_bytes),
+                coding.map(str::as_bytes),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_writer_may_forbid_to_transform() {
+        for (text, may) in [
+            ("", true),
+            ("cache-control: max-age=60", true),
+            ("cache-control: x=\"no-transform\"", true),
+            ("cache-control: No-Transform", false),
+            ("cache-control: public,no-transform", false),
+        ] {
+            let fields = StoredFields::decode(text.as_bytes());
+            assert_eq!(fields.may_transform(), may, "{text}");
+        }
     }
 
     #[test]

@@ -30,6 +30,9 @@ use crate::http::values::upload::{CONTENDED, TRIES};
 use crate::s3::{Gateway, GetOutcome, ReadRequest, RemoteMeta, S3};
 use crate::store::{Digest, Directory, Error, Key, Object, Store};
 
+/// The most parts of a value of an S3 store: each is a request to the store.
+const MAX_REMOTE_PARTS: usize = 16;
+
 impl GetOptions {
     pub fn of(head: &Parts, config: &ServiceConfig) -> Self {
         let mut ranges = HeaderMap::new();
@@ -58,8 +61,13 @@ impl GetOptions {
         let current = representation.current();
         let selection = select(preconditions, &self.ranges, current, len, now)?;
         Ok(match selection {
-            // A client that decodes the coding would take the framing of several parts for coded bytes.
-            Selection::Parts(_) if representation.is_coded() => Selection::Whole,
+            // A client that decodes the coding would take the framing of several parts for coded bytes. Many short parts would be
+            // longer than the value.
+            Selection::Parts(parts)
+                if representation.is_coded() || representation.len_of(&parts, len) > len =>
+            {
+                Selection::Whole
+            }
             selection => selection,
         })
     }
@@ -220,11 +228,15 @@ impl Handler {
             etag: meta.etag.clone(),
             modified: meta.modified,
         };
-        let fields = StoredFields::decode(&meta.fields);
+        let fields = StoredFields::decode(&meta.fields).with_coding_of(key.as_str());
         let representation = Representation::new(validators, media_type, fields, &self.config);
         let selection = options.map_or(Ok(Selection::Whole), |options| {
             options.select(&representation, meta.len)
         })?;
+        let selection = match selection {
+            Selection::Parts(parts) if parts.len() > MAX_REMOTE_PARTS => Selection::Whole,
+            selection => selection,
+        };
         let part = |range: &Range<u64>| {
             let (s3, reactor, range) = (Arc::clone(s3), self.reactor, range.clone());
             let (key, etag) = (key.clone(), meta.etag.clone());

@@ -113,6 +113,7 @@ impl Representation {
         if let Some(value) = &config.cache_control {
             headers.insert(CACHE_CONTROL, value.clone());
         }
+        let may_transform = fields.may_transform();
         // A field of the value replaces the operator's.
         for (name, value) in fields {
             headers.insert(name, value);
@@ -122,7 +123,8 @@ impl Representation {
         }
         let is_compressible = config.compress
             && media::is_compressible(&media_type)
-            && !headers.contains_key(CONTENT_ENCODING);
+            && !headers.contains_key(CONTENT_ENCODING)
+            && may_transform;
         let varies_by = match (is_compressible, config.authorizes) {
             (true, true) => Some("accept-encoding, authorization"),
             (true, false) => Some("accept-encoding"),
@@ -142,6 +144,11 @@ impl Representation {
             modified,
             is_compressible,
         }
+    }
+
+    /// The length of an answer with these `parts` of the value, which has `len` bytes.
+    pub fn len_of(&self, parts: &[Range<u64>], len: u64) -> u64 {
+        Multipart::new(parts, len, &self.media_type, &boundary()).len
     }
 
     /// True where the value was stored in a content coding.
@@ -198,7 +205,7 @@ impl ShownValue {
     pub fn new(object: Arc<Object>, key: &Key<'_>, config: &ServiceConfig) -> Self {
         object.note(|| {
             let fields = object.fields().map(StoredFields::decode);
-            let fields = fields.unwrap_or_default();
+            let fields = fields.unwrap_or_default().with_coding_of(key.as_str());
             // The charset is that of the text, and not of its coded bytes.
             let is_utf8 = object.is_utf8() && !fields.has_coding();
             let media_type = media::of(key.as_str(), object.media_type(), is_utf8);
@@ -281,6 +288,12 @@ pub enum Sent {
     Nothing,
 }
 
+/// A delimiter of parts: random, so that no value holds it but by an accident that will not happen.
+fn boundary() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    format!("part-{:016x}{:016x}", random(), random())
+}
+
 /// The headers and the body of the answer with a value.
 pub fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
     let ValueResponse {
@@ -313,9 +326,7 @@ pub fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
             (Sent::Part, headers, value.part(range))
         }
         (Selection::Parts(ranges), _) => {
-            // Random, so that no value holds it but by an accident that will not happen.
-            let random = || RandomState::new().build_hasher().finish();
-            let boundary = format!("part-{:016x}{:016x}", random(), random());
+            let boundary = boundary();
             put(&mut headers, CONTENT_TYPE, multipart_type(&boundary));
             let framing = Multipart::new(&ranges, len, &representation.media_type, &boundary);
             (Sent::Part, headers, value.parts(framing))
