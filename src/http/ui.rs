@@ -314,7 +314,7 @@ mod tests {
     fn place(folder: &str, query: &str) -> ListTarget {
         ListTarget::new(
             folder.to_owned(),
-            Query::of(query).unwrap(),
+            Query::of(query, true).unwrap(),
             ListFormat::Html,
         )
     }
@@ -547,7 +547,7 @@ mod index_tests {
     fn place(folder: &str, query: &str) -> ListTarget {
         ListTarget::new(
             folder.to_owned(),
-            Query::of(query).unwrap(),
+            Query::of(query, true).unwrap(),
             ListFormat::Html,
         )
     }

@@ -89,7 +89,7 @@ impl Space {
         match self.free(root)? {
             Some(free) if free.bytes < needed => Err(Error::new("write", Errno::NOSPC)),
             Some(free) if free.bytes - needed < self.floor => Err(Error::NoSpace {
-                reason: "no space left for values: --min-free keeps the rest",
+                reason: "no space left for values",
             }),
             _ => Ok(taking),
         }

@@ -60,7 +60,7 @@ pub fn form(data: &[u8]) {
     let mut state = FormState::default();
     for (disposition, data) in all.0 {
         assert!(!data.windows(5).any(|window| window == b"\r\n--x"));
-        match state.role(disposition) {
+        match state.role(disposition, None) {
             Ok(Role::File(name)) => {
                 if let Ok(key) = state.key(&name) {
                     assert!(key.as_str().starts_with(state.folder()));

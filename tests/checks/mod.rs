@@ -152,8 +152,9 @@ pub fn cursor(data: &[u8]) {
         return;
     };
     for format in [ListFormat::Json, ListFormat::Text, ListFormat::Html] {
-        let place =
-            |query| Query::of(query).map(|query| ListTarget::new("a/".to_owned(), query, format));
+        let place = |query| {
+            Query::of(query, true).map(|query| ListTarget::new("a/".to_owned(), query, format))
+        };
         let Ok(first) = place(query) else {
             return;
         };

@@ -6,15 +6,23 @@
 
 pub mod perform;
 
-use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderMap};
+use hyper::header::{
+    CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
+};
 use hyper::http::request::Parts;
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
-use crate::http::head::syntax::is_token;
+use crate::http::head::syntax::{has_bad_escape, is_token};
+use crate::http::refusal::rejection::Rejection;
 use crate::http::values::conditional::Preconditions;
+use crate::http::values::digest_fields::{Expected, REPR_DIGEST, are_announced};
 use crate::http::values::media;
 use crate::http::values::representation::Published;
 use crate::store::{BadKey, Key, MAX_LEN};
+
+/// The coding of a part for transports that do not take all bytes (RFC 2045, section 6).
+const TRANSFER_CODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 
 /// The longest delimiter (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
@@ -34,6 +42,12 @@ pub enum BadForm {
     HeadTooLong,
     #[error("a part needs a Content-Disposition of form-data with a name, in UTF-8")]
     Disposition,
+    #[error("the server does not decode {0} of a part: send its bytes as they are")]
+    Coding(HeaderName),
+    #[error("the server does not know {0} of a part")]
+    UnknownHeader(HeaderName),
+    #[error("the server checks no digest of a form: store each file with PUT to have it checked")]
+    Digest,
     #[error("there is no field of the name {0:?}, but folder, replace and file")]
     UnknownField(String),
     #[error("the field {0} comes twice")]
@@ -65,14 +79,18 @@ pub struct FormRequest {
 }
 
 impl FormRequest {
-    /// The form of a request with this `head`; `None` where that is of no form.
-    pub fn of(head: &Parts, wants_page: bool) -> Option<Self> {
+    /// The form of a request with this `head`.
+    pub fn of(head: &Parts, wants_page: bool) -> Result<Self, Rejection> {
+        let expected = Expected::of(&head.headers)?;
+        if !expected.wanted().is_none() || are_announced(&head.headers) {
+            return Err(BadForm::Digest.into());
+        }
         let media_type = head.headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| value.to_str().ok());
         let boundary = media_type.and_then(|value| multer::parse_boundary(value).ok());
         let is_good = |boundary: &String| (1..=MAX_BOUNDARY).contains(&boundary.len());
-        Some(Self {
-            boundary: boundary.filter(is_good)?,
+        Ok(Self {
+            boundary: boundary.filter(is_good).ok_or(Rejection::NoForm)?,
             preconditions: Preconditions::of(&head.headers).filter(Preconditions::are_of_writes),
             wants_page,
         })
@@ -87,8 +105,11 @@ pub struct Part {
 }
 
 impl Part {
-    /// The part with these `headers`.
+    /// The part with these `headers`. Fields that are not of its content are ignored (RFC 7578, section 4.8).
     fn of(headers: &HeaderMap) -> Result<Self, BadForm> {
+        for (name, value) in headers {
+            check_header(name, value.as_bytes())?;
+        }
         let disposition = headers.get(CONTENT_DISPOSITION);
         let disposition = disposition.and_then(|value| Disposition::parse(value.as_bytes()));
         let media_type = headers.get(CONTENT_TYPE);
@@ -100,6 +121,26 @@ impl Part {
                 .filter(|it| !it.eq_ignore_ascii_case(media::UNKNOWN))
                 .map(Into::into),
         })
+    }
+}
+
+/// Refuses a header that says something else of the content than its name and its type.
+fn check_header(name: &HeaderName, value: &[u8]) -> Result<(), BadForm> {
+    let is_one_of = |codings: &[&str]| {
+        let is_value = |coding: &&str| value.trim_ascii().eq_ignore_ascii_case(coding.as_bytes());
+        codings.iter().any(is_value)
+    };
+    match name {
+        &CONTENT_DISPOSITION | &CONTENT_TYPE | &CONTENT_LENGTH => Ok(()),
+        _ if *name == TRANSFER_CODING && is_one_of(&["7bit", "8bit", "binary"]) => Ok(()),
+        &CONTENT_ENCODING if is_one_of(&["identity"]) => Ok(()),
+        _ if *name == TRANSFER_CODING || *name == CONTENT_ENCODING => {
+            Err(BadForm::Coding(name.clone()))
+        }
+        _ if *name == REPR_DIGEST || name.as_str().starts_with("content-") => {
+            Err(BadForm::UnknownHeader(name.clone()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -117,12 +158,15 @@ impl Disposition {
         if !kind.trim_ascii().eq_ignore_ascii_case("form-data") {
             return None;
         }
-        let (mut name, mut file_name) = (None, None);
+        let (mut name, mut file_name, mut extended) = (None, None, None);
         loop {
             let (parameter, value, behind) = parameter(rest)?;
             let slot = match &*parameter.to_ascii_lowercase() {
                 "name" => &mut name,
                 "filename" => &mut file_name,
+                "filename*" => &mut extended,
+                // Not the name that its client means.
+                "name*" => return None,
                 _ => &mut None,
             };
             if slot.replace(value).is_some() {
@@ -135,9 +179,31 @@ impl Disposition {
         }
         Some(Self {
             name: name?,
-            file_name,
+            // RFC 6266, section 4.3: of both, this is the right one.
+            file_name: match extended {
+                Some(extended) => Some(decoded(&extended)?),
+                None => file_name,
+            },
         })
     }
+}
+
+/// True where the text of a field of this type is UTF-8.
+fn is_utf8(media_type: Option<&str>) -> bool {
+    let lower = media_type.unwrap_or_default().to_ascii_lowercase();
+    let (_, charset) = lower.split_once("charset=").unwrap_or_default();
+    ["", "utf-8", "us-ascii"].contains(&charset.trim_matches('"'))
+}
+
+/// A name in UTF-8 with percent-encoding (RFC 8187, section 3.2), which some clients send though forms have none.
+fn decoded(extended: &str) -> Option<String> {
+    let (charset, rest) = extended.split_once('\'')?;
+    let (_, name) = rest.split_once('\'')?;
+    if !charset.eq_ignore_ascii_case("utf-8") || has_bad_escape(name) {
+        return None;
+    }
+    let name = percent_decode_str(name).decode_utf8().ok()?;
+    Some(name.into_owned())
 }
 
 /// The parameter at the front, its value, and what stands behind it.
@@ -210,7 +276,7 @@ impl FormState {
     }
 
     /// The role of the next part.
-    pub fn role(&mut self, part: Disposition) -> Result<Role, BadForm> {
+    pub fn role(&mut self, part: Disposition, media_type: Option<&str>) -> Result<Role, BadForm> {
         let (name, is_there) = match &*part.name {
             "folder" => ("folder", self.folder.is_some()),
             "replace" => ("replace", self.replace.is_some()),
@@ -222,6 +288,9 @@ impl FormState {
         }
         if self.files > 0 {
             return Err(BadForm::Late(name));
+        }
+        if !is_utf8(media_type) {
+            return Err(BadForm::Text(name));
         }
         Ok(Role::Text(name))
     }
@@ -323,6 +392,10 @@ mod tests {
                 "\"a\r\n%25%zz%",
             ),
             (
+                "form-data; name=\"file\"; filename=\"_.txt\"; filename*=UTF-8''na%C3%AFve.txt",
+                "na\u{ef}ve.txt",
+            ),
+            (
                 "form-data; name=\"file\"; filename=\"a\\\"b\\c\\\\d\"",
                 "a\"b\\c\\\\d",
             ),
@@ -348,6 +421,10 @@ mod tests {
             "form-data; name=a b",
             "form-data; name=\"a\"; name=\"b\"",
             "form-data; name=\"a\";",
+            "form-data; name*=utf-8''file; filename=\"a\"",
+            "form-data; name=\"file\"; filename*=iso-8859-1''na%EFve.txt",
+            "form-data; name=\"file\"; filename*=utf-8''na%EFve.txt",
+            "form-data; name=\"file\"; filename*=a.txt",
             "form-data; name=\"file\"; filename=\"a\\\"",
         ] {
             assert_eq!(parsed(bad), None, "{bad}");
@@ -372,19 +449,76 @@ mod tests {
         ] {
             let mut form = FormState::default();
             if let Some(folder) = folder {
-                assert_eq!(form.role(part("folder", None)), Ok(Role::Text("folder")));
+                assert_eq!(
+                    form.role(part("folder", None), None),
+                    Ok(Role::Text("folder"))
+                );
                 form.set("folder", folder.into()).unwrap();
             }
-            let role = form.role(part("file", Some("x"))).unwrap();
+            let role = form.role(part("file", Some("x")), None).unwrap();
             assert_eq!(role, Role::File("x".to_owned()));
             assert_eq!(form.key("x"), Ok(Key::new(key).unwrap()));
             assert!(!form.replaces() && form.end().is_ok());
-            let late = form.role(part("replace", None));
+            let late = form.role(part("replace", None), None);
             assert_eq!(late, Err(BadForm::Late("replace")));
         }
         let mut form = FormState::default();
         form.set("folder", "a//".into()).unwrap();
         assert_eq!(form.key("x"), Err(BadKey::EmptySegment));
+    }
+
+    #[test]
+    fn what_a_part_says_of_its_content_is_understood_or_refused() {
+        let of = |line: &str| {
+            let (name, value) = line.split_once(": ").unwrap();
+            let disposition = "form-data; name=\"file\"; filename=\"a\"";
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_DISPOSITION, disposition.parse().unwrap());
+            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+            Part::of(&headers).map(drop)
+        };
+        for line in [
+            "content-type: text/plain",
+            "content-length: 7",
+            "content-transfer-encoding: Binary",
+            "content-transfer-encoding: 7bit",
+            "content-encoding: identity",
+            "x-own: 1",
+        ] {
+            assert_eq!(of(line), Ok(()), "{line}");
+        }
+        let coding = |name| Err(BadForm::Coding(HeaderName::from_static(name)));
+        let unknown = |name| Err(BadForm::UnknownHeader(HeaderName::from_static(name)));
+        for (line, why) in [
+            (
+                "content-transfer-encoding: base64",
+                coding("content-transfer-encoding"),
+            ),
+            (
+                "content-transfer-encoding: quoted-printable",
+                coding("content-transfer-encoding"),
+            ),
+            ("content-encoding: gzip", coding("content-encoding")),
+            ("content-language: de", unknown("content-language")),
+            ("content-digest: sha-256=:AAAA:", unknown("content-digest")),
+            ("repr-digest: sha-256=:AAAA:", unknown("repr-digest")),
+        ] {
+            assert_eq!(of(line), why, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_field_is_utf_8() {
+        for (media_type, is_right) in [
+            (None, true),
+            (Some("text/plain"), true),
+            (Some("text/plain; charset=UTF-8"), true),
+            (Some("text/plain; charset=\"us-ascii\""), true),
+            (Some("text/plain; charset=ISO-8859-1"), false),
+        ] {
+            let role = FormState::default().role(part("folder", None), media_type);
+            assert_eq!(role.is_ok(), is_right, "{media_type:?}");
+        }
     }
 
     #[test]
@@ -396,7 +530,7 @@ mod tests {
             ("file", Some(""), BadForm::NoFileChosen),
             ("x", Some("a"), BadForm::UnknownField("x".into())),
         ] {
-            assert_eq!(form.role(part(name, file_name)), Err(why));
+            assert_eq!(form.role(part(name, file_name), None), Err(why));
         }
         for (text, replaces) in [
             ("on", true),
@@ -410,12 +544,12 @@ mod tests {
         }
         assert_eq!(form.set("replace", "maybe".into()), Err(BadForm::Replace));
         assert_eq!(form.set("folder", vec![0xff]), Err(BadForm::Text("folder")));
-        let again = form.role(part("replace", None));
+        let again = form.role(part("replace", None), None);
         assert_eq!(again, Err(BadForm::Twice("replace")));
         for at in 0..MAX_FILES {
-            assert!(form.role(part("file", Some(&at.to_string()))).is_ok());
+            assert!(form.role(part("file", Some(&at.to_string())), None).is_ok());
         }
-        let more = form.role(part("file", Some("more")));
+        let more = form.role(part("file", Some("more")), None);
         assert_eq!(more, Err(BadForm::TooManyFiles));
     }
 

@@ -83,7 +83,10 @@ impl Handler {
 impl FormUpload<'_, '_, '_> {
     async fn receive(&mut self) -> Result<(), Outcome> {
         while let Some(part) = self.form.next().await? {
-            match self.state.role(part.disposition).map_err(Rejection::from)? {
+            let role = self
+                .state
+                .role(part.disposition, part.media_type.as_deref());
+            match role.map_err(Rejection::from)? {
                 Role::Text(name) => {
                     let text = self.text(name).await?;
                     self.state.set(name, text).map_err(Rejection::from)?;

@@ -204,7 +204,7 @@ impl ListTarget {
 }
 
 /// Why a query is not understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadQuery {
     #[error("bad limit: a number from 1 to {MAX_LIMIT}")]
     Limit,
@@ -212,9 +212,11 @@ pub enum BadQuery {
     Delimiter,
     #[error("bad format: it is json, text or html")]
     Format,
+    #[error("a listing has no parameter {0:?}: it has prefix, after, limit, delimiter and format")]
+    Unknown(String),
 }
 
-/// The query of a listing. Other names are ignored.
+/// The query of a listing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Query {
     prefix: Option<String>,
@@ -225,7 +227,9 @@ pub struct Query {
 }
 
 impl Query {
-    pub fn of(query: &str) -> Result<Self, BadQuery> {
+    /// Names of other parameters are refused, unless the client is a person's browser: the address of a page gets some on its way
+    /// through mails and chats.
+    pub fn of(query: &str, by_person: bool) -> Result<Self, BadQuery> {
         let mut said = Self::default();
         for (name, value) in parse(query.as_bytes()) {
             match &*name {
@@ -242,7 +246,8 @@ impl Query {
                 "format" => {
                     said.format = Some(ListFormat::named(&value).ok_or(BadQuery::Format)?);
                 }
-                _ => {}
+                _ if by_person => {}
+                _ => return Err(BadQuery::Unknown(name.into_owned())),
             }
         }
         Ok(said)
@@ -367,7 +372,7 @@ mod tests {
     use crate::http::listing::*;
 
     fn page(folder: &str, query: &str, format: ListFormat) -> Result<Page, BadQuery> {
-        Query::of(query).map(|query| ListTarget::new(folder.to_owned(), query, format).page)
+        Query::of(query, false).map(|query| ListTarget::new(folder.to_owned(), query, format).page)
     }
 
     #[test]
@@ -381,7 +386,9 @@ mod tests {
         };
         let root = |query| page("", query, ListFormat::Json);
         assert_eq!(root(""), Ok(whole.clone()));
-        assert_eq!(root("unknown=1"), Ok(whole.clone()));
+        let unknown = BadQuery::Unknown("limt".to_owned());
+        assert_eq!(root("limt=1"), Err(unknown));
+        assert_eq!(Query::of("limt=1", true), Ok(Query::default()));
         assert_eq!(root("delimiter="), Ok(whole.clone()));
         let html = |query| page("", query, ListFormat::Html);
         let long = Page {

@@ -24,7 +24,8 @@ const WRITTEN_AT_ONCE: usize = 50;
 /// The listing of the keys in `folder` that the query asks for. HTML is the page for clients that prefer it, as browsers do, and an
 /// index of links for others.
 pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
-    let query = Query::of(head.uri.query().unwrap_or_default())?;
+    let by_person = ui::is_preferred(&head.headers);
+    let query = Query::of(head.uri.query().unwrap_or_default(), by_person)?;
     let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
     let format = query.format.unwrap_or_else(preferred);
     let has_other_address = depth(head.uri.path()) != folder.matches('/').count();
@@ -36,7 +37,7 @@ pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejectio
         return Ok(Operation::Moved { to });
     }
     let mut place = ListTarget::new(folder, query, format);
-    if format == ListFormat::Html && ui::is_preferred(&head.headers) {
+    if format == ListFormat::Html && by_person {
         return Ok(Operation::Home(Box::new(HomeRequest {
             place,
             preconditions: Preconditions::of(&head.headers),
@@ -78,10 +79,12 @@ impl Handler {
         }
     }
 
-    /// Redirects to the page of the folder of this name, if there is one that the client of `proof` may see.
+    /// Redirects to the page of the folder of this name, if there is one that the client of `proof` may see. The address that was asked
+    /// for has this `depth`, which an encoded `/` makes another than that of the key.
     pub async fn folder_of(
         &self,
         key: &Key<'_>,
+        depth: usize,
         proof: Option<&Principal>,
     ) -> Result<Outcome, Outcome> {
         let mut page = Page {
@@ -103,7 +106,7 @@ impl Handler {
             return Ok(Outcome::NoValue);
         }
         // Relative, as the server may be below a path of a proxy.
-        let to = format!("{}/", encoded(key.name()));
+        let to = format!("{}{}/", up(depth), encoded(key.as_str()));
         Ok(Outcome::Redirect { to })
     }
 

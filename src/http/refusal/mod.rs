@@ -116,7 +116,7 @@ pub fn rejected<'a>(why: &'a Rejection, config: &'a ServiceConfig) -> Refusal<'a
         R::NoKey => row(S::BAD_REQUEST, "no-key"),
         R::NothingToStore => Refusal::empty(S::NOT_MODIFIED),
         R::BadKey(BadKey::TooLong | BadKey::SegmentTooLong) => row(S::URI_TOO_LONG, "key-too-long"),
-        R::BadKey(_) | R::BadEscape => row(S::BAD_REQUEST, "bad-key"),
+        R::BadKey(_) | R::BadEscape | R::Folder => row(S::BAD_REQUEST, "bad-key"),
         R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep"),
         R::BadQuery(_) => row(S::BAD_REQUEST, "bad-query"),
         R::BadTarget => row(S::BAD_REQUEST, "bad-target").closes(),
@@ -204,7 +204,7 @@ fn watching<'a>(why: &BadWatchRequest) -> Refusal<'a> {
     use BadWatchRequest as W;
     use StatusCode as S;
     match why {
-        W::Prefix | W::Since => Refusal::new(S::BAD_REQUEST, "bad-query"),
+        W::Prefix | W::Since | W::Parameter => Refusal::new(S::BAD_REQUEST, "bad-query"),
         W::Handshake(_) => Refusal::new(S::BAD_REQUEST, "bad-handshake"),
         W::WebSocketVersion => {
             Refusal::new(S::UPGRADE_REQUIRED, "websocket-version").with(|headers| {

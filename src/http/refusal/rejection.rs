@@ -31,6 +31,10 @@ pub enum Rejection {
         "the key has more segments than this server makes folders for ({most}, --max-key-depth)"
     )]
     KeyTooDeep { most: usize },
+    #[error(
+        "this is the address of a folder: folders come with their first key and go with their last, so name a key in it"
+    )]
+    Folder,
     #[error("bad key: '%' must be followed by two hexadecimal digits")]
     BadEscape,
     #[error("{0}")]
@@ -67,7 +71,9 @@ pub enum Rejection {
     DigestMismatch,
     #[error("the precondition does not hold")]
     Precondition,
-    #[error("a value takes GET, HEAD, PUT, DELETE, OPTIONS, and POST and PATCH of an upload")]
+    #[error(
+        "a value takes GET, HEAD, PUT, DELETE and OPTIONS: store one with PUT, and a form with files by POST to /-/upload"
+    )]
     Method,
     #[error("this page knows {0}")]
     PageMethod(&'static str),

@@ -154,14 +154,14 @@ impl Handler {
                 by_browser,
             } => {
                 let options = options.as_deref();
-                let folder = by_browser.then(|| key.clone());
+                let folder = by_browser.map(|depth| (key.clone(), depth));
                 let found = match &*self.store {
                     Store::Directory(directory) => self.get(directory, &key, options).await?,
                     Store::S3(s3) => Box::pin(self.get_remote(s3, key, options, is_head)).await?,
                 };
                 match (found, folder) {
-                    (Outcome::NoValue, Some(folder)) => {
-                        Box::pin(self.folder_of(&folder, proof)).await
+                    (Outcome::NoValue, Some((key, depth))) => {
+                        Box::pin(self.folder_of(&key, depth, proof)).await
                     }
                     (found, _) => Ok(found),
                 }

@@ -27,8 +27,8 @@ pub enum Operation<'a> {
     Get {
         key: Key<'a>,
         options: Option<Box<GetOptions>>,
-        /// A browser opens the address: if there is no value, there may be a folder to show.
-        by_browser: bool,
+        /// A browser opens the address, of this depth below the root: if there is no value, there may be a folder to show.
+        by_browser: Option<usize>,
     },
     /// Store the body, of `len` bytes where the head tells.
     Put {

@@ -30,7 +30,7 @@ use crate::http::uploads::{Creation, UploadRequest, upload};
 use crate::http::values::conditional::Preconditions;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
-use crate::store::UploadId;
+use crate::store::{BadKey, Key, UploadId};
 
 impl ResponseContext {
     /// The context of the response to `head`, before the client is authenticated.
@@ -183,7 +183,7 @@ fn operation<'a>(
         // Clients that only know resumable uploads create them by POST.
         Method::POST if common.resumable && config.resumes() => put(head, len, common, config),
         Method::DELETE => {
-            let key = key(head.uri.path(), segments(config))?;
+            let key = changed(head.uri.path(), config)?;
             if config.read_only {
                 return Err(Rejection::ReadOnly);
             }
@@ -209,8 +209,8 @@ fn form(head: &Parts, config: &ServiceConfig) -> Result<Operation<'static>, Reje
         Method::POST if config.read_only => Err(Rejection::ReadOnly),
         Method::POST => {
             needs_length(head)?;
-            let request = FormRequest::of(head, ui::is_preferred(&head.headers));
-            Ok(Operation::Form(Box::new(request.ok_or(Rejection::NoForm)?)))
+            let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
+            Ok(Operation::Form(Box::new(request)))
         }
         _ => Err(Rejection::PageMethod(Target::Forms.methods(config))),
     }
@@ -267,10 +267,21 @@ fn get<'a>(
             Ok(Operation::Get {
                 key,
                 options,
-                by_browser: common.by_browser && !config.compat,
+                by_browser: (common.by_browser && !config.compat).then(|| depth(path)),
             })
         }
     }
+}
+
+/// The key at `path`, whose value is to be changed.
+fn changed<'a>(path: &'a str, config: &ServiceConfig) -> Result<Key<'a>, Rejection> {
+    let is_folder = |why: &Rejection| {
+        *why == Rejection::BadKey(BadKey::EmptySegment) && matches!(folder(path), Ok(Some(_)))
+    };
+    key(path, segments(config)).map_err(|why| match why {
+        why if is_folder(&why) => Rejection::Folder,
+        why => why,
+    })
 }
 
 fn segments(config: &ServiceConfig) -> Segments {
@@ -287,7 +298,7 @@ fn put<'a>(
     common: &CommonHeaders<'_>,
     config: &ServiceConfig,
 ) -> Result<Operation<'a>, Rejection> {
-    let key = key(head.uri.path(), segments(config)).map_err(|rejection| match rejection {
+    let key = changed(head.uri.path(), config).map_err(|rejection| match rejection {
         Rejection::NoSuchPath => Rejection::NoKey,
         other => other,
     })?;

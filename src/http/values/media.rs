@@ -11,6 +11,9 @@ use crate::http::head::syntax::{is_token, skip_quoted};
 /// The type of a value without a known one.
 pub const UNKNOWN: &str = "application/octet-stream";
 
+/// The type of a form without files.
+const FORM: &str = "application/x-www-form-urlencoded";
+
 /// The longest Content-Type that is kept, in bytes.
 const MAX_LEN: usize = 255;
 
@@ -27,6 +30,11 @@ pub fn check(content_type: &[u8]) -> Option<&str> {
         && is_name(subtype)
         && are_parameters(parameters);
     is_good.then_some(text)
+}
+
+/// `content_type` of a PUT, where it is one to keep: curl says [`FORM`] of each body that it is not told the type of, and no value is one.
+pub fn kept(content_type: &[u8]) -> Option<&str> {
+    check(content_type).filter(|text| !essence(text).eq_ignore_ascii_case(FORM))
 }
 
 /// The type of the value of `key`: the one that was `stored` with it, else the one that its name suggests. A guessed type of text

@@ -34,7 +34,7 @@ impl PutOptions {
             preconditions: Preconditions::of(headers),
             media_type: headers
                 .get(CONTENT_TYPE)
-                .and_then(|v| media::check(v.as_bytes()))
+                .and_then(|v| media::kept(v.as_bytes()))
                 .map(Into::into),
             // The C server knew none of these fields.
             fields: if config.compat {

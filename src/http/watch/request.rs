@@ -71,6 +71,8 @@ pub enum BadWatchRequest {
     Prefix,
     #[error("bad since: the number of a change, as in ?since=1700000000000000")]
     Since,
+    #[error("the feed has no parameter of this name: it has prefix and since")]
+    Parameter,
     #[error("bad WebSocket handshake: {0}")]
     Handshake(&'static str),
     #[error("this server speaks version 13 of the WebSocket protocol")]
@@ -79,7 +81,7 @@ pub enum BadWatchRequest {
     ForeignOrigin(NotAllowlisted),
 }
 
-/// `prefix` and `since`, both optional; other names are ignored.
+/// `prefix` and `since`, both optional. Another name is refused: of a mistyped prefix the client would be told all changes.
 fn query(query: &str) -> Result<(Box<str>, Option<u64>), BadWatchRequest> {
     // Decoding below replaces what is no UTF-8.
     if has_bad_escape(query) || percent_decode_str(query).decode_utf8().is_err() {
@@ -91,7 +93,7 @@ fn query(query: &str) -> Result<(Box<str>, Option<u64>), BadWatchRequest> {
             "prefix" if value.len() > MAX_LEN => return Err(BadWatchRequest::Prefix),
             "prefix" => prefix = value.into(),
             "since" => since = Some(value.parse().map_err(|_| BadWatchRequest::Since)?),
-            _ => {}
+            _ => return Err(BadWatchRequest::Parameter),
         }
     }
     Ok((prefix, since))
@@ -205,7 +207,7 @@ mod tests {
     fn a_query_gives_prefix_and_place_or_says_what_is_wrong() {
         for (target, expected) in [
             ("/-/watch", Ok((String::new(), None))),
-            ("/-/watch?other=1", Ok((String::new(), None))),
+            ("/-/watch?prefx=a", Err(BadWatchRequest::Parameter)),
             (
                 "/-/watch?prefix=a%2Fb%20c+d&since=7",
                 Ok(("a/b c d".into(), Some(7))),

@@ -14,6 +14,7 @@ mod logs;
 mod options;
 mod other_stores;
 mod refusals;
+mod requests;
 mod restores;
 mod signals;
 mod system_calls;

@@ -1,0 +1,152 @@
+//! Requests that said more than the server understood, or less than it took them for, were answered 200: a part of a form in base64 was
+//! stored as text, a type that curl adds by itself was kept. Proves that what a request says is understood or refused.
+
+use crate::support::prelude::*;
+
+const HTML: &str = "Accept: text/html,*/*;q=0.8\r\n";
+
+fn text(answer: &Response) -> &str {
+    std::str::from_utf8(&answer.body).expect("text")
+}
+
+/// Posts a form with one file `f`, whose part has these lines too, in a request with these.
+fn post(server: &TestServer, lines: &str, part: &str, data: &str) -> Response {
+    let form = format!(
+        "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n{part}\r\n{data}\r\n--B--\r\n"
+    );
+    let lines = format!(
+        "{lines}Content-Type: multipart/form-data; boundary=B\r\nContent-Length: {}\r\n",
+        form.len()
+    );
+    server.request("POST", "/-/upload", &lines, form.as_bytes())
+}
+
+#[test]
+fn what_a_part_of_a_form_says_of_its_data_is_understood_or_refused() {
+    let server = TestServer::start(&[]);
+    for coding in ["binary", "8bit", "7BIT"] {
+        let part = format!("Content-Transfer-Encoding: {coding}\r\nX-Own: 1\r\n");
+        assert_eq!(post(&server, "", &part, coding).status, 200, "{coding}");
+        assert_eq!(server.get("f").body, coding.as_bytes());
+        assert_eq!(server.ask("DELETE", "f").status, 200);
+    }
+    for part in [
+        "Content-Transfer-Encoding: base64",
+        "content-transfer-encoding: Quoted-Printable",
+        "Content-Encoding: gzip",
+        "Content-Language: de",
+        "Content-Digest: sha-256=:AAAA:",
+        "Content-MD5: AAAA",
+    ] {
+        let refused = post(&server, "", &format!("{part}\r\n"), "aGVsbG8K");
+        assert_eq!(refused.status, 400, "{part}");
+        server.dir.assert_holds(&[]);
+    }
+    // Nobody would compare these with a file.
+    for lines in [
+        "Content-Digest: sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:\r\n",
+        "Content-MD5: 1B2M2Y8AsgTpgAmY7PhCfg==\r\n",
+    ] {
+        let refused = post(&server, lines, "", "v");
+        assert_eq!(refused.status, 400, "{lines}");
+        assert!(
+            text(&refused).contains("no digest of a form"),
+            "{}",
+            text(&refused)
+        );
+    }
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn the_type_that_curl_gives_each_body_is_that_of_no_value() {
+    let server = TestServer::start(&[]);
+    for (given, kept) in [
+        ("application/x-www-form-urlencoded", "application/json"),
+        (
+            "Application/X-WWW-Form-Urlencoded; charset=utf-8",
+            "application/json",
+        ),
+        ("text/x-own", "text/x-own"),
+    ] {
+        let lines = format!("Content-Type: {given}\r\n");
+        assert_eq!(server.request("PUT", "/a.json", &lines, b"{}").status, 200);
+        assert_eq!(server.get("a.json").must("content-type"), kept, "{given}");
+    }
+}
+
+#[test]
+fn a_compressed_picture_is_sent_with_its_coding_and_compressed_once() {
+    let server = TestServer::start(by_engine(&["--compress"], &[]));
+    let picture = pattern(1, 5000);
+    server.store("a.svgz", &picture);
+    let got = server.request("GET", "/a.svgz", "Accept-Encoding: gzip\r\n", b"");
+    assert_eq!(got.must("content-type"), "image/svg+xml");
+    assert_eq!(got.must("content-encoding"), "gzip");
+    assert!(got.body == picture);
+}
+
+#[test]
+fn a_value_that_is_not_to_be_transformed_is_not_compressed() {
+    directory_only!("compression");
+    let server = TestServer::start(&["--compress"]);
+    let value = vec![b'a'; 5000];
+    for (control, is_compressed) in [("max-age=60", true), ("max-age=60, No-Transform", false)] {
+        let lines = format!("Content-Type: text/plain\r\nCache-Control: {control}\r\n");
+        assert_eq!(server.request("PUT", "/k", &lines, &value).status, 200);
+        for method in ["GET", "HEAD"] {
+            let got = server.request(method, "/k", "Accept-Encoding: gzip\r\n", b"");
+            let coding = got.header("content-encoding");
+            assert_eq!(coding.is_some(), is_compressed, "{method} {control}");
+        }
+    }
+}
+
+#[test]
+fn a_browser_is_led_to_the_folder_also_by_an_encoded_slash() {
+    let server = TestServer::start(&[]);
+    server.store("a/b%20c/d/x", "v");
+    for (path, to) in [
+        ("/a", "a/"),
+        ("/a/b%20c", "../a/b%20c/"),
+        ("/a%2Fb%20c", "a/b%20c/"),
+        ("/a/b%20c%2fd", "../a/b%20c/d/"),
+        ("/a%2Fb%20c/d", "../a/b%20c/d/"),
+    ] {
+        let got = server.request("GET", path, HTML, b"");
+        assert_eq!((got.status, got.must("location")), (302, to), "{path}");
+    }
+}
+
+#[test]
+fn refusals_name_the_right_way() {
+    let server = TestServer::start(&[]);
+    for (method, target, status, says) in [
+        ("POST", "/", 405, "a form with files by POST to /-/upload"),
+        ("DELETE", "/art/", 400, "go with their last"),
+        ("DELETE", "/art%2F", 400, "go with their last"),
+        ("PUT", "/art/", 400, "come with their first key"),
+        ("PUT", "/a//b", 400, "no segment of a key is empty"),
+        ("GET", "/?limt=5", 400, "no parameter \"limt\""),
+        ("HEAD", "/art/?recursive=1", 400, ""),
+        (
+            "GET",
+            "/-/watch?prefx=a",
+            by_engine(400, 501),
+            by_engine("prefix and since", ""),
+        ),
+    ] {
+        let got = server.request(method, target, "", b"");
+        assert_eq!(got.status, status, "{method} {target}: {}", text(&got));
+        assert!(
+            text(&got).contains(says),
+            "{method} {target}: {}",
+            text(&got)
+        );
+    }
+    // The address of a page that a chat has added to.
+    assert_eq!(server.request("GET", "/?fbclid=x", HTML, b"").status, 200);
+    // Of values other queries are ignored.
+    server.store("k", "v");
+    assert_eq!(server.get("k?limt=5").body, b"v");
+}
