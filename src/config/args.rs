@@ -89,7 +89,7 @@ impl Args {
     pub fn printed(&self) -> Option<Vec<u8>> {
         match self.command.as_ref()? {
             Commands::Man => Some(help::manual(Self::described())),
-            Commands::Completions { shell } => Some(help::completions(Self::described(), *shell)),
+            Commands::Completions { shell } => Some(help::completions(&Self::described(), *shell)),
             Commands::Version => Some(Self::described().render_version().into_bytes()),
             _ => None,
         }

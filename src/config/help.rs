@@ -59,6 +59,19 @@ pub const FILES: &[(&str, &str)] = &[
     ),
 ];
 
+/// The signals that a server knows.
+const SIGNALS: &[(&str, &str)] = &[
+    (
+        "SIGTERM, SIGINT, SIGQUIT",
+        "Finishes the requests in flight, for at most --grace-period, and ends; a second one ends at once.",
+    ),
+    (
+        "SIGHUP",
+        "Rereads certificates and the file of --access, as data-server reload does, which also says whether all was read.",
+    ),
+    ("SIGUSR1, SIGUSR2", "Are ignored."),
+];
+
 /// The exit statuses of the process.
 pub const EXIT_STATUS: &[(&str, &str)] = &[
     (
@@ -164,14 +177,29 @@ pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<
 }
 
 /// The script by which `shell` completes the command line.
-pub fn completions(mut command: Command, shell: Shell) -> Vec<u8> {
+pub fn completions(command: &Command, shell: Shell) -> Vec<u8> {
+    // The generator for zsh takes a command for the directory, where one may be given, and then offers commands again.
+    let mut command = Command::new("data-server")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(command.get_opts())
+        .subcommands(command.get_subcommands());
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command, "data-server", &mut text);
-    text
+    let text = String::from_utf8_lossy(&text);
+    let text = text.replace(
+        "\":: :_data-server_commands\"",
+        "\":: :{_data-server_commands; _directories}\"",
+    );
+    // That for bash names the state behind a command in two ways where the program's name has a hyphen
+    // (https://github.com/clap-rs/clap/issues/6421), so nothing would be completed there.
+    let text = text.replace("data__subcmd__server", "data__server");
+    text.into_bytes()
 }
 
 /// The manual page in roff, with the commands in it: by itself the library refers to a page of each.
-pub fn manual(mut command: Command) -> Vec<u8> {
+pub fn manual(command: Command) -> Vec<u8> {
+    // The library leaves out the text of what the short help hides.
+    let mut command = command.mut_args(|option| option.hide_short_help(false));
     command.build();
     let mut rest = Roff::new();
     rest.control("SH", ["COMMANDS"]);
@@ -187,6 +215,7 @@ pub fn manual(mut command: Command) -> Vec<u8> {
     }
     rest.control("SH", ["OUTPUT"]);
     rest.text([roman(OUTPUT)]);
+    add_table("SIGNALS", SIGNALS, &mut rest);
     add_table("FILES", FILES, &mut rest);
     add_table("EXIT STATUS", EXIT_STATUS, &mut rest);
     rest.control("SH", ["EXAMPLES"]);
@@ -195,7 +224,10 @@ pub fn manual(mut command: Command) -> Vec<u8> {
         rest.text([bold(line.trim())]);
     }
     rest.control("SH", ["SEE ALSO"]);
-    rest.text([roman("curl(1), systemd.service(5), systemd.socket(5)")]);
+    rest.text([roman(concat!(
+        "curl(1), systemd.service(5), systemd.socket(5), ",
+        env!("CARGO_PKG_REPOSITORY")
+    ))]);
     let page = Man::new(command);
     let mut text = Vec::new();
     // Writing to memory does not fail.
@@ -219,19 +251,40 @@ fn add_table(title: &str, rows: &[(&str, &str)], page: &mut Roff) {
     }
 }
 
-/// The commands below `command` that have none below them: how each is used, and what it does.
+/// The commands below `command` that have none below them: how each is used, what it does, and its options.
 fn add_commands(command: &Command, page: &mut Roff) {
-    for command in command.get_subcommands() {
+    let is_own = |command: &&Command| command.get_name() != "help";
+    for command in command.get_subcommands().filter(is_own) {
         if command.has_subcommands() {
             add_commands(command, page);
-            continue;
+        } else {
+            let usage = command.clone().render_usage().to_string();
+            let about = command.get_about().map(ToString::to_string);
+            page.control("TP", []);
+            page.text([bold(usage.trim_start_matches("Usage: "))]);
+            page.text([roman(about.unwrap_or_default())]);
+            page.control("RS", []);
+            command
+                .get_arguments()
+                .for_each(|option| add_option(option, page));
+            page.control("RE", []);
         }
-        let usage = command.clone().render_usage().to_string();
-        let about = command.get_about().map(ToString::to_string);
-        page.control("TP", []);
-        page.text([bold(usage.trim_start_matches("Usage: "))]);
-        page.text([roman(about.unwrap_or_default())]);
     }
+}
+
+/// An option of a command: its name, its default, and what it does.
+fn add_option(option: &Arg, page: &mut Roff) {
+    let Some(help) = option.get_help().filter(|_| option.get_id() != "help") else {
+        return;
+    };
+    let takes_value = option.get_action().takes_values();
+    let default = option.get_default_values().first();
+    let default = default
+        .filter(|_| takes_value)
+        .map(|value| format!(" [default: {}]", value.to_string_lossy()));
+    page.control("TP", []);
+    page.text([bold(option.to_string()), roman(default.unwrap_or_default())]);
+    page.text([roman(help.to_string())]);
 }
 
 /// True where the command line or the environment gives this option.

@@ -1,5 +1,4 @@
-//! Proves the files for operators: the units start this server with little exposure, the dashboard uses existing metrics, and
-//! completions and the manual page have every option.
+//! Proves the files for operators: the units start this server with little exposure, and the dashboard uses existing metrics.
 
 use crate::support::prelude::*;
 
@@ -204,88 +203,4 @@ fn promtool_takes_the_alerts_and_has_them_fire() {
         let output = command.output().expect("promtool");
         assert!(output.status.success(), "{output:?}");
     }
-}
-
-/// Every long option in the help.
-fn options() -> BTreeSet<String> {
-    let help = Launch::new(&["--help"]).bare().run().stdout;
-    let is_option = |c: char| c.is_ascii_lowercase() || c == '-';
-    let lines = help.lines().map(str::trim_start);
-    let named = lines.filter(|line| line.starts_with("--") || line.starts_with("-h, --"));
-    let options: BTreeSet<String> = named
-        .filter_map(|line| {
-            let option = &line[line.find("--")?..];
-            Some(option.split(|c| !is_option(c)).next()?.to_owned())
-        })
-        .collect();
-    assert!(options.len() > 20, "{options:?}");
-    options
-}
-
-#[test]
-fn completions_have_every_option() {
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let ended = Launch::new(&["completions", shell]).bare().run();
-        let found = (ended.code, ended.stderr.as_str());
-        assert_eq!(found, (Some(0), ""), "{shell}");
-        for option in options() {
-            let name = option.trim_start_matches("--");
-            assert!(ended.stdout.contains(name), "{option} in {shell}");
-        }
-    }
-    let bash = Launch::new(&["completions", "bash"]).bare().run().stdout;
-    let completed = format!(
-        "{bash}\nCOMP_WORDS=(data-server --dur); COMP_CWORD=1; _data__server data-server --dur data-server; echo \"${{COMPREPLY[@]}}\""
-    );
-    let output = Command::new("bash")
-        .args(["-c", &completed])
-        .stdin(Stdio::null())
-        .output()
-        .expect("bash");
-    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(shown.trim(), "--durability", "{output:?}");
-    let seen = Launch::new(&["completions", "sh"]).bare().run().code;
-    assert_eq!(seen, Some(2));
-}
-
-#[test]
-fn the_manual_page_has_every_option() {
-    let ended = Launch::new(&["man"]).bare().run();
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let is_right = ended.stdout.contains(".TH data-server 1");
-    assert!(is_right, "{}", ended.stdout);
-    let plain = ended.stdout.replace('\\', "");
-    for option in options() {
-        assert!(plain.contains(&option), "{option}");
-    }
-    for command in [
-        "check-store [OPTIONS]",
-        "config check [FILE]",
-        "health [OPTIONS] [URL]",
-    ] {
-        assert!(plain.contains(command), "{command}");
-    }
-    for section in [
-        "ENVIRONMENT",
-        "FILES",
-        "EXIT STATUS",
-        "EXAMPLES",
-        "SEE ALSO",
-    ] {
-        assert!(
-            plain.contains(&format!(".SH {section}"))
-                || plain.contains(&format!(".SH \"{section}\"")),
-            "{section}"
-        );
-    }
-    assert!(plain.contains("DATA_SERVER_MAX_BODY"), "{plain}");
-    let unit = include_str!("../../../src/assets/data-server.service");
-    let named = unit
-        .lines()
-        .find_map(|line| line.strip_prefix("Environment=DATA_SERVER_CONFIG="));
-    let named = named.expect("the file of options that the unit names");
-    assert!(
-        plain.contains(named),
-        "the page names another file than {named}"
-    );
 }

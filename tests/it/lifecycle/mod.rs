@@ -9,6 +9,7 @@ mod handover;
 mod health;
 mod kernel;
 mod listeners;
+mod manual;
 mod process;
 mod reloads;
 mod restart;
