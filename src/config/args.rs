@@ -4,20 +4,19 @@
 //! command line, and all are parsed as one; an option that is given elsewhere is left out of the file's, so that one which
 //! does not repeat stands there once. Of the system only the configuration file is read, and whether the last word is a directory.
 
-use std::env;
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
-use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::file::{ConfigFileError, File};
-use super::help::{self, is_given, message, nearest, warnings};
+use super::help::{self, is_given, warnings};
+use super::mistakes::{directory, misuse};
 use super::network::Network;
 use super::requests::{Logging, Protocol};
 use super::security::{AccessOptions, ListenConfig, Sandbox, Tls};
@@ -81,8 +80,10 @@ struct Source {
 impl Args {
     /// The command line with its help.
     fn described() -> clap::Command {
-        let directory = PathBufValueParser::new().try_map(word);
-        help::helpful(Self::command().mut_arg("place", |option| option.value_parser(directory)))
+        let command = Self::command();
+        let commands = command.clone();
+        let parser = PathBufValueParser::new().try_map(move |given| directory(given, &commands));
+        help::helpful(command.mut_arg("place", |option| option.value_parser(parser)))
     }
 
     /// The text to be printed instead of serving, if one was asked for.
@@ -195,14 +196,11 @@ impl Health {
 
     /// The URL to ask: that of the server that listens so, if none is named. It may have no address that can be known.
     pub fn url(&self, listen: &ListenConfig) -> Option<String> {
-        let direct = || listen.at.iter().filter(|at| !at.by_proxy);
-        let in_the_clear = direct().filter(|at| !at.by_tls);
-        let by_tls = direct().filter(|at| at.by_tls);
-        let own = || match &listen.admin {
-            Some(admin) if admin.by_proxy => None,
-            Some(admin) => own_url(admin),
-            None => in_the_clear.chain(by_tls).find_map(own_url),
-        };
+        let at = || listen.at.iter();
+        let in_the_clear = at().filter(|at| !at.by_tls);
+        let by_tls = at().filter(|at| at.by_tls);
+        let all = listen.admin.iter().chain(in_the_clear).chain(by_tls);
+        let own = || all.filter(|at| !at.by_proxy).find_map(own_url);
         self.url.clone().or_else(own)
     }
 }
@@ -227,21 +225,6 @@ fn own_url(listen: &Listen) -> Option<String> {
     }
 }
 
-/// The directory that a word means which is no command. One that is to be made is named by a path.
-fn word(given: PathBuf) -> Result<PathBuf, String> {
-    let text = given.to_string_lossy();
-    if given.is_dir() || text.contains('/') || text == "." || text == ".." {
-        return Ok(given);
-    }
-    let command = Commands::augment_subcommands(Command::new("data-server"));
-    let names = command.get_subcommands().map(Command::get_name);
-    let meant = nearest(&text, names).map(|name| format!("; did you mean {name}?"));
-    Err(format!(
-        "there is no command of this name{} To serve a directory that is not there yet, give ./{text} or --dir {text}",
-        meant.as_deref().unwrap_or(".")
-    ))
-}
-
 /// Why what is given is not understood.
 #[derive(Debug)]
 pub enum UsageError {
@@ -258,7 +241,7 @@ impl Args {
     pub fn gather(words: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
         let words: Vec<OsString> = words.into_iter().collect();
         let command = Self::described();
-        let misuse = |error: clap::Error| misuse(&error, &command, &words);
+        let misuse = |error: clap::Error| UsageError::CommandLine(misuse(&error, &command, &words));
         // Says what is given where. Its errors are found again below, with all that the file gives.
         let lenient = command.clone().ignore_errors(true);
         let given = lenient
@@ -281,8 +264,7 @@ impl Args {
             is_given(&given, option) || option == "dir" && is_given(&given, "place")
         });
         let (name, typed) = words.split_at(words.len().min(1));
-        let from_file = file.words().map(OsString::from);
-        let all = name.iter().cloned().chain(from_file);
+        let all = name.iter().cloned().chain(file.words());
         let all: Vec<_> = all.chain(typed.iter().cloned()).collect();
         match parse(&command, &all) {
             Ok(args) => Ok(Self {
@@ -314,26 +296,6 @@ fn named_file(given: &ArgMatches) -> Option<PathBuf> {
         .and_then(|config| config.subcommand_matches("check"))
         .and_then(|check| check.get_one::<PathBuf>("file"));
     checked.or(given.get_one::<PathBuf>("config")).cloned()
-}
-
-/// The fault of the words, in the server's voice. An option whose value comes from its variable is named by that.
-fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> UsageError {
-    let mut text = message(error);
-    let mut command = command.clone();
-    command.build();
-    if error.kind() == ErrorKind::ValueValidation || error.kind() == ErrorKind::InvalidValue {
-        for option in command.get_arguments() {
-            let Some((variable, name)) = option.get_env().zip(option.get_long()) else {
-                continue;
-            };
-            let typed = format!("--{name}");
-            let is_typed = |word: &OsString| word.to_string_lossy().starts_with(&typed);
-            if env::var_os(variable).is_some() && !words.iter().any(is_typed) {
-                text = text.replace(&format!("'{option}'"), &variable.to_string_lossy());
-            }
-        }
-    }
-    UsageError::CommandLine(text)
 }
 
 #[cfg(test)]

@@ -4,16 +4,21 @@
 //! command line, so an option is defined in one place and checked in one way. An entry that is no option, or that the option
 //! refuses, is told with its line. Which options there are is not known here: the command is asked.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
+use clap::ValueHint;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, Id};
 use toml::de::{DeTable, DeValue};
 
-use super::help::{message, nearest};
+use super::mistakes::{message, nearest};
 use crate::net::{BadCount, Listen};
+
+/// The prefix of the path of a unix socket, where a place to listen is given.
+pub const UNIX: &str = "unix:";
 
 /// The options that a file gives.
 #[derive(Clone, Debug)]
@@ -28,7 +33,7 @@ struct Entry {
     line: usize,
     option: Id,
     name: String,
-    words: Vec<String>,
+    words: Vec<OsString>,
 }
 
 /// The fault of a file.
@@ -50,6 +55,15 @@ pub enum ConfigFileError {
         /// The fault there.
         why: String,
     },
+    /// Several things in it are wrong.
+    #[error("{}", lines(.0))]
+    Several(Vec<ConfigFileError>),
+}
+
+/// One line for each.
+fn lines(faults: &[ConfigFileError]) -> String {
+    let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }
 
 impl File {
@@ -73,14 +87,24 @@ impl File {
         })?;
         let mut given: Vec<_> = table.get_ref().iter().collect();
         given.sort_by_key(|(name, _)| name.span().start);
-        let entries = given.into_iter().map(|(name, value)| {
+        let absolute = path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let folder = absolute.parent().unwrap_or(path);
+        let mut faults = Vec::new();
+        let mut entries = Vec::new();
+        for (name, value) in given {
             let at = name.span().start;
-            let entry = Entry::new(line(&text, at), name.get_ref(), value.get_ref(), command);
-            entry.map_err(|why| wrong(at, why))
-        });
+            let (line, value) = (line(&text, at), value.get_ref());
+            match Entry::new(line, name.get_ref(), value, folder, command) {
+                Ok(entry) => entries.push(entry),
+                Err(why) => faults.push(wrong(at, why)),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(ConfigFileError::Several(faults));
+        }
         Ok(Self {
             path: path.to_owned(),
-            entries: entries.collect::<Result<_, _>>()?,
+            entries,
         })
     }
 
@@ -96,9 +120,9 @@ impl File {
     }
 
     /// The words that give its options on the command line.
-    pub fn words(&self) -> impl Iterator<Item = &str> {
+    pub fn words(&self) -> impl Iterator<Item = OsString> {
         let words = self.entries.iter().flat_map(|entry| &entry.words);
-        words.map(String::as_str)
+        words.cloned()
     }
 
     /// The file and the line of the option that `message` begins with, if the file gives it.
@@ -130,6 +154,7 @@ impl Entry {
         line: usize,
         name: &str,
         value: &DeValue<'_>,
+        folder: &Path,
         command: &Command,
     ) -> Result<Self, String> {
         if matches!(value, DeValue::Table(_)) {
@@ -142,7 +167,7 @@ impl Entry {
             line,
             option: option.get_id().clone(),
             name: name.to_owned(),
-            words: words(option, name, value)?,
+            words: words(option, name, value, folder)?,
         };
         match entry.parse(&without_variables(command)) {
             // An option that it lacks may be given elsewhere.
@@ -153,8 +178,8 @@ impl Entry {
 
     /// Has `command` parse this entry alone.
     fn parse(&self, command: &Command) -> Result<(), clap::Error> {
-        let words = self.words.iter().map(String::as_str);
-        let words = std::iter::once("data-server").chain(words);
+        let words = self.words.iter().map(OsString::as_os_str);
+        let words = std::iter::once(OsStr::new("data-server")).chain(words);
         command.clone().try_get_matches_from(words).map(drop)
     }
 }
@@ -189,17 +214,27 @@ fn is_for_files(option: &Arg) -> bool {
     option.get_env().is_some() && option.get_long() != Some("config")
 }
 
-/// The words that give `value` to the option `name` on the command line.
-fn words(option: &Arg, name: &str, value: &DeValue<'_>) -> Result<Vec<String>, String> {
+/// The words that give `value` to the option `name` on the command line. Paths are relative to `folder`.
+fn words(
+    option: &Arg,
+    name: &str,
+    value: &DeValue<'_>,
+    folder: &Path,
+) -> Result<Vec<OsString>, String> {
     let repeats = matches!(option.get_action(), ArgAction::Append);
-    let word = |value: &DeValue<'_>| match value {
-        DeValue::String(text) => Some(format!("--{name}={text}")),
-        DeValue::Integer(number) => Some(format!("--{name}={number}")),
-        _ => None,
+    let word = |value: &DeValue<'_>| {
+        let value = match value {
+            DeValue::String(text) => beside(option, text, folder),
+            DeValue::Integer(number) => number.to_string().into(),
+            _ => return None,
+        };
+        let mut word = OsString::from(format!("--{name}="));
+        word.push(value);
+        Some(word)
     };
     let words = match value {
         DeValue::Boolean(is_on) if !option.get_action().takes_values() => {
-            Some(Vec::from_iter(is_on.then(|| format!("--{name}"))))
+            Some(Vec::from_iter(is_on.then(|| format!("--{name}").into())))
         }
         _ if !option.get_action().takes_values() => None,
         DeValue::Array(values) if repeats => {
@@ -215,6 +250,23 @@ fn words(option: &Arg, name: &str, value: &DeValue<'_>) -> Result<Vec<String>, S
         };
         format!("{name} takes {wanted}, not this {}", value.type_str())
     })
+}
+
+/// `text`, a value of `option`, in which a path is relative to `folder`.
+fn beside(option: &Arg, text: &str, folder: &Path) -> OsString {
+    let is_path = option.get_value_hint() == ValueHint::AnyPath;
+    // Places to listen are text, and some of them have a path.
+    let start = match text.find(UNIX) {
+        Some(at) if !is_path => at + UNIX.len(),
+        _ if is_path => 0,
+        _ => text.len(),
+    };
+    let (before, path) = text.split_at(start);
+    let mut whole = OsString::from(before);
+    if !path.is_empty() {
+        whole.push(folder.join(path));
+    }
+    whole
 }
 
 /// The options that are missing, if that is what `error` says.
@@ -278,6 +330,12 @@ pub enum ConfigError {
         /// Which socket.
         listen: Listen,
     },
+    /// A service manager passes a socket, and clients that connect to it would wait for ever.
+    #[error(
+        "--listen does not name {0}, a socket that the service manager passes, so its clients would wait for ever: give \
+         --listen {0} too, or no --listen"
+    )]
+    Unserved(Listen),
     /// Other machines reach a place, and nothing says who may do what.
     #[error(
         "--listen {listen}: other machines reach it, and anyone could write and delete; give --access FILE to say who may, or \

@@ -1,7 +1,6 @@
 //! The words for people: the help, the manual page, the completions, and warnings of what is given in vain.
 //!
-//! Owns which options the short help has, the variable of each option, and the word that a mistyped one is meant for. It defines
-//! no option: the options come from the command that clap builds.
+//! Owns which options the short help has, and the variable of each option. It defines no option: the options come from the command that clap builds.
 
 use std::env;
 use std::fmt::Write as _;
@@ -13,6 +12,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
+use super::mistakes::nearest;
 use crate::failpoint;
 
 /// The options that most people need: `-h` has these alone.
@@ -139,61 +139,37 @@ fn shortened(option: Arg) -> Arg {
     option.help(short).long_help(help)
 }
 
-/// The message of `error`. The words of the standard library and of clap about a number give way to plain ones.
-pub fn message(error: &clap::Error) -> String {
-    const OF_NUMBERS: [&str; 4] = [
-        "invalid digit",
-        "number too",
-        "number would be zero",
-        "cannot parse integer",
-    ];
-    let text = error.render().to_string();
-    let text = text.trim_start_matches("error: ").trim_end();
-    let Some((before, why)) = text.split_once(">': ") else {
-        return text.to_owned();
-    };
-    let (why, rest) = why.split_once('\n').unwrap_or((why, ""));
-    let bounds = why.split_once(" is not in ");
-    let bounds = bounds.and_then(|(_, bounds)| bounds.split_once("..="));
-    let why = match bounds {
-        Some((least, most)) => format!("give a whole number from {least} to {most}"),
-        None if OF_NUMBERS.iter().any(|text| why.starts_with(text)) => {
-            "give a whole number".to_owned()
-        }
-        None => why.to_owned(),
-    };
-    format!("{before}>': {why}\n{rest}").trim_end().to_owned()
-}
-
-/// The one of `names` that `given` may be meant for.
-pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    /// As similar as clap wants words to be.
-    const SIMILAR: f64 = 0.8;
-    names
-        .map(|name| (strsim::jaro_winkler(given, name), name))
-        .filter(|(similarity, _)| *similarity > SIMILAR)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, name)| name)
-}
+/// Faults of the generated completions, and what mends them.
+const MENDS: [(&str, &str); 3] = [
+    // bash: where the program's name has a hyphen, the state behind a command has two names, and nothing is completed there
+    // (https://github.com/clap-rs/clap/issues/6421).
+    ("data__subcmd__server", "data__server"),
+    // fish: an option that lacks its value fails, and so its values are not offered.
+    (
+        "2>/dev/null\n    or return\n",
+        "2>/dev/null\n    or return 0\n",
+    ),
+    // zsh: a command or a directory comes first.
+    (
+        "\":: :_data-server_commands\"",
+        "\":: :{_data-server_commands; _directories}\"",
+    ),
+];
 
 /// The script by which `shell` completes the command line.
 pub fn completions(command: &Command, shell: Shell) -> Vec<u8> {
-    // The generator for zsh takes a command for the directory, where one may be given, and then offers commands again.
+    // Without the argument DIR: for zsh a command would be taken for the directory, and commands be offered again.
     let mut command = Command::new("data-server")
         .version(env!("CARGO_PKG_VERSION"))
         .args(command.get_opts())
         .subcommands(command.get_subcommands());
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command, "data-server", &mut text);
-    let text = String::from_utf8_lossy(&text);
-    let text = text.replace(
-        "\":: :_data-server_commands\"",
-        "\":: :{_data-server_commands; _directories}\"",
-    );
-    // That for bash names the state behind a command in two ways where the program's name has a hyphen
-    // (https://github.com/clap-rs/clap/issues/6421), so nothing would be completed there.
-    let text = text.replace("data__subcmd__server", "data__server");
-    text.into_bytes()
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mended = MENDS
+        .iter()
+        .fold(text, |text, (fault, right)| text.replace(fault, right));
+    mended.into_bytes()
 }
 
 /// The manual page in roff, with the commands in it: by itself the library refers to a page of each.

@@ -7,11 +7,13 @@
 mod args;
 mod file;
 mod help;
+mod mistakes;
 mod network;
 mod requests;
 mod security;
 mod storage;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,6 +66,15 @@ pub enum Values {
     Directory(DirectoryConfig, store::Options),
     /// In an S3 store.
     S3(Settings, S3Resources),
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(directory, _) => directory.path.display().fmt(f),
+            Self::S3(settings, _) => settings.place.fmt(f),
+        }
+    }
 }
 
 impl Values {

@@ -12,16 +12,13 @@ use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use rustix::process::{Resource, getrlimit};
 
-use super::file::ConfigError;
+use super::file::{ConfigError, UNIX};
 use super::security::ListenConfig;
 use crate::commands::size;
 use crate::net::{self, At, Limits, Listen};
 
 /// Where to listen unless told otherwise.
 const DEFAULT: &str = "127.0.0.1:8080";
-
-/// The prefix of the path of a unix socket.
-const UNIX: &str = "unix:";
 
 /// The prefix of the number of a descriptor.
 const FD: &str = "fd:";
@@ -77,8 +74,8 @@ pub struct Network {
     )]
     listen: Vec<String>,
 
-    /// Where to listen for the server's own pages (/-/metrics, /-/ready and so on), on a thread of their own; --listen
-    /// then no longer serves them
+    /// Where to listen for metrics alone (/-/metrics, with /-/healthz and /-/ready), on a thread of its own and without
+    /// --access; --listen then has no metrics
     #[arg(long, value_name = "PLACE")]
     admin: Option<String>,
 
@@ -197,14 +194,13 @@ impl Network {
         let admin = admin.transpose()?;
         let given = self.given().map(|given| place("--listen", given));
         let mut at = given.collect::<Result<Vec<_>, _>>()?;
+        let is_named = |fd: &_| at.iter().chain(&admin).any(|listen| listen.at == *fd);
+        let passed = net::inherited_fds()?.map(At::Fd);
+        let unnamed: Vec<_> = passed.filter(|fd| !is_named(fd)).collect();
         if at.is_empty() {
-            let passed = net::inherited_fds()?.map(At::Fd);
-            let passed = passed.filter(|fd| admin.as_ref().is_none_or(|admin| admin.at != *fd));
-            at.extend(passed.map(|at| Listen {
-                at,
-                by_tls: false,
-                by_proxy: false,
-            }));
+            at.extend(unnamed.into_iter().map(Listen::in_the_clear));
+        } else if let Some(fd) = unnamed.into_iter().next() {
+            return Err(ConfigError::Unserved(Listen::in_the_clear(fd)));
         }
         if at.is_empty() {
             at.push(place("--listen", DEFAULT)?);

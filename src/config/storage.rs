@@ -3,7 +3,7 @@
 //! Each becomes the settings that the store is opened with. An option of how values lie in a directory is refused beside `--store`.
 
 use std::num::{NonZeroU32, NonZeroU64};
-use std::path::PathBuf;
+use std::path::{self, Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
@@ -33,7 +33,8 @@ pub struct Storage {
     #[arg(value_name = "DIR")]
     place: Option<PathBuf>,
 
-    /// Directory of the values; made when missing, never emptied; the default is for trying out [default: /tmp/data-rs]
+    /// Directory of the values; made when missing, never emptied; the default is for trying out [default: the
+    /// state directory of a systemd service, else /tmp/data-rs]
     #[arg(long, visible_alias = "root", value_name = "DIR")]
     dir: Option<PathBuf>,
 
@@ -49,7 +50,8 @@ pub struct Storage {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     listing_index: Option<ByteSize>,
 
-    /// What an acknowledged write survives: the death of the process (os), or a power failure (disk) [default: os]
+    /// What an acknowledged write survives: the death of the process (os), or a power failure (disk), with a journal
+    /// that takes half of --journal-size from the first changes on [default: os]
     #[arg(long, value_name = "WHAT")]
     durability: Option<Durability>,
 
@@ -62,7 +64,7 @@ pub struct Storage {
     #[arg(long, value_name = "DIR")]
     journal_dir: Option<PathBuf>,
 
-    /// Space for the journal, of which it takes a fourth at first; 16MiB to 64GiB
+    /// Space for the journal, of which the first changes take half: 128MiB by default; 16MiB to 64GiB
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = journal_size)]
     journal_size: ByteSize,
 
@@ -119,12 +121,19 @@ const CACHE: ByteSize = ByteSize::mib(64);
 const LISTING_INDEX: ByteSize = ByteSize::mib(128);
 const MIN_FREE: ByteSize = ByteSize::mib(64);
 
+/// `given` from the root on, as logs and messages name it.
+fn absolute(given: &Path) -> PathBuf {
+    path::absolute(given).unwrap_or_else(|_| given.to_owned())
+}
+
 impl Storage {
     pub fn directory(&self) -> DirectoryConfig {
         let path = self.place.clone().or_else(|| self.dir.clone());
+        // That of the service, by systemd.exec(5): it is not emptied at a reboot, as the default is.
+        let path = path.or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
         DirectoryConfig {
             is_named: path.is_some(),
-            path: path.unwrap_or_else(|| DEFAULT_DIR.into()),
+            path: absolute(path.as_deref().unwrap_or(DEFAULT_DIR.as_ref())),
         }
     }
 
@@ -217,7 +226,7 @@ impl Storage {
             journal: store::JournalOptions {
                 is_used: self.journal != Journal::Off,
                 discards: self.journal == Journal::Discard,
-                dir: self.journal_dir.clone(),
+                dir: self.journal_dir.as_deref().map(absolute),
                 size: self.journal_size.as_u64(),
             },
             compute_threads: self.compute_threads(),

@@ -84,10 +84,10 @@ pub struct UploadLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Default))]
 pub enum Routes {
-    /// Values, and the server's own pages.
+    /// Values, the feed of their changes, and the server's own pages.
     #[cfg_attr(test, default)]
     All,
-    /// Values alone: the pages have a listener of their own.
+    /// The same without metrics, which are on a listener of their own.
     Values,
     /// The server's own pages alone.
     Pages,

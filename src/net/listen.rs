@@ -50,6 +50,15 @@ pub enum At {
 }
 
 impl Listen {
+    /// Listens at `at`, without TLS and without a proxy.
+    pub fn in_the_clear(at: At) -> Self {
+        Self {
+            at,
+            by_tls: false,
+            by_proxy: false,
+        }
+    }
+
     /// True when other machines may reach it. A socket that is no listener is none that they reach; to bind it fails.
     pub fn is_exposed(&self) -> bool {
         let address = match &self.at {

@@ -3,6 +3,7 @@
 //! nowhere.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -64,8 +65,10 @@ fn hint(error: &io::Error) -> &'static str {
 
 /// Advice about a place that cannot be listened on.
 fn hint_of_place(at: &Listen, error: &io::Error) -> String {
-    let At::Address(address) = at.at else {
-        return String::new();
+    let address = match &at.at {
+        At::Address(address) => address,
+        At::Unix(path) => return hint_of_path(path, error),
+        At::Fd(_) => return String::new(),
     };
     match (error.kind(), address.port()) {
         (io::ErrorKind::AddrInUse, port) => format!(
@@ -81,6 +84,20 @@ fn hint_of_place(at: &Listen, error: &io::Error) -> String {
     }
 }
 
+/// Advice about a path where no unix socket can be made.
+fn hint_of_path(path: &Path, error: &io::Error) -> String {
+    match (error.kind(), path.parent()) {
+        // The library refuses what does not fit sockaddr_un.
+        (io::ErrorKind::InvalidInput, _) => {
+            "; the path of a unix socket has at most 107 bytes".to_owned()
+        }
+        (io::ErrorKind::NotFound, Some(folder)) => {
+            format!("; make the folder {}", folder.display())
+        }
+        _ => String::new(),
+    }
+}
+
 impl StartError {
     /// True where another server has the directory.
     pub fn is_in_use(&self) -> bool {
@@ -88,18 +105,16 @@ impl StartError {
     }
 }
 
-/// Checks what a start reads: certificates, who may do what, the directory and its journal. Changes nothing. What could not be
-/// checked, in words.
-pub fn check(config: &Config) -> Result<Vec<&'static str>, StartError> {
+/// Checks what a start reads: certificates, who may do what, the directory and its journal. Changes nothing. Where the values are,
+/// and what could not be checked, in words.
+pub fn check(config: &Config) -> Result<String, StartError> {
     let mut unchecked = vec!["whether the addresses are free"];
-    config.descriptors.check()?;
-    config.access.clone().map(Access::read).transpose()?;
-    config.tls.clone().map(Tls::new).transpose()?;
+    check_files(config)?;
     match &config.values {
         Values::Directory(directory, options) => {
             let may_write = !config.service.read_only;
             match store::inspect(&directory.path, may_write)? {
-                Inspected::Missing => {}
+                Inspected::Missing => unchecked.push("the directory, which is not there yet"),
                 Inspected::InUse => unchecked.push("the journal: a server has the directory"),
                 Inspected::Free => {
                     let at = options.journal.dir.as_deref();
@@ -112,17 +127,29 @@ pub fn check(config: &Config) -> Result<Vec<&'static str>, StartError> {
         }
         Values::S3(..) => unchecked.push("the store, which data-server check-store tries"),
     }
-    Ok(unchecked)
+    Ok(format!(
+        "values in {}; not checked: {}",
+        config.values,
+        unchecked.join("; ")
+    ))
 }
 
-/// Refuses a process with too few descriptors, makes the directory of values, and gives up all rights that serving does not need. Where
+/// Refuses a process with too few descriptors, and files that cannot be used.
+fn check_files(config: &Config) -> Result<(), StartError> {
+    config.descriptors.check()?;
+    config.access.clone().map(Access::read).transpose()?;
+    config.tls.clone().map(Tls::new).transpose()?;
+    Ok(())
+}
+
+/// Refuses a process with too few descriptors or without the files that it needs, makes the directory of values, and gives up all rights that serving does not need. Where
 /// clients prove who they are, what they prove it by is in the memory of this process: no other process of its user may read it, and no
 /// core has it.
 pub fn prepare(config: &Config) -> Result<Confined, StartError> {
-    config.descriptors.check()?;
     if config.access.is_some() {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
     }
+    check_files(config)?;
     make_directory(config)?;
     let mut allowed = config.sandbox.allowed.clone();
     if let Values::S3(settings, _) = &config.values {

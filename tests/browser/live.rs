@@ -90,7 +90,11 @@ fn without_metrics_there_is_no_reactors_view() {
     browse(async |browser| {
         let server = TestServer::start(&["--admin", "127.0.0.1:0"]);
         browser.visit(server.addr, "/").await;
-        browser.until_text("#state", "Live updates are off").await;
+        browser.until_text("#state", "Live").await;
+        server.store("told", "x");
+        browser.until_keys(&["told"]).await;
+        let state = "document.getElementById('state').dataset.state";
+        assert_eq!(browser.eval(state).await, "live");
         assert_eq!(
             browser
                 .eval("document.getElementById('views').hidden")

@@ -204,3 +204,52 @@ fn under_the_shipped_unit_a_reload_fails_when_a_file_is_refused() {
     }
     assert!(found.contains("the last reload failed"), "{found}");
 }
+
+/// Runs inside, around the lines of the page: files for root alone, then clients of both sockets.
+const SECURED: &str = r#"
+exec > /out/found 2>&1
+cd /etc/data-server
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=store.example \
+    -addext subjectAltName=DNS:store.example -keyout tls.key -out tls.crt 2> /dev/null
+data-server new-token > token
+cat > access.toml <<END
+[[subject]]
+name = "ci"
+token = "$(tail -n 1 token)"
+[[rule]]
+who = ["ci"]
+may = ["read", "write"]
+END
+chmod 600 tls.key access.toml
+LINES
+ask() { curl -sS -m 20 --cacert tls.crt --connect-to store.example:443:127.0.0.1:8443 "$@"; }
+ask -o /dev/null -w 'without a token %{http_code}\n' -T /probe https://store.example/k
+ask --oauth2-bearer "$(head -n 1 token)" -o /dev/null -w 'stored %{http_code}\n' -T /probe https://store.example/k
+curl -sS -m 20 http://127.0.0.1:9090/-/metrics | grep ^data_server_ready
+ls /var/lib/data-server
+systemctl exit
+"#;
+
+#[test]
+fn the_unit_has_tls_rights_and_metrics_by_the_lines_of_the_page() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
+    let page = fs::read_to_string(page).expect("the page");
+    let (_, lines) = page.split_once("**For other machines**").expect("it");
+    let (_, lines) = lines.split_once("```console\n").expect("its lines");
+    let (lines, _) = lines.split_once("```").expect("their end");
+    let found = Root::new().and_then(|root| {
+        install(&root);
+        root.boot(&SECURED.replace("LINES\n", lines), "data-server.socket")
+    });
+    let Ok(found) = found.map_err(|why| left_out("the unit with TLS", &why)) else {
+        return;
+    };
+    for once in [
+        "without a token 401",
+        "stored 200",
+        "data_server_ready 1",
+        "k",
+    ] {
+        assert_eq!(count(&found, once), 1, "{once} in {found}");
+    }
+}

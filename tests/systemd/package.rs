@@ -113,7 +113,7 @@ fn the_debian_package_installs_starts_upgrades_and_goes() {
         "user data-server data-server:750",
         "well",
         "stored 200",
-        "/etc/data-server/data-server.toml: ok; not checked: whether the addresses are free",
+        "/etc/data-server/data-server.toml: ok; values in /var/lib/data-server; not checked: whether the addresses are free; the journal: a server has the directory",
         "limited 413",
         "restarted",
         "dpkg -r done",

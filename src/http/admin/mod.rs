@@ -23,8 +23,8 @@ use crate::http::head::accept::prefers_open_metrics;
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::store::Store;
 
-/// The paths below `/-/` of the pages, and of the feed of changes, which `watch` answers.
-const INDEX: &str = "/-/healthz /-/ready /-/metrics /-/watch";
+/// The paths of the pages.
+const INDEX: &str = "/-/healthz /-/ready /-/metrics";
 
 /// The words that `/-/ready` adds after a reload that failed.
 const STALE: &str =

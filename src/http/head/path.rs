@@ -24,11 +24,12 @@ const PAGES: &str = "/-/";
 
 /// The page that `path` names on a listener with these `routes`.
 pub fn page(path: &str, routes: Routes) -> Option<Page> {
-    match (routes, path) {
-        (Routes::Values, _) => None,
-        (Routes::Pages, "/") => Some(Page::Index),
-        _ => Page::named(path.strip_prefix(PAGES)?),
+    if routes == Routes::Pages && path == "/" {
+        return Some(Page::Index);
     }
+    let page = Page::named(path.strip_prefix(PAGES)?)?;
+    let is_elsewhere = routes == Routes::Values && page == Page::Metrics;
+    (!is_elsewhere).then_some(page)
 }
 
 /// The segments that a key may have.

@@ -151,7 +151,7 @@ fn operation<'a>(
         client,
         common,
     } = request;
-    if head.uri.path() == WATCH && config.routes != Routes::Values {
+    if head.uri.path() == WATCH && config.routes != Routes::Pages {
         return subscription(head, len, client, config).map(Operation::Watch);
     }
     if let Some(page) = page(head.uri.path(), config.routes) {

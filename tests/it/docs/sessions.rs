@@ -48,6 +48,11 @@ fn a_wrong_session_is_found() {
         let found = run(&page(wrong)).expect_err(wrong);
         assert!(found.contains(at), "{wrong}: {found}");
     }
+    // A server that does not start says why, and is not waited for.
+    let no_server = page("").replace("data-server\n", "data-server --threads 0\n");
+    let no_server = no_server.replace(ADDRESS, "127.0.0.1:8081");
+    let why = run(&no_server).expect_err("a server that does not start");
+    assert!(why.contains("give a whole number"), "{why}");
     let unchecked =
         run("```console\n$ echo a\n#> a\n```\n").expect_err("output that is not checked");
     assert!(unchecked.contains("not run"), "{unchecked}");

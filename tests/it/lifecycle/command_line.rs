@@ -13,6 +13,10 @@ const WRONG: &str = "
 helth ; there is no command of this name; did you mean health? To serve a directory that is not there yet, give ./helth ; 2
 nosuch ; there is no command of this name. To serve a directory that is not there yet, give ./nosuch or --dir nosuch ; 2
 ./a --dir b ; the directory is given twice ; 2
+acces check FILE ; acces: there is no command of this name; did you mean access? ; 2
+-p 9000 ; -p is no option: give --listen 127.0.0.1:9000, or --listen :9000 for all addresses ; 2
+--port=9000 ; --port is no option: give --listen 127.0.0.1:9000 ; 2
+-d values ; -d is no option: give the directory alone, as in data-server ./values, or --dir ./values ; 2
 --dir /etc/hostname ; /etc/hostname is no directory ; 1
 /etc/hostname ; /etc/hostname is no directory ; 1
 --read-only --dir /nonexistent ; a server that only reads makes no directory ; 1
@@ -113,13 +117,28 @@ fn what_is_wrong_with_what_is_named_is_told_with_what_to_do() {
         let (words, why) = (words.replace('@', here), why.replace('@', here));
         let words: Vec<_> = words.split(' ').collect();
         let own = TempDir::new().expect("a directory");
-        let launch = Launch::new(&words)
-            .bare()
-            .env("DATA_SERVER_DIR", own.path());
-        let ended = launch.run();
+        let values = own.path().join("values");
+        let launch = Launch::new(&words).bare();
+        let ended = launch.env("DATA_SERVER_DIR", &values).run();
+        assert!(
+            !values.exists(),
+            "{words:?}: made before the fault was found"
+        );
         assert_eq!(ended.code, code.parse().ok(), "{words:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(&why), "{words:?}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn a_file_is_no_directory_to_serve() {
+    let place = TempDir::new().expect("a directory");
+    fs::write(place.path().join("plain"), "").expect("a file");
+    let here = place.path().to_str().expect("text");
+    let launch = Launch::new(&["plain"]).bare().through(&["env", "-C", here]);
+    let ended = launch.run();
+    let why = "this is a file: values are served from a directory";
+    assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(2));
 }
 
 #[test]
@@ -249,7 +268,7 @@ fn what_is_given_in_vain_is_a_warning_at_the_start() {
 
 /// What only a start found before: a file of options, and what is wrong with what it names.
 const CHECKED: &str = "
-access = 'missing.toml' ; --access: missing.toml: No such file
+access = 'missing.toml' ; /missing.toml: No such file
 listen = 'https://127.0.0.1:0'|tls-cert = 'missing.pem'|tls-key = 'missing.pem' ; missing.pem: 
 dir = '/etc/hostname' ; /etc/hostname is no directory
 read-only = true|dir = '/nonexistent' ; cannot open /nonexistent

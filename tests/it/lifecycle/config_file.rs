@@ -81,6 +81,79 @@ fn the_file_of_the_command_line_is_read_in_place_of_that_of_the_environment() {
     assert_eq!(server.start().put("k", "12").status, 413);
 }
 
+/// Paths of a file are relative to it, wherever the server is started.
+#[test]
+fn paths_of_a_file_are_relative_to_it() {
+    directory_only!("serves the directory that the file names");
+    let file = Written::new(
+        "dir = 'values'\nlisten = ['unix:socket', 'proxy+unix:sub/../other', '127.0.0.1:0']\naccess = 'access.toml'\n",
+    );
+    let at = |name: &str| file.place.path().join(name);
+    fs::create_dir(at("sub")).expect("a folder");
+    let rule = "[[rule]]\nwho = 'anonymous'\nmay = ['read', 'write']\n";
+    fs::write(at("access.toml"), rule).expect("a file");
+    let elsewhere = TempDir::new().expect("a directory");
+    let launch = Launch::new(&["--config", &file.path()]).bare().through(&[
+        "env",
+        "-C",
+        elsewhere.path().to_str().expect("text"),
+    ]);
+    let mut server = launch.start();
+    server.store("k", "value");
+    assert_eq!(fs::read(at("values/k")).expect("a value"), b"value");
+    assert!(at("socket").exists() && at("other").exists());
+    let left = fs::read_dir(elsewhere.path()).expect("a directory").count();
+    assert_eq!(left, 0, "nothing is made where it was started");
+    server.stop();
+    let log = server.log().join("\n");
+    assert!(log.contains(at("values").to_str().expect("text")), "{log}");
+    let checked = file.check();
+    let told = format!("values in {}; not checked", at("values").display());
+    assert!(checked.stdout.contains(&told), "{}", checked.stdout);
+}
+
+#[test]
+fn the_log_names_the_whole_path_of_the_directory() {
+    directory_only!("has a directory");
+    let place = TempDir::new().expect("a directory");
+    let launch = Launch::new(&["./values", "--listen", "127.0.0.1:0"]).bare();
+    let launch = launch.through(&["env", "-C", place.path().to_str().expect("text")]);
+    let mut server = launch.start();
+    server.stop();
+    let (log, path) = (server.log().join("\n"), place.path().join("values"));
+    assert!(log.contains(path.to_str().expect("text")), "{log}");
+}
+
+/// systemd names the directory of a service, which the file of options may replace.
+#[test]
+fn a_service_has_its_own_directory_unless_its_file_names_another() {
+    directory_only!("has a directory");
+    let (state, file) = (DataDir::temporary(), Written::new("dir = 'other'\n"));
+    let launch = |options: &[&str]| {
+        let launch = Launch::new(&[options, &["--listen", "127.0.0.1:0"]].concat());
+        launch.bare().env("STATE_DIRECTORY", state.path()).start()
+    };
+    launch(&[]).store("k", "its own");
+    assert_eq!(state.read("k"), b"its own");
+    launch(&["--config", &file.path()]).store("k", "another");
+    let other = file.place.path().join("other/k");
+    assert_eq!(fs::read(other).expect("a value"), b"another");
+    assert_eq!(state.read("k"), b"its own");
+}
+
+#[test]
+fn every_fault_of_a_file_is_told_in_its_order() {
+    let file = Written::new("threads = 0\npin = true\nmax_body = 1\ndurability = 'disc'\n");
+    let ended = file.check();
+    assert_eq!(ended.code, Some(2));
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for (line, number) in lines.iter().zip([1, 3, 4]) {
+        let place = format!("{}:{number}: ", file.path());
+        assert!(line.contains(&place), "{line}");
+    }
+}
+
 /// What is wrong in a file, whose lines end with `|`, in which line, and what is said of it.
 const WRONG: &str = "
 nonsense ; 1 ; expected
@@ -149,8 +222,9 @@ fn a_file_is_checked_without_a_start() {
     let file = Written::new(format!("dir = {values:?}\nlisten = 'fd:99'\n"));
     let ended = file.check();
     let ok = format!(
-        "{}: ok; not checked: whether the addresses are free",
-        file.path()
+        "{}: ok; values in {}; not checked: whether the addresses are free; the directory, which is not there yet",
+        file.path(),
+        values.display()
     );
     let found = (ended.code, ended.stdout.trim_end(), ended.stderr.as_str());
     assert_eq!(found, (Some(0), ok.as_str(), ""));

@@ -29,6 +29,28 @@ fn a_socket_that_is_passed_serves_by_option_and_by_environment() {
     }
 }
 
+/// Clients of a socket that nobody serves would wait in its queue for ever.
+#[test]
+fn a_passed_socket_that_no_option_names_stops_the_start() {
+    let socket = held_socket();
+    let refused = |launch: Launch, fd: &str| {
+        let ended = launch.run();
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        let why = format!("--listen does not name {fd}, a socket that the service manager passes");
+        assert!(ended.stderr.contains(&why), "{}", ended.stderr);
+    };
+    let activated = || Launch::new(&[]).activated_by(&socket);
+    refused(activated().listen("127.0.0.1:0"), "fd:3");
+    let config = TempDir::new().expect("a directory");
+    let file = config.path().join("options.toml");
+    fs::write(&file, "\nlisten = '127.0.0.1:0'\n").expect("a file");
+    let by_file = activated().env("DATA_SERVER_CONFIG", &file);
+    refused(by_file, "fd:3");
+    activated().listen("127.0.0.1:0,fd:3").start();
+    let admin = Launch::new(&["--admin", "fd:3"]).activated_by(&socket);
+    admin.listen("127.0.0.1:0").start();
+}
+
 #[test]
 fn a_bad_listening_socket_is_reported_at_the_start() {
     let refused = |launch: Launch, code: i32, words: &str| {

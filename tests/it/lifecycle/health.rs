@@ -41,9 +41,11 @@ fn without_a_url_the_server_with_the_same_options_is_asked() {
     let server = TestServer::start(&["--admin", "127.0.0.1:0"]);
     let (address, admin) = (server.addr.to_string(), server.admin().to_string());
     let by = |name: &str, value: &str| health(&[]).env(name, value);
-    // Its own pages are there only, and a key of that name cannot be.
     assert_well(&by("DATA_SERVER_ADMIN", &admin).run());
-    assert_unwell(&by("DATA_SERVER_LISTEN", &address).run(), "404 Not Found");
+    assert_well(&by("DATA_SERVER_LISTEN", &address).run());
+    // A descriptor names no place.
+    let inherited = by("DATA_SERVER_LISTEN", &address).env("DATA_SERVER_ADMIN", "fd:4");
+    assert_well(&inherited.run());
     let both = by("DATA_SERVER_LISTEN", &address).env("DATA_SERVER_ADMIN", &admin);
     assert_well(&both.run());
     let any_port = by("DATA_SERVER_LISTEN", "127.0.0.1:0").run();

@@ -104,6 +104,25 @@ fn assert_refused(place: &str, why: &str) {
 }
 
 #[test]
+fn a_path_where_no_socket_can_be_is_told_with_what_to_do() {
+    let (dir, _, _) = place();
+    let at = dir.path().display();
+    let long = format!("unix:{at}/{}", "x".repeat(108));
+    let missing = format!("unix:{at}/missing/socket");
+    for (place, advice) in [
+        (
+            long,
+            "the path of a unix socket has at most 107 bytes".to_owned(),
+        ),
+        (missing, format!("make the folder {at}/missing")),
+    ] {
+        let ended = Launch::new(&["--listen", &place]).run();
+        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+        assert!(ended.stderr.contains(&advice), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_socket_left_by_a_dead_server_is_replaced_and_a_live_one_is_not() {
     let (_dir, path, place) = place();
     let mut first = start(&place, &[]);

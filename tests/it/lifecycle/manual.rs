@@ -115,8 +115,9 @@ fn the_manual_page_has_the_text_of_every_command_and_option() {
     );
 }
 
-/// What stands behind `data-server` before the cursor, and what a shell may offer there.
-fn offers() -> Vec<(Vec<String>, BTreeSet<String>)> {
+/// What stands behind `data-server` before the cursor, and what a shell has to offer there; one that `has_arguments` knows the values
+/// of arguments too.
+fn offers(has_arguments: bool) -> Vec<(Vec<String>, BTreeSet<String>)> {
     let mut all = Vec::new();
     for (path, command) in commands() {
         let at = |last: &[&str]| {
@@ -130,7 +131,7 @@ fn offers() -> Vec<(Vec<String>, BTreeSet<String>)> {
             at(&["--"]),
             options.map(|name| format!("--{name}")).collect(),
         ));
-        let own = own_options(&command).filter(|option| option.is_positional());
+        let own = own_options(&command).filter(|option| has_arguments && option.is_positional());
         let values = own
             .flat_map(Arg::get_possible_values)
             .map(|value| value.get_name().to_owned());
@@ -151,7 +152,7 @@ fn offers() -> Vec<(Vec<String>, BTreeSet<String>)> {
         }
     }
     all.retain(|(_, offered)| !offered.is_empty());
-    assert!(all.len() > 20, "{all:?}");
+    assert!(all.len() > 15, "{all:?}");
     all
 }
 
@@ -164,7 +165,7 @@ fn assert_completes(shell: &str, script: &str) {
     let place = TempDir::new().expect("a directory");
     let file = place.path().join("completions");
     fs::write(&file, printed(&["completions", shell])).expect("a file");
-    for (before, expected) in offers() {
+    for (before, expected) in offers(shell != "fish") {
         let mut command = Command::new(shell);
         let command = command.args(["-c", script]).env("COMPLETIONS", &file);
         let command = command.env("HOME", place.path()).current_dir(place.path());

@@ -1,7 +1,7 @@
 //! Runs the sessions of a page: its fenced `sh` blocks, against the real binary, in one bash.
 //!
 //! A block whose command is `data-server` and whose output is the line `listening on ...` is the server's own terminal: its
-//! options start a server. All other blocks are split into steps, each of which ends with its `#>` lines. A step must print
+//! options start a server. One that listens elsewhere runs in the background of the shell, until the page ends. All other blocks are split into steps, each of which ends with its `#>` lines. A step must print
 //! exactly these lines; `...` stands for any text within a line.
 
 mod blocks;
@@ -12,7 +12,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -116,6 +116,7 @@ impl Session {
                 Block::Server { line, options } => self
                     .serve(&options)
                     .map_err(|why| format!("line {line}: {why}"))?,
+                Block::Another(step) => held += self.serve_another(&step)?,
                 Block::Steps(steps) => {
                     for step in &steps {
                         held += self.play(step)?;
@@ -158,6 +159,41 @@ impl Session {
         self.admin = has_admin.then(|| server.admin().to_string());
         self.server = Some(server);
         Ok(())
+    }
+
+    /// Starts a server in the background of the shell, and waits for the lines that it prints; or says why it has ended.
+    fn serve_another(&mut self, step: &Step) -> Result<usize, String> {
+        let printed = self
+            .place
+            .path()
+            .join("steps")
+            .join(format!("{}.printed", step.line));
+        let script = format!(
+            "{{ {} || :\necho ended; }} > {} 2>&1 &\n",
+            step.script.trim_end(),
+            printed.display()
+        );
+        let started = Step {
+            line: step.line,
+            script,
+            expected: Vec::new(),
+        };
+        self.play(&started)?;
+        let expected: Vec<String> = step.expected.iter().map(|line| self.here(line)).collect();
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let text = fs::read_to_string(&printed).unwrap_or_default();
+            let told = text
+                .lines()
+                .filter(|line| line.starts_with("listening on "));
+            if told.eq(expected.iter().map(String::as_str)) {
+                return Ok(expected.len());
+            }
+            if text.ends_with("ended\n") || Instant::now() > deadline {
+                return Err(format!("line {}: {}prints\n{text}", step.line, step.script));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Runs a step, and counts the lines that it had to print.

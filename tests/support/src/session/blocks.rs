@@ -4,7 +4,12 @@ use super::ADDRESS;
 
 #[derive(Debug)]
 pub(super) enum Block {
-    Server { line: usize, options: Vec<String> },
+    Server {
+        line: usize,
+        options: Vec<String>,
+    },
+    /// A server at another place, which the shell starts.
+    Another(Step),
     Steps(Vec<Step>),
 }
 
@@ -55,6 +60,12 @@ fn block(line: usize, body: &[(usize, &str)]) -> Result<Block, String> {
         let options = words.collect();
         return Ok(Block::Server { line, options });
     }
+    let begins_server = body
+        .first()
+        .is_some_and(|(_, text)| text.starts_with("data-server "));
+    let ends_listening = body
+        .last()
+        .is_some_and(|(_, text)| text.starts_with("#> listening on "));
     let mut steps: Vec<Step> = Vec::new();
     for &(at, text) in body {
         let begins = steps.last().is_none_or(|step| !step.expected.is_empty());
@@ -75,5 +86,9 @@ fn block(line: usize, body: &[(usize, &str)]) -> Result<Block, String> {
         step.script += text;
         step.script.push('\n');
     }
-    Ok(Block::Steps(steps))
+    match <[Step; 1]>::try_from(steps) {
+        Ok([step]) if begins_server && ends_listening => Ok(Block::Another(step)),
+        Ok(step) => Ok(Block::Steps(step.into())),
+        Err(steps) => Ok(Block::Steps(steps)),
+    }
 }

@@ -1,0 +1,129 @@
+//! What is wrong on the command line, in the server's voice: with the word that was meant, or what to give instead.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Options that other servers have, and what to give here.
+const ELSEWHERE: [(&[&str], &str); 2] = [
+    (
+        &["-p", "--port", "-b", "--host", "--address"],
+        "give --listen 127.0.0.1:9000, or --listen :9000 for all addresses",
+    ),
+    (
+        &["-d", "--directory", "--path"],
+        "give the directory alone, as in data-server ./values, or --dir ./values",
+    ),
+];
+
+/// The message of `error`. The words of the standard library and of clap about a number give way to plain ones.
+pub fn message(error: &clap::Error) -> String {
+    const OF_NUMBERS: [&str; 4] = [
+        "invalid digit",
+        "number too",
+        "number would be zero",
+        "cannot parse integer",
+    ];
+    let text = error.render().to_string();
+    let text = text.trim_start_matches("error: ").trim_end();
+    let Some((before, why)) = text.split_once(">': ") else {
+        return text.to_owned();
+    };
+    let (why, rest) = why.split_once('\n').unwrap_or((why, ""));
+    let bounds = why.split_once(" is not in ");
+    let bounds = bounds.and_then(|(_, bounds)| bounds.split_once("..="));
+    let why = match bounds {
+        Some((least, most)) => format!("give a whole number from {least} to {most}"),
+        None if OF_NUMBERS.iter().any(|text| why.starts_with(text)) => {
+            "give a whole number".to_owned()
+        }
+        None => why.to_owned(),
+    };
+    format!("{before}>': {why}\n{rest}").trim_end().to_owned()
+}
+
+/// The one of `names` that `given` may be meant for.
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    /// As similar as clap wants words to be.
+    const SIMILAR: f64 = 0.8;
+    names
+        .map(|name| (strsim::jaro_winkler(given, name), name))
+        .filter(|(similarity, _)| *similarity > SIMILAR)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, name)| name)
+}
+
+/// The directory that a word means which is no command. One that is to be made is named by a path.
+pub fn directory(given: PathBuf, command: &Command) -> Result<PathBuf, String> {
+    match no_directory(&given, command) {
+        Some(why) => Err(why),
+        None => Ok(given),
+    }
+}
+
+/// Why `given` is neither a command nor a directory.
+fn no_directory(given: &Path, command: &Command) -> Option<String> {
+    let text = given.to_string_lossy();
+    if given.is_dir() || text.contains('/') || text == "." || text == ".." {
+        return None;
+    }
+    if given.exists() {
+        return Some("this is a file: values are served from a directory".to_owned());
+    }
+    let names = command.get_subcommands().map(Command::get_name);
+    let meant = nearest(&text, names).map(|name| format!("; did you mean {name}?"));
+    Some(format!(
+        "there is no command of this name{} To serve a directory that is not there yet, give ./{text} or --dir {text}",
+        meant.as_deref().unwrap_or(".")
+    ))
+}
+
+/// The fault of the words. An option whose value comes from its variable is named by that.
+pub fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> String {
+    if let Some(advice) = advice(error, command, words) {
+        return advice;
+    }
+    let mut text = message(error);
+    let mut command = command.clone();
+    command.build();
+    if error.kind() == ErrorKind::ValueValidation || error.kind() == ErrorKind::InvalidValue {
+        for option in command.get_arguments() {
+            let Some((variable, name)) = option.get_env().zip(option.get_long()) else {
+                continue;
+            };
+            let typed = format!("--{name}");
+            let is_typed = |word: &OsString| word.to_string_lossy().starts_with(&typed);
+            if env::var_os(variable).is_some() && !words.iter().any(is_typed) {
+                text = text.replace(&format!("'{option}'"), &variable.to_string_lossy());
+            }
+        }
+    }
+    text
+}
+
+/// What to give instead of a word that is not known.
+fn advice(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<String> {
+    if !matches!(
+        error.kind(),
+        ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand
+    ) {
+        return None;
+    }
+    // A mistyped command is taken for the directory, and what follows it is not known.
+    let first = words.get(1)?.to_string_lossy();
+    if !first.starts_with('-')
+        && let Some(why) = no_directory(Path::new(&*first), command)
+    {
+        return Some(format!("{first}: {why}"));
+    }
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let (_, instead) = ELSEWHERE
+        .iter()
+        .find(|(names, _)| names.contains(&unknown.as_str()))?;
+    Some(format!("{unknown} is no option: {instead}"))
+}
