@@ -2,9 +2,10 @@
 //!
 //! Promises to answer only what a new read would find: an entry is an open file, and is used only after it was shown that
 //! it is still the one under its key, and unchanged (size, times). Of a flat key one fstat shows both, for a file that is
-//! renamed or removed has its times or its links changed. A file in a folder stays as it is when its folder is moved away,
-//! so its path is asked for again. Bounded in bytes, overhead included, and in descriptors; shared by all reactors. It reads
-//! no file itself.
+//! renamed or removed has its times or its links changed. A file in a folder stays as it is when its folder is moved away, and
+//! on some file systems any removed file does, so there the path is looked up again. Two changes show in neither way: another
+//! program writes through a memory map, or mounts something over the file of a flat key. [`Cache::sweep`] finds these, some seconds later.
+//! Bounded in bytes, overhead included, and in descriptors; shared by all reactors.
 
 use std::sync::Arc;
 
@@ -40,10 +41,11 @@ impl Cache {
     pub fn get(&self, key: &Key<'_>, dir: &ValuesDir) -> Option<Arc<Object>> {
         let cache = self.0.as_ref()?;
         let object = cache.get(key.as_str())?;
-        let is_current = if key.is_flat() {
+        let is_current = if key.is_flat() && object.shows_removal() {
             object.is_current()
         } else {
-            dir.stamp(key).is_some_and(|stamp| object.is(stamp))
+            dir.stamp(key.as_str())
+                .is_some_and(|stamp| object.is(stamp))
         };
         if is_current {
             return Some(object);
@@ -59,15 +61,15 @@ impl Cache {
         }
     }
 
-    /// Forgets values larger than `len` bytes whose files another program has removed or changed: without a read of their
-    /// keys, nothing else does. Makes a system call for each. (One whose folder was moved away takes no space beside its
-    /// file's.)
-    pub fn sweep(&self, len: u64) {
+    /// Forgets the values in `dir` that are no longer those under their keys, or whose bytes have changed although the times of their
+    /// files have not. A removed file would otherwise keep its space until its key is read. Makes a few system calls for each.
+    pub fn sweep(&self, dir: &ValuesDir) {
         let Some(cache) = &self.0 else { return };
         // Collected first, so that no lock of the cache is held during system calls.
-        let large: Vec<_> = cache.iter().filter(|(_, o)| o.meta().len > len).collect();
-        for (key, object) in large {
-            if !object.is_current() {
+        let kept: Vec<_> = cache.iter().collect();
+        for (key, object) in kept {
+            let is_there = dir.stamp(&key).is_some_and(|stamp| object.is(stamp));
+            if !is_there || object.has_other_bytes() {
                 cache.remove_if(&key, |kept| Arc::ptr_eq(kept, &object));
             }
         }

@@ -22,10 +22,10 @@ use super::resumable::{NewUpload, Registry, Resumable};
 use super::space::Free;
 use super::upload::Upload;
 use super::upload_claim::UploadId;
-use super::value_file::{self, Opened, Read};
+use super::value_file::{self, Opened};
 use super::write_context::WriteContext;
 use crate::metrics::StoreCounters;
-use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, NEGLIGIBLE, Uploader};
+use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, Uploader};
 use crate::value::{Error, Key, Listing, Meta, Page, Version};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
@@ -101,14 +101,14 @@ impl Directory {
         let Some(opened) = self.open_value(key).await? else {
             return Ok(None);
         };
-        let (disk, is_memory) = (&self.dir.disk, self.dir.is_memory);
-        let len = Meta::of(&opened.stat).len;
-        let mut object = if len <= IN_MEMORY {
-            let Read { fd, stat, bytes } = value_file::whole(opened, disk, is_memory).await?;
-            Object::new(fd, &stat, Some(bytes), disk.clone(), is_memory)?
+        let disk = &self.dir.disk;
+        let (opened, bytes) = if Meta::of(&opened.stat).len <= IN_MEMORY {
+            let (opened, bytes) = value_file::whole(opened, disk).await?;
+            (opened, Some(bytes))
         } else {
-            Object::new(opened.fd, &opened.stat, None, disk.clone(), is_memory)?
+            (opened, None)
         };
+        let mut object = Object::new(opened, bytes, disk.clone())?;
         // Before any other reactor can find it in the cache.
         if (self.is_text)(key.as_str(), object.media_type()) {
             object.look().await?;
@@ -120,19 +120,32 @@ impl Directory {
 
     /// Opens the file of `key` from the kernel's caches, or on a disk thread when those do not have it.
     async fn open_value(&self, key: &Key<'_>) -> Result<Option<Opened>, Error> {
-        match self.dir.open(key, Blocking::Never) {
+        self.ask_kernel("open", key, ValuesDir::open).await
+    }
+
+    /// The length and the version of the value of `key`, or `None` when there is none. Takes no right to read the value.
+    pub async fn meta(&self, key: &Key<'_>) -> Result<Option<Meta>, Error> {
+        let stat = |dir: &ValuesDir, key: &Key<'_>, blocking| dir.stat(key.as_str(), blocking);
+        let stat = self.ask_kernel("look up", key, stat).await?;
+        Ok(stat.as_ref().map(Meta::of))
+    }
+
+    /// Makes `call`, at first so that it does not wait for the device, then on a disk thread if it would have to.
+    async fn ask_kernel<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        key: &Key<'_>,
+        call: fn(&ValuesDir, &Key<'_>, Blocking) -> Result<T, Errno>,
+    ) -> Result<T, Error> {
+        let asked = match call(&self.dir, key, Blocking::Never) {
             Err(Errno::AGAIN) => {
                 let (dir, key) = (Arc::clone(&self.dir), key.to_owned());
-                self.dir
-                    .disk
-                    .run(move || {
-                        dir.open(&key, Blocking::Allowed)
-                            .map_err(Error::errno_while("open"))
-                    })
-                    .await
+                let ask = move || Ok(call(&dir, &key, Blocking::Allowed));
+                self.dir.disk.run(ask).await?
             }
-            opened => opened.map_err(Error::errno_while("open")),
-        }
+            asked => asked,
+        };
+        asked.map_err(Error::errno_while(doing))
     }
 
     /// Begins to receive a value of `len` bytes, where that is known, for `uploader`, where [`Self::stages_by_client`].
@@ -205,14 +218,13 @@ impl Directory {
         self.lister.list(page).await
     }
 
-    /// Closes large files that were removed by hand and that only the cache keeps on the disk, and removes expired uploads. To be called
-    /// every few seconds.
+    /// Has the cache forget what reads of it do not find out, and removes expired uploads. To be called every few seconds.
     pub async fn sweep(&self) {
-        let cache = Arc::clone(&self.cache);
+        let (cache, dir) = (Arc::clone(&self.cache), Arc::clone(&self.dir));
         let writing = self.writing.as_ref();
         let uploads = writing.map(|w| (Arc::clone(&w.writer), Arc::clone(&w.uploads)));
         let swept = self.dir.disk.run(move || {
-            cache.sweep(NEGLIGIBLE);
+            cache.sweep(&dir);
             if let Some((writer, uploads)) = uploads {
                 uploads.trim(&writer.temp_dir.uploads);
                 let expired = uploads.expire(&writer.temp_dir.uploads);

@@ -5,41 +5,27 @@
 //! openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start, and each other call names one entry of a
 //! directory that was opened so. Calls may block, except an open with [`Blocking::Never`]. Folders come with the keys in them and go with
 //! the last: they are made level by level, and removed by `rmdir`, which refuses one that is not empty.
-//!
-//! Descriptors stay with the directory wherever it is moved. After DIR was moved away and another put in its place, as restores do, a value
-//! would go where its readers do not look, and a second server could lock the new one. So [`Location`] is checked before each batch of
-//! changes, before a large value is received, and by the probe of readiness: two system calls, by path.
 
-use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::fs_type::FsType;
+use super::location::Location;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
-use crate::value::{Error, Key, Meta, RESERVED, folder_and_above, is_directory, is_regular};
+use crate::value::{Error, Key, Meta, folder_and_above, is_directory, is_regular};
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
-
-/// The magic number of tmpfs (statfs(2)).
-const TMPFS: i64 = 0x0102_1994;
 
 /// The bits of a mode that say who may do what.
 const RIGHTS: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 
 /// How often a call is made whose name is stale: a value that is replaced without rest is so a few times in a row.
 const STALE_TRIES: u32 = 16;
-
-const MOVED: &str = "the data directory was moved or replaced while the server runs: nothing is written until it is back, or the server is restarted";
-
-const DISOWNED: &str = "the .data-server of the data directory was moved, removed or replaced while the server runs: nothing is written until it is back, or the server is restarted";
 
 /// Opens `name` beneath `dir` and nowhere else, following no link.
 pub fn open_beneath(
@@ -81,9 +67,8 @@ pub struct ValuesDir {
     pub location: Location,
     /// The threads that may wait for its device.
     pub disk: BlockingPool,
-    /// True on tmpfs, where reading a file never waits for a device. tmpfs knows no `RWF_NOWAIT`: without this, each read would be left to
-    /// the disk threads.
-    pub is_memory: bool,
+    /// The file system of the root: its device and its type.
+    file_system: Option<(u64, FsType)>,
 }
 
 /// The kind of thing that a name stands for.
@@ -100,50 +85,68 @@ pub enum Entry {
 
 impl ValuesDir {
     pub fn new(root: OwnedFd, location: Location, disk: BlockingPool) -> Self {
-        let is_memory = rustix::fs::fstatfs(&root).is_ok_and(|fs| fs.f_type == TMPFS);
+        let device = rustix::fs::fstat(&root).map(|stat| stat.st_dev);
+        let file_system = device.and_then(|device| Ok((device, FsType::of(&root)?)));
         Self {
             root,
             location,
             disk,
-            is_memory,
+            file_system: file_system.ok(),
         }
     }
 
     /// Opens the value of `key` for reading; `None` when there is none.
     ///
-    /// With [`Blocking::Never`], fails with `AGAIN` where the device would be needed. The first open has no effect on what the
-    /// name stands for (`O_PATH`), so that a device or a pipe put there is not even opened.
+    /// With [`Blocking::Never`], fails with `AGAIN` where the device would be needed, or the file lies on another file system than the
+    /// root. The first open has no effect on what the name stands for (`O_PATH`), so that a device or a pipe put there is not even opened.
     pub fn open(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Opened>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let open = || match self.find(key.as_str(), OFlags::PATH, blocking)? {
+            Some(_regular) => self.find(key.as_str(), flags, blocking),
+            None => Ok(None),
+        };
+        let Some((fd, stat)) = retry_if_stale(open)? else {
+            return Ok(None);
+        };
+        let fs_type = match (self.file_system, blocking) {
+            (Some((device, fs_type)), _) if device == stat.st_dev => fs_type,
+            (_, Blocking::Never) => return Err(Errno::AGAIN),
+            (_, Blocking::Allowed) => FsType::of(&fd)?,
+        };
+        Ok(Some(Opened { fd, stat, fs_type }))
+    }
+
+    /// Opens the regular file at `path` with these `flags`; `None` when there is none.
+    fn find(
+        &self,
+        path: &str,
+        flags: OFlags,
+        blocking: Blocking,
+    ) -> Result<Option<(OwnedFd, Stat)>, Errno> {
+        let flags = flags | OFlags::CLOEXEC;
         let resolve = match blocking {
             Blocking::Never => CONFINED | ResolveFlags::CACHED,
             Blocking::Allowed => CONFINED,
         };
-        let open = |flags: OFlags| {
-            let flags = flags | OFlags::CLOEXEC;
-            let path = key.as_str();
-            match retry_on_intr(|| {
-                rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve)
-            }) {
-                Ok(fd) => retry_on_intr(|| rustix::fs::fstat(&fd))
-                    .map(|stat| is_regular(&stat).then(|| Opened { fd, stat })),
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => Ok(None),
-                Err(errno) => Err(errno),
-            }
-        };
-        retry_if_stale(|| match open(OFlags::PATH)? {
-            Some(_regular) => open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY),
-            None => Ok(None),
-        })
+        let open = || rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve);
+        match retry_on_intr(open) {
+            Ok(fd) => retry_on_intr(|| rustix::fs::fstat(&fd))
+                .map(|stat| is_regular(&stat).then_some((fd, stat))),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => Ok(None),
+            Err(errno) => Err(errno),
+        }
     }
 
-    /// The stamp of the file under `key` now, without waiting for the device: `None` where it cannot be told, or there is none.
-    pub fn stamp(&self, key: &Key<'_>) -> Option<FileStamp> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = CONFINED | ResolveFlags::CACHED;
-        let path = key.as_str();
-        let open = || rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve);
-        let file = retry_on_intr(open).ok()?;
-        let stat = retry_on_intr(|| rustix::fs::fstat(&file)).ok()?;
+    /// The description of the file at `path`, which takes no right to read the file; `None` when there is none. With
+    /// [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
+    pub fn stat(&self, path: &str, blocking: Blocking) -> Result<Option<Stat>, Errno> {
+        let found = retry_if_stale(|| self.find(path, OFlags::PATH, blocking))?;
+        Ok(found.map(|(_, stat)| stat))
+    }
+
+    /// The stamp of the file at `path` now, without waiting for the device: `None` where it cannot be told, or there is none.
+    pub fn stamp(&self, path: &str) -> Option<FileStamp> {
+        let stat = self.stat(path, Blocking::Never).ok()??;
         Some(FileStamp::of(&stat))
     }
 
@@ -187,94 +190,6 @@ pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
 /// Removes `name` from `folder`.
 pub fn unlink(folder: impl AsFd, name: &str) -> Result<(), Errno> {
     retry_if_stale(|| rustix::fs::unlinkat(&folder, name, AtFlags::empty()))
-}
-
-/// The path at which the directory was opened, and the identity that it had there.
-#[derive(Debug)]
-pub struct Location {
-    root: Known,
-    /// The lock file of a server that writes.
-    lock: Option<Known>,
-    is_displaced: AtomicBool,
-}
-
-/// A path, and the file that it led to when the server started.
-#[derive(Debug)]
-struct Known {
-    path: CString,
-    is: Identity,
-}
-
-/// The device and the inode: no two files have the same at the same time.
-type Identity = (u64, u64);
-
-impl Location {
-    /// `dir` is the path of `root`, in which a server that writes has this `lock`.
-    pub fn new(dir: &Path, root: impl AsFd, lock: Option<&std::fs::File>) -> std::io::Result<Self> {
-        // A path from where the process stands would follow when that is moved.
-        let dir = std::path::absolute(dir)?;
-        let path = dir.join(RESERVED).join("lock");
-        Ok(Self {
-            lock: lock.map(|lock| Known::new(&path, lock)).transpose()?,
-            root: Known::new(&dir, root)?,
-            is_displaced: AtomicBool::new(false),
-        })
-    }
-
-    /// Fails while the directory is not where it was, or is no longer this server's, and while that cannot be told. Blocks,
-    /// as looking up a path does.
-    pub fn check(&self) -> Result<(), Error> {
-        let reason = self.displaced();
-        let reason = reason.map_err(Error::errno_while("look for the directory"))?;
-        self.note(reason);
-        reason.map_or(Ok(()), |reason| Err(Error::Displaced { reason }))
-    }
-
-    fn displaced(&self) -> Result<Option<&'static str>, Errno> {
-        if !self.root.is_there()? {
-            return Ok(Some(MOVED));
-        }
-        match &self.lock {
-            Some(lock) if !lock.is_there()? => Ok(Some(DISOWNED)),
-            _ => Ok(None),
-        }
-    }
-
-    /// Logs when the directory goes and when it is back.
-    fn note(&self, reason: Option<&'static str>) {
-        if self.is_displaced.load(Relaxed) == reason.is_some() {
-            return;
-        }
-        let was_displaced = self.is_displaced.swap(reason.is_some(), Relaxed);
-        match reason {
-            Some(reason) if !was_displaced => tracing::error!(dir = ?self.root.path, "{reason}"),
-            None if was_displaced => {
-                tracing::info!(dir = ?self.root.path, "the data directory is back: writing goes on");
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Known {
-    fn new(path: &Path, file: impl AsFd) -> std::io::Result<Self> {
-        Ok(Self {
-            path: CString::new(path.as_os_str().as_bytes())?,
-            is: identity(&rustix::fs::fstat(file)?),
-        })
-    }
-
-    fn is_there(&self) -> Result<bool, Errno> {
-        match retry_on_intr(|| rustix::fs::stat(self.path.as_c_str())) {
-            Ok(stat) => Ok(identity(&stat) == self.is),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(false),
-            Err(errno) => Err(errno),
-        }
-    }
-}
-
-fn identity(stat: &Stat) -> Identity {
-    (stat.st_dev, stat.st_ino)
 }
 
 /// Folders are made with this mode; the process's umask takes away from it, as it does for `mkdir`.

@@ -186,7 +186,7 @@ mod tests {
     use std::sync::mpsc;
     use std::task::{Context, Poll, Waker};
 
-    use super::super::directory_fd::Location;
+    use super::super::location::Location;
     use crate::value::Prefixes;
     use data_server_testing::scaled;
     use proptest::collection::{btree_set, vec};

@@ -9,17 +9,18 @@
 
 use std::any::Any;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::str::from_utf8;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use memchr::{memchr, memmem};
-use rustix::fs::{Advice, Stat};
+use rustix::fs::Advice;
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes;
-use super::value_file::{FileStamp, Residency, STRIDE, ValueFile, read_now, start};
+use super::fs_type::FsType;
+use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now, start};
 use crate::transfer::{BlockingPool, hash_file};
 use crate::value::{Digest, Error, Hasher, Meta, Wanted};
 
@@ -35,28 +36,23 @@ pub struct Object {
     media_type: Option<Box<str>>,
     fields: Option<Box<[u8]>>,
     is_utf8: bool,
-    is_memory: bool,
+    fs_type: FsType,
     residency: Residency,
     note: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Object {
-    /// The value in `fd`, described by `stat` from before `bytes` were read.
-    pub fn new(
-        fd: OwnedFd,
-        stat: &Stat,
-        bytes: Option<Bytes>,
-        disk: BlockingPool,
-        is_memory: bool,
-    ) -> Result<Self, Error> {
+    /// The value in `opened`, which has these `bytes` where they were read.
+    pub fn new(opened: Opened, bytes: Option<Bytes>, disk: BlockingPool) -> Result<Self, Error> {
+        let Opened { fd, stat, fs_type } = opened;
         Ok(Self {
             media_type: attributes::media_type(&fd)?,
             fields: attributes::fields(&fd)?,
             is_utf8: false,
-            is_memory,
+            fs_type,
             file: Arc::new(ValueFile::new(fd, disk)),
-            meta: Meta::of(stat),
-            stamp: FileStamp::of(stat),
+            meta: Meta::of(&stat),
+            stamp: FileStamp::of(&stat),
             bytes,
             residency: Residency::default(),
             note: OnceLock::new(),
@@ -95,7 +91,7 @@ impl Object {
             return Ok(());
         }
         let len = usize::try_from(self.meta.len).map_or(LOOKED_AT, |len| len.min(LOOKED_AT));
-        let start = start(&self.file, len, self.is_memory).await?;
+        let start = start(&self.file, len, self.fs_type.is_memory).await?;
         self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
         Ok(())
     }
@@ -113,7 +109,7 @@ impl Object {
     /// The bytes from `offset` on, `len` of them, if the kernel has them in memory.
     pub fn read_now(&self, offset: u64, len: usize) -> Option<Bytes> {
         let mut bytes = vec![0; len];
-        read_now(&*self.file, &mut bytes, offset, self.is_memory).then(|| bytes.into())
+        read_now(&*self.file, &mut bytes, offset, self.fs_type.is_memory).then(|| bytes.into())
     }
 
     /// Reads the bytes from `offset` on, at most `len` of them and not none, on a disk thread.
@@ -159,9 +155,21 @@ impl Object {
         self.stamp.is_quiescent()
     }
 
-    /// Whether the file still has its name in its folder and has not been changed: one system call.
+    /// True if [`Object::is_current`] sees that its name was removed, or given to another file.
+    pub fn shows_removal(&self) -> bool {
+        self.fs_type.shows_removal
+    }
+
+    /// Whether the file has not been changed and, where [`Object::shows_removal`], still has its name in its folder: one system call.
     pub fn is_current(&self) -> bool {
         rustix::fs::fstat(&*self.file).is_ok_and(|now| self.is(FileStamp::of(&now)))
+    }
+
+    /// True if the kernel has other bytes in memory for its file than it has.
+    pub fn has_other_bytes(&self) -> bool {
+        let bytes = self.bytes.as_ref();
+        let now = bytes.and_then(|bytes| self.read_now(0, bytes.len()));
+        now.is_some() && now.as_ref() != bytes
     }
 
     /// True if its file had this stamp when it was opened.
@@ -171,7 +179,7 @@ impl Object {
 
     /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as can be told cheaply.
     pub fn is_resident(&self, offset: u64, len: u64) -> bool {
-        self.is_memory
+        self.fs_type.is_memory
             || self
                 .residency
                 .is_resident(&*self.file, self.meta.len, offset, len)

@@ -17,6 +17,7 @@ use rustix::fs::Stat;
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::fs_type::FsType;
 use crate::transfer::{BlockingPool, SLOW_TO_FREE};
 use crate::value::{Error, Meta};
 
@@ -126,17 +127,11 @@ impl FileStamp {
     }
 }
 
-/// A regular file, opened for reading.
+/// A regular file, opened for reading; `stat` is from before any byte was read.
 pub struct Opened {
     pub fd: OwnedFd,
     pub stat: Stat,
-}
-
-/// A small file and all of its bytes, with `stat` from before they were read.
-pub struct Read {
-    pub fd: OwnedFd,
-    pub stat: Stat,
-    pub bytes: Bytes,
+    pub fs_type: FsType,
 }
 
 /// Fills `buf` with the bytes of `file` from `offset` on, if the kernel has all of them in memory; with `is_memory`, it always has.
@@ -152,14 +147,10 @@ pub fn read_now(file: impl AsFd, buf: &mut [u8], offset: u64, is_memory: bool) -
 }
 
 /// Reads all of `opened` without blocking the caller's thread.
-pub async fn whole(opened: Opened, disk: &BlockingPool, is_memory: bool) -> Result<Read, Error> {
+pub async fn whole(opened: Opened, disk: &BlockingPool) -> Result<(Opened, Bytes), Error> {
     let mut buf = buffer(&opened.stat);
-    if buf.is_empty() || read_now(&opened.fd, &mut buf, 0, is_memory) {
-        return Ok(Read {
-            fd: opened.fd,
-            stat: opened.stat,
-            bytes: buf.into(),
-        });
+    if buf.is_empty() || read_now(&opened.fd, &mut buf, 0, opened.fs_type.is_memory) {
+        return Ok((opened, buf.into()));
     }
     disk.run(move || whole_blocking(opened)).await
 }
@@ -180,17 +171,14 @@ pub async fn start(file: &Arc<ValueFile>, len: usize, is_memory: bool) -> Result
 }
 
 /// Reads all of `opened`. Blocks.
-pub fn whole_blocking(Opened { fd, mut stat }: Opened) -> Result<Read, Error> {
+pub fn whole_blocking(mut opened: Opened) -> Result<(Opened, Bytes), Error> {
     for _ in 0..TRIES {
-        let mut buf = buffer(&stat);
-        if fill(&fd, &mut buf)? == buf.len() {
-            return Ok(Read {
-                fd,
-                stat,
-                bytes: buf.into(),
-            });
+        let mut buf = buffer(&opened.stat);
+        if fill(&opened.fd, &mut buf)? == buf.len() {
+            return Ok((opened, buf.into()));
         }
-        stat = retry_on_intr(|| rustix::fs::fstat(&fd)).map_err(Error::errno_while("stat"))?;
+        let stat = retry_on_intr(|| rustix::fs::fstat(&opened.fd));
+        opened.stat = stat.map_err(Error::errno_while("stat"))?;
     }
     Err(Error::Truncated)
 }

@@ -59,10 +59,6 @@ pub const RESERVED_AT_ONCE: u64 = CHUNK as u64;
 /// close it.
 pub const SLOW_TO_FREE: u64 = 256 << 10;
 
-/// A file of up to this length that was removed by hand may stay on the disk until its key is next read or it falls out of
-/// the cache; the next sweep of the cache gives up a longer one.
-pub const NEGLIGIBLE: u64 = 64 << 10;
-
 /// 128 bits that cannot be guessed.
 pub fn random() -> Result<u128, Errno> {
     let mut bytes = [0; 16];

@@ -9,7 +9,7 @@ use super::control::{JournalLocation, Note};
 use super::recover::LeftJournal;
 use super::replay::{FileState, Replay};
 use super::segment::Frame;
-use crate::store::directory_fd::Location;
+use crate::store::location::Location;
 use crate::transfer::BlockingPool;
 use crate::value::Error;
 

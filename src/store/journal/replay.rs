@@ -202,7 +202,7 @@ impl<'a> Replay<'a> {
             return Ok(false);
         };
         // A file that cannot be read is written anew.
-        Ok(value_file::whole_blocking(opened).is_ok_and(|read| read.bytes == value))
+        Ok(value_file::whole_blocking(opened).is_ok_and(|(_, bytes)| bytes == value))
     }
 
     /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand

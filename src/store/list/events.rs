@@ -19,18 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-/// File systems whose names change only through the kernel that watches, by their magic numbers (statfs(2)): ext2 to
-/// ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, bcachefs, overlayfs. On a network or FUSE file system, others change them unseen.
-const LOCAL: [i64; 8] = [
-    0xef53,
-    0x5846_5342,
-    0x9123_683e,
-    0x0102_1994,
-    0xf2f5_2010,
-    0x2fc1_2fc1,
-    0xca45_1a4e,
-    0x794c_7630,
-];
+use crate::store::fs_type::FsType;
 
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
@@ -111,8 +100,7 @@ impl Events {
 
     /// Adds those of `folder`, from now on; `None` where not all changes of it have one.
     pub fn watch(&self, folder: impl AsFd) -> Result<Option<Watch>, Errno> {
-        let kind = rustix::fs::fstatfs(&folder)?.f_type;
-        if !LOCAL.contains(&kind) {
+        if !FsType::of(&folder)?.has_events {
             return Ok(None);
         }
         let changes =

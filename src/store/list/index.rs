@@ -226,8 +226,9 @@ fn apply_events(index: &Weak<Index>, events: &Events) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::directory_fd::{Location, ValuesDir};
+    use crate::store::directory_fd::ValuesDir;
     use crate::store::list::walk;
+    use crate::store::location::Location;
     use crate::transfer::BlockingPool;
     use crate::value::Prefixes;
     use data_server_testing::scaled;

@@ -18,3 +18,4 @@ mod requests;
 mod restores;
 mod signals;
 mod system_calls;
+mod unseen_changes;

@@ -145,6 +145,26 @@ impl Mount {
         Self::or_left_out(place, mounted, left_out)
     }
 
+    /// An overlayfs of the kernel, or that of a FUSE program, over a lower layer that has what `fill` puts in its `data`.
+    pub fn layers(is_fuse: bool, fill: impl FnOnce(&Path), left_out: &str) -> Option<Self> {
+        let place = TempDir::new().expect("a mount point");
+        let path = |name: &str| place.path().join(name);
+        for dir in ["lower/data", "upper", "work"] {
+            fs::create_dir_all(path(dir)).expect("a directory");
+        }
+        fill(&path("lower/data"));
+        let layers = ["lower", "upper", "work"];
+        let layers = layers.map(|name| format!("{name}dir={}", path(name).display()));
+        let layers = layers.join(",");
+        let command = if is_fuse {
+            &["fuse-overlayfs", "-o", &layers][..]
+        } else {
+            &["mount", "-t", "overlay", "-o", &layers, "overlay"]
+        };
+        let mounted = Mounted::by(command, &path("mount"));
+        Self::or_left_out(place, mounted, left_out)
+    }
+
     fn or_left_out(
         place: TempDir,
         mounted: Result<Mounted, String>,
