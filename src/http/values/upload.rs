@@ -255,8 +255,7 @@ pub async fn ask_early(
     key: &Key<'_>,
     preconditions: &Preconditions,
 ) -> Result<(), Outcome> {
-    let current = directory.get(key).await?;
-    if holds(preconditions, current.map(|object| object.meta())) {
+    if holds(preconditions, directory.meta(key).await?) {
         Ok(())
     } else {
         Err(Rejection::Precondition.into())

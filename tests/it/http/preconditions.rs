@@ -2,6 +2,8 @@
 //! answers agree on. Conditions are evaluated in the order of section 13.2.2, before the body is read where possible, and
 //! again at the moment of publishing.
 
+use std::os::unix::fs::PermissionsExt;
+
 use httpdate::{fmt_http_date, parse_http_date};
 
 use crate::support::prelude::*;
@@ -380,5 +382,33 @@ fn put_get_head_and_the_listing_agree_on_tag_and_date() {
         let listed = json["keys"][0]["modified"].as_str().expect("a date");
         let listed = humantime::parse_rfc3339(listed).expect("a date of RFC 3339");
         assert_eq!(fmt_http_date(listed), modified);
+    }
+}
+
+/// A precondition was refused where the server could not read the value, though the publisher decides it by the file's name alone.
+#[test]
+fn a_precondition_takes_no_right_to_read() {
+    directory_only!("a file without rights");
+    let dir = DataDir::temporary();
+    let server = needed!(served_by_nobody(&dir, "values that cannot be read"));
+    let raw = || server.connect();
+    let tag = etag(&ask(&mut raw(), "PUT", "/k", "", b"value"));
+    let mode = fs::Permissions::from_mode(0o000);
+    fs::set_permissions(dir.file("k"), mode).expect("a mode");
+    assert_eq!(get(&mut raw(), "").status, 403);
+    for (condition, status) in [
+        ("If-None-Match: *\r\n", 412),
+        ("If-Match: \"x\"\r\n", 412),
+        (&format!("If-Match: {tag}\r\n"), 200),
+    ] {
+        let resumable = format!("{condition}Upload-Complete: ?0\r\n");
+        let begun = Resumable::ask_to_create(&mut raw(), "k", &resumable, b"new").status;
+        assert_eq!(
+            begun,
+            if status == 200 { 201 } else { status },
+            "{condition}"
+        );
+        let put = ask(&mut raw(), "PUT", "/k", condition, b"other").status;
+        assert_eq!(put, status, "{condition}");
     }
 }
