@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use hyper::Method;
 use hyper::header::{HeaderMap, IF_RANGE, RANGE};
@@ -57,9 +56,8 @@ impl GetOptions {
         representation: &Representation,
         len: u64,
     ) -> Result<Selection, Rejection> {
-        let (preconditions, now) = (self.preconditions.as_ref(), SystemTime::now());
-        let current = representation.current();
-        let selection = select(preconditions, &self.ranges, current, len, now)?;
+        let (preconditions, current) = (self.preconditions.as_ref(), representation.current());
+        let selection = select(preconditions, &self.ranges, current, len)?;
         Ok(match selection {
             // A client that decodes the coding would take the framing of several parts for coded bytes. Many short parts would be
             // longer than the value.

@@ -322,34 +322,20 @@ fn if_range_chooses_the_part_or_the_whole_by_13_1_5() {
     });
 }
 
-/// 8.8.2.2: two writes within the same second have the same date.
+/// 8.8.2.2: two values can have had the date of one second, and a download would be joined of both.
 #[test]
-fn if_range_takes_only_a_strong_date_by_8_8_2_2() {
+fn if_range_takes_no_date_by_8_8_2_2() {
     directory_only!("hands in the directory");
     let server = TestServer::start(&[]);
     server.dir.place("old", "0123456789");
     let then = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").expect("a date");
     server.dir.date("old", then);
-    let mut raw = server.connect();
-    for (date, status) in [
-        ("Sun, 06 Nov 1994 08:49:37 GMT", 206),
-        ("Sunday, 06-Nov-94 08:49:37 GMT", 206),
-        ("Sun Nov  6 08:49:37 1994", 206),
-        ("Sun, 06 Nov 1994 08:49:36 GMT", 200),
-        ("Sun, 06 Nov 1994 08:49:38 GMT", 200),
-        ("Fri, 01 Jan 2100 00:00:00 GMT", 200),
-    ] {
-        let lines = format!("Range: bytes=0-1\r\nIf-Range: {date}\r\n");
-        let found = ask(&mut raw, "GET", "/old", &lines, b"").status;
-        assert_eq!(found, status, "{date}");
-    }
-    let soon = SystemTime::now() + Duration::from_secs(1000);
-    server.dir.date("old", soon);
-    let dated = ask(&mut raw, "GET", "/old", "", b"");
-    let modified = dated.must("last-modified");
-    let lines = format!("Range: bytes=0-1\r\nIf-Range: {modified}\r\n");
-    let got = ask(&mut raw, "GET", "/old", &lines, b"");
-    assert_eq!(got.status, 200, "a date of this second: {modified}");
+    let got = server.get("old");
+    let lines = format!(
+        "Range: bytes=0-1\r\nIf-Range: {}\r\n",
+        got.must("last-modified")
+    );
+    assert_eq!(server.request("GET", "/old", &lines, b"").status, 200);
 }
 
 #[test]
