@@ -323,7 +323,7 @@ mod tests {
     fn listing(keys: &[(&str, u64, i128)], folders: &[&str], next: Option<&str>) -> Listing {
         let keys = keys.iter().map(|&(key, len, nanos)| {
             let version = Version::from_nanos(nanos);
-            (Key::new(key.to_owned()).unwrap(), Meta { len, version })
+            (Key::new(key.to_owned()).unwrap(), Meta::new(len, version))
         });
         Listing {
             keys: keys.collect(),
@@ -357,7 +357,7 @@ mod tests {
     fn folders_are_the_first_rows_and_each_kind_is_in_byte_order() {
         let keys = [
             ("a/b-c", 0, 0),
-            ("a/b:c", 1500, 1_795_353_000 * SECOND + 999_999_999),
+            ("a/b:c", 1500, 1_763_817_000 * SECOND + 999_999_999),
             ("a/\u{e9} <b>", 1, SECOND),
         ];
         let page = page(&place("a/", ""), &listing(&keys, &["a/b/"], None));
@@ -365,7 +365,7 @@ mod tests {
             row("../", "../", None),
             row("b/", "b/", None),
             row("b-c", "b-c", Some((0, "1970-01-01T00:00:00Z"))),
-            row("b%3Ac", "b:c", Some((1500, "2026-11-22T13:10:00Z"))),
+            row("b%3Ac", "b:c", Some((1500, "2025-11-22T13:10:00Z"))),
             row(
                 "%C3%A9%20%3Cb%3E",
                 "\u{e9} <b>",
@@ -374,7 +374,7 @@ mod tests {
         ];
         assert_eq!(page.rows(), expected);
         assert_eq!(texts(&page, "data"), ["0 B", "1.46 KiB", "1 B"]);
-        assert_eq!(texts(&page, "time")[1], "2026-11-22 13:10 UTC");
+        assert_eq!(texts(&page, "time")[1], "2025-11-22 13:10 UTC");
         assert_eq!(texts(&page, "title"), ["a/ \u{2013} data-server"]);
         assert!(is_hidden(&page, "empty"));
         assert_eq!(page.next(), None);
@@ -559,7 +559,7 @@ mod index_tests {
                 version.time(),
                 SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
             );
-            (Key::new(key.to_owned()).unwrap(), Meta { len, version })
+            (Key::new(key.to_owned()).unwrap(), Meta::new(len, version))
         });
         Listing {
             keys: keys.collect(),
@@ -571,7 +571,7 @@ mod index_tests {
     #[test]
     fn a_folder_is_a_document_of_lines() {
         let long = format!("a/{}", "x".repeat(60));
-        let keys = [("a/b<", 1500, 1_795_353_000), (&long, 0, 1)];
+        let keys = [("a/b<", 1500, 1_763_817_000), (&long, 0, 1)];
         let listing = listing(&keys, &["a/c/".to_owned()], Some("a/x&y"));
         let found = index(&place("a/", "format=html&prefix=%26"), &listing);
         let x = "x".repeat(60);
@@ -580,7 +580,7 @@ mod index_tests {
              <link rel=\"next\" href=\"?prefix=%26&amp;after=a%2Fx%26y&amp;limit=10000&amp;format=html\">\n\
              </head>\n<body>\n<h1>Index of /a</h1>\n<pre>\n\
              <a href=\"../\">../</a>\n\
-             <a href=\"b%3C\">b&lt;</a>                                                 22-Nov-2026 13:10                1500\n\
+             <a href=\"b%3C\">b&lt;</a>                                                 22-Nov-2025 13:10                1500\n\
              <a href=\"c/\">c/</a>                                                                 -                   -\n\
              <a href=\"{x}\">{x}</a> 01-Jan-1970 00:00                   0\n\
              </pre>\n</body>\n</html>\n"

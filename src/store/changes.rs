@@ -10,10 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::value::{Key, Meta, Version};
+use super::clock::Clock;
+use crate::value::{Key, Meta};
 
 /// Changes kept; a key has at most 1,024 bytes, so all of them stay below 5 MiB.
 const KEPT: usize = 4096;
+
+/// Nanoseconds between two numbers.
+const NANOS: i128 = 1_000;
 
 /// One acknowledged change.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ pub struct Changes {
     recent: Mutex<Recent>,
     subscribers: AtomicU64,
     latest: watch::Sender<u64>,
+    /// The clock of a store that writes; its readings pass every number.
+    clock: Option<Arc<Mutex<Clock>>>,
 }
 
 #[derive(Debug)]
@@ -51,13 +57,17 @@ struct Recent {
 }
 
 impl Changes {
-    /// Begins to count after every version given so far: microseconds since 1970, so that a server would have to make a
-    /// million changes a second for the numbers of its next start to be old ones.
-    pub fn after(version: Version) -> Self {
-        Self::starting_at(u64::try_from(version.nanos() / 1_000).unwrap_or(0))
+    /// Begins to count after every number and version given so far: in microseconds since 1970.
+    pub fn after(clock: Arc<Mutex<Clock>>) -> Self {
+        let reached = lock(&clock).reached();
+        Self {
+            clock: Some(clock),
+            ..Self::starting_at(u64::try_from(reached / NANOS).unwrap_or(0))
+        }
     }
 
-    fn starting_at(start: u64) -> Self {
+    /// Begins to count after `start`, of no clock.
+    pub fn starting_at(start: u64) -> Self {
         Self {
             recent: Mutex::new(Recent {
                 kept: VecDeque::new(),
@@ -67,11 +77,13 @@ impl Changes {
             }),
             subscribers: AtomicU64::new(0),
             latest: watch::Sender::new(start),
+            clock: None,
         }
     }
 
-    /// Appends what has been published, in that order: the key, and what it stands for now.
+    /// Appends what has been published, in that order: the key, and what it stands for now. Blocks now and then.
     pub fn append(&self, made: impl Iterator<Item = (Key<'static>, Option<Meta>)>) {
+        self.reserve(made.size_hint().1.unwrap_or(1));
         let mut recent = self.recent();
         for (key, value) in made {
             recent.append(key, value);
@@ -79,12 +91,22 @@ impl Changes {
         self.notify(recent);
     }
 
-    /// Records that something was published, or may have been, that cannot be named: all subscribers meet a gap.
+    /// Records that something was published, or may have been, that cannot be named: all subscribers meet a gap. Blocks now and then.
     pub fn mark_gap(&self) {
+        self.reserve(1);
         let mut recent = self.recent();
         recent.latest += 1;
         recent.forget();
         self.notify(recent);
+    }
+
+    /// Has the clock pass the next `count` numbers before they are used, so that the next start begins after them. Its file is not
+    /// written under the lock that reactors take.
+    fn reserve(&self, count: usize) {
+        let Some(clock) = &self.clock else { return };
+        let end = self.recent().latest + count as u64;
+        // The changes are made. Where the clock cannot be written, the numbers hold until a crash.
+        let _ = lock(clock).pass(i128::from(end) * NANOS);
     }
 
     fn notify(&self, recent: MutexGuard<'_, Recent>) {
@@ -137,6 +159,10 @@ impl Changes {
     fn recent(&self) -> MutexGuard<'_, Recent> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn lock(clock: &Mutex<Clock>) -> MutexGuard<'_, Clock> {
+    clock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Recent {

@@ -1,8 +1,8 @@
 //! The clock of versions: strictly increasing nanoseconds, also across restarts and steps of the system's clock.
 //!
-//! Each reading is later than every reading before it, so the modification times stamped from it never repeat. To hold
-//! after a crash without a write per reading, the clock file names a bound that no reading has passed; the bound is
-//! moved ahead, and made durable, before it is reached.
+//! Each reading is later than every reading before it, so the modification times stamped from it never repeat, and the numbers of
+//! changes, which are microseconds, do not either. To hold after a crash without a write per reading, the clock file names a bound
+//! that no reading has passed; the bound is moved ahead, and made durable, before it is reached.
 //!
 //! Beside it, the boot of the machine and how long it has lasted: neither moves when the system's clock is set.
 
@@ -22,6 +22,9 @@ const STRIDE: i128 = 10_000_000_000;
 /// The stride while versions are ahead of the time, as they are after a crash: crashes one after another hardly add up.
 const SHORT_STRIDE: i128 = 10_000_000;
 
+/// Further ahead than crashes take versions: the system's clock was wrong when the bound was moved, or is now.
+const WRONG: i128 = 60_000_000_000;
+
 /// Digits of the bound in the file: fixed, so that rewriting it never grows or shrinks the file.
 const WIDTH: usize = 24;
 
@@ -30,6 +33,7 @@ pub struct Clock {
     file: OwnedFd,
     last: i128,
     bound: i128,
+    is_ahead_told: bool,
 }
 
 impl Clock {
@@ -45,30 +49,49 @@ impl Clock {
             file,
             last: bound,
             bound,
+            is_ahead_told: false,
         })
     }
 
-    /// A version later than every one before it, and than `current`.
+    /// A version later than every one before it, and not `current`. That may be ahead of the clock, as another program can date a file:
+    /// such a date is no reading, and holds for nothing that comes after it.
     pub fn next(&mut self, current: Option<Version>) -> Result<Version, Errno> {
-        let now = now();
-        let next = now.max(self.last + 1);
-        if next >= self.bound {
-            let stride = if next > now { SHORT_STRIDE } else { STRIDE };
-            // The bound counts only once it is durable: after a failed sync it is written again.
-            self.store(next + stride)?;
-            rustix::fs::fdatasync(&self.file)?;
-            self.bound = next + stride;
+        let mut next = now().max(self.last + 1);
+        if current == Some(Version::from_nanos(next)) {
+            next += 1;
         }
-        self.last = next;
-        // Another program may have dated the file into the future: only the versions of this key step over that.
-        Ok(Version::from_nanos(
-            current.map_or(next, |v| next.max(v.nanos() + 1)),
-        ))
+        self.pass(next)?;
+        Ok(Version::from_nanos(next))
     }
 
-    /// As late as every version before it; writes nothing.
-    pub fn reached(&self) -> Version {
-        Version::from_nanos(now().max(self.last))
+    /// Makes every later reading later than `reading`, also after a crash.
+    pub fn pass(&mut self, reading: i128) -> Result<(), Errno> {
+        if reading >= self.bound {
+            let now = now();
+            let stride = if reading > now { SHORT_STRIDE } else { STRIDE };
+            // The bound counts only once it is durable: after a failed sync it is written again.
+            self.store(reading + stride)?;
+            rustix::fs::fdatasync(&self.file)?;
+            self.bound = reading + stride;
+            self.tell_if_ahead(reading - now);
+        }
+        self.last = self.last.max(reading);
+        Ok(())
+    }
+
+    /// As late as every reading before it; writes nothing.
+    pub fn reached(&mut self) -> i128 {
+        self.last = self.last.max(now());
+        self.last
+    }
+
+    fn tell_if_ahead(&mut self, ahead: i128) {
+        if ahead > WRONG && !std::mem::replace(&mut self.is_ahead_told, true) {
+            tracing::warn!(
+                seconds = ahead / 1_000_000_000,
+                "the clock of versions is ahead of the system's, which was wrong once or is now: new values are dated in the future"
+            );
+        }
     }
 
     fn store(&self, bound: i128) -> Result<(), Errno> {
@@ -147,6 +170,7 @@ mod tests {
             file: copy(&file),
             last: future,
             bound: 0,
+            is_ahead_told: false,
         };
         let before = clock.next(None).unwrap();
         std::mem::forget(clock); // a crash: nothing is written on the way out
@@ -183,10 +207,28 @@ mod tests {
     }
 
     #[test]
-    fn a_file_dated_into_the_future_by_hand_is_stepped_over_alone() {
+    fn no_version_is_the_current_one_whatever_its_date() {
         let mut clock = Clock::resume(file()).unwrap();
-        let future = Version::from_nanos(now() * 2);
-        assert!(clock.next(Some(future)).unwrap() > future);
-        assert!(clock.next(None).unwrap() < future);
+        let future = now() * 2;
+        assert!(
+            clock
+                .next(Some(Version::from_nanos(future)))
+                .unwrap()
+                .nanos()
+                < future
+        );
+        clock.pass(future).unwrap();
+        let next = Version::from_nanos(future + 1);
+        assert!(clock.next(Some(next)).unwrap() > next);
+    }
+
+    #[test]
+    fn what_was_passed_is_passed_after_a_crash_too() {
+        let file = file();
+        let mut clock = Clock::resume(copy(&file)).unwrap();
+        let number = clock.reached() + 3600 * 1_000_000_000;
+        clock.pass(number).unwrap();
+        std::mem::forget(clock);
+        assert!(Clock::resume(file).unwrap().reached() > number);
     }
 }

@@ -26,7 +26,7 @@ use super::value_file::{self, Opened};
 use super::write_context::WriteContext;
 use crate::metrics::StoreCounters;
 use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, Uploader};
-use crate::value::{Error, Key, Listing, Meta, Page, Version};
+use crate::value::{Error, Key, Listing, Meta, Page};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
 /// its default is: the pauses between, from 1 to 128 ms, last longer together. On mergerfs more than half of the tries fail while the
@@ -166,7 +166,7 @@ impl Directory {
         key: Key<'static>,
         upload: Upload,
         condition: Option<Condition>,
-    ) -> Result<Version, Error> {
+    ) -> Result<Meta, Error> {
         let writing = self.writing()?;
         let value = upload.finish().await?;
         let published = writing.publisher.put(key.clone(), value, condition).await;

@@ -294,7 +294,7 @@ impl Object {
 impl Digesting {
     /// The digest, or what is left to do after one turn.
     fn take_turn(mut self: Box<Self>, keep: bool) -> Result<ControlFlow<Digest, Box<Self>>, Error> {
-        let (file, Meta { len, version }) = (&self.object.file, self.object.meta);
+        let (file, Meta { len, version, .. }) = (&self.object.file, self.object.meta);
         if self.offset == 0
             && let Some(kept) = attributes::kept_digest(file, version, self.sha512)
         {

@@ -19,7 +19,7 @@ use super::journal::Journal;
 use super::upload::NewValue;
 use super::write_context::WriteContext;
 use crate::transfer::spawn_vital;
-use crate::value::{Error, Key, Version};
+use crate::value::{Error, Key, Meta};
 
 mod acknowledge;
 mod commit;
@@ -74,7 +74,7 @@ impl Publisher {
         key: Key<'static>,
         value: NewValue,
         condition: Option<Condition>,
-    ) -> impl Future<Output = Result<Version, Error>> {
+    ) -> impl Future<Output = Result<Meta, Error>> {
         let published = self.change(key, Some(value), condition);
         async { published.await?.ok_or_else(gone) }
     }

@@ -203,7 +203,8 @@ impl TempFile {
         inherit().map_err(Error::errno_while("set the group and the rights"))
     }
 
-    /// Stamps the version into the file: its modification time.
+    /// Stamps the version into the file: its modification time. A file system cuts a time that it cannot tell to the next that it can,
+    /// and says nothing; all that have nanoseconds can tell those of 32 bits.
     fn stamp(&self, version: Version) -> Result<(), Errno> {
         let omit = Timespec {
             tv_sec: 0,
@@ -213,7 +214,15 @@ impl TempFile {
             last_access: omit,
             last_modification: version.timespec(),
         };
-        retry_on_intr(|| rustix::fs::futimens(&*self.file, &times))
+        retry_on_intr(|| rustix::fs::futimens(&*self.file, &times))?;
+        let is_cut = || {
+            let stat = retry_on_intr(|| rustix::fs::fstat(&*self.file))?;
+            Ok(Version::of(&stat) != version)
+        };
+        if times.last_modification.tv_sec > i64::from(i32::MAX) && is_cut()? {
+            return Err(Errno::OVERFLOW);
+        }
+        Ok(())
     }
 
     /// Gives the file the name `to` in `folder`; `EXIST` when something has it.

@@ -300,7 +300,7 @@ impl NewValue {
         }
     }
 
-    /// The version that it is to be published with, later than `current`. Blocks.
+    /// The version that it is to be published with, in place of `current`. Blocks.
     pub fn version_after(
         &mut self,
         writer: &WriteContext,
@@ -368,7 +368,7 @@ impl NewValue {
 }
 
 impl SealedValue {
-    /// Makes its version later than `current`. Blocks.
+    /// Gives it a later version, unless it has one later than `current`: a date never goes back while it is not ahead of the clock. Blocks.
     pub fn advance(&mut self, writer: &WriteContext, current: Version) -> Result<(), Error> {
         if current < self.version {
             return Ok(());

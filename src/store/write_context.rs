@@ -57,7 +57,7 @@ pub struct WriteContext {
     doubted: RwLock<HashSet<Box<str>>>,
     pub quota: Arc<StagingQuota>,
     pub space: Space,
-    clock: Mutex<Clock>,
+    clock: Arc<Mutex<Clock>>,
     pub counters: Arc<StoreCounters>,
     /// The pipes that large values are received through.
     pub pipes: Arc<Pipes>,
@@ -69,7 +69,7 @@ impl WriteContext {
         durability: Durability,
         quota: Arc<StagingQuota>,
         space: Space,
-        clock: Clock,
+        clock: Arc<Mutex<Clock>>,
         counters: Arc<StoreCounters>,
     ) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl WriteContext {
             doubted: RwLock::default(),
             quota,
             space,
-            clock: Mutex::new(clock),
+            clock,
             counters,
             pipes: Arc::default(),
         }
@@ -176,7 +176,7 @@ impl WriteContext {
         &self.temp_dir.values
     }
 
-    /// A version later than every one before it, and than `current`. Blocks now and then.
+    /// A version later than every one before it, and not `current`. Blocks now and then.
     pub fn next_version(&self, current: Option<Version>) -> Result<Version, Error> {
         let next = self
             .clock

@@ -58,21 +58,53 @@ impl Version {
     }
 }
 
-/// The metadata of a value, known without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The metadata of a value, known without reading it. Two are equal that have the length and the version of one write.
+#[derive(Clone, Copy, Debug)]
 pub struct Meta {
     /// The value's length in bytes.
     pub len: u64,
     /// Which write it is.
     pub version: Version,
+    /// The second in which the file system last changed the file.
+    changed: i64,
 }
 
+impl PartialEq for Meta {
+    fn eq(&self, other: &Self) -> bool {
+        (self.len, self.version) == (other.len, other.version)
+    }
+}
+
+impl Eq for Meta {}
+
 impl Meta {
+    /// A value that is being written now.
+    pub(crate) fn new(len: u64, version: Version) -> Self {
+        Self {
+            len,
+            version,
+            changed: i64::MAX,
+        }
+    }
+
     pub(crate) fn of(stat: &Stat) -> Self {
         Self {
             len: u64::try_from(stat.st_size).unwrap_or(0),
             version: Version::of(stat),
+            changed: stat.st_ctime,
         }
+    }
+
+    /// When the value was written: between 1970 and now (RFC 9110, section 8.8.2.1). A file that is dated later was written when the file
+    /// system says that it was changed, which stays the same for every client that asks.
+    pub fn modified(&self) -> SystemTime {
+        let (now, dated) = (SystemTime::now(), self.version.time());
+        if dated <= now {
+            return dated;
+        }
+        let changed = u64::try_from(self.changed).unwrap_or(0);
+        let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(changed));
+        changed.map_or(now, |changed| changed.min(now))
     }
 }
 

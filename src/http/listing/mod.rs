@@ -98,11 +98,11 @@ impl Listed for Meta {
     }
 
     fn etag(&self) -> String {
-        etag(self.version)
+        etag(*self)
     }
 
     fn modified(&self) -> SystemTime {
-        self.version.time()
+        Self::modified(self)
     }
 }
 

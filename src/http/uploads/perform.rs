@@ -307,7 +307,7 @@ impl Handler {
         let condition = options.preconditions.map(condition);
         let published = directory.put(key.clone(), value, condition).await;
         let stored = match published {
-            Ok(version) => Ok(Outcome::Completed(key, Published::Version(version))),
+            Ok(meta) => Ok(Outcome::Completed(key, Published::File(meta))),
             Err(error) => Err(error.into()),
         };
         if options.is_only_new {

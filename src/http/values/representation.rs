@@ -27,7 +27,7 @@ use crate::http::values::digest_fields::REPR_DIGEST;
 use crate::http::values::fields::StoredFields;
 use crate::http::values::media;
 use crate::http::values::range::{Multipart, content_range, multipart_type};
-use crate::store::{Key, Object, Version};
+use crate::store::{Key, Meta, Object};
 
 /// The name in the Server header.
 pub const NAME: HeaderValue = HeaderValue::from_static("data-server");
@@ -51,15 +51,16 @@ pub struct Representation {
     pub is_compressible: bool,
 }
 
-/// The entity tag of a version, quotes included: strong, as no two writes of a key share it.
-pub fn etag(version: Version) -> String {
-    // Sized exactly: each PUT tells one.
-    let mut text = String::with_capacity(2 + 32);
-    let _ = write!(text, "\"{:x}\"", version.nanos());
+/// The entity tag of a value, quotes included: strong, as no two writes of a key share it. The length tells files apart that a hand has
+/// given the same date.
+pub fn etag(meta: Meta) -> String {
+    // Sized for all that the server writes: each PUT tells one.
+    let mut text = String::with_capacity(2 + 16 + 1 + 16);
+    let _ = write!(text, "\"{:x}-{:x}\"", meta.version.nanos(), meta.len);
     text
 }
 
-/// The validators of a version of a value (RFC 9110, section 8.8).
+/// The validators of a value (RFC 9110, section 8.8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validators {
     /// Quotes included.
@@ -67,13 +68,11 @@ pub struct Validators {
     pub modified: SystemTime,
 }
 
-impl From<Version> for Validators {
-    /// The date lies between 1970 and now (RFC 9110, section 8.8.2.1), whatever the date of the file.
-    fn from(version: Version) -> Self {
-        let now = SystemTime::now();
+impl From<Meta> for Validators {
+    fn from(meta: Meta) -> Self {
         Self {
-            etag: etag(version),
-            modified: version.time().clamp(SystemTime::UNIX_EPOCH, now),
+            etag: etag(meta),
+            modified: meta.modified(),
         }
     }
 }
@@ -209,7 +208,7 @@ impl ShownValue {
             // The charset is that of the text, and not of its coded bytes.
             let is_utf8 = object.is_utf8() && !fields.has_coding();
             let media_type = media::of(key.as_str(), object.media_type(), is_utf8);
-            Representation::new(object.meta().version.into(), media_type, fields, config)
+            Representation::new(object.meta().into(), media_type, fields, config)
         });
         Self(object)
     }
@@ -349,8 +348,8 @@ pub fn describe_elsewhere(headers: &mut HeaderMap, to: String) {
 /// A value that was stored.
 #[derive(Debug)]
 pub enum Published {
-    /// In a directory, as this version.
-    Version(Version),
+    /// In a directory.
+    File(Meta),
     /// In an S3 store, under this entity tag, quotes included.
     Tag(String),
 }
@@ -359,7 +358,7 @@ impl Published {
     /// Its entity tag, quotes included.
     pub fn etag(&self) -> String {
         match self {
-            Self::Version(version) => etag(*version),
+            Self::File(meta) => etag(*meta),
             Self::Tag(etag) => etag.clone(),
         }
     }
@@ -369,7 +368,7 @@ impl Published {
         // With what every response has, so that the map of a PUT does not grow.
         headers.reserve(6);
         match self {
-            Self::Version(version) => headers.extend(Validators::from(version).headers()),
+            Self::File(meta) => headers.extend(Validators::from(meta).headers()),
             Self::Tag(etag) => put(headers, ETAG, etag),
         }
     }

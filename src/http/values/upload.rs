@@ -213,7 +213,7 @@ impl<'a> ValueUpload<'a> {
         match self {
             Self::File(directory, upload) => {
                 let published = directory.put(key, upload, preconditions.map(condition));
-                Box::pin(published.map(|version| Ok(Published::Version(version?))))
+                Box::pin(published.map(|meta| Ok(Published::File(meta?))))
             }
             Self::Remote(remote) => {
                 Box::pin(async move { remote.publish(&key, preconditions).await })
@@ -271,7 +271,7 @@ fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
     let Some(meta) = current else {
         return preconditions.for_write(None);
     };
-    let Validators { etag, modified } = Validators::from(meta.version);
+    let Validators { etag, modified } = Validators::from(meta);
     preconditions.for_write(Some(Current {
         etag: &etag,
         variant: Some(&gzip_tag(&etag)),

@@ -152,7 +152,7 @@ impl Event {
                 "delete"
             },
             key: Some(change.key.as_str()),
-            etag: change.value.map(|value| etag(value.version)),
+            etag: change.value.map(etag),
             size: change.value.map(|value| value.len),
             seq: change.seq,
         })

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::fs::{Access, Mode, OFlags};
@@ -32,7 +32,7 @@ use crate::store::space::Space;
 use crate::store::temp_file::ServerDirs;
 use crate::store::write_context::{Durability, WriteContext};
 use crate::transfer::{BlockingPool, StagingBounds, StagingQuota};
-use crate::value::{RESERVED, Version};
+use crate::value::RESERVED;
 
 /// How a directory is opened.
 #[derive(Clone, Debug)]
@@ -107,7 +107,8 @@ impl Directory {
         let failed = OpenError::failed("start threads for", dir);
         let values = values(dir, state.root, Some(&state.lock), options).map_err(&failed)?;
         let counters = Arc::<StoreCounters>::default();
-        let changes = Arc::new(Changes::after(state.clock.reached()));
+        let clock = Arc::new(Mutex::new(state.clock));
+        let changes = Arc::new(Changes::after(Arc::clone(&clock)));
         let temp_dir = ServerDirs::new(
             Arc::clone(&values),
             state.own,
@@ -124,7 +125,7 @@ impl Directory {
             options.durability,
             quota,
             Space::new(options.min_free),
-            state.clock,
+            clock,
             Arc::clone(&counters),
         ));
         // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of them.
@@ -168,7 +169,7 @@ impl Directory {
             return Err(OpenError::NotReplayed(dir.to_owned()));
         }
         let values = values(dir, root, None, options).map_err(&failed)?;
-        let changes = Arc::new(Changes::after(Version::from_nanos(0)));
+        let changes = Arc::new(Changes::starting_at(0));
         Self::with(values, options, Arc::default(), changes, None).map_err(failed)
     }
 

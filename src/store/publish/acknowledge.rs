@@ -148,13 +148,13 @@ mod tests {
     use super::super::super::batch_reply::{self, Receiver as Reply};
     use super::super::decide::PublishResult;
     use super::*;
-    use crate::value::{Key, Version};
+    use crate::value::{Key, Meta, Version};
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
     fn batch(failed_before: u64) -> (Batch, Reply<PublishResult>) {
         let (reply_to, reply) = batch_reply::channel();
-        let outcome = Ok(Some(Version::from_nanos(7)));
+        let outcome = Ok(Some(Meta::new(0, Version::from_nanos(7))));
         let made = AppliedChange {
             event: Some((Key::new("a/b/k").unwrap().to_owned(), None)),
             syncs_name: true,
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_sync_that_failed_is_the_failure_of_what_was_made_while_it_ran_too() {
-        let (changes, failed) = (Changes::after(Version::from_nanos(0)), AtomicU64::default());
+        let (changes, failed) = (Changes::starting_at(0), AtomicU64::default());
         let seen = changes.subscribe();
         let (batches, waiting) = mpsc::sync_channel(WAITING);
         let (first, of_first) = batch(0);

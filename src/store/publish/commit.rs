@@ -248,7 +248,7 @@ impl Files for Committer {
             self.allowance.take(space, root, len)?;
         }
         let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
-        Ok(Some(Meta { len, version }))
+        Ok(Some(Meta::new(len, version)))
     }
 
     fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])> {

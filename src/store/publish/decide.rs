@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::super::attributes::Attributes;
 use super::super::batch_reply::Sender;
 use super::super::upload::NewValue;
-use crate::value::{Error, Key, Meta, Version, folder_and_above};
+use crate::value::{Error, Key, Meta, folder_and_above};
 
 /// How often a change is decided anew: a program that moves what it is decided on in a loop wins some times in a row.
 const TRIES: u32 = 1024;
@@ -24,8 +24,8 @@ const TRIES: u32 = 1024;
 /// replace or remove, if there is one.
 pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
 
-/// The version that was published, or removed; `None` where there was none to remove.
-pub(super) type PublishResult = Result<Option<Version>, Error>;
+/// The value that was published, or removed; `None` where there was none to remove.
+pub(super) type PublishResult = Result<Option<Meta>, Error>;
 
 /// A change that is asked for, and where its outcome goes.
 pub(super) struct Change {
@@ -65,7 +65,7 @@ impl Change {
         AppliedChange {
             event: Some((self.key, plan.result)),
             syncs_name,
-            outcome: Ok(plan.result.or(plan.base).map(|meta| meta.version)),
+            outcome: Ok(plan.result.or(plan.base)),
             reply_to: self.reply_to,
         }
     }

@@ -23,10 +23,8 @@ use super::super::upload::NewValue;
 use super::acknowledge::Acknowledger;
 use super::decide::{Change, PublishResult};
 use super::pipeline::Pipeline;
-use crate::value::{Error, Key, Version};
-use world::{
-    Disk, Frames, KEYS, LARGE, Planted, Replay, State, Value, World, disks, nanos, time, version,
-};
+use crate::value::{Error, Key};
+use world::{Disk, Frames, KEYS, LARGE, Planted, Replay, State, Value, World, disks, nanos, time};
 
 /// The change that a writer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +104,7 @@ fn play(first: State, asks: &[Ask], steps: &[Step], planted: Planted) -> Result<
         planted,
         ..Frames::default()
     };
-    let acknowledger = Acknowledger::at_once(Arc::new(Changes::after(version(0))));
+    let acknowledger = Acknowledger::at_once(Arc::new(Changes::starting_at(0)));
     let mut pipeline = Pipeline::new(&world, &mut log, &acknowledger);
     let mut case = Case {
         first,
@@ -170,10 +168,10 @@ impl Case<'_> {
         }
         for writer in &mut self.writers {
             let ask = writer.ask;
-            if let Some(Ok(version)) = writer.hear()
-                && (ask.is_put || version.is_some())
+            if let Some(Ok(meta)) = writer.hear()
+                && (ask.is_put || meta.is_some())
             {
-                let made = version.filter(|_| ask.is_put).map(Version::nanos);
+                let made = meta.filter(|_| ask.is_put).map(|meta| meta.version.nanos());
                 self.may_be[ask.key] = BTreeSet::from([made]);
             }
         }

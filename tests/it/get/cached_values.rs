@@ -151,10 +151,11 @@ fn see_changes(size: usize, cache: &str, is_kept: bool) {
             After::Cut(length) => Some(old[..length].to_vec()),
             After::Gone => None,
         };
-        let etag = expected.is_some().then(|| {
+        let etag = expected.as_ref().map(|value| {
             let since = server.dir.modified("k");
             let since = since.duration_since(SystemTime::UNIX_EPOCH);
-            format!("\"{:x}\"", since.expect("after 1970").as_nanos())
+            let nanos = since.expect("after 1970").as_nanos();
+            format!("\"{nanos:x}-{:x}\"", value.len())
         });
         for reader in &mut readers {
             let got = reader.ask(GET_K);

@@ -19,3 +19,4 @@ mod restores;
 mod signals;
 mod system_calls;
 mod unseen_changes;
+mod versions;

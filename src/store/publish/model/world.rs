@@ -71,10 +71,7 @@ pub(super) fn version(nanos: i128) -> Version {
 }
 
 pub(super) fn meta(value: Value) -> Option<Meta> {
-    value.map(|nanos| Meta {
-        len: 1,
-        version: version(nanos),
-    })
+    value.map(|nanos| Meta::new(1, version(nanos)))
 }
 
 pub(super) fn nanos(meta: Option<Meta>) -> Value {
