@@ -14,13 +14,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
 
 use crate::metrics::Jobs;
 use crate::value::Error;
@@ -83,8 +84,8 @@ const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// A pool of threads: `disk-*` for everything that may wait for a device, a few `disk-list-*` for listings alone, and `compute-*`
 /// for work that keeps a processor busy for longer than a request should wait. Clones share it, and its threads end with the last.
 ///
-/// A pool grows when needed and keeps its threads. A job that has started runs to its end, also when its future is dropped; one
-/// that panics fails alone. Jobs beyond the pool's size wait their turn, as do those for which the system gives no further
+/// A pool grows when needed and keeps its threads. A job runs to its end, also when its future is dropped, but a compute job that has
+/// not started by then is left out; one that panics fails alone. Jobs beyond the pool's size wait their turn, as do those for which the system gives no further
 /// thread. Listing and compute threads are nice: where both want a processor, a reactor has it first.
 #[derive(Clone, Debug)]
 pub struct BlockingPool(Arc<Pool>);
@@ -95,30 +96,33 @@ struct Pool {
     /// There until this is dropped.
     runtime: Option<Runtime>,
     jobs: Arc<Jobs>,
+    /// Leaves out jobs whose future was dropped before they started: they change nothing.
+    skips_unwanted: bool,
 }
 
 impl BlockingPool {
     /// The disk threads, on these CPUs.
     pub fn disk(cpus: Option<CpuSet>) -> io::Result<Self> {
-        Ok(Self::new(start("disk", DISK_THREADS, cpus, 0)?))
+        Ok(Self::new(start("disk", DISK_THREADS, cpus, 0)?, false))
     }
 
     /// The threads for listings, on these CPUs.
     pub fn listing(cpus: Option<CpuSet>) -> io::Result<Self> {
         let runtime = start("disk-list", LISTING_THREADS, cpus, NICE)?;
-        Ok(Self::new(runtime))
+        Ok(Self::new(runtime, false))
     }
 
     /// At most so many compute threads, on these CPUs.
     pub fn compute(most: usize, cpus: Option<CpuSet>) -> io::Result<Self> {
-        Ok(Self::new(start("compute", most, cpus, NICE)?))
+        Ok(Self::new(start("compute", most, cpus, NICE)?, true))
     }
 
-    fn new(runtime: Runtime) -> Self {
+    fn new(runtime: Runtime, skips_unwanted: bool) -> Self {
         Self(Arc::new(Pool {
             threads: runtime.handle().clone(),
             runtime: Some(runtime),
             jobs: Arc::default(),
+            skips_unwanted,
         }))
     }
 
@@ -137,32 +141,43 @@ impl BlockingPool {
         T: Send + 'static,
         F: FnOnce() -> Result<T, Error> + Send + 'static,
     {
-        let jobs = Arc::clone(&self.0.jobs);
-        jobs.submit();
-        let running = self.0.threads.spawn_blocking(move || {
-            let _busy = jobs.start();
-            job()
+        let waiter = self.0.skips_unwanted.then(Arc::<()>::default);
+        let waits = waiter.as_ref().map(Arc::downgrade);
+        let running = self.submit(move || match waits {
+            Some(waiter) if waiter.strong_count() == 0 => Err(failed("nobody waits for it")),
+            _ => job(),
         });
-        async {
-            let panicked = |panic| Error::Failed {
-                doing: "run a job",
-                source: io::Error::other(panic),
-            };
-            running.await.unwrap_or_else(|panic| Err(panicked(panic)))
+        async move {
+            let result = running.await;
+            drop(waiter);
+            result.unwrap_or_else(|panic| Err(failed(panic)))
         }
     }
 
     /// Runs `job` on one of the threads, without a future that waits for it.
     pub fn spawn_detached(&self, job: impl FnOnce() + Send + 'static) {
-        drop(self.spawn(move || {
-            job();
-            Ok(())
-        }));
+        drop(self.submit(job));
+    }
+
+    fn submit<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let jobs = Arc::clone(&self.0.jobs);
+        jobs.submit();
+        self.0.threads.spawn_blocking(move || {
+            let _busy = jobs.start();
+            job()
+        })
     }
 
     /// Its jobs, in numbers.
     pub fn jobs(&self) -> &Jobs {
         &self.0.jobs
+    }
+}
+
+fn failed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::Failed {
+        doing: "run a job",
+        source: io::Error::other(why),
     }
 }
 
@@ -216,7 +231,7 @@ impl Drop for Pool {
 pub fn spawn_vital<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<JoinHandle<T>> {
+) -> io::Result<thread::JoinHandle<T>> {
     let thread = name.to_owned();
     let work = move || {
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
@@ -227,4 +242,43 @@ pub fn spawn_vital<T: Send + 'static>(
         })
     };
     std::thread::Builder::new().name(name.into()).spawn(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Each of many requests whose clients had left had a job of its own, before those of the others.
+    #[tokio::test]
+    async fn a_job_that_nobody_waits_for_is_left_out_by_compute_threads_alone() {
+        for (name, is_made) in [("compute", false), ("disk", true)] {
+            let pool = BlockingPool::new(start(name, 1, None, 0).unwrap(), !is_made);
+            let (go, wait) = mpsc::channel::<()>();
+            pool.spawn_detached(move || {
+                let _ = wait.recv();
+            });
+            let made = Arc::new(AtomicUsize::new(0));
+            let count = |by| {
+                let made = Arc::clone(&made);
+                move || made.fetch_add(by, Ordering::Relaxed)
+            };
+            let job = |by| {
+                let count = count(by);
+                move || Ok(count())
+            };
+            drop(pool.spawn(job(1)));
+            let detached = count(10);
+            pool.spawn_detached(move || {
+                detached();
+            });
+            let awaited = pool.spawn(job(100));
+            drop(go);
+            awaited.await.unwrap();
+            let made = made.load(Ordering::Relaxed);
+            assert_eq!(made, 110 + usize::from(is_made), "{name}");
+            assert_eq!(pool.jobs().waiting(), 0);
+        }
+    }
 }
