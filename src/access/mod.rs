@@ -7,6 +7,7 @@
 mod attempts;
 mod credentials;
 mod file;
+mod passwords;
 mod policy;
 
 use std::path::PathBuf;
@@ -17,11 +18,12 @@ use tokio::sync::watch;
 
 use crate::metrics::AccessCounters;
 
-pub use attempts::{Failures, Passwords, Source, Unchecked};
+pub use attempts::Source;
 pub use credentials::{
     BadHash, Credentials, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, TokenDigest,
 };
 pub use file::{BadAccess, SHORTEST_SECRET, parse};
+pub use passwords::{Passwords, Unchecked};
 pub use policy::{Grant, Policy, Right, RightSet, Rule, Subject};
 
 /// The policy of the moment, read anew while the server runs.
@@ -34,7 +36,6 @@ pub struct Access {
     replaced: watch::Sender<u64>,
     passwords: Arc<Passwords>,
     counters: Arc<AccessCounters>,
-    failures: Failures,
 }
 
 impl Access {
@@ -55,7 +56,6 @@ impl Access {
             replaced: watch::Sender::new(0),
             passwords: Arc::new(passwords),
             counters,
-            failures: Failures::default(),
         })
     }
 
@@ -92,14 +92,9 @@ impl Access {
         &self.counters
     }
 
-    /// The checker of passwords.
+    /// The checker of passwords, with the failures of clients.
     pub fn passwords(&self) -> &Arc<Passwords> {
         &self.passwords
-    }
-
-    /// The failures of clients.
-    pub fn failures(&self) -> &Failures {
-        &self.failures
     }
 
     /// Tells of each replacement, by its generation.

@@ -11,12 +11,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use hyper::header::{AUTHORIZATION, HeaderMap};
+
 use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Right, Source, Subject};
 use crate::http::auth::credentials::{
     AuthCache, AuthMethod, AuthorizationFields, BadLink, Credentials, NameAndPassword, Principal,
     SignedLink, credentials,
 };
 use crate::http::client::Client;
+use crate::http::head::syntax::only;
 use crate::http::refusal::rejection::Rejection;
 use crate::metrics::AuthResult;
 use crate::store::BlockingPool;
@@ -105,6 +108,18 @@ impl Guard {
         Ok(Identified::Known(Some(followed?)))
     }
 
+    /// The subject whose name the field Authorization gives. Other names are not told: people type their password there, too.
+    pub fn tried(&self, headers: &HeaderMap) -> Option<Box<str>> {
+        let guarding = self.0.as_ref()?;
+        let field = only(headers, &AUTHORIZATION)?;
+        let Some(Credentials::Password(pair)) = credentials(field.as_bytes()) else {
+            return None;
+        };
+        let policy = guarding.policy(guarding.access.generation());
+        let subject = policy.subject(&pair.name)?;
+        Some(subject.name.clone())
+    }
+
     /// Checks a password on the `compute` threads; the proof is kept with the connection.
     pub async fn check(
         &self,
@@ -124,30 +139,27 @@ impl Guard {
         } = unchecked;
         let NameAndPassword { name, password } = pair;
         let policy = access.policy();
-        let checking = access.passwords().check(&policy, &name, password, compute);
-        let checking = match checking {
+        let passwords = access.passwords();
+        let checking = match passwords.check(&policy, &name, password, source, compute) {
             Ok(checking) => checking,
-            Err(access::Unchecked::NoPasswords) => {
-                return Err(guarding.fails(source));
-            }
+            Err(access::Unchecked::NoPasswords) => return Err(guarding.fails(source)),
+            Err(access::Unchecked::Limited(wait)) => return Err(guarding.limited(wait)),
             Err(access::Unchecked::Busy) => {
                 guarding.count(AuthResult::Busy);
                 return Err(Rejection::ChecksBusy);
             }
         };
-        let proof = checking.await.and_then(|evidence| {
-            let subject = policy.prove(&evidence, SystemTime::now())?;
-            let (subject, by) = (Arc::clone(subject), AuthMethod::Basic);
-            Some(Principal {
-                subject,
-                by,
-                evidence,
-            })
-        });
-        let Some(proof) = proof else {
-            // This one was admitted. Of several at once, more may fail than are admitted.
-            let _ = access.failures().count(source, Instant::now());
+        // The check has counted the failure.
+        let Some(evidence) = checking.await else {
             return Err(guarding.unauthenticated(AuthResult::Wrong));
+        };
+        let Some(subject) = policy.prove(&evidence, SystemTime::now()) else {
+            return Err(guarding.fails(source));
+        };
+        let proof = Principal {
+            subject: Arc::clone(subject),
+            by: AuthMethod::Basic,
+            evidence,
         };
         guarding.count(AuthResult::Password);
         Ok(proven.keep(Some(&field), generation, proof))
@@ -200,9 +212,7 @@ impl Guarding {
                 None => return Err(self.fails(source)),
                 Some(Credentials::Token(token)) => (Evidence::token(token), AuthMethod::Bearer),
                 Some(Credentials::Password(pair)) => {
-                    let Some(evidence) = self.at_once(&policy, &pair, now) else {
-                        let admitted = self.access.failures().admits(source, Instant::now());
-                        admitted.map_err(|wait| self.limited(wait))?;
+                    let Some(evidence) = self.at_once(&policy, &pair, source, now) else {
                         let field = field.into();
                         return Ok(Identified::Unchecked(Box::new(Unchecked {
                             field,
@@ -235,12 +245,13 @@ impl Guarding {
         Ok(Identified::Known(Some(proof)))
     }
 
-    /// The evidence of a name and a password that takes no long check: of a token in place of the password, or of a password that was
-    /// checked a short while ago.
+    /// The evidence of a name and a password that takes no long check: of a token in place of the password, or of a password that
+    /// `source` proved a short while ago.
     fn at_once(
         &self,
         policy: &Policy,
         pair: &NameAndPassword,
+        source: Source,
         now: SystemTime,
     ) -> Option<Evidence> {
         let NameAndPassword { name, password } = pair;
@@ -249,7 +260,7 @@ impl Guarding {
             return Some(token);
         }
         let passwords = self.access.passwords();
-        passwords.remembered(policy, name, password, Instant::now())
+        passwords.remembered(policy, name, password, source, Instant::now())
     }
 
     fn authenticate_link(
@@ -290,7 +301,12 @@ impl Guarding {
 
     /// The refusal of wrong credentials.
     fn fails(&self, source: Source) -> Rejection {
-        match self.access.failures().count(source, Instant::now()) {
+        match self
+            .access
+            .passwords()
+            .failures()
+            .count(source, Instant::now())
+        {
             Ok(()) => self.unauthenticated(AuthResult::Wrong),
             Err(wait) => self.limited(wait),
         }

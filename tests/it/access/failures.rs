@@ -249,3 +249,109 @@ fn a_wrong_password_is_a_failure_also_where_there_are_none() {
     let limited = statuses.iter().filter(|status| **status == 429).count();
     assert!((10..=20).contains(&limited), "{statuses:?}");
 }
+
+/// A client may fail ten times, and once more each second; this allows for one second more.
+fn most_failures(since: Instant) -> u64 {
+    11 + since.elapsed().as_secs()
+}
+
+/// Of 300 clients that left after a guess each guess was checked: nobody else's password was for minutes, and none was counted.
+#[test]
+fn a_guess_counts_and_is_checked_alone_when_its_client_has_left() {
+    clear_only!("both protocols in the clear");
+    for by_http2 in [true, false] {
+        let dir = DataDir::temporary();
+        let slow = bcrypt::hash("secret", 8).expect("a hash");
+        let rules = rule("*", "", &["read", "metrics"]);
+        let text = subject("ann") + &with_password("bob", &slow) + &rules;
+        let server = serve(&dir, &text, &["--threads", "1", "--http2-clear"]);
+        let began = Instant::now();
+        let mut guesser = by_http2.then(|| Http2::connect(server.addr));
+        let mut ann = Raw::connect_from([127, 0, 0, 2], server.addr);
+        for at in 0..300 {
+            let guess = basic("bob", &format!("guess {at}"));
+            // A request that comes later is answered, so the guess has been read.
+            if let Some(guesser) = &mut guesser {
+                let value = guess.trim_end().split_once(": ").expect("a field").1;
+                let fields = [("authorization", value)];
+                let asked = guesser.ask("GET", "http://t/key", &fields, true);
+                assert_eq!(guesser.get("-/healthz").status, 200);
+                drop(asked.expect("a stream"));
+            } else {
+                let mut guesser = server.connect();
+                guesser.send(format!("GET /key HTTP/1.1\r\nHost: t\r\n{guess}\r\n"));
+                let found = ask(&mut ann, "GET", "/key", &bearer("ann"), b"").status;
+                assert_eq!(found, 404);
+                guesser.reset();
+            }
+        }
+        let mut bob = Raw::connect_from([127, 0, 0, 3], server.addr);
+        eventually("the right password is answered", || {
+            ask(&mut bob, "GET", "/key", &basic("bob", "secret"), b"").status == 404
+        });
+        let (found, most) = (checks(&server), 1 + most_failures(began));
+        assert!(
+            (2..=most).contains(&found),
+            "{found} checks, {most} at most"
+        );
+        say(&format!("HTTP/2 {by_http2}: {found} checks of 300 guesses"));
+    }
+}
+
+/// Attempts were admitted by what had failed before, so those that came together were admitted together.
+#[test]
+fn attempts_at_once_are_as_many_as_one_by_one() {
+    let dir = DataDir::temporary();
+    let slow = bcrypt::hash("secret", 8).expect("a hash");
+    let text = with_password("bob", &slow) + &rule("*", "", &["read"]);
+    let server = serve(&dir, &text, &["--threads", "1"]);
+    let mut connections: Vec<_> = (0..18).map(|_| server.connect()).collect();
+    for connection in &mut connections {
+        assert_eq!(ask(connection, "GET", "/key", "", b"").status, 401);
+    }
+    let began = Instant::now();
+    server.signal(Signal::STOP);
+    for (at, connection) in connections.iter_mut().enumerate() {
+        let guess = basic(&format!("name {at}"), "guess");
+        connection.send(format!("GET /key HTTP/1.1\r\nHost: t\r\n{guess}\r\n"));
+    }
+    server.signal(Signal::CONT);
+    let answers = connections.iter_mut().map(|it| it.answer().status);
+    let answers: Vec<_> = answers.collect();
+    let wrong = answers.iter().filter(|status| **status == 401).count() as u64;
+    let is_right = answers.iter().all(|status| matches!(status, 401 | 429));
+    assert!(
+        is_right && (10..=most_failures(began)).contains(&wrong),
+        "{answers:?}"
+    );
+}
+
+/// A password that its owner had proved was answered 200 to everybody, a wrong one 429: nothing held up who tried all.
+#[test]
+fn what_others_proved_is_limited_like_any_guess() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &["--threads", "1"]);
+    let bob = basic("bob", "secret");
+    let request = |lines: &str| format!("GET /key HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
+    assert_eq!(get(&server, &bob).0, 404);
+    // The statuses of many guesses and of the right password behind them.
+    let guessed = |connection: &mut Raw, count: usize| {
+        let guesses = (0..count).map(|at| request(&basic("bob", &format!("guess {at}"))));
+        connection.send(guesses.collect::<String>() + &request(&bob));
+        let answers = (0..=count).map(|_| connection.answer().status);
+        let answers: Vec<_> = answers.collect();
+        (answers[count - 1], answers[count])
+    };
+    // A second may begin between the last guess and the right password: not each time.
+    let is_limited = (10..15).any(|network| {
+        let mut other = Raw::connect_from([127, 0, network, 1], server.addr);
+        guessed(&mut other, 30) == (429, 429)
+    });
+    assert!(is_limited, "the right password is told from a wrong one");
+    // The client that proved it is let through, unless what comes from its address are guesses for the most part.
+    let mut own = server.connect();
+    assert_eq!(guessed(&mut own, 30), (429, 404));
+    assert_eq!(get(&server, &bob).0, 404);
+    let is_limited = (0..3).any(|_| guessed(&mut server.connect(), 120) == (429, 429));
+    assert!(is_limited, "an address that is shared gives no oracle");
+}
