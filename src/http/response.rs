@@ -110,7 +110,11 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             };
             respond(halted.why, &context, config)
         }
-        Outcome::Options { preflight, of } => options(preflight, of, context, config),
+        Outcome::Options {
+            preflight,
+            fields,
+            of,
+        } => options(preflight, fields, of, context, config),
         Outcome::NoContent | Outcome::Cancelled(_) => empty(S::NO_CONTENT),
         Outcome::UploadCreated => empty(S::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
@@ -239,18 +243,15 @@ fn panicked(context: &ResponseContext) -> Response<Body> {
     response
 }
 
-/// Fields of requests that pages of other origins may send.
-const SENT: &str = "authorization, content-type, content-encoding, content-language, \
-    content-disposition, cache-control, content-md5, content-digest, repr-digest, want-repr-digest, if-match, if-none-match, \
-    if-modified-since, if-unmodified-since, if-range, range, last-event-id, x-request-id, traceparent, upload-complete, upload-offset, \
-    upload-length, upload-draft-interop-version";
-/// Fields of responses that they may read.
+/// Fields of responses that pages of other origins may read.
 const READ: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
-/// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may use them.
+/// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may use them with the
+/// `fields` that it asks for, whichever these are: what is in a request is judged when it comes.
 fn options(
     preflight: bool,
+    fields: Option<Box<HeaderValue>>,
     of: Target,
     context: &ResponseContext,
     config: &ServiceConfig,
@@ -266,7 +267,9 @@ fn options(
         }
         if preflight && context.origin.is_some() {
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
-            headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENT));
+            if let Some(fields) = fields {
+                headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, *fields);
+            }
             // An hour.
             headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
         }

@@ -167,7 +167,17 @@ impl Origins {
 
     /// True where pages of `origin` may use this server.
     pub fn allow(&self, origin: &[u8]) -> bool {
-        self.any || self.names.iter().any(|name| name.as_bytes() == origin)
+        self.any || self.has(origin)
+    }
+
+    /// True where pages of `origin` may use what a browser sends by itself: the origin was named. As in the Fetch standard (section
+    /// 3.3.5) `*` is not enough, nor is `null`, which the pages of any site can have.
+    pub fn trust(&self, origin: &[u8]) -> bool {
+        origin != b"null" && self.has(origin)
+    }
+
+    fn has(&self, origin: &[u8]) -> bool {
+        self.names.iter().any(|name| name.as_bytes() == origin)
     }
 }
 

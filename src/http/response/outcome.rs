@@ -2,6 +2,8 @@
 //!
 //! The executor makes it. The audit log and the renderer of responses read it. It has no status and no header.
 
+use hyper::header::HeaderValue;
+
 use crate::http::admin;
 use crate::http::body::EndlessBody;
 use crate::http::forms::StoredFile;
@@ -54,6 +56,7 @@ pub enum Outcome {
     },
     Options {
         preflight: bool,
+        fields: Option<Box<HeaderValue>>,
         of: Target,
     },
     /// The request was performed, and its response has no content.

@@ -208,7 +208,15 @@ impl Handler {
             Operation::List(place) => Box::pin(self.list(*place)).await,
             Operation::Home(request) => Box::pin(self.home(*request, proof)).await,
             Operation::Moved { to } | Operation::SignIn { to } => Ok(Outcome::Redirect { to }),
-            Operation::Options { preflight, of } => Ok(Outcome::Options { preflight, of }),
+            Operation::Options {
+                preflight,
+                fields,
+                of,
+            } => Ok(Outcome::Options {
+                preflight,
+                fields,
+                of,
+            }),
             Operation::Page(page, format) => Ok(Outcome::Page(
                 Box::pin(self.admin.answer(page, format)).await,
             )),

@@ -56,6 +56,8 @@ pub enum Operation<'a> {
     /// Answer the methods of a target; `preflight` where a browser asks on behalf of a page of another origin.
     Options {
         preflight: bool,
+        /// The fields of requests that its page wants to send.
+        fields: Option<Box<HeaderValue>>,
         of: Target,
     },
     /// A request to an upload resource.
@@ -212,7 +214,15 @@ impl Operation<'_> {
             Self::Home(request) => Operation::Home(request),
             Self::SignIn { to } => Operation::SignIn { to },
             Self::Moved { to } => Operation::Moved { to },
-            Self::Options { preflight, of } => Operation::Options { preflight, of },
+            Self::Options {
+                preflight,
+                fields,
+                of,
+            } => Operation::Options {
+                preflight,
+                fields,
+                of,
+            },
             Self::Upload(id, request) => Operation::Upload(id, request),
             Self::Page(page, format) => Operation::Page(page, format),
             Self::Watch(request) => Operation::Watch(request),

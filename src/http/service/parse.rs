@@ -6,7 +6,8 @@
 use std::rc::Rc;
 
 use hyper::header::{
-    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, HeaderMap, HeaderValue, ORIGIN,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, HeaderMap,
+    HeaderValue, ORIGIN,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -66,6 +67,14 @@ impl RequestHead<'_> {
     fn is_foreign(&self, context: &ResponseContext) -> bool {
         context.origin.is_none() && self.common.is_foreign(self.client)
     }
+
+    /// True for the request of a page of another origin that was not allowed by its name.
+    fn is_untrusted(&self, context: &ResponseContext, config: &ServiceConfig) -> bool {
+        let origins = &config.allowed.origins;
+        let origin = context.origin.as_ref();
+        let is_trusted = origin.is_some_and(|origin| origins.trust(origin.as_bytes()));
+        !is_trusted && self.common.is_foreign(self.client)
+    }
 }
 
 /// Authenticates the client by its credentials, or by the proofs of its connection. An invalid head is refused first.
@@ -111,7 +120,8 @@ pub fn parse_request<'a>(
     context: &mut ResponseContext,
 ) -> Result<Operation<'a>, Rejection> {
     // A browser sends an ambient proof by itself, for the request of any page.
-    if proof.as_ref().is_some_and(|proof| proof.is_ambient()) && request.is_foreign(context) {
+    let is_ambient = proof.as_ref().is_some_and(|proof| proof.is_ambient());
+    if is_ambient && request.is_untrusted(context, config) {
         return Err(Rejection::CrossSite(request.common.unlisted()));
     }
     context.proof = proof;
@@ -198,6 +208,10 @@ fn operation<'a>(
 fn options(head: &Parts, of: Target) -> Operation<'static> {
     Operation::Options {
         preflight: head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
+        fields: head
+            .headers
+            .get(ACCESS_CONTROL_REQUEST_HEADERS)
+            .map(|fields| Box::new(fields.clone())),
         of,
     }
 }

@@ -178,6 +178,59 @@ fn a_preflight_proves_nothing_and_no_page_may_send_what_the_browser_knows() {
     }
 }
 
+/// Any page could write in the name of a visitor whose browser knew a password: `*` let the pages of all origins do so.
+#[test]
+fn an_origin_that_is_not_named_is_not_let_to_what_the_browser_knows() {
+    let dir = DataDir::temporary();
+    dir.place("key", "v");
+    dir.place("public/key", "v");
+    let server = serve(
+        &dir,
+        &policy(),
+        &["--cors-origin", "*,null,https://app.example"],
+    );
+    let ann = basic("ann", &token("ann"));
+    let from = |origin: &str| format!("Origin: {origin}\r\nSec-Fetch-Site: cross-site\r\n");
+    let form = "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n1\r\n--B--\r\n";
+    let kind = "Content-Type: multipart/form-data; boundary=B\r\n";
+    let socket = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let mut requests = vec![
+        ("POST", "/-/upload", kind, form),
+        ("PUT", "/new", "", "v"),
+        ("PUT", "/resumed", "Upload-Complete: ?1\r\n", "v"),
+        ("GET", "/key", "", ""),
+        ("HEAD", "/key", "", ""),
+        ("GET", "/", "", ""),
+        ("DELETE", "/new", "", ""),
+    ];
+    if !is_s3() && !is_http2() {
+        requests.push(("GET", "/-/watch", socket, ""));
+    }
+    for (method, target, lines, body) in requests {
+        let asked = |proof: &str, origin: &str| {
+            let length = format!("Content-Length: {}\r\n", body.len());
+            let length = if body.is_empty() { "" } else { &length };
+            let lines = format!("{proof}{}{lines}{length}", from(origin));
+            let mut connection = server.connect();
+            connection.send(format!(
+                "{method} {target} HTTP/1.1\r\nHost: t\r\n{lines}\r\n{body}"
+            ));
+            connection.head().status
+        };
+        for origin in ["https://evil.example", "null"] {
+            let case = format!("{method} {target} of {origin}");
+            assert_eq!(asked(&ann, origin), 403, "{case}");
+            // A page that sends a token itself knows it.
+            assert_ne!(asked(&bearer("ann"), origin), 403, "{case}");
+        }
+        let found = asked(&ann, "https://app.example");
+        assert_ne!(found, 403, "{method} {target}");
+    }
+    let open = server.request("GET", "/public/key", &from("https://evil.example"), b"");
+    let allowed = open.must("access-control-allow-origin");
+    assert_eq!((open.status, allowed), (200, "https://evil.example"));
+}
+
 #[test]
 fn caches_keep_what_anonymous_clients_may_read_and_nothing_else() {
     let dir = DataDir::temporary();
