@@ -38,11 +38,12 @@ use crate::http::refusal::rejection::Rejection;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::execute::{RequestContext, Upload, is_for_socket, perform};
-use crate::http::service::handler::{Handler, Throttle, attach_record};
+use crate::http::service::handler::{Handler, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::{RequestHead, identify, parse_request};
 use crate::http::service_config::ServiceConfig;
 use crate::http::watch::{Session, Subscribers, subscribe};
+use crate::log::Throttle;
 use crate::store::Store;
 
 /// The service of one reactor.
@@ -80,8 +81,7 @@ impl ServiceBuilder {
             config: self.config,
             admin: self.admin,
             ids: IdGenerator::default(),
-            strangers: Throttle::default(),
-            forbidden: Throttle::default(),
+            throttle: Throttle::default(),
             guard: Guard::new(self.access.clone()),
         };
         Service {

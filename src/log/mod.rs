@@ -4,6 +4,7 @@
 //! by a thread of its own. A panic is an event of the log too.
 
 mod queue;
+mod throttle;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::{Layer, Registry};
 
 use queue::{HEADROOM, Queue, ROOM};
+
+pub use throttle::Throttle;
 
 /// The target of the events about the log itself.
 const TARGET: &str = "log";

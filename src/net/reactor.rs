@@ -18,6 +18,7 @@ use super::socket::{Socket, TlsSession};
 use super::socket_writer::SocketWriter;
 use super::tls::Tls;
 use crate::http::{Client, ConnectionState, Handover, MAX_HEAD, Phase, Service, ServiceBuilder};
+use crate::log::Throttle;
 use crate::metrics::{ReactorCounters, TimeLimit};
 
 /// So many connections of a reactor keep hyper and its buffers, of 16 KiB each, between requests; others give them back at
@@ -74,6 +75,8 @@ pub(super) struct Reactor {
     /// Connections that have hyper at the moment.
     warm: Cell<usize>,
     pub(super) counters: Arc<ReactorCounters>,
+    /// The lines of the log that any client can cause.
+    throttle: Throttle,
 }
 
 impl Reactor {
@@ -94,6 +97,7 @@ impl Reactor {
             tls: config.tls,
             warm: Cell::new(0),
             counters: config.counters,
+            throttle: Throttle::default(),
         }
     }
 
@@ -121,7 +125,10 @@ impl Reactor {
     pub(super) fn exceeds(&self, limit: TimeLimit, client: Client) {
         self.counters.exceeds(limit);
         let (_, option) = TimeLimit::ALL[limit as usize];
-        tracing::info!(peer = %client.peer, limit = option, "a client was too slow");
+        let message = "a client was too slow";
+        if let Some(left_out) = self.throttle.pass(message) {
+            tracing::info!(peer = %client.peer, limit = option, left_out, "{message}");
+        }
     }
 }
 

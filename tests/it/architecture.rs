@@ -64,9 +64,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "net",
-        &["access", "http", "lifecycle", "metrics", "failpoint"],
+        &["access", "http", "lifecycle", "metrics", "log", "failpoint"],
     ),
-    ("http", &["access", "s3", "store", "metrics", "failpoint"]),
+    (
+        "http",
+        &["access", "s3", "store", "metrics", "log", "failpoint"],
+    ),
     ("access", &["transfer", "value", "metrics"]),
     ("commands", &["access", "http", "lifecycle", "store"]),
     (

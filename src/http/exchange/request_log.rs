@@ -60,6 +60,8 @@ pub struct LogEntry {
 pub struct Audit {
     /// The proof of the client.
     pub by: &'static str,
+    /// The subject whose password a client without a proof sent, right or wrong.
+    pub tried: Option<Box<str>>,
     pub events: Vec<AuditEvent>,
     /// A change was begun, and its result is not known.
     pub is_open: bool,
@@ -108,7 +110,7 @@ impl LogEntry {
     }
 
     fn write_audit(&self, audit: &Audit, status: u16, ids: &RequestIds) {
-        let (peer, by) = (self.client.peer, audit.by);
+        let (peer, by, tried) = (self.client.peer, audit.by, audit.tried.as_deref());
         let (method, target, received) = (self.method(), &*self.target, self.received);
         let subject = self.subject.as_deref().unwrap_or("-");
         let [query, range, agent, referrer] = self.fields();
@@ -117,7 +119,7 @@ impl LogEntry {
             let key = path.unwrap_or(target);
             tracing::info!(
                 target: "audit",
-                %peer, subject, by, result, problem, method, key, status, received, request_id, query, range, agent, referrer
+                %peer, subject, by, tried, result, problem, method, key, status, received, request_id, query, range, agent, referrer
             );
         };
         for event in &audit.events {

@@ -1,11 +1,8 @@
 //! The handler of a reactor: the means that its requests are performed with, and the end of each response: logged, audited, rendered.
 //!
-//! Any client can cause lines of the log, with or without an access log, so there is at most one of each kind in a second; it tells
-//! how many were left out since the one before. Reads no header and decides no status.
+//! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no header and decides no status.
 
-use std::cell::Cell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use hyper::Response;
 use hyper::http::request::Parts;
@@ -30,6 +27,7 @@ use crate::http::response::plain::close;
 use crate::http::response::render;
 use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
+use crate::log::Throttle;
 use crate::store::{Error, Key, Store};
 
 /// The means that the requests of a reactor are performed with.
@@ -41,10 +39,8 @@ pub struct Handler {
     pub config: ServiceConfig,
     pub admin: Arc<Admin>,
     pub ids: IdGenerator,
-    /// The lines about refused hosts and origins.
-    pub strangers: Throttle,
-    /// The lines about files that the file system denies.
-    pub forbidden: Throttle,
+    /// The lines of the log that any client can cause.
+    pub throttle: Throttle,
     pub guard: Guard,
 }
 
@@ -84,22 +80,58 @@ impl Handler {
             why => why,
         };
         if let Outcome::Failed(error) = why {
-            log_failure(error);
-            if let Error::Forbidden { doing, source } = error
-                && let Some(left_out) = self.forbidden.pass(Instant::now())
-            {
-                tracing::warn!(doing, cause = %source, left_out, "the file system denies access");
-            }
+            self.log_failure(error);
         }
         render(outcome, context, &self.config)
     }
 
     /// Logs a rejection that the table has logged: an option can allow its host or origin.
     pub fn log_rejection(&self, rejection: &Rejection, peer: Peer) {
+        let message = "refused a host or an origin";
         if rejected(rejection, &self.config).logged
-            && let Some(left_out) = self.strangers.pass(Instant::now())
+            && let Some(left_out) = self.throttle.pass(message)
         {
-            tracing::warn!(%peer, cause = %rejection, left_out, "refused a host or an origin");
+            tracing::warn!(%peer, cause = %rejection, left_out, "{message}");
+        }
+    }
+
+    /// Logs a failure of the store, with the cause, which the client does not get.
+    fn log_failure(&self, error: &Error) {
+        let message = match error {
+            Error::Unsynced(why) => return self.log_failure(why),
+            Error::Failed { .. } | Error::BadGateway { .. } => "the store failed",
+            Error::Refused { .. } => "the store refuses requests",
+            Error::Unreachable { .. } => "the store cannot be reached",
+            Error::Busy { .. } | Error::TimedOut | Error::OutcomeUnknown { .. } => {
+                "no answer of the store"
+            }
+            Error::Truncated => "a read failed",
+            Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => "out of resources",
+            Error::Forbidden { .. } => "the file system denies access",
+            // The store itself logs once that its directory has gone, or is read-only.
+            Error::Displaced { .. }
+            | Error::ReadOnly
+            | Error::Occupied(_)
+            | Error::Precondition
+            | Error::NotSupported { .. }
+            | Error::BadKey(_)
+            | Error::Incomplete => return,
+        };
+        let Some(left_out) = self.throttle.pass(message) else {
+            return;
+        };
+        match error {
+            Error::Failed { doing, source } => {
+                tracing::error!(doing, cause = %source, left_out, "{message}");
+            }
+            Error::Forbidden { doing, source } => {
+                tracing::warn!(doing, cause = %source, left_out, "{message}");
+            }
+            Error::Refused { said } | Error::BadGateway { said } => {
+                tracing::error!(%said, left_out, "{message}");
+            }
+            Error::Unreachable { said } => tracing::warn!(%said, left_out, "{message}"),
+            error => tracing::warn!(%error, left_out, "{message}"),
         }
     }
 
@@ -125,6 +157,9 @@ impl Handler {
                 .map(|head| Box::new(LoggedFields::of(head))),
             audit: logs.audit.then(|| Audit {
                 by: proof.map_or("nothing", Principal::name_of_evidence),
+                tried: head
+                    .filter(|_| proof.is_none())
+                    .and_then(|head| self.guard.tried(&head.headers)),
                 events: Vec::new(),
                 is_open: false,
             }),
@@ -152,57 +187,6 @@ pub fn attach_record(
     let status = response.status().as_u16();
     record.answered(status, response.headers_mut());
     response.body_mut().ends(record);
-}
-
-/// Logs a failure of the store, with the cause, which the client does not get.
-fn log_failure(error: &Error) {
-    match error {
-        Error::Failed { doing, source } => {
-            tracing::error!(doing, cause = %source, "the store failed");
-        }
-        Error::Unsynced(why) => log_failure(why),
-        Error::Refused { said } => tracing::error!(%said, "the store refuses requests"),
-        Error::BadGateway { said } => tracing::error!(%said, "the store failed"),
-        Error::Unreachable { said } => tracing::warn!(%said, "the store cannot be reached"),
-        Error::Busy { .. } | Error::TimedOut | Error::OutcomeUnknown { .. } => {
-            tracing::warn!(%error, "no answer of the store");
-        }
-        Error::Truncated => tracing::warn!(%error, "a read failed"),
-        Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => {
-            tracing::warn!(%error, "out of resources");
-        }
-        // The store itself logs once that its directory has gone, or is read-only.
-        Error::Displaced { .. }
-        | Error::ReadOnly
-        | Error::Forbidden { .. }
-        | Error::Occupied(_)
-        | Error::Precondition
-        | Error::NotSupported { .. }
-        | Error::BadKey(_)
-        | Error::Incomplete => {}
-    }
-}
-
-/// The least time between two lines of a kind.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// Lets one line pass in each [`PAUSE`].
-#[derive(Debug, Default)]
-pub struct Throttle {
-    last: Cell<Option<Instant>>,
-    left_out: Cell<u64>,
-}
-
-impl Throttle {
-    /// The number of lines left out since the last one, if there may be one `now`.
-    fn pass(&self, now: Instant) -> Option<u64> {
-        if self.last.get().is_some_and(|last| now - last < PAUSE) {
-            self.left_out.set(self.left_out.get() + 1);
-            return None;
-        }
-        self.last.set(Some(now));
-        Some(self.left_out.take())
-    }
 }
 
 /// The events of `outcome` in the audit log.
@@ -254,18 +238,6 @@ mod tests {
     use crate::http::response::outcome::FormHalted;
     use crate::http::service::handler::*;
     use crate::http::values::representation::Published;
-
-    #[test]
-    fn of_many_lines_one_a_second_passes_and_tells_of_the_others() {
-        let (throttle, start) = (Throttle::default(), Instant::now());
-        let at = |ms: u64| throttle.pass(start + Duration::from_millis(ms));
-        assert_eq!(at(0), Some(0));
-        assert_eq!((at(1), at(500), at(999)), (None, None, None));
-        assert_eq!(at(1000), Some(3));
-        assert_eq!(at(1999), None);
-        assert_eq!(at(10_000), Some(1));
-        assert_eq!(at(20_000), Some(0));
-    }
 
     fn key(name: &str) -> Key<'static> {
         Key::new(name.to_owned()).expect("a key")

@@ -171,6 +171,26 @@ fn each_change_and_each_refusal_is_told_once() {
 }
 
 #[test]
+fn a_subject_whose_password_is_tried_is_told_and_no_other_name() {
+    let dir = DataDir::temporary();
+    let mut server = start(&dir, &["--audit-log"]);
+    // A password in the place of the name is no rare mistake.
+    for (name, password) in [("bob", "wrong"), (PASSWORD, "x"), ("bob", PASSWORD)] {
+        status(&server, "GET", "/none", &basic(name, password), b"");
+    }
+    status(&server, "PUT", "/none", &basic("bob", PASSWORD), b"v");
+    server.stop();
+    let log = server.log();
+    let tried = log.iter().filter_map(|line| Event::parse(line));
+    let tried = tried.filter(|event| event.target == "audit" && event.has("peer"));
+    let tried: Vec<_> = tried
+        .map(|event| event.has("tried").then(|| event.field("tried")))
+        .collect();
+    assert_eq!(tried, [Some("bob".to_owned()), None, None]);
+    assert!(!log.iter().any(|line| line.contains(PASSWORD)), "{log:#?}");
+}
+
+#[test]
 fn who_has_to_wait_is_told_and_a_password_that_no_subject_has() {
     let dir = DataDir::temporary();
     let text = subject("ann") + &rule("ann", "", &["read"]);

@@ -6,6 +6,33 @@ use std::sync::mpsc;
 
 use crate::support::prelude::*;
 
+/// Each of many refused uploads had a line, and others were lost for want of room.
+#[test]
+fn a_client_causes_one_line_of_a_kind_in_a_second() {
+    directory_only!("a bound on uploads");
+    let server = TestServer::start(&["--threads", "1", "--max-uploads-per-client", "1"]);
+    let began = Instant::now();
+    let mut connection = server.connect();
+    let lines = "Upload-Complete: ?0\r\n";
+    let mut upload = || ask(&mut connection, "POST", "/key", lines, b"").status;
+    assert_eq!(upload(), 201);
+    for _ in 0..100 {
+        assert_eq!(upload(), 503);
+    }
+    let told = || server.events("out of resources");
+    let most = 1 + began.elapsed().as_secs();
+    eventually("it is told", || !told().is_empty());
+    assert!(told().len() as u64 <= most, "{:?}", told());
+    eventually("those left out are counted", || {
+        upload();
+        let told = told();
+        let left_out = told
+            .iter()
+            .map(|event| event.field("left_out").parse::<u64>().expect("a number"));
+        left_out.sum::<u64>() >= 99
+    });
+}
+
 const OPTIONS: [&str; 3] = ["--access-log", "--threads", "2"];
 const CLIENTS: usize = 4;
 const REQUESTS: usize = 500;
