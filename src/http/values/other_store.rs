@@ -146,12 +146,11 @@ pub fn check(
     if let Some(query) = query {
         check_parameters(query, &head.headers, has_fields, changes)?;
     }
-    let is_signed = is_signed(presented);
-    if is_signed || query.is_some_and(is_signed_link) {
+    if is_signed(presented) || query.is_some_and(is_signed_link) {
         check_signed(head)?;
-    }
-    if is_signed && authorizes {
-        return Err(OtherStore::Signature);
+        if authorizes {
+            return Err(OtherStore::Signature);
+        }
     }
     Ok(())
 }
@@ -440,10 +439,10 @@ mod tests {
             let refused = checked(method, target, &[SIGNED], false);
             assert_eq!(refused, Some(why), "{method} {target}");
         }
-        assert_eq!(
-            checked("GET", "/b/k", &[SIGNED], true),
-            Some(OtherStore::Signature)
-        );
+        for (target, fields) in [("/b/k", &[SIGNED][..]), (LINK, &[])] {
+            let refused = checked("GET", target, fields, true);
+            assert_eq!(refused, Some(OtherStore::Signature), "{target}");
+        }
         let no_signature = checked("GET", "/?note=X-Amz-Signature=1", &[], false);
         assert_eq!(no_signature, None);
         let bearer = [("authorization", "Bearer AWS4-x")];
