@@ -13,6 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use data_encoding::HEXLOWER;
+use form_urlencoded::byte_serialize;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
@@ -20,7 +21,7 @@ use crate::access::{
     Access, BadAccess, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, Policy, Right, Rule,
     SHORTEST_SECRET,
 };
-use crate::http::key_of_path;
+use crate::http::{folder_of_path, key_of_path};
 use crate::lifecycle::{NotReloaded, ask_reload};
 use crate::store;
 
@@ -89,7 +90,7 @@ pub enum AccessCommand {
         subject: String,
         /// GET, HEAD, PUT, POST or DELETE
         method: String,
-        /// Path of a value (/a/b), a folder (/a/), /-/watch or /-/metrics
+        /// Path of a value (/a/b), a folder (/a/), /-/watch or /-/metrics, percent-encoded; folders and /-/watch with ?prefix=
         path: String,
     },
 }
@@ -111,14 +112,20 @@ pub enum JournalCommand {
 /// The terms of a link to be signed.
 #[derive(Args, Clone, Debug)]
 pub struct LinkOrder {
-    /// The URL or the path of the value
+    /// The URL or the path of the value; with --base also its key, percent-encoded
     url: String,
     /// Name of the link-key in the file of --access
     #[arg(long, value_name = "NAME")]
     by: String,
     /// File of its secret
-    #[arg(long, value_name = "FILE")]
-    secret_file: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "access")]
+    secret_file: Option<PathBuf>,
+    /// The file of --access, in place of the secret: refuses what the server would refuse
+    #[arg(long, value_name = "FILE", conflicts_with = "secret_file")]
+    access: Option<PathBuf>,
+    /// URL of the server's root, where it is below a path of a proxy
+    #[arg(long, value_name = "URL")]
+    base: Option<String>,
     /// For how long the link counts
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     lasts: humantime::Duration,
@@ -229,6 +236,7 @@ fn check_access(file: &Path) -> Result<String, Failure> {
     let access = Access::read(file.to_owned())?;
     let policy = access.policy();
     let warnings = policy.warnings.iter();
+    let warnings = warnings.chain(&policy.doubts);
     let text = warnings.fold(String::new(), |text, why| text + "warning: " + why + "\n");
     let count = policy.rules.len();
     let plural = if count == 1 { "" } else { "s" };
@@ -275,77 +283,105 @@ fn decision(policy: &Policy, right: Right, rule: Option<&Rule>) -> String {
     format!("{name}: allowed by rule {at}, for {who} with the prefix {prefix:?}\n")
 }
 
-/// The rights of which one is enough, and the key.
-fn asked(method: &str, path: &str) -> Result<(&'static [Right], String), Failure> {
-    let bad = |why: String| Failure::UsageError(why);
-    let key = || key_of_path(path).map_err(|why| bad(format!("{path}: {why}")));
-    let folder = path
-        .strip_prefix('/')
-        .filter(|name| name.is_empty() || name.ends_with('/'));
+/// The rights of which one is enough, and the key, or the beginning of the keys.
+fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failure> {
+    let bad = |why: String| Failure::UsageError(format!("{method} {target}: {why}"));
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let key = || key_of_path(path).map_err(bad);
+    let prefix = || {
+        let named = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == "prefix");
+        named
+            .last()
+            .map_or_else(String::new, |(_, prefix)| prefix.into_owned())
+    };
+    let folder = match path {
+        "/" => Some(String::new()),
+        _ => folder_of_path(path).map_err(bad)?,
+    };
     Ok(match (method, path, folder) {
         ("GET" | "HEAD", "/-/metrics", _) => (&[Right::Metrics], String::new()),
-        ("GET", "/-/watch", _) => (&[Right::Watch], String::new()),
-        ("GET" | "HEAD", _, Some(folder)) => (&[Right::List], folder.to_owned()),
+        ("GET", "/-/watch", _) => (&[Right::Watch], prefix()),
+        ("POST", "/-/upload", _) => {
+            return Err(bad(
+                "each file of a form is a PUT of its key: ask for these".to_owned(),
+            ));
+        }
+        ("GET" | "HEAD", _, Some(folder)) => (&[Right::List], folder + &prefix()),
         ("GET" | "HEAD", ..) => (&[Right::Read], key()?),
         ("PUT" | "POST", ..) => (&[Right::Write, Right::Create], key()?),
         ("DELETE", ..) => (&[Right::Delete], key()?),
-        _ => {
-            return Err(bad(format!(
-                "{method}: give GET, HEAD, PUT, POST or DELETE"
-            )));
-        }
+        _ => return Err(bad("give GET, HEAD, PUT, POST or DELETE".to_owned())),
     })
 }
 
 /// A signed link.
 fn sign(order: &LinkOrder) -> Result<String, Failure> {
-    let LinkOrder {
-        url,
-        by,
-        secret_file,
-        lasts,
-        put,
-        max,
-    } = order;
-    let file = secret_file.display();
-    let read = std::fs::read(secret_file);
-    let secret = read.map_err(|error| Failure::UsageError(format!("{file}: {error}")))?;
-    let secret = secret.trim_ascii();
-    if secret.len() < SHORTEST_SECRET {
-        let why = format!("{file}: a secret has {SHORTEST_SECRET} bytes or more");
-        return Err(Failure::UsageError(why));
-    }
+    let LinkOrder { url, by, .. } = order;
+    let bad = |why: String| Failure::UsageError(format!("{url}: {why}"));
     if url.contains(['?', '#']) {
-        return Err(Failure::UsageError(format!(
-            "{url}: a link has a query of its own"
-        )));
+        return Err(bad("a link has a query of its own".to_owned()));
     }
-    let path = match url.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
-        None => url,
+    let base = order.base.as_deref().map(|base| base.trim_end_matches('/'));
+    let below = base.map(|base| {
+        url.strip_prefix(base)
+            .unwrap_or(url)
+            .trim_start_matches('/')
+    });
+    let (url, path) = match (base.zip(below), url.split_once("://")) {
+        (Some((base, below)), _) => (format!("{base}/{below}"), format!("/{below}")),
+        (None, Some((_, rest))) => {
+            let path = rest.find('/').map_or("/", |at| &rest[at..]);
+            (url.clone(), path.to_owned())
+        }
+        (None, None) => (url.clone(), url.clone()),
     };
-    let key = key_of_path(path).map_err(|why| Failure::UsageError(format!("{path}: {why}")))?;
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let expires = now.saturating_add(**lasts).as_secs();
-    let kind = if *put {
+    let key = key_of_path(&path).map_err(bad)?;
+    let now = SystemTime::now();
+    let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let expires = since_epoch.saturating_add(*order.lasts).as_secs();
+    let kind = if order.put {
         LinkKind::Create
     } else {
         LinkKind::Read
     };
-    let max = max.map(|max| max.as_u64());
+    let max = order.max.map(|max| max.as_u64());
     let terms = LinkTerms {
         kind,
         key: &key,
         expires,
         max,
     };
-    let signature = LinkKey::new(secret, "", None)
-        .sign(&terms)
-        .unwrap_or_default();
+    let signature = match (&order.secret_file, &order.access) {
+        (Some(file), _) => LinkKey::new(&secret(file)?, "", None).sign(&terms),
+        (None, Some(file)) => {
+            let policy = Access::read(file.clone())?.policy();
+            let Some(link_key) = policy.link_key(by) else {
+                let why = format!("{}: there is no link-key {by:?}", file.display());
+                return Err(Failure::UsageError(why));
+            };
+            let signature = link_key.sign(&terms);
+            signature.filter(|signature| policy.by_link(by, &terms, signature, now).is_some())
+        }
+        (None, None) => None,
+    };
+    let Some(signature) = signature else {
+        return Err(bad(format!(
+            "links of the link-key {by:?} do not count for this: see its prefix and its subject"
+        )));
+    };
+    let by: String = byte_serialize(by.as_bytes()).collect();
     let max = max.map_or_else(String::new, |max| format!("&max={max}"));
     Ok(format!(
         "{url}?expires={expires}&by={by}{max}&signature={signature}\n"
     ))
+}
+
+fn secret(file: &Path) -> Result<Vec<u8>, Failure> {
+    let bad = |why: String| Failure::UsageError(format!("{}: {why}", file.display()));
+    let secret = std::fs::read(file).map_err(|error| bad(error.to_string()))?;
+    let secret = secret.trim_ascii();
+    if secret.len() < SHORTEST_SECRET {
+        return Err(bad(format!("a secret has {SHORTEST_SECRET} bytes or more")));
+    }
+    Ok(secret.to_vec())
 }

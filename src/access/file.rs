@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::value::Datetime;
 
 use super::credentials::{Credentials, LinkKey, PasswordHash, TokenDigest};
-use super::policy::{Policy, Right, RightSet, Rule, check_name};
+use super::policy::{Policy, Right, Rule, check_name};
 use crate::value::Key;
 
 /// The realm of a file that names none.
@@ -101,6 +101,7 @@ impl Reading<'_> {
             }
         }
         self.check_names(file, &mut policy)?;
+        policy.doubts = self.doubts(file);
         Ok(policy)
     }
 
@@ -147,19 +148,21 @@ impl Reading<'_> {
     }
 
     fn rule(&self, entry: &RuleEntry) -> Result<Rule, BadAccess> {
-        let named = entry.may.get_ref().all().iter();
-        let may: Option<RightSet> = named.map(|name| Right::named(name)).collect();
-        let Some(may) = may.filter(|_| !entry.may.get_ref().all().is_empty()) else {
+        let (may, at) = (entry.may.get_ref().all(), entry.may.span().start);
+        let wrong = |what: &str| {
             let all = Right::ALL.map(Right::name).join(", ");
-            return Err(self.wrong(
-                entry.may.span().start,
-                format!("may has one or more of {all}"),
-            ));
+            self.wrong(at, format!("may has one or more of {all}{what}"))
+        };
+        if may.is_empty() {
+            return Err(wrong(""));
+        }
+        let named = |name: &String| {
+            Right::named(name).ok_or_else(|| wrong(&format!("; {name:?} is none of them")))
         };
         Ok(Rule {
             who: entry.who.get_ref().all().to_vec(),
             prefix: self.prefix(entry.prefix.as_ref())?.to_owned(),
-            may,
+            may: may.iter().map(named).collect::<Result<_, _>>()?,
         })
     }
 
@@ -167,9 +170,15 @@ impl Reading<'_> {
         let Some(prefix) = prefix else {
             return Ok("");
         };
-        let sample = format!("{}x", prefix.get_ref().replace(Rule::NAME, "x"));
+        let text = prefix.get_ref();
+        if text.starts_with('/') {
+            let text = text.trim_start_matches('/');
+            let why = format!("no key begins with '/': write {text:?}");
+            return Err(self.wrong(prefix.span().start, why));
+        }
+        let sample = format!("{}x", text.replace(Rule::NAME, "x"));
         match Key::new(sample) {
-            Ok(_) => Ok(prefix.get_ref()),
+            Ok(_) => Ok(text),
             Err(why) => {
                 let why = format!("no key begins with this prefix: {why}");
                 Err(self.wrong(prefix.span().start, why))
@@ -218,6 +227,26 @@ impl Reading<'_> {
             policy.warnings.push(warning.to_string());
         }
         Ok(())
+    }
+
+    /// The prefixes that may cover other keys than was meant. A whole key is a prefix too, so none is refused.
+    fn doubts(&self, file: &File) -> Vec<String> {
+        let of_rules = file.rule.iter().filter_map(|rule| rule.prefix.as_ref());
+        let of_links = file.link_key.iter().filter_map(|key| key.prefix.as_ref());
+        let doubt = |prefix: &Spanned<String>| {
+            let text = prefix.get_ref();
+            let why = if text.contains('*') {
+                format!(
+                    "'*' in the prefix {text:?} stands for itself: a prefix covers every key that begins with it"
+                )
+            } else if text.ends_with(|last: char| last.is_alphanumeric() || last == '}') {
+                format!("the prefix {text:?} covers \"{text}-x\" too: a folder is \"{text}/\"")
+            } else {
+                return None;
+            };
+            Some(self.wrong(prefix.span().start, why).to_string())
+        };
+        of_rules.chain(of_links).filter_map(doubt).collect()
     }
 
     /// A file that this one names: beside it or below, where a server in its sandbox can read it again.

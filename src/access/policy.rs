@@ -74,6 +74,8 @@ pub struct Policy {
     link_keys: HashMap<Box<str>, LinkKey>,
     /// The parts of the file that mean nothing, a sentence each.
     pub warnings: Vec<String>,
+    /// The prefixes that may cover other keys than was meant, a sentence each.
+    pub doubts: Vec<String>,
 }
 
 impl Policy {
@@ -95,6 +97,7 @@ impl Policy {
             passwords: HashMap::new(),
             link_keys: HashMap::new(),
             warnings: Vec::new(),
+            doubts: Vec::new(),
         }
     }
 

@@ -76,6 +76,9 @@ fn it_is_explained_which_rule_decides() {
         ann PUT /a/b ; write: refused, no rule allows it|create: allowed by rule 1, for ann with the prefix \"a/\"
         ann DELETE /a/b ; delete: refused, no rule allows it
         ann GET /ann/ ; list: allowed by rule 2, for * with the prefix \"{name}/\"
+        ann GET /%61nn%2F ; list: allowed by rule 2, for * with the prefix \"{name}/\"
+        ann GET /?prefix=%61nn/x ; list: allowed by rule 2, for * with the prefix \"{name}/\"
+        ann GET /b/?prefix=ann/ ; list: refused, no rule allows it
         anonymous GET /ann/x ; read: refused, no rule allows it
         ann GET /-/metrics ; metrics: refused, no rule allows it";
     for [request, expected] in table(cases) {
@@ -92,10 +95,15 @@ fn it_is_explained_which_rule_decides() {
         ("bob", "GET", "/a"),
         ("ann", "TRACE", "/a"),
         ("ann", "GET", "/.."),
+        ("ann", "GET", "/%2e%2e/"),
+        ("ann", "POST", "/-/upload"),
     ] {
         let output = run(&["access", "explain", path, who, method, target], "");
         assert_eq!(output.status.code(), Some(2), "{who} {method} {target}");
     }
+    let said = run(&["access", "explain", path, "ann", "POST", "/-/upload"], "");
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("each file of a form is a PUT"), "{said}");
     write(&dir, "[[rule]]\nwho = \"bob\"\nmay = \"read\"\n");
     let checked = run(&["access", "check", path], "");
     assert_eq!(checked.status.code(), Some(0));
@@ -105,6 +113,50 @@ fn it_is_explained_which_rule_decides() {
             && said.ends_with("ok, 1 rule\n"),
         "{said}"
     );
+}
+
+#[test]
+fn a_prefix_that_may_mean_something_else_is_doubted_or_refused() {
+    let dir = DataDir::temporary();
+    let check = |prefix: &str, may: &str| {
+        let path = write(&dir, &(subject("ann") + &rule("ann", prefix, &[may])));
+        let output = run(&["access", "check", path.to_str().expect("text")], "");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).expect("text"))
+    };
+    for (prefix, part) in [
+        ("build/", ""),
+        ("build/public-", ""),
+        (
+            "build",
+            "access.toml:6: the prefix \"build\" covers \"build-x\" too",
+        ),
+        ("{name}", "covers \"{name}-x\" too"),
+        (
+            "build/*",
+            "access.toml:6: '*' in the prefix \"build/*\" stands for itself",
+        ),
+    ] {
+        let (code, said) = check(prefix, "read");
+        assert_eq!(
+            (code, said.contains("warning: ")),
+            (Some(0), !part.is_empty()),
+            "{said}"
+        );
+        assert!(said.contains(part), "{said}");
+    }
+    for (prefix, may, part) in [
+        (
+            "/build/",
+            "read",
+            "access.toml:6: no key begins with '/': write \"build/\"",
+        ),
+        ("build/", "reed", "link, metrics; \"reed\" is none of them"),
+    ] {
+        let (code, said) = check(prefix, may);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 /// A subject has one right on one prefix: `explain` ends with 0 where the server does not refuse, and with 1 where it does.

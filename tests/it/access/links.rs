@@ -149,3 +149,58 @@ fn a_link_ends_with_its_time_its_key_and_the_right_of_its_subject() {
     server.event("reload: access reread");
     assert_eq!(get(&link).0, 403, "the secret was replaced");
 }
+
+/// A `+` in the name of the key was read as a space, and a server below a path of a proxy knows nothing of that path.
+#[test]
+fn a_link_is_signed_for_any_name_and_below_any_path() {
+    let dir = DataDir::temporary();
+    place_secret(&dir, "a+b", SECRET);
+    let key = "[[link-key]]\nname = \"a+b\"\nsecret-file = \"a+b.key\"\nprefix = \"in/\"\n";
+    let server = serve(&dir, key, &[]);
+    dir.place("in/a b", "v");
+    let base = "https://site.example/files";
+    for (options, url) in [
+        (&[][..], "https://site.example/in/a%20b"),
+        (&["--base", base], "in/a%20b"),
+        (
+            &["--base", "https://site.example/files/"],
+            "https://site.example/files/in/a%20b",
+        ),
+        (&["--base", base], "/in/a%20b"),
+    ] {
+        let link = sign(&dir, "a+b", url, options);
+        let below = if options.is_empty() {
+            "https://site.example"
+        } else {
+            base
+        };
+        let target = link.strip_prefix(below).expect("the address of the server");
+        assert_eq!(server.request("GET", target, "", b"").status, 200, "{link}");
+    }
+    // With the file at hand a link that would not count is not made.
+    let access = dir.outside("access.toml");
+    let signed = |by: &str, target: &str| {
+        let made = Command::new(env!("CARGO_BIN_EXE_data-server"))
+            .args(["sign", "--by", by, target, "--access"])
+            .arg(&access)
+            .output();
+        made.expect("it runs")
+    };
+    let good = String::from_utf8(signed("a+b", "/in/a%20b").stdout).expect("text");
+    assert_eq!(
+        server.request("GET", good.trim_end(), "", b"").status,
+        200,
+        "{good}"
+    );
+    for (by, target, part) in [
+        ("none", "/in/x", "no link-key \"none\""),
+        ("a+b", "/out/x", "see its prefix"),
+    ] {
+        let refused = signed(by, target);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            refused.status.code() == Some(2) && said.contains(part),
+            "{said}"
+        );
+    }
+}
