@@ -160,23 +160,21 @@ impl Handler {
             return Err(of_upload(Rejection::UploadComplete, state));
         }
         if offset != upload.offset() {
-            upload.secure().await?;
             let why = Rejection::MismatchingOffset {
                 expected: upload.offset(),
                 provided: offset,
             };
-            return Err(of_upload(why, state(upload)));
+            return Err(refused(upload, why).await);
         }
         if let Some(length) = part.length {
             let limit = self.config.limits.max_body;
             match upload.length() {
                 None if length > limit => {
-                    let why = Rejection::TooLarge { limit };
-                    return Err(of_upload(why, state(upload)));
+                    return Err(refused(upload, Rejection::TooLarge { limit }).await);
                 }
                 None => upload.set_length(length).await?,
                 Some(known) if known == length => {}
-                Some(_) => return Err(of_upload(Rejection::InconsistentLength, state(upload))),
+                Some(_) => return Err(refused(upload, Rejection::InconsistentLength).await),
             }
         }
         self.receive_part(upload, part, body, counters).await
@@ -193,7 +191,7 @@ impl Handler {
         let _in_flight = InFlight::begin(counters);
         let (start, room) = (upload.offset(), self.room(upload));
         if part.len.is_some_and(|len| len > room.bytes) {
-            return Err(of_upload(room.why, state(upload)));
+            return Err(refused(upload, room.why).await);
         }
         let received = append(upload, part.len, body, &room).await;
         if let Err(Outcome::Refused(Rejection::InconsistentLength | Rejection::TooLarge { .. })) =
@@ -232,7 +230,7 @@ impl Handler {
             Ok(of_value) => Ok(of_value),
             Err(why) => {
                 upload.take_back(start).await?;
-                Err(of_upload(why, state(upload)))
+                Err(refused(upload, why).await)
             }
         }
     }
@@ -262,7 +260,7 @@ impl Handler {
         match upload.length() {
             None => upload.set_length(offset).await?,
             Some(length) if length == offset => {}
-            Some(_) => return Err(of_upload(Rejection::InconsistentLength, state(upload))),
+            Some(_) => return Err(refused(upload, Rejection::InconsistentLength).await),
         }
         let stored = self.publish_file(directory, upload, of_value, proof).await;
         if matches!(&stored, Err(Outcome::Failed(error)) if error.is_transient()) {
@@ -361,6 +359,14 @@ async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> R
         upload.push(data).await?;
     }
     Ok(())
+}
+
+/// The refusal `why` of a request for `upload`, whose offset it tells: that is on the disk, where this is promised.
+async fn refused(upload: &mut Resumable, why: impl Into<Outcome>) -> Outcome {
+    match upload.secure().await {
+        Ok(()) => of_upload(why, state(upload)),
+        Err(error) => error.into(),
+    }
 }
 
 /// The `outcome` of a request for an upload that stands at `state`.

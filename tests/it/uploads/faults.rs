@@ -73,6 +73,36 @@ fn an_upload_whose_sync_failed_is_not_published_later() {
     assert_eq!(server.get("k").status, 404);
 }
 
+/// A part broke off, and the next one is refused: the offset in the refusal is as good as any other.
+#[test]
+fn an_offset_in_a_refusal_is_on_the_disk() {
+    directory_only!("the files of uploads");
+    tracing_only!("syncs of uploads");
+    let server = start(&["--durability", "disk"]);
+    let value = pattern(1, 300_000);
+    let lines = "Upload-Length: 300000\r\n";
+    let upload = Resumable::create(&mut server.connect(), "k", lines, &value[..10]);
+    let mut broken = server.connect();
+    broken.send(upload.append_head(10, false, 100));
+    broken.send(&value[10..40]);
+    broken.reset();
+    let received = || {
+        let files = fs::read_dir(server.dir.own("uploads")).expect("the uploads");
+        let mut lens = files.map(|file| file.expect("an entry").metadata().map_or(0, |m| m.len()));
+        lens.any(|len| len == 40)
+    };
+    eventually("the part is received", received);
+    let tracer = Attached::to(&server, &["-e", "trace=fsync"]);
+    let wrong = "Upload-Length: 299999\r\n";
+    let mut raw = server.connect();
+    let answer = upload.append_with(&mut raw, 40, false, wrong, b"");
+    assert_eq!(answer.status, 400, "{answer:?}");
+    assert_eq!(answer.must("upload-offset"), "40");
+    let calls = tracer.detach();
+    let is_upload = |call: &&Call| call.args.contains("/uploads/");
+    assert!(calls.iter().any(|call| is_upload(&call)), "{calls:?}");
+}
+
 #[test]
 fn an_upload_whose_record_cannot_be_read_at_the_start_is_kept() {
     directory_only!("the files of uploads");
