@@ -45,12 +45,12 @@ fn key(name: &str) -> Key<'_> {
 }
 
 async fn put(store: &Directory, name: String, value: Bytes) {
+    let key = Key::new(name).expect("a key");
     let mut upload = store
-        .upload(Some(value.len() as u64), None)
+        .upload(&key, Some(value.len() as u64), None)
         .await
         .expect("an upload");
     upload.push(value).await.expect("a push");
-    let key = Key::new(name).expect("a key");
     store.put(key, upload, None).await.expect("a put");
 }
 

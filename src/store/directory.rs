@@ -67,14 +67,17 @@ fn heard<T>(writer: &WriteContext, done: Result<T, Error>) -> Result<T, Error> {
 impl Directory {
     /// The value of `key`, if it is in the cache and proved current: one system call, and nothing to wait for.
     pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Object>> {
-        self.may_read(key).ok()?;
-        self.cache.get(key, &self.dir)
+        let object = self.cache.get(key, &self.dir)?;
+        self.may_read(key, &object).ok()?;
+        Some(object)
     }
 
-    /// Fails while the file of `key` may lack bytes that the journal has.
-    fn may_read(&self, key: &Key<'_>) -> Result<(), Error> {
+    /// Fails while the file of `key`, read as `object`, may lack bytes that the journal has.
+    fn may_read(&self, key: &Key<'_>, object: &Object) -> Result<(), Error> {
         let writing = self.writing.as_ref();
-        writing.map_or(Ok(()), |writing| writing.writer.may_read(key))
+        writing.map_or(Ok(()), |writing| {
+            writing.writer.may_read(key, object.meta())
+        })
     }
 
     /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.
@@ -93,7 +96,9 @@ impl Directory {
     async fn read(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
         let object = self.read_file(key).await?;
         // Checked after the read, so that a value that was doubted meanwhile is not answered.
-        self.may_read(key)?;
+        object
+            .as_ref()
+            .map_or(Ok(()), |object| self.may_read(key, object))?;
         Ok(object)
     }
 
@@ -148,14 +153,15 @@ impl Directory {
         asked.map_err(Error::errno_while(doing))
     }
 
-    /// Begins to receive a value of `len` bytes, where that is known, for `uploader`, where [`Self::stages_by_client`].
+    /// Begins to receive a value of `key` of `len` bytes, where that is known, for `uploader`, where [`Self::stages_by_client`].
     pub async fn upload(
         &self,
+        key: &Key<'_>,
         len: Option<u64>,
         uploader: Option<Uploader>,
     ) -> Result<Upload, Error> {
         let writer = &self.writing()?.writer;
-        let begun = Upload::begin(Arc::clone(writer), len, uploader).await;
+        let begun = Upload::begin(Arc::clone(writer), key, len, uploader).await;
         begun.inspect_err(|error| writer.failed(error))
     }
 

@@ -193,7 +193,7 @@ pub fn unlink(folder: impl AsFd, name: &str) -> Result<(), Errno> {
 }
 
 /// Folders are made with this mode; the process's umask takes away from it, as it does for `mkdir`.
-const FOLDER_MODE: u32 = 0o777;
+pub const FOLDER_MODE: u32 = 0o777;
 
 /// A directory that values lie in, open.
 #[derive(Debug)]
@@ -243,7 +243,7 @@ impl ValuesDir {
         let (mut folder, there) = self.folder_or_above(path)?;
         let missing = path[there.len()..].split('/').filter(|s| !s.is_empty());
         for segment in missing {
-            match make_and_open(&folder, segment) {
+            match make_and_open(&folder, segment, FOLDER_MODE.into()) {
                 Ok(made) => folder = Folder::Below(made),
                 Err(errno) => {
                     self.remove_empty_folders(path, there);
@@ -299,8 +299,8 @@ fn open_folder(dir: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
 }
 
 /// Makes the directory `name` in `folder`, if nothing has that name, and opens it.
-fn make_and_open(folder: &Folder<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    match retry_on_intr(|| rustix::fs::mkdirat(folder, name, Mode::from(FOLDER_MODE))) {
+pub fn make_and_open(folder: impl AsFd, name: &str, mode: Mode) -> Result<OwnedFd, Errno> {
+    match retry_on_intr(|| rustix::fs::mkdirat(&folder, name, mode)) {
         // A directory that has the name is opened.
         Ok(()) | Err(Errno::EXIST) => open_folder(folder, name),
         Err(errno) => Err(errno),

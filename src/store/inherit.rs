@@ -66,15 +66,22 @@ pub fn of_value(file: impl AsFd, mode: Mode, replaced: Mode) -> Result<bool, Err
     Ok(kept != mode)
 }
 
-/// Has `folder` give nothing to the files that are made in it.
-pub fn lend_nothing(folder: impl AsFd) {
-    // This fails on a folder of another user: a server that is not its owner cannot serve the directory in order anyway.
+/// Has `folder`, of files that do not have the rights of their values yet, be its owner's alone, and give nothing to them.
+pub fn keep_private(folder: impl AsFd) -> Result<(), Errno> {
+    // Where there is no such attribute, this fails.
     let _ = rustix::fs::fremovexattr(&folder, DEFAULT_ACL);
-    if let Ok(stat) = rustix::fs::fstat(&folder) {
-        let mode = Mode::from_raw_mode(stat.st_mode);
-        if mode.contains(Mode::SGID) {
-            let _ = rustix::fs::fchmod(&folder, mode - Mode::SGID);
+    match retry_on_intr(|| rustix::fs::fchmod(&folder, Mode::RWXU)) {
+        // It is another user's, or the file system keeps no modes.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
+            let mode = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode);
+            if mode.intersects(Mode::RWXG | Mode::RWXO) {
+                tracing::warn!(
+                    "others may read what is uploaded before it is stored: the .data-server of the directory is not of the server's user"
+                );
+            }
+            Ok(())
         }
+        set => set,
     }
 }
 

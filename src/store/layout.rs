@@ -12,14 +12,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::clock::Clock;
-use super::directory_fd::open_beneath;
-use super::inherit::lend_nothing;
-use super::publish_method::PublishMethod;
+use super::directory_fd::{FOLDER_MODE, make_and_open, open_beneath};
+use super::inherit::keep_private;
+use super::publish_method::{ASIDE, PublishMethod, set_aside};
+use super::temp_file::names;
 use super::write_context::Durability;
 use crate::value::RESERVED;
 use file_system::{Capabilities, Unsupported};
@@ -52,54 +53,38 @@ impl StateDir {
     /// Opens `dir` for reading and writing. What it creates is as durable as the values are to be.
     pub fn open(dir: &Path, durability: Durability) -> Result<Self, OpenError> {
         make(dir, durability)?;
-        let own = dir.join(RESERVED);
-        let is_new = !own.join("clock").exists();
-        for name in ["staging", "uploads"] {
-            fs::create_dir_all(own.join(name))
-                .map_err(OpenError::failed("create", &own.join(name)))?;
-        }
-        let lock = lock(dir, &own.join("lock"), LOOKED_AT)?;
-
-        let directory = OFlags::RDONLY | OFlags::DIRECTORY;
-        let root = rustix::fs::open(dir, directory | OFlags::CLOEXEC, Mode::empty())
-            .map_err(OpenError::failed("open", dir))?;
-        let staging = open_beneath(
-            &root,
-            &format!("{RESERVED}/staging"),
-            directory,
-            Mode::empty(),
-        )
-        .map_err(|e| match e {
-            Errno::NOSYS | Errno::PERM => OpenError::NoOpenat2(dir.to_owned()),
-            e => OpenError::io("open", &own.join("staging"), e.into()),
-        })?;
-
-        sweep(&own.join("staging")).map_err(OpenError::failed("empty", &own.join("staging")))?;
+        let path = dir.join(RESERVED);
+        let is_new = !path.join("clock").exists();
+        let root = open_root(dir)?;
+        let own = make_and_open(&root, RESERVED, FOLDER_MODE.into());
+        let own = own.map_err(OpenError::failed("create", &path))?;
+        let private = |name: &str| {
+            let made = make_and_open(&own, name, Mode::RWXU);
+            let private = made.and_then(|made| keep_private(&made).map(|()| made));
+            private.map_err(OpenError::failed("create", &path.join(name)))
+        };
+        let (staging, uploads) = (private("staging")?, private("uploads")?);
+        let open = |name: &str| {
+            let flags = OFlags::RDWR | OFlags::CREATE;
+            let opened = open_beneath(&own, name, flags, Mode::from(0o644));
+            opened.map_err(OpenError::failed("open", &path.join(name)))
+        };
+        let lock = lock(dir, open("lock")?.into(), LOOKED_AT)?;
+        let clock = Clock::resume(open("clock")?);
+        let mut clock = clock.map_err(OpenError::failed("read", &path.join("clock")))?;
+        let swept = sweep(&own, &staging, &mut clock);
+        swept.map_err(OpenError::failed("empty", &path.join("staging")))?;
         let kind = file_system::kind(&root);
         if durability != Durability::Os {
             prove_syncs(dir, &root, kind.as_deref())?;
         }
         let method = try_out(dir, &root, &staging, kind.as_deref())?;
-        let own_fd = open_beneath(&root, RESERVED, directory, Mode::empty())
-            .map_err(OpenError::failed("open", &own))?;
-        let uploads = open_beneath(&own_fd, "uploads", directory, Mode::empty())
-            .map_err(OpenError::failed("open", &own.join("uploads")))?;
-        lend_nothing(&staging);
-        lend_nothing(&uploads);
-        let clock = open_beneath(
-            &root,
-            &format!("{RESERVED}/clock"),
-            OFlags::RDWR | OFlags::CREATE,
-            Mode::from(0o644),
-        )
-        .and_then(Clock::resume)
-        .map_err(OpenError::failed("read", &own.join("clock")))?;
         if is_new && durability != Durability::Os {
-            sync_names(&own, dir).map_err(OpenError::failed("sync", &own))?;
+            sync_names(&path, dir).map_err(OpenError::failed("sync", &path))?;
         }
         Ok(Self {
             root,
-            own: own_fd,
+            own,
             staging,
             uploads,
             method,
@@ -110,17 +95,19 @@ impl StateDir {
     }
 }
 
+/// Opens `dir`, where the kernel can keep requests inside.
+pub fn open_root(dir: &Path) -> Result<OwnedFd, OpenError> {
+    let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(dir, directory, Mode::empty());
+    let root = root.map_err(OpenError::failed("open", dir))?;
+    match open_beneath(&root, ".", directory, Mode::empty()) {
+        Err(Errno::NOSYS | Errno::PERM) => Err(OpenError::NoOpenat2(dir.to_owned())),
+        _ => Ok(root),
+    }
+}
+
 /// Takes the lock for as long as the file stays open, and writes our process id into it for the error message of the next server.
-fn lock(dir: &Path, path: &Path, within: Duration) -> Result<fs::File, OpenError> {
-    let failed = |doing| OpenError::failed(doing, path);
-    let mut options = fs::OpenOptions::new();
-    let mut file = options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(failed("open"))?;
+fn lock(dir: &Path, mut file: fs::File, within: Duration) -> Result<fs::File, OpenError> {
     let end = Instant::now() + within;
     let locked = loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -139,7 +126,7 @@ fn lock(dir: &Path, path: &Path, within: Duration) -> Result<fs::File, OpenError
                 pid: pid.unwrap_or("unknown").to_owned(),
             });
         }
-        Err(errno) => return Err(failed("lock")(errno.into())),
+        Err(errno) => return Err(OpenError::io("lock", dir, errno.into())),
     }
     // The pid is a courtesy: a full disk must not keep the server, and with it DELETE, from starting.
     let note = file
@@ -151,15 +138,22 @@ fn lock(dir: &Path, path: &Path, within: Duration) -> Result<fs::File, OpenError
     Ok(file)
 }
 
-/// Removes what a killed server was still writing.
-fn sweep(staging: &Path) -> std::io::Result<()> {
+/// Removes what a killed server was still writing. A folder, which another program had put in the place of a value while that was
+/// [exchanged](super::publish_method::Replacement::exchange), is set aside with all that is in it.
+fn sweep(own: &OwnedFd, staging: &OwnedFd, clock: &mut Clock) -> Result<(), Errno> {
     let mut swept = 0;
-    for entry in fs::read_dir(staging)? {
-        match fs::remove_file(entry?.path()) {
+    for name in names(staging)? {
+        let name = name.to_string_lossy();
+        match rustix::fs::unlinkat(staging, &*name, AtFlags::empty()) {
             Ok(()) => swept += 1,
             // A file system may remove the open files of a killed process by itself, and be quicker.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+            Err(Errno::NOENT) => {}
+            Err(Errno::ISDIR | Errno::PERM) => {
+                let to = clock.next(None)?.nanos().to_string();
+                set_aside(own, staging, &name, &to)?;
+                tracing::warn!(%name, aside = format!("{ASIDE}/{to}"), "set aside: a folder in staging");
+            }
+            Err(errno) => return Err(errno),
         }
     }
     if swept > 0 {
@@ -406,10 +400,11 @@ mod tests {
         rustix::fs::flock(&looking, FlockOperation::NonBlockingLockShared).unwrap();
         let (says, hears) = mpsc::channel();
         let starting = std::thread::spawn({
-            let (dir, path) = (dir.path().to_owned(), path.clone());
+            let dir = dir.path().to_owned();
+            let file = fs::File::options().read(true).write(true).open(&path);
             move || {
                 says.send(()).unwrap();
-                lock(&dir, &path, Duration::from_secs(120)).map(drop)
+                lock(&dir, file.unwrap(), Duration::from_secs(120)).map(drop)
             }
         });
         hears.recv().unwrap();

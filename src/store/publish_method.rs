@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::directory_fd::open_beneath;
+use super::directory_fd::{make_and_open, open_beneath};
+use crate::value::{Error, Key};
 
 /// A method of publishing, the better ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +116,30 @@ impl Replacement<'_> {
             )
         })
     }
+}
+
+/// Where things go that stand in the way, in the server's own directory.
+pub const ASIDE: &str = "aside";
+
+/// Moves `name` of `folder` to the name `to` in [`ASIDE`] of `own`, which is made if it is missing.
+pub fn set_aside(own: &OwnedFd, folder: impl AsFd, name: &str, to: &str) -> Result<(), Errno> {
+    let aside = make_and_open(own, ASIDE, Mode::RWXU)?;
+    retry_on_intr(|| rustix::fs::renameat(&folder, name, &aside, to))
+}
+
+/// Why no file can have the name of `key`, or none can lose it: `errno`, met while `doing`.
+pub fn unpublished(key: &Key<'_>, doing: &'static str, errno: Errno) -> Error {
+    let folder = key.folder();
+    Error::Occupied(match errno {
+        Errno::ISDIR | Errno::NOTDIR => "a directory has this name".to_owned(),
+        Errno::BUSY => {
+            "a file system is mounted at this name: it cannot be replaced or removed".to_owned()
+        }
+        Errno::XDEV => format!(
+            "the folder {folder:?} lies on another file system, where no value can be moved to"
+        ),
+        errno => return Error::new(doing, errno),
+    })
 }
 
 impl std::fmt::Display for PublishMethod {

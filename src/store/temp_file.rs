@@ -6,13 +6,14 @@
 //! Promises that a file which is not published leaves nothing behind: its name in staging, if it has one, is removed with
 //! it. The file of a resumable upload stays: it belongs to the holder of the claim on it.
 
+use std::ffi::CString;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use rustix::fs::{AtFlags, FallocateFlags, Mode, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Dir, FallocateFlags, Mode, Timespec, Timestamps};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::Attributes;
@@ -283,6 +284,18 @@ impl TempFile {
         };
         self.dir.method.publish(unpublished, dir, to)
     }
+}
+
+/// The names in `dir`, which is the server's own.
+pub fn names(dir: &OwnedFd) -> Result<Vec<CString>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let name = entry?.file_name().to_owned();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            names.push(name);
+        }
+    }
+    Ok(names)
 }
 
 /// Has the file system set the bytes of `range` aside for `file`.

@@ -21,7 +21,7 @@ use crate::transfer::{
     BlockingPool, BodySource, CHUNK, Receiver, Reservation, ReservationHandle, SMALL, Uploader,
     is_large, read,
 };
-use crate::value::{Digests, Error, Version, Wanted};
+use crate::value::{Digests, Error, Key, Version, Wanted};
 use file_writer::FileWriter;
 
 /// A value being received.
@@ -52,10 +52,11 @@ impl Destination {
 }
 
 impl Upload {
-    /// Begins an upload of `len` bytes, where that is known: so much of the quota is its own before any arrives. One that the
-    /// disk has no space for is refused.
+    /// Begins an upload of `len` bytes, where that is known, for `key`: so much of the quota is its own before any arrives. One that the
+    /// disk has no space for, or that cannot get to its folder, is refused.
     pub async fn begin(
         writer: Arc<WriteContext>,
+        key: &Key<'_>,
         len: Option<u64>,
         uploader: Option<Uploader>,
     ) -> Result<Self, Error> {
@@ -63,7 +64,8 @@ impl Upload {
         reservation.grow(len.unwrap_or(0))?;
         let destination = match len {
             Some(len) if len > SMALL => {
-                Destination::TempFile(FileWriter::create(&writer, len).await?)
+                let key = Some(key.to_owned());
+                Destination::TempFile(FileWriter::create(&writer, len, key).await?)
             }
             _ => Destination::Memory,
         };
@@ -214,7 +216,7 @@ impl Upload {
     /// Starts to write the buffer, once what came before it is written.
     async fn flush(&mut self) -> Result<(), Error> {
         if let Destination::Memory = self.destination {
-            let file = FileWriter::create(&self.writer, 0).await?;
+            let file = FileWriter::create(&self.writer, 0, None).await?;
             self.destination = Destination::TempFile(file);
         }
         let Destination::TempFile(file) = &mut self.destination else {

@@ -4,24 +4,25 @@
 //! Promises that each sync of a value, of names and of the journal is counted, and that a failed sync of a value is final: the kernel has
 //! forgotten what it could not write. [`WriteContext::sync_files`] is not counted; its callers write all anew after a failure.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use bytes::Bytes;
-use rustix::fs::{Access, AtFlags};
+use rustix::fs::{Access, AtFlags, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::clock::Clock;
-use super::directory_fd::{ValuesDir, is_no_folder};
+use super::directory_fd::{Folder, ValuesDir, is_no_folder};
+use super::publish_method::unpublished;
 use super::space::{Free, Space, Taking};
 use super::temp_file::{ServerDirs, Target, TempFile};
 use crate::metrics::StoreCounters;
-use crate::transfer::{Pipes, StagingQuota};
-use crate::value::{Error, Key, Version};
+use crate::transfer::{Pipes, StagingQuota, is_large};
+use crate::value::{Error, Key, Meta, Version, folder_and_above};
 
 /// The loss that an acknowledged change survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,15 @@ impl fmt::Display for Durability {
     }
 }
 
+/// What the journal has and the files may lack.
+#[derive(Debug, Default)]
+struct Unwritten {
+    /// The kernel may have dropped bytes of small values that have this version or a later one, and reads zeros in their place.
+    doubted: Option<Version>,
+    /// The keys of changes that cannot be made, and the versions that these give them.
+    kept: HashMap<Box<str>, Vec<Version>>,
+}
+
 /// The context that uploads and the publisher share.
 #[derive(Debug)]
 pub struct WriteContext {
@@ -51,10 +61,9 @@ pub struct WriteContext {
     /// The reason why there is no journal, where there should be one.
     unjournaled: OnceLock<&'static str>,
     is_read_only: AtomicBool,
-    /// Keys that the journal has changes of which no start could make.
-    kept: OnceLock<HashSet<Box<str>>>,
-    /// Keys whose files may lack bytes that the journal has; not empty only while the journal is failing.
-    doubted: RwLock<HashSet<Box<str>>>,
+    unwritten: RwLock<Unwritten>,
+    /// False while `unwritten` is empty.
+    is_unwritten: AtomicBool,
     pub quota: Arc<StagingQuota>,
     pub space: Space,
     clock: Arc<Mutex<Clock>>,
@@ -79,8 +88,8 @@ impl WriteContext {
             is_journal_failing: AtomicBool::new(false),
             unjournaled: OnceLock::new(),
             is_read_only: AtomicBool::new(false),
-            kept: OnceLock::new(),
-            doubted: RwLock::default(),
+            unwritten: RwLock::default(),
+            is_unwritten: AtomicBool::new(false),
             quota,
             space,
             clock,
@@ -128,34 +137,59 @@ impl WriteContext {
         }
     }
 
-    /// Notes the `keys` of changes that the start could not make. To be called before the first change.
-    pub fn keep(&self, keys: HashSet<Box<str>>) {
-        let _ = self.kept.set(keys);
+    /// Replaces the changes that cannot be made: their keys are changed no more.
+    pub fn keep<'k>(&self, changes: impl Iterator<Item = (&'k str, Option<Version>)>) {
+        let mut kept = HashMap::<Box<str>, Vec<Version>>::new();
+        for (key, version) in changes {
+            kept.entry(key.into()).or_default().extend(version);
+        }
+        self.note_unwritten(|unwritten| unwritten.kept = kept);
     }
 
-    /// Fails while the journal has a change of `key` that could not be made.
+    /// Has no small value answered that has the version `since` or a later one.
+    pub fn doubt(&self, since: Option<Version>) {
+        self.note_unwritten(|unwritten| unwritten.doubted = since);
+    }
+
+    fn note_unwritten(&self, note: impl FnOnce(&mut Unwritten)) {
+        let unwritten = self.unwritten.write();
+        let mut unwritten = unwritten.unwrap_or_else(PoisonError::into_inner);
+        note(&mut unwritten);
+        let is_unwritten = unwritten.doubted.is_some() || !unwritten.kept.is_empty();
+        self.is_unwritten.store(is_unwritten, Relaxed);
+    }
+
+    /// What the files may lack, if that is anything.
+    fn unwritten(&self) -> Option<RwLockReadGuard<'_, Unwritten>> {
+        let read = || {
+            self.unwritten
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        self.is_unwritten.load(Relaxed).then(read)
+    }
+
+    /// Fails while the journal has a change of `key` that cannot be made.
     pub fn may_change(&self, key: &Key<'_>) -> Result<(), Error> {
-        let kept = self.kept.get().filter(|kept| !kept.is_empty());
-        if kept.is_some_and(|kept| kept.contains(key.as_str())) {
+        if self
+            .unwritten()
+            .is_some_and(|unwritten| unwritten.kept.contains_key(key.as_str()))
+        {
             let doing = "make what the journal has of this key";
             return Err(Error::new(doing, Errno::ACCESS));
         }
         Ok(())
     }
 
-    /// Replaces the set of keys whose values the kernel may have dropped bytes of.
-    pub fn doubt(&self, keys: HashSet<Box<str>>) {
-        *self.doubted.write().unwrap_or_else(PoisonError::into_inner) = keys;
-    }
-
-    /// Fails while the kernel may have dropped bytes of the file of `key`, in whose place it reads zeros.
-    pub fn may_read(&self, key: &Key<'_>) -> Result<(), Error> {
-        let is_doubted = || {
-            let doubted = self.doubted.read();
-            let doubted = doubted.unwrap_or_else(PoisonError::into_inner);
-            doubted.contains(key.as_str())
+    /// Fails while the kernel may have dropped bytes of the file of `key`, which is as `meta` says.
+    pub fn may_read(&self, key: &Key<'_>, meta: Meta) -> Result<(), Error> {
+        let is_unwritten = |unwritten: RwLockReadGuard<'_, Unwritten>| {
+            let doubted = unwritten.doubted.filter(|_| !is_large(meta.len));
+            let kept = unwritten.kept.get(key.as_str());
+            doubted.is_some_and(|since| meta.version >= since)
+                || kept.is_some_and(|versions| versions.contains(&meta.version))
         };
-        if self.is_journal_failing.load(Relaxed) && is_doubted() {
+        if self.unwritten().is_some_and(is_unwritten) {
             return Err(Error::new("put this value on the disk", Errno::IO));
         }
         Ok(())
@@ -229,6 +263,22 @@ impl WriteContext {
         let synced = sync();
         self.counters.syncs.observe_duration(began.elapsed());
         synced
+    }
+
+    /// Fails where the folder of `key` lies on another file system: a value would be received in vain. Blocks.
+    pub fn may_move_to(&self, key: &Key<'_>) -> Result<(), Error> {
+        let place = |folder: &Folder<'_>| {
+            let found = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
+            found.map(|found| (found.stx_dev_major, found.stx_dev_minor, found.stx_mnt_id))
+        };
+        let mut folders = folder_and_above(key.folder());
+        let there = folders.find_map(|path| self.dir().folder(path).ok());
+        let is_elsewhere =
+            there.is_some_and(|there| place(&there) != place(&Folder::Root(&self.dir().root)));
+        if is_elsewhere {
+            return Err(unpublished(key, "link", Errno::XDEV));
+        }
+        Ok(())
     }
 
     /// Publishes a few bytes as a name that is no key, and removes it; answers what is free for values, where that is known. Blocks.

@@ -203,11 +203,20 @@ impl Error {
                 doing,
                 source: std::io::Error::new(source.kind(), source.to_string()),
             },
+            Self::Unsynced(why) => Self::Unsynced(Box::new(why.again())),
             other => Self::Failed {
                 doing: "publish",
                 source: std::io::Error::other(other.to_string()),
             },
         }
+    }
+
+    /// The same, of a change that may have been made: not what its cause means for one that was not.
+    pub(crate) fn in_doubt(&self) -> Self {
+        Self::Unsynced(Box::new(match self.again() {
+            failed @ (Self::Failed { .. } | Self::Unsynced(_)) => failed,
+            other => Self::failed("publish")(std::io::Error::other(other.to_string())),
+        }))
     }
 
     /// For `map_err`: the meaning of an error number of a sync, met while `doing`.

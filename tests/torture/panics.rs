@@ -216,9 +216,9 @@ mod threads {
     }
 
     async fn put(store: &Directory, panics: bool) -> Result<(), Error> {
-        let mut upload = store.upload(Some(100_000), None).await?;
-        upload.push(vec![7; 100_000].into()).await?;
         let key = Key::new("key").expect("a key");
+        let mut upload = store.upload(&key, Some(100_000), None).await?;
+        upload.push(vec![7; 100_000].into()).await?;
         let allow = move |_| {
             assert!(!panics, "by order");
             true

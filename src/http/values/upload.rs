@@ -77,7 +77,8 @@ impl Handler {
                 if let Some(preconditions) = announced.preconditions {
                     Box::pin(ask_early(directory, key, preconditions)).await?;
                 }
-                let mut upload = directory.upload(announced.len, announced.uploader).await?;
+                let begun = directory.upload(key, announced.len, announced.uploader);
+                let mut upload = begun.await?;
                 describe(&mut upload, announced.media_type, announced.fields);
                 Ok(ValueUpload::File(directory, upload))
             }

@@ -12,17 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::fs::{Access, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::fs::Access;
 use rustix::thread::CpuSet;
 
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
 use crate::store::cache::Cache;
 use crate::store::changes::Changes;
-use crate::store::directory_fd::{ValuesDir, open_beneath};
+use crate::store::directory_fd::ValuesDir;
 use crate::store::journal::{self, Journal, JournalLocation};
-use crate::store::layout::{OpenError, StateDir, file_system, is_in_use};
+use crate::store::layout::{OpenError, StateDir, file_system, is_in_use, open_root};
 use crate::store::list::Lister;
 use crate::store::location::Location;
 use crate::store::object::IsText;
@@ -156,13 +155,7 @@ impl Directory {
     /// other servers.
     pub fn open_read_only(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         let failed = OpenError::failed("open", dir);
-        let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(dir, directory, Mode::empty())
-            .map_err(OpenError::failed("open", dir))?;
-        if let Err(Errno::NOSYS | Errno::PERM) = open_beneath(&root, ".", directory, Mode::empty())
-        {
-            return Err(OpenError::NoOpenat2(dir.to_owned()));
-        }
+        let root = open_root(dir)?;
         // A journal that no server replays has changes that the answers would lack.
         let place = options.journal.location(dir);
         if !is_in_use(&place.own) && journal::needs_replay(&place, &root)? {

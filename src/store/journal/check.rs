@@ -109,7 +109,17 @@ impl Report {
     /// Says what a replay would do.
     fn replay(&mut self, dir: &ValuesDir, frames: &[Frame]) -> Result<(), Error> {
         let replay = Replay::new(dir, None, frames, FileState::AfterCrash)?;
-        let done = replay.run(|_, error| Err(error))?;
+        let mut unseen = Vec::new();
+        let done = replay.run(|change, error| {
+            unseen.push(format!(
+                "{:?} cannot be looked at: {error}",
+                change.key.as_str()
+            ));
+            Ok(())
+        })?;
+        for line in &unseen {
+            self.say(line);
+        }
         let first = frames.first().map_or(1, |frame| frame.head.first);
         let last = frames.last().map_or(0, |frame| frame.head.end() - 1);
         let (changes, written) = (done.changes, done.written);

@@ -6,7 +6,8 @@
 //! says so to later servers. Promises that a segment is free only once the control file on the disk says that all of its frames are settled,
 //! and that the publisher waits for a segment no longer than one checkpoint that began after it asked.
 
-use std::collections::HashSet;
+mod failed;
+
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,9 +17,8 @@ use rustix::io::Errno;
 
 use super::super::write_context::WriteContext;
 use super::control::{Control, LiveSegment, now};
-use super::log::{UnsettledLog, small_values};
-use super::replay::{FileState, Replay};
-use super::segment::{Frame, Segment, Segments};
+use super::kept;
+use super::segment::{Segment, Segments};
 use crate::failpoint;
 use crate::value::Error;
 
@@ -58,6 +58,8 @@ struct State {
     is_wanted: bool,
     /// The error of the last segment that could not be made.
     refusal: Option<Errno>,
+    /// The error of the last checkpoint, if it failed.
+    failure: Option<Error>,
     /// The values of the unsettled changes before this one are not [read](WriteContext::doubt).
     doubted: u64,
     /// The time of the last round whose failures were logged. Those of a round within an interval of it are not, as refused writers ask
@@ -86,6 +88,17 @@ impl State {
     /// True while a failed write or sync is not made good.
     fn is_failing(&self) -> bool {
         self.control.is_suspect || self.segments.has_failed()
+    }
+
+    /// Why no segment is free.
+    fn no_segment(&self) -> Error {
+        let made = self
+            .refusal
+            .map(Error::errno_while("make a segment of the journal"));
+        let settled = self.failure.as_ref().map(Error::again);
+        settled
+            .or(made)
+            .unwrap_or_else(|| Error::new("find room in the journal", Errno::IO))
     }
 
     /// Logs a failure, unless `logs_failures` is off.
@@ -134,7 +147,8 @@ impl Checkpoints {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_control(&self, durable: bool) -> Result<(), Errno> {
+    /// Writes the control file with this `change` of it, which counts only then.
+    fn write_control(&self, durable: bool, change: impl Fn(&mut Control)) -> Result<(), Errno> {
         let lock = self.control_lock.lock();
         let _lock = lock.unwrap_or_else(PoisonError::into_inner);
         let state = self.state();
@@ -142,7 +156,10 @@ impl Checkpoints {
         control.time = now();
         control.live = state.segments.used.iter().map(|(live, _)| *live).collect();
         drop(state);
-        control.write(&self.dir, durable)
+        change(&mut control);
+        control.write(&self.dir, durable)?;
+        change(&mut self.state().control);
+        Ok(())
     }
 
     /// The right to publish changes: only its holder does.
@@ -159,7 +176,7 @@ impl Checkpoints {
         generation: u64,
         first: u64,
         opening: &[u8],
-    ) -> Result<Arc<Segment>, Errno> {
+    ) -> Result<Arc<Segment>, Error> {
         let mut state = self.state();
         state.is_wanted = state.segments.free.is_empty();
         self.changed.notify_all();
@@ -167,7 +184,7 @@ impl Checkpoints {
         let state = self.changed.wait_while(state, waits);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let segment = state.segments.free.pop();
-        let segment = segment.ok_or_else(|| state.refusal.unwrap_or(Errno::NOSPC))?;
+        let segment = segment.ok_or_else(|| state.no_segment())?;
         // The segment before is full, and is freed as early as possible.
         if !state.segments.used.is_empty() {
             state.hurry(Duration::ZERO);
@@ -186,11 +203,13 @@ impl Checkpoints {
             Err(_) => state.segments.spoiled.push(Arc::clone(&segment)),
         }
         drop(state);
-        let begun = begun.and_then(|()| self.write_control(true));
-        begun.map(|()| Arc::clone(&segment)).inspect_err(|_| {
+        let begun = begun.and_then(|()| self.write_control(true, |_| ()));
+        if let Err(errno) = begun {
             segment.retire();
             self.hurry();
-        })
+            return Err(Error::new("begin a segment of the journal", errno));
+        }
+        Ok(segment)
     }
 
     /// Ends the use of `segment`, of which a write or a sync has failed: a checkpoint is due at once.
@@ -295,7 +314,10 @@ impl Checkpoints {
         }
         if let Err(error) = self.write_files().and_then(|()| self.free(to)) {
             let what = "a checkpoint of the journal failed: its segments stay";
-            self.state().log_failure(what, error);
+            let mut state = self.state();
+            state.log_failure(what, &error);
+            state.failure = Some(error);
+            drop(state);
             self.fail();
             return false;
         }
@@ -308,7 +330,7 @@ impl Checkpoints {
     /// Puts the files of all published changes on the disk. Until then no server trusts what the kernel remembers of them.
     fn write_files(&self) -> Result<(), Error> {
         let has_failed = std::mem::replace(&mut self.state().control.is_suspect, true);
-        self.write_control(false)
+        self.write_control(false, |_| ())
             .map_err(Error::errno_while("write the journal"))?;
         match self.writer.sync_files() {
             Ok(()) if !has_failed => return Ok(()),
@@ -320,76 +342,21 @@ impl Checkpoints {
                 self.state().log_failure(what, errno);
             }
         }
-        self.write_anew()?;
+        let kept = self.write_anew()?;
         let synced = self.writer.sync_files();
-        synced.map_err(Error::errno_while("sync the file system"))
-    }
-
-    /// Notes a failed checkpoint in the control file, and has the next one come later.
-    fn fail(&self) {
-        self.doubt();
-        self.state().due.get_or_insert(Instant::now() + interval());
-        if let Err(errno) = self.write_control(true) {
-            let what = "cannot note that a checkpoint of the journal failed";
-            self.state().log_failure(what, errno);
+        synced.map_err(Error::unsynced("sync the file system"))?;
+        if kept.is_empty() {
+            return Ok(());
         }
-    }
-
-    /// The frames that are not settled, read from the segments.
-    fn unsettled(&self) -> Result<Vec<Frame>, Error> {
-        let state = self.state();
-        let used = state.segments.used.iter();
-        let parts: Vec<_> = used.map(|(live, s)| (*live, Some(Arc::clone(s)))).collect();
-        let (control, made) = (state.control.clone(), state.made);
-        drop(state);
-        let log = UnsettledLog::read(self.journal, &parts, &control, made);
-        let log = log.map_err(Error::errno_while("read the journal"))?;
-        log.damage.map_or(Ok(log.frames), |damage| {
-            let damage = std::io::Error::other(damage);
-            Err(Error::failed("read the journal")(damage))
-        })
-    }
-
-    /// Refuses reads of the values whose bytes only the journal is known to have.
-    fn doubt(&self) {
-        let made = self.state().made;
-        if std::mem::replace(&mut self.state().doubted, made) == made {
-            return;
-        }
-        match self.unsettled().and_then(|frames| small_values(&frames)) {
-            Ok(keys) => self.writer.doubt(keys),
-            Err(error) => {
-                let what = "cannot tell which values may be damaged: they are answered as they are";
-                self.state().log_failure(what, error);
-            }
-        }
-        self.writer.set_journal_failing(true);
-    }
-
-    /// Allows all reads again: the bytes of all values are on the disk.
-    fn trust(&self) {
-        self.writer.set_journal_failing(false);
-        if std::mem::take(&mut self.state().doubted) > 0 {
-            self.writer.doubt(HashSet::new());
-        }
-    }
-
-    /// Writes all values anew whose changes are not settled. Nothing is published meanwhile.
-    fn write_anew(&self) -> Result<(), Error> {
-        let _lock = self.publish_lock();
-        let frames = self.unsettled()?;
-        let dir = self.writer.dir();
-        let replay = Replay::new(dir, Some(&self.writer), &frames, FileState::Serving)?;
-        replay.run(|_, error| Err(error)).map(drop)
+        kept::write(&self.dir, self.journal, &kept)
     }
 
     /// Notes that all before `to` is in the files, on the disk, and frees the segments of it.
     fn free(&self, to: u64) -> Result<(), Error> {
-        let mut state = self.state();
-        (state.control.settled, state.control.is_suspect) = (to, false);
-        drop(state);
-        self.write_control(true)
-            .map_err(Error::errno_while("note what is settled"))?;
+        self.write_control(true, |control| {
+            (control.settled, control.is_suspect) = (to, false);
+        })
+        .map_err(Error::errno_while("note what is settled"))?;
         let mut state = self.state();
         state.refusal = None;
         state.segments.free_settled(to, &self.dir);

@@ -12,10 +12,9 @@
 use std::fs;
 use std::io::{Error, ErrorKind, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -38,6 +37,10 @@ const OPEN: &str = "open";
 
 /// `STATX_MNT_ID_UNIQUE` of Linux 6.8: no other mount has it until the next boot.
 const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
 
 /// Where the journal of a directory lies, and how large it is.
 #[derive(Clone, Debug)]
@@ -75,8 +78,7 @@ impl JournalLocation {
     }
 
     fn open(&self) -> Result<OwnedFd, OpenError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::open(&self.at, flags, Mode::empty()).map_err(self.failed("open"))
+        rustix::fs::open(&self.at, DIRECTORY, Mode::empty()).map_err(self.failed("open"))
     }
 
     /// Opens it, and locks it for this server before anything in it is written.
@@ -113,14 +115,14 @@ impl JournalLocation {
         })
     }
 
-    /// Makes the journal here, which is locked, `id`. That of another directory is left alone.
-    pub(super) fn own(&self, id: u128) -> Result<(), OpenError> {
+    /// Makes the journal here, in `dir`, which is locked, `id`. That of another directory is left alone.
+    pub(super) fn own(&self, dir: &OwnedFd, id: u128) -> Result<(), OpenError> {
         match self.id() {
             Some(there) if there == id => return Ok(()),
             Some(_) => return Err(self.foreign()),
             None => {}
         }
-        write(&self.at, ID, format!("{id:032x}").as_bytes())
+        write(dir, ID, format!("{id:032x}").as_bytes())
             .map_err(|error| OpenError::io("make", &self.at, error))?;
         // One elsewhere was made with its name synced, before this process gave up the right to look there.
         if self.at.starts_with(&self.own) {
@@ -169,7 +171,9 @@ impl JournalLocation {
         // A path may hold anything, also the ends of lines: so it is last.
         let (at, state) = (note.at.display(), &note.state);
         let text = format!("{:032x} {}\n{state}\n{at}", note.id, note.epoch);
-        write(&self.own, NAME, text.as_bytes())
+        let own = rustix::fs::open(&self.own, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
+        own.map_err(Into::into)
+            .and_then(|own| write(&own, NAME, text.as_bytes()))
             .map_err(|error| OpenError::io("note the journal of", &self.own, error))
     }
 
@@ -207,18 +211,17 @@ pub(super) fn open_on(root: &OwnedFd) -> String {
 
 /// Has the file `name` in `dir` hold `content`, durably. Another one, of the name with `.new`, is written over and takes its place, which
 /// needs no room on a full disk.
-pub(super) fn write(dir: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
-    let (path, other) = (dir.join(name), dir.join(format!("{name}.new")));
-    let mut options = fs::File::options();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    let mut file = options.open(&other)?;
+pub(super) fn write(dir: &OwnedFd, name: &str, content: &[u8]) -> std::io::Result<()> {
+    let other = format!("{name}.new");
+    let flags = OFlags::WRONLY | OFlags::CREATE;
+    let mut file = fs::File::from(open_beneath(dir, &other, flags, Mode::from(0o600))?);
     file.write_all(content)?;
     file.set_len(content.len() as u64)?;
     file.sync_all()?;
     // The first time there is nothing to exchange it with, and not every file system can.
-    rustix::fs::renameat_with(CWD, &other, CWD, &path, RenameFlags::EXCHANGE)
-        .or_else(|_| rustix::fs::rename(&other, &path))?;
-    fs::File::open(dir)?.sync_all()
+    rustix::fs::renameat_with(dir, &other, dir, name, RenameFlags::EXCHANGE)
+        .or_else(|_| rustix::fs::renameat(dir, &other, dir, name))?;
+    Ok(rustix::fs::fsync(dir)?)
 }
 
 fn parse(text: &str) -> Option<Note> {

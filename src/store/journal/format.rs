@@ -78,6 +78,16 @@ pub(in crate::store) struct Change {
     pub(in crate::store) small: Option<(Attributes, Bytes)>,
 }
 
+impl Record {
+    /// The change, if it is one.
+    pub(super) fn change(self) -> Option<Change> {
+        match self {
+            Self::Change(change) => Some(change),
+            Self::Cancel(_) => None,
+        }
+    }
+}
+
 impl Change {
     /// True if its value is in its file, and not in the record.
     pub(in crate::store) fn is_large(&self) -> bool {

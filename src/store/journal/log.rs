@@ -264,26 +264,23 @@ impl History {
         steps.split_at(steps.partition_point(|step| step.sequence <= change.sequence))
     }
 
-    fn is_cancelled(&self, sequence: u64) -> bool {
+    pub(super) fn is_cancelled(&self, sequence: u64) -> bool {
         self.cancelled.contains(&sequence)
     }
 }
 
-/// The keys whose last change in `frames` is a value that is in them.
-pub(super) fn small_values(frames: &[Frame]) -> Result<HashSet<Box<str>>, Error> {
-    let mut keys = HashSet::new();
+/// The earliest version that `frames` give a value which is in them: no other value is older whose bytes they alone are known to have.
+pub(super) fn first_small(frames: &[Frame]) -> Result<Option<Version>, Error> {
+    let mut first = None;
     for frame in frames {
-        for record in frame.read()? {
-            match record {
-                Record::Change(Change { key, small, .. }) if small.is_some() => {
-                    keys.insert(key.as_str().into());
-                }
-                Record::Change(Change { key, .. }) => drop(keys.remove(key.as_str())),
-                Record::Cancel(_) => {}
-            }
-        }
+        let changes = frame.read()?.into_iter().filter_map(Record::change);
+        let small = changes.filter(|change| change.small.is_some());
+        first = first
+            .into_iter()
+            .chain(small.filter_map(|change| change.result))
+            .min();
     }
-    Ok(keys)
+    Ok(first)
 }
 
 #[cfg(test)]

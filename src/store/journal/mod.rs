@@ -11,6 +11,7 @@ mod check;
 mod checkpoint;
 mod control;
 mod format;
+mod kept;
 mod log;
 mod recover;
 mod replay;

@@ -3,16 +3,14 @@
 //!
 //! Promises that the journal is locked before anything is written, and that nothing of it is removed before all that it has is in the
 //! files, on the disk. Damage ends the start, unless the operator gives up what cannot be read: then the files of
-//! the journal are kept aside. A key that cannot be written is reported, and its record kept for the next start, in the file `kept` of
-//! the directory of the journal: while it has one there, the server changes nothing of the key, so that the record stays the last word.
+//! the journal are kept aside. The record of a key that cannot be written is [kept](super::kept) for the next start.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::fs::OFlags;
@@ -20,16 +18,14 @@ use rustix::io::Errno;
 
 use super::super::layout::OpenError;
 use super::super::write_context::WriteContext;
-use super::control::{self, CLEAN, CONTROL, Control, DirId, JournalLocation, Note};
-use super::format::{Change, FrameBuilder, Head, Record};
+use super::control::{CLEAN, CONTROL, Control, DirId, JournalLocation, Note};
+use super::format::{Change, Record};
+use super::kept::{self, KEPT};
 use super::log::UnsettledLog;
 use super::replay::{Done, FileState, NAMED, Replay};
 use super::segment::{Frame, Segment};
 use crate::transfer::random;
 use crate::value::Error;
-
-/// The file of records whose keys could not be written: frames, one behind the other, as in a segment.
-const KEPT: &str = "kept";
 
 /// A journal of which nothing counts any more.
 #[derive(Debug)]
@@ -94,7 +90,7 @@ pub(in crate::store) fn recover(
         }
         found => found?,
     };
-    writer.keep(found.recover(writer, discards)?);
+    kept::refuse(writer, &found.recover(writer, discards)?);
     let dir = Some(found.dir);
     if !note.is_clean() {
         CLEAN.clone_into(&mut note.state);
@@ -139,27 +135,15 @@ impl<'a> LeftJournal<'a> {
 
     fn read(&mut self) -> Result<(), Errno> {
         let id = self.note.id;
-        match Segment::open(&self.dir, KEPT, OFlags::RDONLY) {
-            Err(Errno::NOENT) => {}
-            segment => {
-                let segment = Arc::new(segment?);
-                self.kept = segment.frames(id)?;
-                let whole: usize = self.kept.iter().map(|frame| frame.head.size()).sum();
-                self.is_kept_whole = whole as u64 == segment.size;
-            }
-        }
+        (self.kept, self.is_kept_whole) = kept::read(&self.dir, id)?;
         if !self.note.is_clean() {
             self.log = UnsettledLog::open(&self.dir, id, self.note.epoch, self.control.as_ref())?;
         }
         Ok(())
     }
 
-    /// Makes the changes that the files lack; returns the keys that could not be written.
-    fn recover(
-        &self,
-        writer: &WriteContext,
-        discards: bool,
-    ) -> Result<HashSet<Box<str>>, OpenError> {
+    /// Makes the changes that the files lack; returns those that could not be made for their key alone.
+    fn recover(&self, writer: &WriteContext, discards: bool) -> Result<Vec<Change>, OpenError> {
         if !self.is_kept_whole && !discards {
             return Err(self.damaged("its file `kept` is damaged"));
         }
@@ -170,8 +154,11 @@ impl<'a> LeftJournal<'a> {
         if !self.note.is_clean() {
             self.replay_log(writer, discards, &mut kept)?;
         }
-        self.keep(&kept)
-            .map_err(|error| self.unreplayed("", &error))
+        if !kept.is_empty() || !self.kept.is_empty() {
+            kept::write(&self.dir, self.note.id, &kept)
+                .map_err(|error| self.unreplayed("", &error))?;
+        }
+        Ok(kept)
     }
 
     fn replay_log(
@@ -269,16 +256,9 @@ impl<'a> LeftJournal<'a> {
         kept: &mut Vec<Change>,
     ) -> Result<Done, OpenError> {
         let mut stuck = String::new();
-        let failed = |change: Change, error| match error {
-            Error::Forbidden { .. } | Error::Occupied(_) => {
-                tracing::error!(key = %change.key, %error, "cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
-                kept.push(change);
-                Ok(())
-            }
-            error => {
-                stuck = format!("{:?}: ", change.key.as_str());
-                Err(error)
-            }
+        let failed = |change: Change, error| {
+            stuck = format!("{:?}: ", change.key.as_str());
+            kept::keep(kept, change, error)
         };
         let done = Replay::new(writer.dir(), Some(writer), frames, moment)
             .and_then(|replay| replay.run(failed));
@@ -289,10 +269,8 @@ impl<'a> LeftJournal<'a> {
     fn give_up(&self, writer: &WriteContext) -> Result<(), Error> {
         let mut keys = BTreeSet::new();
         for frame in self.log.behind() {
-            keys.extend(frame.read()?.into_iter().filter_map(|record| match record {
-                Record::Change(change) => Some(change.key.as_str().to_owned()),
-                Record::Cancel(_) => None,
-            }));
+            let changes = frame.read()?.into_iter().filter_map(Record::change);
+            keys.extend(changes.map(|change| change.key.as_str().to_owned()));
         }
         for key in keys.iter().take(NAMED) {
             tracing::warn!(%key, "a change of this key that was given up may have come before one that was read");
@@ -356,24 +334,6 @@ impl<'a> LeftJournal<'a> {
         writer
             .sync_files()
             .map_err(Error::errno_while("sync the file system"))
-    }
-
-    /// Keeps these changes, and no others, durably; their keys.
-    fn keep(&self, changes: &[Change]) -> Result<HashSet<Box<str>>, Error> {
-        let mut frames = Vec::new();
-        for (n, change) in (1..).zip(changes) {
-            let mut frame = FrameBuilder::new(change.time);
-            let small = change.small.as_ref();
-            let small = small.map(|(attributes, value)| (attributes, std::slice::from_ref(value)));
-            frame.change(&change.key, change.base, change.result, small);
-            frames.extend(frame.finish(Head::new(self.note.id, 0, n))?);
-        }
-        if !changes.is_empty() || !self.kept.is_empty() {
-            control::write(&self.place.at, KEPT, &frames)
-                .map_err(Error::failed("keep records of the journal"))?;
-        }
-        let keys = changes.iter().map(|change| change.key.as_str().into());
-        Ok(keys.collect())
     }
 
     fn damaged(&self, what: &str) -> OpenError {

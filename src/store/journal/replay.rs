@@ -9,12 +9,12 @@
 //! file was not answered, as its name was not on the disk: then the change before it counts. A missing file is restored: names that a hand
 //! gave may be lost with the power too.
 
-use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::super::directory_fd::{
     Blocking, Entry, ValuesDir, changed, is_no_folder, look_up, unlink,
 };
+use super::super::publish_method::{ASIDE, set_aside, unpublished};
 use super::super::temp_file::{Target, TempFile};
 use super::super::value_file;
 use super::super::write_context::WriteContext;
@@ -25,9 +25,6 @@ use crate::value::{Error, Key, Meta, folder_and_above};
 
 /// Keys that a hand has changed since, which are named in the log; of the others there is the number.
 pub(super) const NAMED: usize = 20;
-
-/// Where things go that stand in the way, in the server's own directory.
-const ASIDE: &str = "aside";
 
 /// The state of the files, by what they may lack of the changes in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,12 +102,16 @@ impl<'a> Replay<'a> {
 
     /// Makes `change`, if it counts.
     fn take(&mut self, change: &Change) -> Result<(), Error> {
+        let counts = match self.moment {
+            FileState::Serving => !self.history.is_cancelled(change.sequence),
+            _ => self.history.may_count(change),
+        };
+        if !counts {
+            return Ok(());
+        }
         let (key, found) = (&change.key, self.find(&change.key)?);
         if self.moment == FileState::Serving {
             return self.write_anew(change, found);
-        }
-        if !self.history.may_count(change) {
-            return Ok(());
         }
         let fate = match found {
             Entry::Value(meta, _) => self.history.fate(change, Some(meta.version)),
@@ -147,7 +148,7 @@ impl<'a> Replay<'a> {
     fn make(&self, writer: &WriteContext, change: &Change, is_older: bool) -> Result<bool, Error> {
         let key = &change.key;
         if is_older {
-            self.set_aside(writer, key.as_str())?;
+            self.set_aside(writer, key, key.as_str())?;
         }
         if change.result.is_none() {
             self.remove(key)?;
@@ -235,23 +236,22 @@ impl<'a> Replay<'a> {
     ) -> Result<bool, Error> {
         let is_older = self.is_older(change, path)?;
         if is_older {
-            self.set_aside(writer, path)?;
+            self.set_aside(writer, &change.key, path)?;
         }
         Ok(is_older)
     }
 
-    fn set_aside(&self, writer: &WriteContext, path: &str) -> Result<(), Error> {
-        let own = &writer.temp_dir.own;
-        let name = format!("{ASIDE}/{}", writer.next_version(None)?.nanos());
-        let made = match rustix::fs::mkdirat(own, ASIDE, Mode::from(0o700)) {
-            Err(Errno::EXIST) => Ok(()),
-            made => made,
-        };
-        made.and_then(|()| rustix::fs::renameat(&self.dir.root, path, own, &name))
-            .map_err(Error::errno_while("set aside what is in the way"))?;
+    /// Sets aside what stands at `path`, where `key` or a folder of it belongs.
+    fn set_aside(&self, writer: &WriteContext, key: &Key<'_>, path: &str) -> Result<(), Error> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let aside = writer.next_version(None)?.nanos().to_string();
+        let folder = self.dir.folder(folder);
+        folder
+            .and_then(|folder| set_aside(&writer.temp_dir.own, folder, name, &aside))
+            .map_err(|errno| unpublished(key, "set aside what is in the way", errno))?;
         tracing::warn!(
             path,
-            aside = name,
+            aside = format!("{ASIDE}/{aside}"),
             "set aside: it stood where an acknowledged value belongs"
         );
         Ok(())
@@ -278,14 +278,14 @@ impl<'a> Replay<'a> {
         };
         file.inherit(&folder, replaced)?;
         file.replace(&folder, change.key.name(), false)
-            .map_err(Error::errno_while("rename"))
+            .map_err(|errno| unpublished(&change.key, "rename", errno))
     }
 
     fn remove(&self, key: &Key<'_>) -> Result<(), Error> {
         let folder = self.dir.folder(key.folder());
         match folder.and_then(|folder| unlink(&folder, key.name())) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(Error::new("unlink", errno)),
+            Err(errno) => Err(unpublished(key, "unlink", errno)),
         }
     }
 

@@ -89,7 +89,7 @@ impl Journal {
             .map_err(|error| OpenError::io("create", &place.at, error))?;
         let Recovered { mut note, dir } = recovered.map_or_else(|| Recovered::begin(place), Ok)?;
         let dir = dir.map_or_else(|| place.lock(), Ok)?;
-        place.own(note.id)?;
+        place.own(&dir, note.id)?;
         let Some(size) = segment_size(place, &dir) else {
             writer.set_unjournaled("its file system is too small for one");
             return Ok(None);
@@ -190,7 +190,7 @@ impl Journal {
             Ok(end) => self.synced = end,
             Err(errno) if last == Some(Arc::as_ptr(&segment)) => {
                 self.next = self.synced;
-                return Err(Error::new("sync the journal", errno));
+                return Err(Error::failed("sync the journal")(errno.into()).in_doubt());
             }
             // It was given up before.
             Err(_) => {}
@@ -204,8 +204,7 @@ impl Journal {
         // Versions never repeat, also across restarts: so no two segments have the same generation.
         let generation = generation(&self.checkpoints.writer)?;
         let opening = self.frame().finish(self.head(generation))?;
-        let taken = self.checkpoints.take(generation, self.next, &opening);
-        let segment = taken.map_err(Error::errno_while("find room in the journal"))?;
+        let segment = self.checkpoints.take(generation, self.next, &opening)?;
         let journal = &self.checkpoints.writer.counters.journal;
         journal.waits.observe_duration(began.elapsed());
         (self.segment, self.offset) = (Some(segment), opening.len() as u64);

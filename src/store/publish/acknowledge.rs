@@ -129,14 +129,17 @@ impl Batch {
     /// made.
     fn finish(mut self, synced: Result<(), Errno>, changes: &Changes, wakes: &mut WakeBatch) {
         // Subscribers are told no change whose outcome is unknown or was not acknowledged.
-        let is_known = |made: &AppliedChange| !matches!(made.outcome, Err(Error::Failed { .. }));
+        let is_known = |made: &AppliedChange| {
+            !matches!(made.outcome, Err(Error::Failed { .. } | Error::Unsynced(_)))
+        };
         if synced.is_ok() && self.made.iter().all(is_known) {
             changes.append(self.made.iter_mut().filter_map(|made| made.event.take()));
         } else {
             changes.mark_gap();
         }
         for made in self.made {
-            let synced = synced.map_err(Error::unsynced("sync the directory"));
+            let failed = |errno: Errno| Error::failed("sync the directory")(errno.into());
+            let synced = synced.map_err(|errno| failed(errno).in_doubt());
             let outcome = made.outcome.and_then(|version| synced.map(|()| version));
             made.reply_to.send(outcome, wakes);
         }

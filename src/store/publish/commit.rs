@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
 use super::super::directory_fd::{Entry, Folder, ValuesDir, is_no_folder, look_up, unlink};
+use super::super::publish_method::unpublished;
 use super::super::space::Allowance;
 use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
@@ -174,8 +175,7 @@ impl Committer {
                 self.creates.set(0);
                 Ok(false)
             }
-            Err(Errno::XDEV) => Err(elsewhere(key)),
-            Err(errno) => Err(Error::new("link", errno)),
+            Err(errno) => Err(unpublished(key, "link", errno)),
         }
     }
 
@@ -192,11 +192,7 @@ impl Committer {
         let replaced = self.pin_if_slow(key, current);
         sealed
             .replace(folder, key.name())
-            .map_err(|errno| match errno {
-                Errno::ISDIR | Errno::NOTDIR => name_taken("a directory"),
-                Errno::XDEV => elsewhere(key),
-                errno => Error::new("rename", errno),
-            })?;
+            .map_err(|errno| unpublished(key, "rename", errno))?;
         drop(replaced);
         Ok(true)
     }
@@ -211,7 +207,7 @@ impl Committer {
         match unlink(folder, key.name()) {
             Ok(()) => {}
             Err(Errno::NOENT | Errno::ISDIR) => return Ok(false),
-            Err(errno) => return Err(Error::new("unlink", errno)),
+            Err(errno) => return Err(unpublished(key, "unlink", errno)),
         }
         drop(removed);
         self.dir().remove_empty_folders(key.folder(), "");
@@ -279,11 +275,4 @@ impl Files for Committer {
 
 fn name_taken(what: &str) -> Error {
     Error::Occupied(format!("{what} has this name"))
-}
-
-fn elsewhere(key: &Key<'_>) -> Error {
-    let folder = key.folder();
-    Error::Occupied(format!(
-        "the folder {folder:?} lies on another file system, where no value can be moved to"
-    ))
 }

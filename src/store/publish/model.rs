@@ -82,7 +82,7 @@ impl Writer {
     /// True while it is not known whether its change was made.
     fn is_unknown(&self) -> bool {
         match &self.outcome {
-            None | Some(Err(Error::Failed { .. })) => true,
+            None | Some(Err(Error::Failed { .. } | Error::Unsynced(_))) => true,
             Some(_) => false,
         }
     }

@@ -296,11 +296,13 @@ impl State {
 }
 
 impl Group {
-    /// Ends a group whose frame the journal does not have: its changes are refused, except values that are synced with their files.
+    /// Ends a group whose frame the journal does not have: its changes are refused, except values that are synced with their files. Of one
+    /// that had a record before it is not known whether that counts after a cut of power.
     fn refuse(&mut self, files: &impl Files, error: &Error, pending: &mut Pending) {
         self.end = None;
         for entry in std::mem::take(&mut self.entries) {
             let refused = || Err(error.again());
+            let unknown = || Err(error.in_doubt());
             self.entries.push(match entry {
                 Entry::Make(mut planned) if is_large(files, &planned.change) => {
                     planned.record = None;
@@ -308,13 +310,14 @@ impl Group {
                 }
                 Entry::Make(planned) => {
                     pending.settle(&planned.change.key);
-                    Entry::answer(planned.change, refused())
+                    let has_record = planned.change.cancels.is_some();
+                    let outcome = if has_record { unknown() } else { refused() };
+                    Entry::answer(planned.change, outcome)
                 }
-                // It is not known whether its record counts after a cut of power.
-                Entry::Wait(change) if change.cancels.is_some() => Entry::answer(change, refused()),
+                Entry::Wait(change) if change.cancels.is_some() => Entry::answer(change, unknown()),
                 Entry::Answer { mut made, cancels } => {
                     if cancels.is_some() {
-                        made.outcome = refused();
+                        made.outcome = unknown();
                     }
                     Entry::Answer { made, cancels }
                 }

@@ -190,6 +190,7 @@ pub fn create(
     fields: Vec<Field>,
 ) -> Result<ValueFile, Error> {
     writer.dir().location.check()?;
+    writer.may_move_to(&claim.entry.key)?;
     let length = claim.entry.progress().length;
     drop(writer.take_space(length.unwrap_or(0))?);
     let (uploads, name) = (&writer.temp_dir.uploads, claim.entry.id.to_string());

@@ -5,16 +5,16 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::record::{Record, SUFFIX, trimmed, trusted, unlink};
 use crate::store::directory_fd::open_beneath;
+use crate::store::temp_file::names;
 use crate::store::upload_claim::{Claim, Entry, Progress, Standing, Touched, UploadId};
 use crate::transfer::{Reservation, StagingQuota, Uploader};
 use crate::value::{Error, Key, Meta, is_regular};
@@ -192,18 +192,6 @@ fn least(entries: &HashMap<UploadId, Arc<Entry>>, new: &Entry) -> Option<Claim> 
     let mut ranked: Vec<_> = ranked.collect();
     ranked.sort_unstable_by_key(|(rank, _)| *rank);
     ranked.into_iter().find_map(|(_, entry)| entry.try_claim())
-}
-
-fn names(uploads: &OwnedFd) -> Result<Vec<std::ffi::CString>, Errno> {
-    let is_name = |name: &CStr| name != c"." && name != c"..";
-    let mut names = Vec::new();
-    for entry in Dir::read_from(uploads)? {
-        let entry = entry?;
-        if is_name(entry.file_name()) {
-            names.push(entry.file_name().to_owned());
-        }
-    }
-    Ok(names)
 }
 
 /// The upload `id` that an earlier server left; `None` where it cannot be resumed.

@@ -16,7 +16,7 @@ use crate::store::upload_claim::Claim;
 use crate::store::value_file::ValueFile;
 use crate::store::write_context::WriteContext;
 use crate::transfer::{BodySource, Pipe, write_at};
-use crate::value::Error;
+use crate::value::{Error, Key};
 
 /// The most that a disk thread takes from a socket before others have their turn, in bytes.
 const TURN: u64 = 4 << 20;
@@ -46,13 +46,18 @@ pub struct FileWriter {
 }
 
 impl FileWriter {
-    /// A new file, for which `len` bytes are announced.
-    pub async fn create(writer: &Arc<WriteContext>, len: u64) -> Result<Self, Error> {
+    /// A new file, for which `len` bytes are announced, for the value of `key`, if that is known.
+    pub async fn create(
+        writer: &Arc<WriteContext>,
+        len: u64,
+        key: Option<Key<'static>>,
+    ) -> Result<Self, Error> {
         let job = {
             let writer = Arc::clone(writer);
             move || {
                 // The publisher checks again: this refuses a large value before it is received.
                 writer.dir().location.check()?;
+                key.map_or(Ok(()), |key| writer.may_move_to(&key))?;
                 drop(writer.take_space(len)?);
                 TempFile::create(&writer.temp_dir)
             }

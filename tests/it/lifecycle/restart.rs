@@ -30,3 +30,46 @@ fn the_start_empties_staging_and_removes_nothing_else() {
     dir.assert_holds(&["k"]);
     assert_eq!(server.get("k").body, b"value");
 }
+
+/// A server that is killed while it exchanges a value for what another program has made a folder leaves that in staging.
+#[test]
+fn a_folder_in_staging_is_set_aside_with_what_is_in_it() {
+    directory_only!("hands in the directory");
+    let dir = DataDir::temporary();
+    fs::create_dir_all(dir.staging().join("7")).expect("a folder");
+    fs::write(dir.staging().join("7/theirs"), "by hand").expect("a file");
+    let server = Launch::new(&[]).on(&dir).start();
+    server.store("k", "value");
+    dir.assert_nothing_staged();
+    let aside = fs::read_dir(dir.own("aside")).expect("what is set aside");
+    let aside: Vec<_> = aside.map(|entry| entry.expect("an entry").path()).collect();
+    assert_eq!(aside.len(), 1, "{aside:?}");
+    assert_eq!(
+        fs::read(aside[0].join("theirs")).expect("a file"),
+        b"by hand"
+    );
+}
+
+/// A member of a group that may write in the directory could have the server's user write to any file of its own.
+#[test]
+fn no_link_in_the_servers_own_folder_is_followed() {
+    directory_only!("hands in the directory");
+    let args = words("--durability disk --sandbox off");
+    for name in [
+        "lock",
+        "clock",
+        "journal-state.new",
+        "journal/id.new",
+        "journal/control",
+    ] {
+        let dir = DataDir::temporary();
+        let victim = dir.outside("victim");
+        fs::write(&victim, "precious").expect("a file");
+        let link = dir.own(name);
+        fs::create_dir_all(link.parent().expect("a folder")).expect("a folder");
+        std::os::unix::fs::symlink(&victim, &link).expect("a link");
+        let started = Launch::new(&args).on(&dir).start_or_end();
+        assert_eq!(fs::read(&victim).expect("a file"), b"precious", "{name}");
+        drop(started);
+    }
+}

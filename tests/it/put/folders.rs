@@ -270,6 +270,9 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
     fs::write(server.dir.file("a/k"), "there").expect("a value by hand");
     let (got, put) = (server.get("a/k"), server.put("a/new", "v"));
     let (replaced, deep) = (server.put("a/k", "v"), server.put("a/b/c", "v"));
+    let large = server.connect().ask(put_head("a/large", 5_000_000));
+    let lines = "Upload-Complete: ?0\r\nUpload-Length: 5000000\r\n";
+    let resumable = Resumable::ask_to_create(&mut server.connect(), "a/large", lines, b"");
     let deleted = server.ask("DELETE", "a/k").status;
     let names = server.dir.names();
     assert!(bind(&["umount", to]));
@@ -277,9 +280,38 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
     let text = "the folder \"a\" lies on another file system, where no value can be moved to";
     assert_refused(&put, 409, text);
     assert_refused(&replaced, 409, text);
+    // Before it is received.
+    assert_refused(&large, 409, text);
+    assert_refused(&resumable, 409, text);
     assert_refused(&deep, 409, &text.replace("\"a\"", "\"a/b\""));
     assert_eq!(deleted, 200);
     assert_eq!(names, [b"a".to_vec()]);
+}
+
+/// As a file that is mounted into a container.
+#[test]
+fn a_key_that_is_a_mount_point_is_occupied() {
+    directory_only!("the file system");
+    for durability in ["os", "disk"] {
+        let server = TestServer::start(&["--durability", durability]);
+        server.store("k", "below");
+        let (other, at) = (server.dir.outside("other"), server.dir.file("k"));
+        fs::write(&other, "mounted").expect("a file");
+        let mounted = run("mount", &["--bind", text(&other), text(&at)]);
+        let unmounted = mounted.map_err(|why| left_out("a key that is a mount point", &why));
+        needed!(unmounted.ok());
+        let answers = [server.put("k", "new"), server.ask("DELETE", "k")];
+        run("umount", &[text(&at)]).expect("it is unmounted");
+        for answer in answers {
+            assert_refused(
+                &answer,
+                409,
+                "a file system is mounted at this name: it cannot be replaced or removed",
+            );
+        }
+        server.store("k", "new");
+        server.dir.assert_nothing_staged();
+    }
 }
 
 #[test]

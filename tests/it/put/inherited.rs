@@ -73,6 +73,23 @@ fn default_acl(folder: &Path) -> bool {
     set.is_ok()
 }
 
+/// A file has the rights of its value only when it is whole: until then nobody else finds it, in a directory of an older version too.
+#[test]
+fn what_is_not_published_yet_is_the_servers_alone() {
+    directory_only!("files have modes");
+    let dir = DataDir::temporary();
+    fs::create_dir_all(dir.staging()).expect("a directory");
+    set_mode(&dir.staging(), 0o2775);
+    let server = Launch::new(&[]).on(&dir).start();
+    for name in ["staging", "uploads"] {
+        let mode = metadata(dir.own(name)).mode() & 0o7777;
+        assert_eq!(mode, 0o700, "{name}");
+    }
+    server.store("k", "value");
+    server.store("k", "replaced");
+    assert_eq!(metadata(dir.file("k")).mode() & 0o7777, 0o644);
+}
+
 #[test]
 fn a_value_gets_the_group_of_a_setgid_folder() {
     directory_only!("files have groups");

@@ -1,6 +1,6 @@
 //! A checkpoint that failed is remembered, by the server and by the next one, until all that it was to settle was written anew.
 
-use super::{DISK, cut, drop_bytes, ready, start_as_usual};
+use super::{DISK, cut, drop_bytes, of_segments, ready, segments, start_as_usual};
 use crate::support::prelude::*;
 
 const KEYS: [&str; 3] = ["k", "a/b/k", "empty"];
@@ -187,6 +187,60 @@ fn while_checkpoints_fail_no_value_is_read_that_the_kernel_may_have_dropped() {
     assert_all(&server);
 }
 
+/// The DELETE is refused, and whole in the journal as the kernel sees it; or the journal cannot be read.
+#[test]
+fn a_value_is_doubted_whatever_was_refused_after_it_or_cannot_be_read() {
+    journal_only!();
+    tracing_only!("reads while checkpoints fail");
+    for fail in ["fdatasync:error=EIO:when=2+", "pread64:error=EIO"] {
+        let dir = DataDir::temporary();
+        start_as_usual(&dir).stop();
+        let server = start_as_usual(&dir);
+        server.store("before", "value");
+        let inject = format!("inject={fail}");
+        let syncfs = "inject=syncfs:error=EIO";
+        let calls = [
+            "-e",
+            "trace=syncfs,fdatasync,pread64",
+            "-e",
+            syncfs,
+            "-e",
+            &inject,
+        ];
+        let paths = segments(&dir);
+        let options = of_segments(&[&calls[..], &["-P", text(dir.path())]].concat(), &paths);
+        let _tracer = Attached::to(&server, &options);
+        server.store("k", "value");
+        if fail.starts_with("fdatasync") {
+            assert_eq!(server.ask("DELETE", "k").status, 500);
+        }
+        let is_doubted = || server.get("k").status == 500;
+        eventually("the value is not answered", is_doubted);
+    }
+}
+
+/// Everything is on the disk, and the journal cannot say so the first time. Nobody writes any more.
+#[test]
+fn a_server_whose_checkpoint_could_not_be_noted_becomes_ready_without_a_write() {
+    journal_only!();
+    tracing_only!("a checkpoint that cannot be noted");
+    let dir = DataDir::temporary();
+    start_as_usual(&dir).stop();
+    let server = Launch::new(&DISK)
+        .env("DATA_SERVER_CHECKPOINT", "1")
+        .on(&dir)
+        .start();
+    let control = dir.own("journal/control");
+    // The first by the thread of the checkpoint; the publisher notes the segment.
+    let fail = "inject=fdatasync:error=EIO:when=1";
+    let options = ["-e", "trace=fdatasync", "-e", fail, "-P", text(&control)];
+    let tracer = Attached::to_thread(&server, "disk-checkpoint", &options);
+    server.store("k", "value");
+    eventually("the note fails", || tracer.has_injected());
+    eventually("it is not ready", || ready(&server) == 503);
+    eventually("it is ready", || ready(&server) == 200);
+}
+
 /// On a disk that takes nothing, each refused writer asks for a checkpoint.
 #[test]
 fn checkpoints_that_fail_one_after_the_other_do_not_fill_the_log() {
@@ -216,7 +270,11 @@ fn the_first_write_on_a_disk_that_is_well_again_is_stored_though_all_segments_we
         let server = TestServer::start(&DISK);
         let tracer = Attached::to(&server, &["-e", "trace=syncfs,fdatasync", "-e", fail]);
         // Each 10 s the clock of versions is synced: where that is refused first, no segment is begun.
-        let has_no_segment = (0..12).any(|_| server.put("k", "refused").status == 507);
+        let has_no_segment = (0..12).any(|_| {
+            let refused = server.put("k", "refused");
+            assert_eq!(refused.status, 500, "the disk is sick, and not full");
+            String::from_utf8_lossy(&refused.body).contains("sync the file system")
+        });
         drop(tracer);
         server.store("k", "value");
         has_no_segment

@@ -71,6 +71,79 @@ fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
     eventually("it is ready", || super::ready(&server) == 200);
 }
 
+/// Its bytes may be dropped, and cannot be written anew: a checkpoint had failed until a restart, and with it all reads and writes.
+#[test]
+fn a_key_that_cannot_be_written_anew_keeps_no_checkpoint_failed() {
+    journal_only!();
+    tracing_only!("a checkpoint that fails once");
+    let dir = DataDir::temporary();
+    let mut server = Launch::new(&super::DISK).on(&dir).start();
+    let once = "inject=syncfs:error=EIO:when=1";
+    let tracer = Attached::to(&server, &["-e", "trace=syncfs", "-e", once]);
+    server.store("stuck/k", "value");
+    server.store("k", "value");
+    let Some(immutable) = Immutable::of(&dir, "stuck") else {
+        left_out(
+            "a key that cannot be written anew",
+            "chattr does not work here",
+        );
+        return;
+    };
+    eventually("the checkpoint fails", || tracer.has_injected());
+    eventually("a checkpoint succeeds", || super::ready(&server) == 200);
+    server.event("cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
+    assert_eq!(server.get("k").body, b"value");
+    assert_eq!(server.get("stuck/k").status, 500, "its bytes may be lost");
+    assert_eq!(server.put("stuck/k", "new").status, 403);
+    server.store("k", "new");
+    drop(tracer);
+    server.stop();
+    drop(immutable);
+    super::drop_bytes(&dir.file("stuck/k"));
+    let server = start(&dir);
+    assert_eq!(server.get("stuck/k").body, b"value");
+    server.store("stuck/k", "new");
+}
+
+/// The folder is another file system by now, which may have an older file of that name.
+#[test]
+fn a_key_whose_folder_is_another_file_system_now_keeps_no_server_from_starting() {
+    journal_only!();
+    for is_there in [false, true] {
+        let dir = DataDir::temporary();
+        let mut server = start(&dir);
+        let place = DataDir::temporary();
+        let left_out = "a folder on another file system";
+        let tmpfs = ["mount", "-t", "tmpfs", "tmpfs"];
+        let other = Mounted::by(&tmpfs, &place.outside("other"));
+        let other = other.map_err(|why| crate::support::left_out(left_out, &why));
+        let other = needed!(other.ok());
+        if is_there {
+            fs::write(other.path().join("k"), "theirs").expect("a file");
+        }
+        server.store("d/k", "value");
+        server.store("k", "value");
+        cut(&mut server);
+        let moved = ["mount", "--bind", text(other.path())];
+        let mounted = Mounted::by(&moved, &dir.file("d")).expect("it is mounted");
+        let mut server = start(&dir);
+        assert_eq!(server.get("k").body, b"value");
+        let found = server.get("d/k");
+        let expected = if is_there {
+            (200, &b"theirs"[..])
+        } else {
+            (404, &found.body[..])
+        };
+        assert_eq!((found.status, &found.body[..]), expected);
+        assert_eq!(server.put("d/k", "new").status, 403);
+        server.stop();
+        mounted.end();
+        dir.remove("d/k");
+        let server = start(&dir);
+        assert_eq!(server.get("d/k").body, b"value");
+    }
+}
+
 /// The value that is replaced lies in the staging directory then, until the next start.
 #[test]
 fn a_replaced_value_is_removed_though_its_first_removal_fails() {

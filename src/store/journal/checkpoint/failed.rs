@@ -1,0 +1,83 @@
+//! What follows a checkpoint that failed: the values that it was to settle are not answered, and written anew from the journal.
+//!
+//! The kernel reports a failure once, and does not say of which file. So all small values are doubted that are as young as the first
+//! change which is not settled, or younger: the larger ones were synced by themselves.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::super::format::Change;
+use super::super::kept;
+use super::super::log::{UnsettledLog, first_small};
+use super::super::replay::{FileState, Replay};
+use super::super::segment::Frame;
+use super::{Checkpoints, interval};
+use crate::value::{Error, Version};
+
+impl Checkpoints {
+    /// Notes a failed checkpoint in the control file, and has the next one come later.
+    pub(super) fn fail(&self) {
+        self.doubt();
+        self.state().due.get_or_insert(Instant::now() + interval());
+        if let Err(errno) = self.write_control(true, |_| ()) {
+            let what = "cannot note that a checkpoint of the journal failed";
+            self.state().log_failure(what, errno);
+        }
+    }
+
+    /// The frames that are not settled, read from the segments.
+    fn unsettled(&self) -> Result<Vec<Frame>, Error> {
+        let state = self.state();
+        let used = state.segments.used.iter();
+        let parts: Vec<_> = used.map(|(live, s)| (*live, Some(Arc::clone(s)))).collect();
+        let (control, made) = (state.control.clone(), state.made);
+        drop(state);
+        let log = UnsettledLog::read(self.journal, &parts, &control, made);
+        let log = log.map_err(Error::errno_while("read the journal"))?;
+        log.damage.map_or(Ok(log.frames), |damage| {
+            let damage = std::io::Error::other(damage);
+            Err(Error::failed("read the journal")(damage))
+        })
+    }
+
+    /// Refuses reads of the values whose bytes only the journal is known to have: all small ones, if that cannot be told.
+    pub(super) fn doubt(&self) {
+        self.writer.set_journal_failing(true);
+        let made = self.state().made;
+        if self.state().doubted == made {
+            return;
+        }
+        match self.unsettled().and_then(|frames| first_small(&frames)) {
+            Ok(since) => {
+                self.writer.doubt(since);
+                self.state().doubted = made;
+            }
+            Err(error) => {
+                self.writer.doubt(Some(Version::from_nanos(i128::MIN)));
+                let what = "cannot tell which values may be damaged: no small one is answered";
+                self.state().log_failure(what, error);
+            }
+        }
+    }
+
+    /// Allows all reads again: the bytes of all values are on the disk.
+    pub(super) fn trust(&self) {
+        self.writer.set_journal_failing(false);
+        self.writer.doubt(None);
+        let mut state = self.state();
+        (state.doubted, state.failure) = (0, None);
+    }
+
+    /// Writes all values anew whose changes are not settled, while nothing is published. Returns the changes that are to be kept, as they
+    /// cannot be made for their keys alone.
+    pub(super) fn write_anew(&self) -> Result<Vec<Change>, Error> {
+        let _lock = self.publish_lock();
+        let frames = self.unsettled()?;
+        let dir = self.writer.dir();
+        let replay = Replay::new(dir, Some(&self.writer), &frames, FileState::Serving)?;
+        let mut kept = kept::changes(&self.dir, self.journal)?;
+        replay.run(|change, error| kept::keep(&mut kept, change, error))?;
+        kept::refuse(&self.writer, &kept);
+        Ok(kept)
+    }
+}

@@ -1,0 +1,71 @@
+//! The records of changes that cannot be made for their key alone: the file `kept`, of frames, one behind the other, as in a segment.
+//!
+//! A key that the server's user may not write, or whose folder is on another file system, does not keep all others waiting: its records
+//! move from the segments to this file, and each start tries them again. Until then the key is not changed, so that they stay the last word.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::super::write_context::WriteContext;
+use super::control;
+use super::format::{Change, FrameBuilder, Head, Record};
+use super::segment::{Frame, Segment};
+use crate::value::Error;
+
+pub(super) const KEPT: &str = "kept";
+
+/// The frames of the file in `dir`; whether it is whole.
+pub(super) fn read(dir: &OwnedFd, journal: u128) -> Result<(Vec<Frame>, bool), Errno> {
+    let segment = match Segment::open(dir, KEPT, OFlags::RDONLY) {
+        Err(Errno::NOENT) => return Ok((Vec::new(), true)),
+        segment => Arc::new(segment?),
+    };
+    let frames = segment.frames(journal)?;
+    let whole: usize = frames.iter().map(|frame| frame.head.size()).sum();
+    Ok((frames, whole as u64 == segment.size))
+}
+
+/// The changes of the file in `dir`.
+pub(super) fn changes(dir: &OwnedFd, journal: u128) -> Result<Vec<Change>, Error> {
+    let (frames, _) = read(dir, journal).map_err(Error::errno_while("read the journal"))?;
+    let mut changes = Vec::new();
+    for frame in frames {
+        changes.extend(frame.read()?.into_iter().filter_map(Record::change));
+    }
+    Ok(changes)
+}
+
+/// Has the file in `dir` hold these changes, and no others, durably.
+pub(super) fn write(dir: &OwnedFd, journal: u128, changes: &[Change]) -> Result<(), Error> {
+    let mut frames = Vec::new();
+    for (n, change) in (1..).zip(changes) {
+        let mut frame = FrameBuilder::new(change.time);
+        let small = change.small.as_ref();
+        let small = small.map(|(attributes, value)| (attributes, std::slice::from_ref(value)));
+        frame.change(&change.key, change.base, change.result, small);
+        frames.extend(frame.finish(Head::new(journal, 0, n))?);
+    }
+    control::write(dir, KEPT, &frames).map_err(Error::failed("keep records of the journal"))
+}
+
+/// Has `writer` change the keys of `changes` no more, and those of no others.
+pub(super) fn refuse(writer: &WriteContext, changes: &[Change]) {
+    writer.keep(
+        changes
+            .iter()
+            .map(|change| (change.key.as_str(), change.result)),
+    );
+}
+
+/// Keeps `change`, which `error` keeps from being made; fails unless that is for its key alone.
+pub(super) fn keep(kept: &mut Vec<Change>, change: Change, error: Error) -> Result<(), Error> {
+    if !matches!(error, Error::Forbidden { .. } | Error::Occupied(_)) {
+        return Err(error);
+    }
+    tracing::error!(key = %change.key, %error, "cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
+    kept.push(change);
+    Ok(())
+}
