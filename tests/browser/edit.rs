@@ -66,13 +66,24 @@ fn a_text_is_edited_in_place_and_the_rest_of_it_stays() {
             browser
                 .until_text("#preview-body", if key == "mixed" { "a" } else { "caf" })
                 .await;
-            browser.click("#preview-edit").await;
-            browser.until_text("#notes", "cannot be edited").await;
-            assert_eq!(
-                browser.eval("document.getElementById('edit').hidden").await,
-                true
-            );
+            let is_hidden = "document.getElementById('preview-edit').hidden";
+            browser.until_true(is_hidden).await;
         }
+        // Behind the part that is shown this is found later; the message lies above the dialog and can be closed.
+        server.store("late", "a\n".repeat(40_000) + "b\r\n");
+        browser.visit(server.addr, "/?view=late").await;
+        browser
+            .until_true("document.getElementById('preview-edit').checkVisibility()")
+            .await;
+        browser.click("#preview-edit").await;
+        browser.until_text("#notes", "cannot be edited").await;
+        browser.click("#notes .note button").await;
+        browser
+            .until_true("document.querySelectorAll('#notes .note').length === 0")
+            .await;
+        let state =
+            "[document.getElementById('edit').hidden, document.getElementById('preview').open]";
+        assert_eq!(browser.eval(state).await, serde_json::json!([true, true]));
     });
 }
 

@@ -85,6 +85,8 @@ fn a_look_has_an_address_and_the_way_back_closes_it() {
         until_shown(browser, "text of f/b").await;
         browser.client.back().await.expect("back");
         until_closed(browser).await;
+        let on_the_last = "document.activeElement.dataset.key === 'f/b'";
+        browser.until_true(on_the_last).await;
 
         // In a tab of its own, also of a file that the list does not show.
         browser.visit(server.addr, "/f/?view=b&prefix=c").await;
@@ -95,8 +97,14 @@ fn a_look_has_an_address_and_the_way_back_closes_it() {
         assert_eq!(address(browser).await, "/f/?prefix=c");
         browser.visit(server.addr, "/f/?view=gone").await;
         browser
-            .until_text("#preview-body", "This file is gone.")
+            .until_text("#preview-body", "There is no such file.")
             .await;
+        let offered = "document.querySelectorAll('#preview-buttons > :not([hidden])').length";
+        assert_eq!(
+            browser.eval(offered).await,
+            0,
+            "nothing can be done with it"
+        );
         assert_eq!(browser.complaints().await, [""; 0]);
     });
 }

@@ -171,6 +171,22 @@ fn what_is_there_is_replaced_only_when_asked_for() {
             .await;
         assert_eq!(server.dir.read("a"), b"old a");
 
+        // While the question waits there is no rate, which would only fall.
+        let c = browser.file("c", "new c");
+        let observe = "window.counts = []; const count = document.getElementById('uploads-count'); \
+            new MutationObserver(() => counts.push(count.textContent)).observe(count, { childList: true })";
+        browser.eval(&format!("(() => {{ {observe}; }})()")).await;
+        choose(browser, &[&c, &a]).await;
+        browser.until_text("#ask-title", "Replace a?").await;
+        let waiting = "counts.filter((it) => it.startsWith('1 of 2 uploaded, 50 %')).slice(2)";
+        browser.until_true(&format!("{waiting}.length > 2")).await;
+        let has_rate = format!("{waiting}.some((it) => it.includes('/s'))");
+        assert_eq!(browser.eval(&has_rate).await, false);
+        browser.click("#ask-no").await;
+        browser
+            .until_text("#uploads-count", "1 of 2 uploaded, 1 left")
+            .await;
+
         // One answer for both.
         choose(browser, &[&a, &b]).await;
         browser

@@ -16,6 +16,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue, RANGE, REFERER, USER_AGE
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
+use crate::access::Rule;
 use crate::http::client::{Client, Peer};
 use crate::http::head::syntax::only;
 
@@ -171,9 +172,12 @@ impl LogEntry {
         let [day, month, year, time] = [(); 4].map(|()| words.next().unwrap_or_default());
         let [query, _, agent, referrer] = self.fields();
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        // A client without a name is `-`, as in nginx.
+        let subject = self.subject.as_deref();
+        let subject = subject.filter(|&name| name != Rule::ANONYMOUS);
         format!(
             "{address} - {} [{day}/{month}/{year}:{time} +0000] \"{} {}{} {}\" {status} {} \"{}\" \"{}\"",
-            escaped(self.subject.as_deref().unwrap_or("-")),
+            escaped(subject.unwrap_or("-")),
             self.method(),
             escaped(&self.target),
             escaped(&query),

@@ -99,10 +99,18 @@ function say(text) {
 function note(text, isBad = false) {
   const close = make("button", { type: "button", class: "quiet only-icon", "aria-label": "Close this message", click: () => box.remove() }, icon("close"));
   const box = make("div", { class: isBad ? "note bad" : "note" }, make("span", isBad ? { role: "alert" } : {}, text), close);
+  placeNotes();
   while ($("notes").childElementCount >= 3) $("notes").firstElementChild.remove();
   $("notes").append(box);
   if (!isBad) setTimeout(() => box.remove(), 8000);
 }
+
+/** Puts the messages into the dialog that is on top, which makes all else inert, so that they can be read and closed. */
+function placeNotes() {
+  const host = document.querySelector("dialog[open]") ?? document.body;
+  if ($("notes").parentElement !== host) host.append($("notes"));
+}
+document.addEventListener("close", placeNotes, true);
 
 let lastQuestion = Promise.resolve();
 

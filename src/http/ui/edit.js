@@ -12,11 +12,21 @@ const Edit = (() => {
   let opened = null;
   let isSaving = false;
 
-  /** The file that is shown is a text, which may be edited if it has no coding. */
-  function offer(of, isPlain) {
+  /** The file that is shown may be edited if it has no coding and if what is known of it is a text in UTF-8, which `text` is; `null`
+   * where it is none. */
+  function offer(of, isPlain, text) {
     entry = of;
     const may = (right) => Rights.has(right, of.key);
-    $("preview-edit").hidden = !isPlain || of.size > LARGEST || !may("read") || !may("write");
+    $("preview-edit").hidden = !isPlain || !isEditable(text) || of.size > LARGEST || !may("read") || !may("write");
+  }
+
+  function isEditable(text) {
+    try {
+      lineEnds(text.replace(/\r$/, "")); // its line end may be cut in two
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   async function begin() {

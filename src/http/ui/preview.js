@@ -40,8 +40,9 @@ const Preview = (() => {
       window.history.pushState({ ...window.history.state, isPreview: true }, "", Place.address(Keys.place(), current.key) + location.hash);
       return close();
     }
+    const left = current?.key;
     clear();
-    if (key === null) return $("preview").close();
+    if (key === null) return shut(left);
     await begin(key);
   }
 
@@ -71,7 +72,9 @@ const Preview = (() => {
       await look(entry, mine.signal);
     } catch (error) {
       if (mine.signal.aborted) return;
-      show(make("p", {}, error.status === 404 ? "This file is gone." : `No preview: ${error.message}`));
+      if (error.status !== 404) return show(make("p", {}, `No preview: ${error.message}`));
+      show(make("p", {}, current.etag ? "This file is gone." : "There is no such file."));
+      for (const id of ["preview-delete", "preview-rename", "preview-download"]) $(id).hidden = true;
     }
   }
 
@@ -106,14 +109,14 @@ const Preview = (() => {
     const isCoded = storedCoding(head) !== null;
     const isText = TEXTS.test(type);
     if (head.get("Content-Length") === "0") {
-      Edit.offer(entry, !isCoded);
+      Edit.offer(entry, !isCoded, "");
       show(make("p", { class: "muted" }, "This file is empty."));
     } else if (IMAGES.test(type) || type === PDF) {
       await showBlob(entry, type, signal);
     } else {
       const [bytes, size] = await beginning(entry, isCoded, signal);
       if (PLAYED.test(type)) showMedia(entry, type, bytes, size);
-      else if (showText(bytes, size, isText)) Edit.offer(entry, !isCoded);
+      else Edit.offer(entry, !isCoded, showText(bytes, size, isText));
     }
   }
 
@@ -139,7 +142,7 @@ const Preview = (() => {
 
   /** The browser asks for what it plays, part by part. What it cannot play may be a text: `.ts` is a film, too. */
   function showMedia(entry, type, bytes, size) {
-    const failed = (event) => event.currentTarget.isConnected && showText(bytes, size, false) && Edit.offer(entry, true);
+    const failed = (event) => event.currentTarget.isConnected && Edit.offer(entry, true, showText(bytes, size, false));
     const kind = type.startsWith("audio/") ? "audio" : "video";
     show(make(kind, { src: path(entry.key), controls: "", preload: "metadata", "aria-label": `The ${kind} ${shown(entry.key)}`, error: failed }));
   }
@@ -159,23 +162,24 @@ const Preview = (() => {
     else show(make("img", { src: address, alt: `The image ${shown(entry.key)}`, error: failed }));
   }
 
-  /** Bytes of no known type are shown when they are text: whether they are. A character may be cut in two at the end. */
+  /** Bytes of no known type are shown when they are text. Returns the text, or `null` where the bytes are not UTF-8. A character may
+   * be cut in two at the end. */
   function showText(bytes, size, isText) {
-    let text;
+    const decode = (fatal) => new TextDecoder("utf-8", { fatal }).decode(bytes, { stream: bytes.length < size });
+    let text = null;
     try {
-      const isCut = bytes.length < size;
-      text = new TextDecoder("utf-8", { fatal: !isText }).decode(bytes, { stream: isCut });
+      text = decode(true);
     } catch {
-      text = "\0";
+      // It is shown all the same, if its type says that it is a text.
     }
-    if (!isText && text.includes("\0")) {
+    if (!isText && (text ?? "\0").includes("\0")) {
       show(make("p", { class: "muted" }, "No preview: this is neither text nor an image, and nothing that this browser plays."));
-      return false;
+      return null;
     }
-    const parts = [make("pre", { tabindex: "0", role: "region", "aria-label": "Text of the file" }, text)];
+    const parts = [make("pre", { tabindex: "0", role: "region", "aria-label": "Text of the file" }, text ?? decode(false))];
     if (bytes.length < size) parts.push(make("p", { class: "muted" }, `The first ${Format.size(bytes.length)}${size === Infinity ? "" : ` of ${Format.size(size)}`}.`));
     show(...parts);
-    return true;
+    return text;
   }
 
   function show(...parts) {
@@ -198,9 +202,16 @@ const Preview = (() => {
   /** Closes it, and has the address tell so: by the way back, where that leads to the list. */
   async function close() {
     if (current === null || !(await Edit.leave())) return;
+    const { key } = current;
     clear();
-    $("preview").close();
+    shut(key);
     forget();
+  }
+
+  /** Closes the dialog. The focus goes to the row of the file that was seen last. */
+  function shut(key) {
+    $("preview").close();
+    $("rows").querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus();
   }
 
   function forget() {

@@ -45,7 +45,7 @@ const Reactors = (() => {
     } catch (error) {
       last = null;
       $("reactors-note").textContent = error.status === 404
-        ? "This server answers no metrics here: with --admin they are at another address."
+        ? "The activity of this server is shown at another address."
         : `No metrics: ${error.message}`;
       $("reactors-note").hidden = false;
     }

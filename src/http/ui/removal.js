@@ -42,7 +42,7 @@ const Removal = (() => {
     const bytes = entries.reduce((sum, entry) => sum + entry.size, 0);
     const { isYes } = await ask({
       title: `Delete ${plural(entries.length, "file")}?`,
-      text: `${names(entries)}: ${Format.size(bytes)} in all. Each is deleted only as the version that is shown. This cannot be undone.`,
+      text: `${names(entries)}: ${Format.size(bytes)} in all. One that someone changes meanwhile stays. This cannot be undone.`,
       yes: "Delete",
     });
     if (!isYes) return;

@@ -126,6 +126,8 @@ const Uploads = (() => {
   function pace() {
     const sent = bytes.done + [...running].reduce((sum, upload) => sum + upload.sent, 0);
     $("uploads-progress").value = bytes.all > 0 ? sent / bytes.all : 0;
+    // Nothing is sent while all that could be sent wait for an answer.
+    if ([...running].every((upload) => upload.isAsked)) marks.length = 0;
     return speed(marks, sent, bytes.all);
   }
 
@@ -213,6 +215,7 @@ const Uploads = (() => {
 
   async function mayReplace(upload, present) {
     fate(upload, "there is one already");
+    upload.isAsked = true;
     const [there, mine] = [new Date(present.modified), new Date(upload.file.lastModified)];
     const facts = (size, date, other) => `${Format.size(size)}, changed ${Format.day.format(date)}${date > other ? " (newer)" : ""}`;
     const others = queue.length + sources.size > 0 || running.size > 1;
@@ -225,6 +228,7 @@ const Uploads = (() => {
       all: others ? "Do the same with all other files that are there already" : "",
       settled: () => (upload.abort.signal.aborted ? { isYes: false } : forAll),
     });
+    upload.isAsked = false;
     if (answer.isForAll) forAll = { isYes: answer.isYes };
     return answer.isYes;
   }

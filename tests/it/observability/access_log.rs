@@ -364,6 +364,23 @@ fn the_audit_log_has_what_the_client_said() {
 }
 
 #[test]
+fn in_the_combined_format_a_client_without_a_name_is_a_dash() {
+    let dir = DataDir::temporary();
+    let rules = dir.outside("access.toml");
+    let rule = "[[rule]]\nwho = ['anonymous']\nmay = ['read']\n";
+    fs::write(&rules, rule).expect("rules");
+    let options = "--access-log --access-log-format combined --access";
+    let options = [&words(options)[..], &[rules.to_str().expect("text")]].concat();
+    let mut server = Launch::new(&options).on(&dir).start();
+    assert_eq!(server.get("none").status, 404);
+    server.stop();
+    let log = server.log();
+    let line = log.iter().find(|line| line.contains("GET /none"));
+    let line = line.expect("a line");
+    assert!(line.starts_with("127.0.0.1 - - ["), "{line}");
+}
+
+#[test]
 fn the_combined_format_is_that_of_nginx() {
     let mut server = TestServer::start(&["--access-log", "--access-log-format", "combined"]);
     server.store("k", "value");
