@@ -310,7 +310,7 @@ impl Encoder {
         for (name, value) in &parts.headers {
             append_field(&mut head, name.as_str(), value);
         }
-        if !parts.headers.contains_key(CONTENT_LENGTH) {
+        if has_length(parts.status) && !parts.headers.contains_key(CONTENT_LENGTH) {
             append_field(&mut head, "content-length", &HeaderValue::from(len));
         }
         if !parts.headers.contains_key(DATE) {

@@ -87,12 +87,21 @@ async fn send(head: Vec<u8>, mut body: Body, writer: &SocketWriter) -> io::Resul
     // The record of the request ends with its body, and counts when all has been sent.
     drop(body);
     let mut rest = &bytes[..];
-    while !rest.is_empty() {
-        let rest_of = &[IoSlice::new(rest)];
-        let sent = poll_fn(|cx| writer.poll_send(cx, rest_of, Follows::Nothing)).await?;
-        rest = &rest[sent..];
+    poll_fn(|cx| poll_send_all(writer, cx, &mut rest)).await
+}
+
+/// Sends `rest`, and takes from it what has left.
+fn poll_send_all(
+    writer: &SocketWriter,
+    cx: &mut Context<'_>,
+    rest: &mut impl Buf,
+) -> Poll<io::Result<()>> {
+    while rest.has_remaining() {
+        let bufs = [IoSlice::new(rest.chunk())];
+        let sent = ready!(writer.poll_send(cx, &bufs, Follows::Nothing))?;
+        rest.advance(sent);
     }
-    poll_fn(|cx| writer.poll_flush(cx)).await
+    writer.poll_flush(cx)
 }
 
 /// The body of one upload.
@@ -115,23 +124,13 @@ struct SocketBody {
 }
 
 impl SocketBody {
-    /// Sends what the client waits for.
-    fn poll_tell(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.interim.is_empty() {
-            let bufs = [IoSlice::new(&self.interim)];
-            let sent = ready!(self.writer.poll_send(cx, &bufs, Follows::Nothing))?;
-            self.interim.advance(sent);
-        }
-        Poll::Ready(Ok(()))
-    }
-
     /// Runs `take` when the socket has something, with the most that it may take, until it does or the peer ends.
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
         mut take: impl FnMut(&RawSocket, usize) -> io::Result<Taken>,
     ) -> Poll<Option<usize>> {
-        if ready!(self.poll_tell(cx)).is_err() {
+        if ready!(poll_send_all(&self.writer, cx, &mut self.interim)).is_err() {
             return Poll::Ready(None);
         }
         let most = usize::try_from(self.remaining).unwrap_or(STEP).min(STEP);
@@ -160,7 +159,7 @@ impl SocketBody {
         buf: &mut BytesMut,
         most: usize,
     ) -> Poll<Option<usize>> {
-        if ready!(self.poll_tell(cx)).is_err() {
+        if ready!(poll_send_all(&self.writer, cx, &mut self.interim)).is_err() {
             return Poll::Ready(None);
         }
         let most = usize::try_from(self.remaining).unwrap_or(most).min(most);
@@ -293,10 +292,8 @@ impl BodySource for SocketBody {
         std::mem::take(&mut self.early)
     }
 
-    fn announce(&mut self, head: Bytes) {
-        let mut both = BytesMut::from(head);
-        both.extend_from_slice(&self.interim);
-        self.interim = both.freeze();
+    fn poll_announce(&mut self, cx: &mut Context<'_>, head: &mut Bytes) -> Poll<()> {
+        poll_send_all(&self.writer, cx, head).map(drop)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {

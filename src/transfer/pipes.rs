@@ -35,8 +35,8 @@ pub trait BodySource: Debug {
     /// Takes the bytes that have been received already. They come before all others, so this is called first.
     fn take_early(&mut self) -> Bytes;
 
-    /// Has `head`, that of an interim response, sent before more bytes are waited for.
-    fn announce(&mut self, head: Bytes);
+    /// Sends `head`, that of an interim response, and takes from it what has left; a client that has gone gets none.
+    fn poll_announce(&mut self, cx: &mut Context<'_>, head: &mut Bytes) -> Poll<()>;
 
     /// Reads into the spare room of `buf`, never past the end; how many bytes, not 0.
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>>;

@@ -141,11 +141,13 @@ impl<'a> Received<'a> {
     }
 
     /// Sends an interim response, where it can; `bytes` are the response in HTTP/1.1.
-    pub fn announce(&mut self, interim: Response<()>, bytes: Bytes) {
+    pub async fn announce(&mut self, interim: Response<()>, mut bytes: Bytes) {
         match &mut self.body {
             RequestBody::Http1(_) => {}
             RequestBody::Http2(body) => body.stream.announce(interim),
-            RequestBody::Socket(source) => source.announce(bytes),
+            RequestBody::Socket(source) => {
+                poll_fn(|cx| source.poll_announce(cx, &mut bytes)).await;
+            }
         }
     }
 

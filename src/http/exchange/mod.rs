@@ -283,9 +283,10 @@ impl ConnectionState {
         &self.flush
     }
 
-    /// Stops waiting for the body of the request, so that the client gets a 408. False if it is too late for one: the response has
-    /// begun, or this was called before.
+    /// Stops waiting for the body of the request, so that the client gets a 408, and the connection ends: also with the response to a
+    /// body whose end comes in this turn. False if it is too late for that: the response has begun, or this was called before.
     pub fn give_up_body(&self) -> bool {
+        self.drain();
         let progress = &self.progress;
         let can_be_told = self.waits_for_peer() && !progress.is_writing();
         can_be_told && !progress.given_up.replace(true)
@@ -405,5 +406,21 @@ impl ConnectionState {
         connection.metrics.begin(method);
         connection.half_close();
         connection
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end of a body may come in the turn in which it is given up: its response was the last that the connection could give, and
+    /// the next upload on it was a 408.
+    #[test]
+    fn a_connection_whose_body_was_given_up_ends_with_its_response() {
+        let connection = ConnectionState::receiving(&hyper::Method::PUT);
+        assert!(!connection.is_last());
+        assert!(connection.give_up_body());
+        assert!(connection.is_last());
+        assert!(!connection.give_up_body(), "it was told before");
     }
 }

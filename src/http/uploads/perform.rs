@@ -91,7 +91,7 @@ impl Handler {
         if can_tell {
             let fields = resumption_supported(announce(&mut upload), &self.config);
             let bytes = in_http1(&fields);
-            body.announce(in_http2(fields), bytes);
+            body.announce(in_http2(fields), bytes).await;
         }
         let received = self.receive_part(&mut upload, &part, body, counters);
         let of_value = received.await?;

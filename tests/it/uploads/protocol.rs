@@ -45,6 +45,8 @@ fn a_value_comes_in_parts_and_is_published_by_the_last() {
 
             let appended = upload.append(raw, third, false, &value[third..half]);
             assert_eq!(appended.status, 204, "{appended:?}");
+            // RFC 9110, section 8.6.
+            assert_eq!(appended.header("content-length"), None, "{appended:?}");
             assert_eq!(appended.must("upload-complete"), "?0");
             assert_eq!(appended.must("upload-offset"), half.to_string());
 
@@ -296,6 +298,21 @@ fn a_client_of_the_same_draft_is_told_where_it_can_resume() {
         assert_eq!(state.must("upload-complete"), "?1");
         // The connection goes on.
         assert_eq!(upload.cancel(&mut raw).status, 204);
+    }
+}
+
+/// What came with the head was not waited for, so the 104 was never sent; an upload that then failed was known to nobody.
+#[test]
+fn a_client_whose_body_comes_with_its_head_is_told_too() {
+    directory_only!("resumable uploads");
+    let server = TestServer::start(&[]);
+    for length in LENGTHS {
+        let value = pattern(1, length);
+        let lines = "Upload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\n";
+        let mut raw = begin(&server, lines, length, &value);
+        assert_eq!(raw.head().status, 104, "{length}");
+        assert_eq!(raw.answer().status, 200, "{length}");
+        assert!(server.get("k").body == value);
     }
 }
 
