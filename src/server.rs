@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::Semaphore;
 
 use crate::access::Access;
 use crate::config::{Config, ListenConfig, Values};
@@ -46,6 +47,8 @@ pub struct Server {
     admin_listeners: Option<Listeners>,
     tls: Option<Arc<Tls>>,
     access: Option<Arc<Access>>,
+    /// Half of the files that requests may have open.
+    streams: Arc<Semaphore>,
 }
 
 impl Server {
@@ -90,6 +93,7 @@ impl Server {
                 tracing::warn!("--allow-anonymous: anyone who reaches {at} can write and delete");
             }
         }
+        let streams = usize::try_from(config.descriptors.files() / 2).unwrap_or(usize::MAX);
         Ok(Self {
             config,
             cpus,
@@ -98,6 +102,7 @@ impl Server {
             admin_listeners,
             tls,
             access,
+            streams: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
         })
     }
 
@@ -203,6 +208,7 @@ impl Server {
             service,
             limits: self.config.connections.limits,
             http2: self.config.connections.http2,
+            streams: Arc::clone(&self.streams),
             tls: self.tls.clone(),
             counters: Arc::default(),
             cpu: None,

@@ -113,11 +113,11 @@ pub struct Network {
     #[arg(long, value_name = "DURATION", default_value = "75s")]
     idle_timeout: humantime::Duration,
 
-    /// Time that a client may pause in a body; 0s is for ever
+    /// Time that a client may keep the server waiting in a body, at once or in pieces; 0s is for ever
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     body_timeout: humantime::Duration,
 
-    /// Bytes a second that a client must send or take of a body, averaged over 10 s without pauses; 0 is any
+    /// Bytes of a body that give a client one second of --body-timeout back, up to all of it; 0: any byte gives all back
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1KiB")]
     min_rate: ByteSize,
 
@@ -374,7 +374,7 @@ impl Descriptors {
     }
 
     /// Files of requests under way: one for each connection where there are few.
-    fn files(&self) -> u64 {
+    pub fn files(&self) -> u64 {
         let for_each = (self.remaining() - self.cached_files()) / 2;
         for_each.min(ENOUGH_FILES).max(self.remaining() / 8)
     }

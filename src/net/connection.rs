@@ -17,7 +17,8 @@ use bytes::BytesMut;
 use hyper_util::rt::TokioIo;
 use rustix::io::ioctl_fionread;
 use rustix::net::{Shutdown, shutdown};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::connection_limit::Permit;
 use super::connections::{Command, LINGER};
@@ -26,6 +27,7 @@ use super::http2::{self, PREFACE};
 use super::reactor::{ConnectionContext, Http2, Reactor};
 use super::socket::{Socket, TlsSession};
 use super::socket_reader::SocketReader;
+use super::socket_writer::BURST;
 use super::tls::HTTP2;
 use super::{proxy_header, takeover};
 use crate::http::Client;
@@ -34,14 +36,11 @@ use crate::metrics::{Direction, Handshake, ReactorCounters};
 /// How long a client of HTTP/1 may go on sending a request that was refused (nginx: `lingering_time`).
 const LONGEST: Duration = Duration::from_secs(30);
 
+/// The most that is dropped of such a request, in bytes: 30 s at half a gigabit a second.
+const MOST_DROPPED: usize = 2 << 30;
+
 /// How long the server waits for such a client when it sends nothing (nginx: `lingering_timeout`).
 const SILENCE: Duration = Duration::from_secs(5);
-
-/// The server pauses for [`PAUSE`] after it has dropped this many bytes.
-const STEP: usize = 1 << 20;
-
-/// With [`STEP`], 20 MiB a second.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// The error that broke a connection.
 #[derive(Debug, thiserror::Error)]
@@ -66,9 +65,6 @@ pub(super) async fn serve(
         return;
     }
     if let Err(error) = run(&mut context).await {
-        if matches!(&error, ConnectionError::Protocol(error) if error.is_parse()) {
-            context.state.refused_head();
-        }
         tracing::debug!(peer = %context.client.peer, %error, "connection broken");
     }
 }
@@ -287,12 +283,13 @@ async fn close(
     linger(context, longest).await
 }
 
-/// Drops what the client sends, at a bounded rate, until it ends or the time is over. During a drain, or when another client waits
-/// for its place, it has [`LINGER`].
+/// Drops what the client sends until it ends, or has had its time or [`MOST_DROPPED`]: a client that learns of a refusal only when it has sent all waits no
+/// longer than it takes. Others have their turn after each [`BURST`]. During a drain, or when another client waits for its place, it
+/// has [`LINGER`].
 async fn linger(context: &ConnectionContext<'_>, longest: Duration) -> io::Result<()> {
     let mut end = pin!(sleep(longest));
-    let mut dropped = 0;
-    loop {
+    let (mut dropped, mut burst) = (0, 0);
+    while dropped < MOST_DROPPED {
         let some = poll_fn(|cx| {
             if context.commands.next(cx) == Some(Command::Finish) {
                 let soon = Instant::now() + LINGER;
@@ -305,15 +302,16 @@ async fn linger(context: &ConnectionContext<'_>, longest: Duration) -> io::Resul
             context.poll_read(cx, |_| {})
         });
         match timeout(SILENCE, some).await {
-            Ok(Ok(read @ 1..)) => dropped += read,
+            Ok(Ok(read @ 1..)) => (dropped, burst) = (dropped + read, burst + read),
             Ok(ended) => return ended.map(drop),
             Err(_) => return Ok(()),
         }
-        if dropped >= STEP {
-            dropped = 0;
-            sleep_until(end.deadline().min(Instant::now() + PAUSE)).await;
+        if burst >= BURST {
+            burst = 0;
+            yield_now().await;
         }
     }
+    Ok(())
 }
 
 /// A handshake that has not been counted yet. In the clear there is none.

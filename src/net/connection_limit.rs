@@ -22,6 +22,9 @@ use crate::http::Peer;
 /// How long to wait for an idle connection to end before the next request: a busy one may have become idle.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 
+/// How long a connection that was asked to end has for it before another is asked: most need a round trip.
+const TO_END: Duration = Duration::from_millis(250);
+
 /// The log has a line about refused connections at most this often.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
@@ -65,9 +68,15 @@ impl ConnectionLimit {
                 return vacancy;
             }
             self.request_room();
-            // The semaphore is never closed.
-            if let Ok(Ok(vacancy)) = timeout(RETRY_AFTER, self.vacancies.acquire()).await {
-                return vacancy;
+            for patience in [RETRY_AFTER, TO_END] {
+                // The semaphore is never closed.
+                if let Ok(Ok(vacancy)) = timeout(patience, self.vacancies.acquire()).await {
+                    return vacancy;
+                }
+                if self.wants_room.load(Ordering::Acquire) {
+                    // No connection could be asked.
+                    break;
+                }
             }
         }
     }

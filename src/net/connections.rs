@@ -7,6 +7,7 @@
 //! their commands here too. A stream of HTTP/2 has an entry beside its connection's: a slow one ends alone.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -28,22 +29,16 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Between requests. Zero is for ever.
     pub idle_timeout: Duration,
-    /// Between two reads, or two writes, of a body. Zero is for ever.
+    /// The time that a peer may keep the server waiting in a body. Zero is for ever.
     pub body_timeout: Duration,
-    /// Body bytes a second that a peer must send or take, averaged over a [`RATE_WINDOW`] without pauses. Zero is any.
+    /// Bytes of a body that give a peer another second of that time, up to all of it. Zero: any byte gives all of it.
     pub min_rate: u64,
 }
 
 /// How long a response is made for a client that has closed its side, which one that has gone does too.
 const HALF_CLOSED: Duration = Duration::from_secs(60);
 
-/// The time that [`Limits::min_rate`] is averaged over.
-pub const RATE_WINDOW: Duration = Duration::from_secs(10);
-
-/// The most of one pause that counts in the rate.
-const LONGEST_STEP: Duration = Duration::from_secs(1);
-
-/// After a pause of this length, a connection is closed when another client waits for its place.
+/// A connection that has kept the server waiting for so long is closed when another client waits for its place.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a connection keeps its buffers between requests. A client that asks again soon finds them there.
@@ -54,8 +49,17 @@ impl Limits {
     fn tick(&self) -> Duration {
         let limits = [self.header_timeout, self.idle_timeout, self.body_timeout];
         let shortest = limits.into_iter().filter(|limit| !limit.is_zero()).min();
-        let tick = shortest.unwrap_or(RATE_WINDOW) / 8;
-        tick.clamp(Duration::from_millis(10), Duration::from_secs(1))
+        let longest = Duration::from_secs(1);
+        let tick = shortest.map_or(longest, |limit| limit / 8);
+        tick.clamp(Duration::from_millis(10), longest)
+    }
+
+    /// The time that a peer is given for so many bytes of a body.
+    fn time_for(&self, bytes: u64) -> Duration {
+        match bytes.saturating_mul(1_000_000).checked_div(self.min_rate) {
+            None if bytes == 0 => Duration::ZERO,
+            micros => Duration::from_micros(micros.unwrap_or(u64::MAX)),
+        }
     }
 }
 
@@ -75,22 +79,14 @@ struct Entry {
     slot: Rc<CommandSlot>,
     state: Rc<ConnectionState>,
     observed: Observed,
-    is_stream: bool,
-}
-
-impl Entry {
-    /// True between requests, until it is asked to finish.
-    fn is_idle(&self) -> bool {
-        !self.is_stream
-            && self.state.phase() == Phase::Idle
-            && self.slot.command.get() != Some(Command::Finish)
-    }
+    /// The connection of a stream.
+    connection: Option<usize>,
 }
 
 /// The commands to one connection, which leaves its reactor's connections when this is dropped.
 pub(super) struct Commands<'a> {
     connections: &'a Connections,
-    index: usize,
+    pub(super) index: usize,
     slot: Rc<CommandSlot>,
 }
 
@@ -104,8 +100,12 @@ impl Connections {
         }
     }
 
-    /// Adds a connection, or a stream of one.
-    pub(super) fn add(&self, state: &Rc<ConnectionState>, is_stream: bool) -> Commands<'_> {
+    /// Adds a connection, or a stream of the `connection` with this index.
+    pub(super) fn add(
+        &self,
+        state: &Rc<ConnectionState>,
+        connection: Option<usize>,
+    ) -> Commands<'_> {
         let slot = Rc::new(CommandSlot::default());
         if let Some(command) = self.broadcast.get() {
             slot.send(command);
@@ -114,7 +114,7 @@ impl Connections {
             slot: Rc::clone(&slot),
             state: Rc::clone(state),
             observed: Observed::new(state, Instant::now()),
-            is_stream,
+            connection,
         };
         Commands {
             connections: self,
@@ -147,21 +147,33 @@ impl Connections {
         }
     }
 
-    /// Asks the connection that has been idle longest to finish, or gives up the one that has paused longest in a body, if
-    /// there is one and `confirm` agrees. How long is known to within a tick.
+    /// Asks the connection that has been idle longest to finish, or gives up the one that has kept the server waiting longest in its
+    /// bodies, if there is one that was not asked before and `confirm` agrees. How long is known to within a tick.
     pub(super) fn close_idlest(&self, confirm: impl FnOnce() -> bool) {
         let entries = self.entries.borrow();
-        let all = || entries.iter().map(|(_, entry)| entry);
-        let idle = all().filter(|entry| entry.is_idle());
-        let idlest = idle.min_by_key(|entry| entry.observed.idle_since(&entry.state));
-        let chosen = if let Some(entry) = idlest {
-            Some((entry, Command::Finish))
-        } else {
-            let paused =
-                all().filter_map(|entry| Some((entry.observed.makes_room(&entry.state)?, entry)));
-            let longest = paused.max_by_key(|(paused, _)| *paused);
-            longest.map(|(_, entry)| (entry, Command::TooSlow(TimeLimit::Body)))
-        };
+        let waited = |entry: &Entry| entry.observed.waited(&entry.state, &self.limits);
+        // A connection with several streams waits as long as the one that waits least: the others may go on.
+        let mut of_streams = HashMap::new();
+        for (_, stream) in &*entries {
+            if let Some(connection) = stream.connection {
+                let waited = waited(stream);
+                let least = of_streams.entry(connection).or_insert(waited);
+                *least = waited.min(*least);
+            }
+        }
+        let open = || connections(&entries).filter(|(_, entry)| !entry.slot.is_ending.get());
+        let idle = open().filter(|(_, entry)| entry.state.phase() == Phase::Idle);
+        let idlest = idle.min_by_key(|(_, entry)| entry.observed.idle_since(&entry.state));
+        let chosen = idlest
+            .map(|(_, entry)| (entry, Command::Finish))
+            .or_else(|| {
+                let waiting = open().map(|(index, entry)| {
+                    let of_streams = of_streams.get(&index).copied().unwrap_or_default();
+                    (waited(entry).max(of_streams), entry)
+                });
+                let longest = waiting.max_by_key(|(waited, _)| *waited)?;
+                (longest.0 >= PATIENCE).then_some((longest.1, Command::TooSlow(TimeLimit::Body)))
+            });
         if let Some((entry, command)) = chosen
             && confirm()
         {
@@ -177,9 +189,13 @@ impl Connections {
     }
 
     pub(super) fn len(&self) -> usize {
-        let entries = self.entries.borrow();
-        entries.iter().filter(|(_, entry)| !entry.is_stream).count()
+        connections(&self.entries.borrow()).count()
     }
+}
+
+/// The connections among `entries`, without their streams.
+fn connections(entries: &Slab<Entry>) -> impl Iterator<Item = (usize, &Entry)> {
+    (entries.iter()).filter(|(_, entry)| entry.connection.is_none())
 }
 
 impl Commands<'_> {
@@ -214,12 +230,10 @@ struct Observed {
     rests: bool,
     /// Bytes moved when it was looked at last.
     moved: u64,
-    /// How long the connection has waited since bytes moved last.
-    paused: Duration,
-    /// Time in the current rate window, without pauses.
-    judged: Duration,
-    /// Bytes moved before the current rate window.
-    moved_before: u64,
+    /// How long the peer has kept the server waiting in a body, less what its bytes gave it.
+    waited: Duration,
+    /// Some bytes came meanwhile: it is slow rather than silent.
+    is_slow: bool,
 }
 
 impl Observed {
@@ -232,16 +246,18 @@ impl Observed {
             looked: now,
             rests: false,
             moved: 0,
-            paused: Duration::ZERO,
-            judged: Duration::ZERO,
-            moved_before: 0,
+            waited: Duration::ZERO,
+            is_slow: false,
         }
     }
 
-    /// The length of the current pause, once it has reached [`PATIENCE`].
-    fn makes_room(&self, connection: &ConnectionState) -> Option<Duration> {
-        let is_paused = connection.waits_for_peer() && connection.progress().moved() == self.moved;
-        (is_paused && self.paused >= PATIENCE).then_some(self.paused)
+    /// How long the peer has kept the server waiting by now; not at all while it does not.
+    fn waited(&self, connection: &ConnectionState, limits: &Limits) -> Duration {
+        if !connection.waits_for_peer() {
+            return Duration::ZERO;
+        }
+        let moved = connection.progress().moved() - self.moved;
+        self.waited.saturating_sub(limits.time_for(moved))
     }
 
     /// An order by how long connections have been idle: what has changed since the last sweep comes last.
@@ -272,6 +288,8 @@ impl Observed {
             let limit = self.check_body(connection, elapsed, limits);
             return limit.map(Command::TooSlow).or(nudge);
         }
+        // The peer has done its part.
+        (self.waited, self.is_slow) = (Duration::ZERO, false);
         let over = |limit: Duration| !limit.is_zero() && now.duration_since(self.since) >= limit;
         match self.phase {
             Phase::Idle if over(limits.idle_timeout) => Some(Command::Finish),
@@ -293,36 +311,33 @@ impl Observed {
         let is_next = connection.requests() != self.requests;
         if is_next && connection.phase() != Phase::Multiplexing {
             self.moved = connection.progress().moved();
-            self.moved_before = self.moved;
-            (self.paused, self.judged) = (Duration::ZERO, Duration::ZERO);
+            (self.waited, self.is_slow) = (Duration::ZERO, false);
             self.looked = now;
         }
         (self.phase, self.requests) = (connection.phase(), connection.requests());
         (self.since, self.rests) = (now, false);
     }
 
-    /// The limit that a peer exceeds while its connection waits to receive or send a body, `elapsed` after the last check.
+    /// The limit that a peer exceeds which the server waits for in a body, `elapsed` after the last check: it has
+    /// [`Limits::body_timeout`], and gets time back for the bytes that it moves.
     fn check_body(
         &mut self,
         connection: &ConnectionState,
         elapsed: Duration,
         limits: &Limits,
     ) -> Option<TimeLimit> {
+        self.waited += elapsed;
+        let waited = self.waited(connection, limits);
         let moved = connection.progress().moved();
-        if moved == self.moved {
-            self.paused += elapsed;
-            let is_over = !limits.body_timeout.is_zero() && self.paused >= limits.body_timeout;
-            return is_over.then_some(TimeLimit::Body);
-        }
-        self.judged += elapsed + self.paused.min(LONGEST_STEP);
-        (self.moved, self.paused) = (moved, Duration::ZERO);
-        if self.judged < RATE_WINDOW {
-            return None;
-        }
-        let fewest = limits.min_rate.saturating_mul(RATE_WINDOW.as_secs());
-        let is_slow = moved - self.moved_before < fewest;
-        (self.judged, self.moved_before) = (Duration::ZERO, moved);
-        is_slow.then_some(TimeLimit::Rate)
+        self.is_slow = !waited.is_zero() && (self.is_slow || moved != self.moved);
+        (self.waited, self.moved) = (waited, moved);
+        let is_over = !limits.body_timeout.is_zero() && waited >= limits.body_timeout;
+        let limit = if self.is_slow {
+            TimeLimit::Rate
+        } else {
+            TimeLimit::Body
+        };
+        is_over.then_some(limit)
     }
 }
 
@@ -350,6 +365,8 @@ pub(super) enum Command {
 #[derive(Debug, Default)]
 struct CommandSlot {
     command: Cell<Option<Command>>,
+    /// The connection was asked to end, and takes its time.
+    is_ending: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -360,6 +377,8 @@ impl CommandSlot {
         if !is_hint || self.command.get().is_none() {
             self.command.set(Some(command));
         }
+        let ends = matches!(command, Command::Finish | Command::TooSlow(_));
+        self.is_ending.set(self.is_ending.get() || ends);
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
@@ -382,6 +401,8 @@ mod tests {
     use std::task::Wake;
 
     use hyper::Method;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -406,6 +427,93 @@ mod tests {
             let mut check = |after| observed.check(&connection, start + after, tick, &limits);
             assert_eq!(check(HALF_CLOSED / 2), None, "{method}");
             assert_eq!(check(HALF_CLOSED), command, "{method}");
+        }
+    }
+
+    /// Follows a client that moves some bytes in each step of some ticks: how long it was waited for when it was cut, if it was.
+    fn cut_after(limits: &Limits, steps: &[(u32, u64)]) -> Option<Duration> {
+        let tick = limits.tick();
+        let (start, connection) = (Instant::now(), ConnectionState::receiving(&Method::PUT));
+        let mut observed = Observed::new(&connection, start);
+        let mut now = start;
+        let mut check = |now| observed.check(&connection, now, tick, limits);
+        assert_eq!(check(now), None);
+        for &(ticks, bytes) in steps {
+            for _ in 0..ticks {
+                now += tick;
+                if check(now).is_some() {
+                    return Some(now - start);
+                }
+            }
+            connection
+                .progress()
+                .receive(usize::try_from(bytes).unwrap());
+        }
+        None
+    }
+
+    proptest! {
+        /// The rule as the page states it, for whatever a client does: 40 B/s lived for ever, each pause counting a second.
+        #[test]
+        fn a_client_has_the_time_to_pause_and_what_its_bytes_give_and_no_more(
+            steps in vec((0..70_u32, prop_oneof![0..100_u64, 0..100_000_u64]), 0..60),
+            min_rate in prop_oneof![Just(0), Just(1024), 1..100_000_u64],
+        ) {
+            let limits = Limits {
+                header_timeout: Duration::ZERO,
+                idle_timeout: Duration::ZERO,
+                body_timeout: Duration::from_secs(60),
+                min_rate,
+            };
+            // When it is due if it may pause for so long.
+            let due = |most: Duration| {
+                let (mut left, mut at) = (most, Duration::ZERO);
+                for &(ticks, bytes) in &steps {
+                    let pause = ticks * limits.tick();
+                    if pause >= left {
+                        return at + left;
+                    }
+                    (left, at) = (left.saturating_sub(pause), at + pause);
+                    left = left.saturating_add(limits.time_for(bytes)).min(most);
+                }
+                Duration::MAX
+            };
+            let cut = cut_after(&limits, &steps).unwrap_or(Duration::MAX);
+            let earliest = due(limits.body_timeout);
+            prop_assert!(cut >= earliest, "{cut:?}, before {earliest:?}");
+            let latest = due(limits.body_timeout + 2 * limits.tick());
+            prop_assert!(cut <= latest, "{cut:?}, after {latest:?}");
+        }
+    }
+
+    /// What was tried on the server, in seconds and bytes.
+    #[test]
+    fn a_client_below_the_rate_is_cut_and_one_that_pauses_is_not() {
+        let limits = Limits {
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            body_timeout: Duration::from_secs(60),
+            min_rate: 1024,
+        };
+        let hour = |pause: u32, bytes| vec![(pause, bytes); (3600 / pause) as usize];
+        for (pause, bytes, most) in [
+            (1, 298, 90),
+            (9, 2_200, 80),
+            (30, 2_200, 70),
+            (55, 2_200, 63),
+        ] {
+            let cut = cut_after(&limits, &hour(pause, bytes)).expect("it is cut");
+            assert!(
+                cut <= Duration::from_secs(most),
+                "{pause} s, {bytes} B: {cut:?}"
+            );
+        }
+        for (pause, bytes) in [(1, 1_500), (1, 2_000), (50, 1 << 20), (43, 64 << 10)] {
+            assert_eq!(
+                cut_after(&limits, &hour(pause, bytes)),
+                None,
+                "{pause} s, {bytes} B"
+            );
         }
     }
 

@@ -80,7 +80,16 @@ pub(super) async fn serve(
         let rests = command == Some(Command::Rest) || !warm.may_keep_buffers();
         let was_watching = context.state.phase() == Phase::Watching;
         input.is_starved.set(false);
-        let polled = hyper.poll_without_shutdown(cx)?;
+        let polled = match hyper.poll_without_shutdown(cx) {
+            // Its own refusal of a head is a response like any other: the client may still be sending.
+            Poll::Ready(Err(error)) if error.is_parse() => {
+                tracing::debug!(peer = %context.client.peer, %error, "refused a head");
+                context.state.refused_head();
+                context.state.leave_unread();
+                Poll::Ready(())
+            }
+            polled => polled?.map(drop),
+        };
         // A head that came to its end in this turn is not late.
         is_late &= context.state.requests() == asked;
         let has_more = input.requests.get() > context.state.requests() - before;

@@ -11,12 +11,14 @@ mod frame_io;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use hyper::{Method, Request};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
 
@@ -34,12 +36,12 @@ use frame_io::{FrameIo, Input, Output};
 /// Requests of a connection at once.
 const MOST_STREAMS: u32 = 100;
 
-/// How far a client may be ahead with the body of one request, in bytes: enough for 40 MB/s over a way of 20 ms.
-const STREAM_WINDOW: u32 = 2 << 20;
+/// How far a client may be ahead with the body of one request, in bytes: enough for 20 MB/s over a way of 20 ms.
+const STREAM_WINDOW: u32 = 512 << 10;
 
 /// How far a client may be ahead with all requests of a connection together: so much is held for a client whose uploads wait for
 /// the disk.
-const CONNECTION_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// Streams that a client may reset before they are looked at; more end the connection.
 const MOST_UNSEEN_RESETS: usize = 20;
@@ -49,6 +51,9 @@ const MOST_ERRORS: usize = 1024;
 
 /// The most of one response that waits for the socket, in bytes: a piece that is sent and one that is read.
 const MOST_QUEUED: usize = 128 << 10;
+
+/// The place of a stream beside the first of its connection.
+struct Place(#[expect(dead_code, reason = "held")] Option<OwnedSemaphorePermit>);
 
 /// Ends a connection that is not worth an orderly end.
 struct Cut;
@@ -79,6 +84,7 @@ pub(super) async fn serve(
         leaving: Leaving::No,
     };
     let ended = poll_fn(|cx| connection.poll(cx)).await;
+    let is_silent = matches!(connection.leaving, Leaving::Now);
     // Nothing leaves any more; what was begun and changes something is finished, also for a client that has gone.
     drop(connection);
     output.close();
@@ -89,9 +95,9 @@ pub(super) async fn serve(
         // One side has told the other why.
         Err(error) if error.is_go_away() => {
             tracing::debug!(peer = %context.client.peer, %error, "connection ended");
-            Ok(true)
+            Ok(!is_silent)
         }
-        ended => Ok(ended?.is_ok()),
+        ended => Ok(ended?.is_ok() && !is_silent),
     }
 }
 
@@ -147,7 +153,7 @@ enum Leaving {
     No,
     /// GOAWAY has been sent, and the client has this long to acknowledge it.
     Told(Pin<Box<Sleep>>),
-    /// The connection ends without an acknowledgment.
+    /// The connection ends without an acknowledgment, and its client is not waited for again.
     Now,
 }
 
@@ -199,6 +205,7 @@ impl Multiplexer<'_> {
         match command {
             Some(Command::TooSlow(limit)) => {
                 self.context.reactor.exceeds(limit, self.context.client);
+                self.context.socket.raw.reset_when_dropped();
                 return false;
             }
             Some(Command::LateHead) => {
@@ -226,19 +233,35 @@ impl Multiplexer<'_> {
 
     /// Moves frames, and accepts requests as long as the connection may have more.
     fn poll_streams(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
-        loop {
-            if self.streams.len() >= MOST_STREAMS as usize {
-                return self.connection.poll_closed(cx);
-            }
+        while let Some(place) = self.place() {
             match self.connection.poll_accept(cx)? {
-                Poll::Ready(Some((request, response))) => self.accept(request, response),
+                Poll::Ready(Some((request, response))) => self.accept(request, response, place),
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
                 Poll::Pending => return Poll::Pending,
             }
         }
+        self.connection.poll_closed(cx)
     }
 
-    fn accept(&mut self, request: Request<RecvStream>, response: SendResponse<Bytes>) {
+    /// A place for another stream, if there is one before a stream ends. The first needs none but that of its connection.
+    fn place(&self) -> Option<Place> {
+        match self.streams.len() {
+            0 => Some(Place(None)),
+            len if len >= MOST_STREAMS as usize => None,
+            _ => {
+                let places = Arc::clone(&self.context.reactor.streams);
+                let place = places.try_acquire_owned().ok()?;
+                Some(Place(Some(place)))
+            }
+        }
+    }
+
+    fn accept(
+        &mut self,
+        request: Request<RecvStream>,
+        response: SendResponse<Bytes>,
+        place: Place,
+    ) {
         let (head, body) = request.into_parts();
         let reactor = self.context.reactor;
         let state = Rc::new(self.context.state.of_stream());
@@ -247,6 +270,7 @@ impl Multiplexer<'_> {
         let exchange = Exchange {
             reactor: Rc::clone(reactor),
             client: self.context.client,
+            connection: self.context.commands.index,
             output: Rc::clone(&self.output),
             is_head_alone: head.method == Method::HEAD,
             stream,
@@ -271,6 +295,9 @@ impl Multiplexer<'_> {
                 return exchange.stream.reset(Reason::INTERNAL_ERROR);
             }
         };
-        self.streams.spawn_local(exchange.run(begun));
+        self.streams.spawn_local(async move {
+            exchange.run(begun).await;
+            drop(place);
+        });
     }
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crate::lifecycle::Draining;
 
 pub use connection_limit::Peers;
-pub use connections::{Limits, RATE_WINDOW};
+pub use connections::Limits;
 pub use listen::{Address, At, BadCount, Listen, everywhere, inherited_fds};
 #[cfg(any(test, fuzzing))]
 pub use proxy_header::fuzz;

@@ -9,9 +9,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::BufMut;
-use rustix::net::sockopt::{set_tcp_cork, set_tcp_user_timeout, tcp_congestion};
+use rustix::net::sockopt::{set_socket_linger, set_tcp_cork, set_tcp_user_timeout, tcp_congestion};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
@@ -141,6 +142,12 @@ impl RawSocket {
     pub(super) fn expect_acknowledgments(&self) {
         // A unix socket has none, and its peer does not go so.
         let _ = self.with(|socket| Ok(set_tcp_user_timeout(socket, UNACKNOWLEDGED)?));
+    }
+
+    /// Has the kernel reset the connection when the socket is dropped. By itself it would keep up to megabytes for a peer that takes
+    /// them slowly or never, outside of all limits.
+    pub(super) fn reset_when_dropped(&self) {
+        let _ = self.with(|socket| Ok(set_socket_linger(socket, Some(Duration::ZERO))?));
     }
 
     /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use hyper::server::conn::http1;
+use tokio::sync::Semaphore;
 
 use super::connections::{Command, Commands, Connections, Limits};
 use super::socket::{Socket, TlsSession};
@@ -55,6 +56,8 @@ pub struct ReactorConfig {
     pub limits: Limits,
     /// The connections on which HTTP/2 is spoken.
     pub http2: Http2,
+    /// Requests of HTTP/2 at once beside the first of each connection. All reactors share them: each request may hold a file.
+    pub streams: Arc<Semaphore>,
     /// The TLS of the connections that have it.
     pub tls: Option<Arc<Tls>>,
     /// Its counters.
@@ -69,6 +72,7 @@ pub(super) struct Reactor {
     /// The settings of hyper, the same for all connections.
     pub(super) protocol: http1::Builder,
     pub(super) http2: Http2,
+    pub(super) streams: Arc<Semaphore>,
     pub(super) connections: Connections,
     /// The TLS of the connections that have it.
     tls: Option<Arc<Tls>>,
@@ -93,6 +97,7 @@ impl Reactor {
             protocol,
             service: Rc::new(config.service.build()),
             http2: config.http2,
+            streams: config.streams,
             connections: Connections::new(config.limits),
             tls: config.tls,
             warm: Cell::new(0),
@@ -170,7 +175,7 @@ impl<'a> ConnectionContext<'a> {
             reactor,
             writer: Rc::new(SocketWriter::new(&socket, &state)),
             socket,
-            commands: reactor.connections.add(&state, false),
+            commands: reactor.connections.add(&state, None),
             handover: Rc::default(),
             state,
         }
@@ -188,7 +193,11 @@ impl<'a> ConnectionContext<'a> {
             Some(Command::Abandon) => return false,
             Some(Command::TooSlow(limit)) => {
                 self.reactor.exceeds(limit, self.client);
-                return self.state.give_up_body();
+                let can_be_told = self.state.give_up_body();
+                if !can_be_told {
+                    self.socket.raw.reset_when_dropped();
+                }
+                return can_be_told;
             }
             Some(Command::LateHead | Command::Rest) | None => {}
         }

@@ -48,6 +48,8 @@ fn later(response: Response<Body>) -> Stage {
 pub(super) struct Exchange {
     pub(super) reactor: Rc<Reactor>,
     pub(super) client: Client,
+    /// The index of the connection among those of the reactor.
+    pub(super) connection: usize,
     pub(super) stream: Rc<Stream>,
     pub(super) state: Rc<ConnectionState>,
     pub(super) output: Rc<Output>,
@@ -107,7 +109,10 @@ impl Exchange {
 
     /// Answers the request, and ends the stream.
     pub(super) async fn run(self, stage: Stage) {
-        let commands = self.reactor.connections.add(&self.state, true);
+        let commands = self
+            .reactor
+            .connections
+            .add(&self.state, Some(self.connection));
         let mut serving = pin!(self.serve(stage));
         poll_fn(|cx| {
             match commands.next(cx) {

@@ -5,13 +5,42 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::{launch, server};
-use crate::support::{Asked, Http2, Scrape, directory_only, eventually, left_out, pattern};
+use crate::support::{Asked, Http2, Raw, Scrape, directory_only, eventually, left_out, pattern};
 
 const LARGE: usize = 8 << 20;
 
 fn ask(client: &mut Http2, method: &str, path: &str, ends: bool) -> Asked {
     let asked = client.ask(method, &format!("http://t{path}"), &[], ends);
     asked.expect("a request")
+}
+
+/// So much is held of the uploads of a connection that wait for the disk: 2 MiB each, 4 MiB for all, were.
+#[test]
+fn a_client_may_be_a_mebibyte_ahead_and_no_more() {
+    const SETTINGS: u8 = 4;
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    const WINDOW_UPDATE: u8 = 8;
+    let server = server(&[]);
+    let mut client = Raw::connect_clear(server.addr);
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    let (mut of_stream, mut of_connection) = (None, None);
+    while of_stream.is_none() || of_connection.is_none() {
+        let head = client.take(9);
+        let len = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let payload = client.take(len.try_into().expect("short"));
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("four"));
+        match head[3] {
+            SETTINGS => {
+                let setting = payload
+                    .chunks(6)
+                    .find(|s| s[..2] == INITIAL_WINDOW_SIZE.to_be_bytes());
+                of_stream = of_stream.or(setting.map(|setting| number(&setting[2..])));
+            }
+            WINDOW_UPDATE => of_connection = Some(65_535 + number(&payload)),
+            _ => {}
+        }
+    }
+    assert_eq!((of_stream, of_connection), (Some(512 << 10), Some(1 << 20)));
 }
 
 #[test]

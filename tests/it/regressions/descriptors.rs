@@ -96,6 +96,43 @@ fn a_hundred_clients_are_answered_with_64_descriptors() {
     }
 }
 
+/// Over HTTP/2 one client held a file with each stream that it did not read: all others were answered 503.
+#[test]
+fn streams_that_are_not_read_leave_descriptors_to_others() {
+    const STALLED: usize = 12;
+    directory_only!("its values are files");
+    let args = [
+        "--threads",
+        "1",
+        "--http2-clear",
+        "--max-connections",
+        "200",
+    ];
+    let server = limited(&args, 600).in_the_clear().start();
+    let large = File::create(server.dir.file("large")).expect("a file");
+    large.set_len(4 << 20).expect("a length");
+    for n in 0..40 {
+        server.dir.place(&format!("value{n}"), pattern(n, 100_000));
+    }
+    let mut clients: Vec<_> = (0..STALLED).map(|_| Http2::connect(server.addr)).collect();
+    let _asked: Vec<_> = (clients.iter_mut())
+        .flat_map(|client| [(); 100].map(|()| client.ask("GET", "http://t/large", &[], true)))
+        .collect();
+    let proc = server.proc();
+    eventually("they hold what they can", || {
+        proc.descriptors() > 10 * STALLED
+    });
+    for n in 0..40 {
+        let got = server.get(&format!("value{n}"));
+        assert_eq!(got.status, 200, "GET {n}, {} open", proc.descriptors());
+        let stored = server.put(&format!("new{n}"), pattern(n, 100_000));
+        assert_eq!(stored.status, 200, "PUT {n}, {} open", proc.descriptors());
+    }
+    // One that waits for its place gets it, also on a connection with a stream that stalls.
+    let mut client = Http2::connect(server.addr);
+    assert_eq!(client.get("value1").body, pattern(1, 100_000));
+}
+
 /// More connections than descriptors: accepting fails, and idle connections are still closed for waiting clients.
 #[test]
 fn idle_connections_close_when_accepting_fails() {

@@ -17,6 +17,7 @@ mod refusals;
 mod requests;
 mod restores;
 mod signals;
+mod slow_clients;
 mod system_calls;
 mod unseen_changes;
 mod versions;

@@ -41,7 +41,7 @@ pub use http2::{Asked, Http2, Leave, by_protocol, is_http2, is_left_out_on_http2
 pub use lines::Event;
 pub use metrics::{Sample, Scrape};
 pub use mount::{Fuse, Mount, Mounted, run, text};
-pub use proc::Proc;
+pub use proc::{Proc, unsent_of_nobody};
 pub use proxy::Proxy;
 pub use raw::{Raw, Response, chunked, put_head};
 pub use report::{is_on_path, left_out, say, tool};

@@ -1,11 +1,32 @@
 //! The server's pages in `/proc`: descriptors, threads, memory, CPU time.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+/// The bytes of connections to `addr` which no process has any more that the kernel still wants to send.
+pub fn unsent_of_nobody(addr: SocketAddr) -> u64 {
+    let port = format!(":{:04X}", addr.port());
+    let of_line = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let &[_, local, _, _, queues, _, _, _, _, inode, ..] = &fields[..] else {
+            return None;
+        };
+        let (unsent, _) = queues.split_once(':')?;
+        let is_of_nobody = local.ends_with(&port) && inode == "0";
+        is_of_nobody.then(|| u64::from_str_radix(unsent, 16).expect("a number"))
+    };
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let tables = tables.iter().flatten();
+    tables
+        .flat_map(|table| table.lines())
+        .filter_map(of_line)
+        .sum()
+}
 
 /// The `/proc` pages of one process.
 pub struct Proc(pub u32);
