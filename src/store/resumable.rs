@@ -253,7 +253,6 @@ impl Resumable {
         let id = UploadId::random()?;
         let entry = Entry::new(id, new.key, progress, reservation);
         let claim = entry.try_claim().map(Arc::new).ok_or(Error::Truncated)?;
-        let forgotten = registry.add(entry)?;
         let mut upload = Self {
             writer: Arc::clone(writer),
             registry: Arc::clone(registry),
@@ -264,7 +263,7 @@ impl Resumable {
         };
         // The job has the upload: where no request waits for it any more, it is dropped with the job's result, and removed.
         let job = move || {
-            for id in forgotten {
+            for id in upload.registry.add(entry)? {
                 remove_files(&upload.writer.temp_dir.uploads, id);
             }
             upload.create(new.fields).map(|()| upload)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::clock::uptime;
-use crate::transfer::{Reservation, random};
+use crate::transfer::{Reservation, Uploader, random};
 use crate::value::{Error, Key};
 
 /// Bytes of an identifier.
@@ -158,11 +158,11 @@ impl Entry {
         })
     }
 
-    /// The name of the client that it counts for.
-    pub fn uploader(&self) -> Option<String> {
+    /// The client that it counts for.
+    pub fn uploader(&self) -> Option<Uploader> {
         let reservation = self.reservation.lock();
         let reservation = reservation.unwrap_or_else(PoisonError::into_inner);
-        reservation.uploader().map(str::to_owned)
+        reservation.uploader().cloned()
     }
 
     pub fn progress(&self) -> MutexGuard<'_, Progress> {

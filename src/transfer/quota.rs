@@ -216,8 +216,8 @@ impl Reservation {
     }
 
     /// The client that it counts for.
-    pub fn uploader(&self) -> Option<&str> {
-        self.uploader.as_ref().map(Uploader::as_str)
+    pub fn uploader(&self) -> Option<&Uploader> {
+        self.uploader.as_ref()
     }
 
     /// Gives all of it back.

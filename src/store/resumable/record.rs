@@ -67,7 +67,7 @@ impl Record {
             key: entry.key.as_str().to_owned(),
             length: None,
             fields,
-            uploader: entry.uploader(),
+            uploader: entry.uploader().map(|it| it.as_str().to_owned()),
             started: started(),
             boot: clock::boot_id().map(str::to_owned),
             synced: None,
