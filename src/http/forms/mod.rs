@@ -14,7 +14,6 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
 use crate::http::head::syntax::{has_bad_escape, is_token};
-use crate::http::refusal::rejection::Rejection;
 use crate::http::values::conditional::Preconditions;
 use crate::http::values::digest_fields::{Expected, REPR_DIGEST, are_announced};
 use crate::http::values::media;
@@ -79,21 +78,21 @@ pub struct FormRequest {
 }
 
 impl FormRequest {
-    /// The form of a request with this `head`.
-    pub fn of(head: &Parts, wants_page: bool) -> Result<Self, Rejection> {
-        let expected = Expected::of(&head.headers)?;
-        if !expected.wanted().is_none() || are_announced(&head.headers) {
-            return Err(BadForm::Digest.into());
+    /// The form of a request with this `head`; `None` where that is of no form.
+    pub fn of(head: &Parts, wants_page: bool) -> Result<Option<Self>, BadForm> {
+        let expected = Expected::of(&head.headers);
+        if expected != Ok(Expected::default()) || are_announced(&head.headers) {
+            return Err(BadForm::Digest);
         }
         let media_type = head.headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| value.to_str().ok());
         let boundary = media_type.and_then(|value| multer::parse_boundary(value).ok());
         let is_good = |boundary: &String| (1..=MAX_BOUNDARY).contains(&boundary.len());
-        Ok(Self {
-            boundary: boundary.filter(is_good).ok_or(Rejection::NoForm)?,
+        Ok(boundary.filter(is_good).map(|boundary| Self {
+            boundary,
             preconditions: Preconditions::of(&head.headers).filter(Preconditions::are_of_writes),
             wants_page,
-        })
+        }))
     }
 }
 

@@ -224,7 +224,7 @@ fn form(head: &Parts, config: &ServiceConfig) -> Result<Operation<'static>, Reje
         Method::POST => {
             needs_length(head)?;
             let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
-            Ok(Operation::Form(Box::new(request)))
+            Ok(Operation::Form(Box::new(request.ok_or(Rejection::NoForm)?)))
         }
         _ => Err(Rejection::PageMethod(Target::Forms.methods(config))),
     }
