@@ -98,6 +98,11 @@ impl ConnectionLimit {
         })
     }
 
+    /// A permit for another that takes as much as a connection of `client`, if there is a vacancy.
+    pub(super) fn try_admit(self: &Arc<Self>, client: Peer) -> Option<Permit> {
+        self.admit(self.try_vacancy()?, Some(client))
+    }
+
     /// Requests that one idle connection is closed. Another request before one is found changes nothing.
     fn request_room(&self) {
         self.wants_room.store(true, Ordering::Release);
@@ -279,7 +284,7 @@ mod tests {
     const CLIENT: Peer = Peer::Process { uid: 0, pid: 1 };
 
     fn admit(limit: &Arc<ConnectionLimit>) -> Option<Permit> {
-        limit.admit(limit.try_vacancy()?, Some(CLIENT))
+        limit.try_admit(CLIENT)
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use hyper::server::conn::http1;
 use tokio::sync::Semaphore;
 
+use super::connection_limit::ConnectionLimit;
 use super::connections::{Command, Commands, Connections, Limits};
 use super::socket::{Socket, TlsSession};
 use super::socket_writer::SocketWriter;
@@ -74,6 +75,8 @@ pub(super) struct Reactor {
     pub(super) http2: Http2,
     pub(super) streams: Arc<Semaphore>,
     pub(super) connections: Connections,
+    /// The limit of open connections, which its watchers count against too.
+    pub(super) limit: Arc<ConnectionLimit>,
     /// The TLS of the connections that have it.
     tls: Option<Arc<Tls>>,
     /// Connections that have hyper at the moment.
@@ -84,7 +87,7 @@ pub(super) struct Reactor {
 }
 
 impl Reactor {
-    pub(super) fn new(config: ReactorConfig) -> Self {
+    pub(super) fn new(config: ReactorConfig, limit: Arc<ConnectionLimit>) -> Self {
         let mut protocol = http1::Builder::new();
         // The sweep keeps all time limits, this one among them: hyper would need a timer for each request.
         protocol
@@ -99,6 +102,7 @@ impl Reactor {
             http2: config.http2,
             streams: config.streams,
             connections: Connections::new(config.limits),
+            limit,
             tls: config.tls,
             warm: Cell::new(0),
             counters: config.counters,

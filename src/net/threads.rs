@@ -182,24 +182,24 @@ async fn run(
     mut draining: Draining,
 ) {
     let index = config.index;
-    let reactor = Rc::new(Reactor::new(config));
-    start_tasks(&reactor, &limit);
+    let reactor = Rc::new(Reactor::new(config, limit));
+    start_tasks(&reactor);
     match source {
         Source::Acceptor(connections) => receive(connections, &reactor).await,
         Source::Listeners(listeners) => {
             let targets = Targets::new(vec![Rc::clone(&reactor)]);
-            acceptor::accept(listeners, &limit, targets, &draining).await;
+            acceptor::accept(listeners, &reactor.limit, targets, &draining).await;
         }
     }
     drain(&reactor, index, &mut draining).await;
 }
 
 /// Starts the tasks beside the connections: the sweep, the closing of idle ones, and the measuring of the lag.
-fn start_tasks(reactor: &Rc<Reactor>, limit: &Arc<ConnectionLimit>) {
+fn start_tasks(reactor: &Rc<Reactor>) {
     let swept = Rc::clone(reactor);
     tokio::task::spawn_local(async move { swept.connections.sweep().await });
-    let (relieved, limit) = (Rc::clone(reactor), Arc::clone(limit));
-    tokio::task::spawn_local(async move { limit.close_idle(&relieved.connections).await });
+    let relieved = Rc::clone(reactor);
+    tokio::task::spawn_local(async move { relieved.limit.close_idle(&relieved.connections).await });
     let counters = Arc::clone(&reactor.counters);
     tokio::task::spawn_local(measure_lag(counters));
 }

@@ -18,6 +18,7 @@ use rustix::io::pread;
 
 use super::frame_io::Output;
 use crate::http::{Body, Client, ConnectionState, Phase, Piece, Responding, Stream};
+use crate::net::connection_limit::Permit;
 use crate::net::connections::{Command, LINGER};
 use crate::net::reactor::Reactor;
 use crate::net::socket::cut_short;
@@ -56,6 +57,9 @@ pub(super) struct Exchange {
     /// The answer is a head alone.
     pub(super) is_head_alone: bool,
 }
+
+/// The place of a stream that watches: that of its connection, or another.
+type WatcherPlace = (Option<Rc<()>>, Option<Permit>);
 
 /// The client takes no more of the response.
 struct Gone;
@@ -183,12 +187,10 @@ impl Exchange {
         let len = body.known_len();
         let ends = self.is_head_alone || len == Some(0);
         let head = self.reactor.service.encoder.complete(head, len);
+        let _place = self.watch()?;
         let mut sending = self.stream.respond(head, ends)?;
         if ends {
             return Ok(());
-        }
-        if self.state.phase() == Phase::Watching {
-            self.output.watches();
         }
         // The first byte of the response has left; the connection counts the others.
         self.state.sent(0, true);
@@ -211,6 +213,22 @@ impl Exchange {
             self.state.flushed();
         }
         Ok(sending.send_data(Bytes::new(), true)?)
+    }
+
+    /// Takes the place of a stream that watches, if it does: the connection's own, or one of another connection, for a watcher costs others
+    /// as much over HTTP/2 as over HTTP/1. Without a place the client may try again.
+    fn watch(&self) -> Result<WatcherPlace, Gone> {
+        if self.state.phase() != Phase::Watching {
+            return Ok((None, None));
+        }
+        if let Some(own) = self.output.watches() {
+            return Ok((Some(own), None));
+        }
+        let Some(permit) = self.reactor.limit.try_admit(self.client.peer) else {
+            self.stream.reset(Reason::REFUSED_STREAM);
+            return Err(Gone);
+        };
+        Ok((None, Some(permit)))
     }
 
     async fn send_piece(

@@ -152,6 +152,8 @@ pub(super) struct Output {
     /// Streams that wait for room.
     waiting: RefCell<Vec<Waker>>,
     is_closed: Cell<bool>,
+    /// The place of the connection; the stream that watches has it too, or one of them.
+    place: Rc<()>,
 }
 
 impl Output {
@@ -163,6 +165,7 @@ impl Output {
             queued: Cell::new(0),
             waiting: RefCell::default(),
             is_closed: Cell::new(false),
+            place: Rc::default(),
         }
     }
 
@@ -183,9 +186,11 @@ impl Output {
         self.queued.set(self.queued.get() + bytes);
     }
 
-    /// A stream follows changes: there may be nothing to send or receive for hours but what shows that the client is there.
-    pub(super) fn watches(&self) {
+    /// A stream follows changes: there may be nothing to send or receive for hours but what shows that the client is there. Returns the
+    /// place that the connection has taken of those that may be open, unless another such stream has it.
+    pub(super) fn watches(&self) -> Option<Rc<()>> {
         self.writer.socket.raw.expect_acknowledgments();
+        (Rc::strong_count(&self.place) == 1).then(|| Rc::clone(&self.place))
     }
 
     /// The connection has ended.

@@ -146,6 +146,27 @@ fn events_come_as_they_happen_until_the_drain_ends_them() {
     assert_eq!(server.exit(), Some(0));
 }
 
+/// One connection had a hundred of them, whatever the limits of connections were.
+#[test]
+fn watchers_are_as_many_as_connections_may_be() {
+    directory_only!("watching");
+    for limit in ["--max-connections-per-ip", "--max-connections"] {
+        let server = server(&[limit, "3"]);
+        let mut client = Http2::connect(server.addr);
+        let mut watch = || {
+            let mut events = ask(&mut client, "GET", "/-/watch", true);
+            let head = events.head()?;
+            assert_eq!(head.status, 200);
+            Ok::<_, h2::Error>(events)
+        };
+        let mut watching: Vec<_> = (0..3).map(|_| watch().expect("a place")).collect();
+        let refused = watch().err().and_then(|error| error.reason());
+        assert_eq!(refused, Some(h2::Reason::REFUSED_STREAM), "{limit}");
+        watching.pop();
+        eventually("a place is free", || watch().is_ok());
+    }
+}
+
 /// It held up the drain until its rate was found too low.
 #[test]
 fn a_subscriber_that_does_not_read_holds_up_no_drain() {
