@@ -232,8 +232,8 @@ struct Observed {
     moved: u64,
     /// How long the peer has kept the server waiting in a body, less what its bytes gave it.
     waited: Duration,
-    /// Some bytes came meanwhile: it is slow rather than silent.
-    is_slow: bool,
+    /// The part of that since bytes moved last.
+    paused: Duration,
 }
 
 impl Observed {
@@ -247,7 +247,7 @@ impl Observed {
             rests: false,
             moved: 0,
             waited: Duration::ZERO,
-            is_slow: false,
+            paused: Duration::ZERO,
         }
     }
 
@@ -289,7 +289,7 @@ impl Observed {
             return limit.map(Command::TooSlow).or(nudge);
         }
         // The peer has done its part.
-        (self.waited, self.is_slow) = (Duration::ZERO, false);
+        (self.waited, self.paused) = (Duration::ZERO, Duration::ZERO);
         let over = |limit: Duration| !limit.is_zero() && now.duration_since(self.since) >= limit;
         match self.phase {
             Phase::Idle if over(limits.idle_timeout) => Some(Command::Finish),
@@ -311,7 +311,7 @@ impl Observed {
         let is_next = connection.requests() != self.requests;
         if is_next && connection.phase() != Phase::Multiplexing {
             self.moved = connection.progress().moved();
-            (self.waited, self.is_slow) = (Duration::ZERO, false);
+            (self.waited, self.paused) = (Duration::ZERO, Duration::ZERO);
             self.looked = now;
         }
         (self.phase, self.requests) = (connection.phase(), connection.requests());
@@ -329,15 +329,13 @@ impl Observed {
         self.waited += elapsed;
         let waited = self.waited(connection, limits);
         let moved = connection.progress().moved();
-        self.is_slow = !waited.is_zero() && (self.is_slow || moved != self.moved);
+        // Any byte ends a pause.
+        self.paused = (self.paused + elapsed) * u32::from(moved == self.moved);
         (self.waited, self.moved) = (waited, moved);
         let is_over = !limits.body_timeout.is_zero() && waited >= limits.body_timeout;
-        let limit = if self.is_slow {
-            TimeLimit::Rate
-        } else {
-            TimeLimit::Body
-        };
-        is_over.then_some(limit)
+        // Named is what took most of the time: a pause, or many.
+        let is_pause = self.paused >= limits.body_timeout / 2;
+        is_over.then_some([TimeLimit::Rate, TimeLimit::Body][usize::from(is_pause)])
     }
 }
 
