@@ -310,7 +310,7 @@ impl Service {
             Ok(outcome) => {
                 leave_unread(connection, &body);
                 failpoint::reach("respond", head.uri.path());
-                let mut response = self.handler.conclude(outcome, &context, &record);
+                let mut response = self.handler.conclude(outcome, &context, &record, None);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     attach_record(&mut response, connection, record);
                     return ready(response);

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::Method;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 
 use crate::http::body::{Chunk, Piece};
@@ -190,6 +190,8 @@ pub struct RequestInfo {
     pub peer: Peer,
     method: Method,
     pub path: Box<str>,
+    /// The length of the body in bytes, where the head tells.
+    pub size: Option<u64>,
 }
 
 impl RequestInfo {
@@ -198,6 +200,10 @@ impl RequestInfo {
             peer,
             method: head.method.clone(),
             path: head.uri.path().into(),
+            size: head
+                .headers
+                .get(CONTENT_LENGTH)
+                .and_then(|size| size.to_str().ok()?.parse().ok()),
         }
     }
 
@@ -208,7 +214,9 @@ impl RequestInfo {
 
     /// Logs and counts the panic. The connection ends with it: how much of the request was read is not known.
     pub fn panicked(&self, _: Panicked, request_id: &str, connection: &ConnectionState) {
-        let Self { peer, method, path } = self;
+        let Self {
+            peer, method, path, ..
+        } = self;
         tracing::error!(request_id, %peer, %method, key = &**path, "a request panicked");
         connection.metrics().counters().panics.add(1);
         connection.leave_unread();

@@ -122,7 +122,7 @@ pub async fn perform(
             }
         };
         failpoint::reach("respond", &info.path);
-        handler.conclude(outcome, &context, &record)
+        handler.conclude(outcome, &context, &record, Some(&info))
     };
     if !info.wants_head_alone() {
         response = handler.wait_for_first_bytes(response, &context).await;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hyper::Response;
 use hyper::http::request::Parts;
+use tracing::field::display;
 
 use crate::http::admin::Admin;
 use crate::http::auth::Guard;
@@ -13,7 +14,7 @@ use crate::http::auth::credentials::Principal;
 use crate::http::body::response::Body;
 use crate::http::client::{Client, Peer};
 use crate::http::exchange::ConnectionState;
-use crate::http::exchange::record::RequestRecord;
+use crate::http::exchange::record::{RequestInfo, RequestRecord};
 use crate::http::exchange::request_log::{
     Audit, AuditEvent, AuditOutcome, IdGenerator, LogEntry, LoggedFields, protocol,
 };
@@ -63,6 +64,7 @@ impl Handler {
         mut outcome: Outcome,
         context: &ResponseContext,
         record: &RequestRecord,
+        info: Option<&RequestInfo>,
     ) -> Response<Body> {
         if record.is_late() {
             outcome = outcome.of_late_body();
@@ -70,19 +72,23 @@ impl Handler {
         if self.config.logs.audit {
             record.set_audit(audit_outcome(&outcome, &self.config));
         }
-        self.render(outcome, context)
+        self.log_outcome(&outcome, info);
+        render(outcome, context, &self.config)
     }
 
     /// The response with `outcome`; failures of the store are logged.
     pub fn render(&self, outcome: Outcome, context: &ResponseContext) -> Response<Body> {
-        let why = match &outcome {
-            Outcome::FormHalted(halted) => &halted.why,
-            why => why,
-        };
-        if let Outcome::Failed(error) = why {
-            self.log_failure(error);
-        }
+        self.log_outcome(&outcome, None);
         render(outcome, context, &self.config)
+    }
+
+    fn log_outcome(&self, outcome: &Outcome, info: Option<&RequestInfo>) {
+        match outcome {
+            Outcome::FormHalted(halted) => self.log_outcome(&halted.why, info),
+            Outcome::Upload(outcome, _) => self.log_outcome(outcome, info),
+            Outcome::Failed(error) => self.log_failure(error, info),
+            _ => {}
+        }
     }
 
     /// Logs a rejection that the table has logged: an option can allow its host or origin.
@@ -96,9 +102,9 @@ impl Handler {
     }
 
     /// Logs a failure of the store, with the cause, which the client does not get.
-    fn log_failure(&self, error: &Error) {
+    fn log_failure(&self, error: &Error, info: Option<&RequestInfo>) {
         let message = match error {
-            Error::Unsynced(why) => return self.log_failure(why),
+            Error::Unsynced(why) => return self.log_failure(why, info),
             Error::Failed { .. } | Error::BadGateway { .. } => "the store failed",
             Error::Refused { .. } => "the store refuses requests",
             Error::Unreachable { .. } => "the store cannot be reached",
@@ -131,7 +137,12 @@ impl Handler {
                 tracing::error!(%said, left_out, "{message}");
             }
             Error::Unreachable { said } => tracing::warn!(%said, left_out, "{message}"),
-            error => tracing::warn!(%error, left_out, "{message}"),
+            error => {
+                let peer = info.map(|info| display(&info.peer));
+                let key = info.map(|info| &*info.path);
+                let size = info.and_then(|info| info.size);
+                tracing::warn!(%error, peer, key, size, left_out, "{message}");
+            }
         }
     }
 

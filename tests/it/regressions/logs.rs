@@ -14,6 +14,7 @@ fn a_client_causes_one_line_of_a_kind_in_a_second() {
     let began = Instant::now();
     let mut connection = server.connect();
     let lines = "Upload-Complete: ?0\r\n";
+    let lines = &format!("{lines}Content-Length: 0\r\n");
     let mut upload = || ask(&mut connection, "POST", "/key", lines, b"").status;
     assert_eq!(upload(), 201);
     for _ in 0..100 {
@@ -23,6 +24,11 @@ fn a_client_causes_one_line_of_a_kind_in_a_second() {
     let most = 1 + began.elapsed().as_secs();
     eventually("it is told", || !told().is_empty());
     assert!(told().len() as u64 <= most, "{:?}", told());
+    // It tells whose request was refused.
+    let [first, ..] = &told()[..] else { return };
+    assert_eq!(first.field("key"), "/key");
+    assert_eq!(first.field("size"), "0");
+    assert!(first.field("peer").contains("127.0.0.1"));
     eventually("those left out are counted", || {
         upload();
         let told = told();
