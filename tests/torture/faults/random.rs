@@ -46,9 +46,10 @@ fn judge(
     wanted: bool,
     reply: &Reply,
 ) -> Result<(), String> {
-    // A body that cannot be received is one that broke off: 400.
-    let is_explained =
-        |status| status == 400 || errors.iter().any(|error| statuses(error).contains(&status));
+    // A body that cannot be received is one that broke off: 400. After a failed sync the change may have been made: 500.
+    let is_explained = |status| {
+        matches!(status, 400 | 500) || errors.iter().any(|error| statuses(error).contains(&status))
+    };
     match reply {
         Some(answer) if answer.status == 200 => {
             wanted
