@@ -81,8 +81,8 @@ impl TrustedProxies {
     pub fn add(&mut self, given: &str) -> Result<(), AddrParseError> {
         self.0.push(match given.parse::<IpAddr>() {
             _ if given == "unix" => Trusted::Unix,
-            Ok(address) => Trusted::Net(address.into()),
-            Err(_) => Trusted::Net(given.parse()?),
+            Ok(address) => Trusted::Net(address.to_canonical().into()),
+            Err(_) => Trusted::Net(canonical(given.parse()?)),
         });
         Ok(())
     }
@@ -139,6 +139,15 @@ impl TrustedProxies {
             }
         }
         Ok(client)
+    }
+}
+
+/// `net`; one of IPv4 addresses that are written as those of IPv6, as one of IPv4: peers are compared so.
+fn canonical(net: IpNet) -> IpNet {
+    let mapped = |len: u8| Some((net.addr().to_canonical(), len.checked_sub(96)?));
+    match mapped(net.prefix_len()) {
+        Some((ip @ IpAddr::V4(_), len)) => IpNet::new(ip, len).unwrap_or(net),
+        _ => net,
     }
 }
 
@@ -300,6 +309,9 @@ mod tests {
             ("10.0.0.1", peer("10.0.0.1:7"), true),
             ("10.0.0.1", peer("10.0.0.2:7"), false),
             ("::1", peer("[::1]:7"), true),
+            ("::ffff:10.0.0.1", peer("10.0.0.1:7"), true),
+            ("::ffff:10.0.0.0/104", peer("10.9.0.1:7"), true),
+            ("::ffff:10.0.0.0/104", peer("11.0.0.1:7"), false),
             ("unix", process, true),
             ("unix", peer("10.0.0.1:7"), false),
         ] {

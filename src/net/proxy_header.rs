@@ -56,6 +56,10 @@ enum BadHeader {
     TooLong,
     #[error("its checksum is wrong")]
     Checksum,
+    #[error("a port has a sign")]
+    SignedPort,
+    #[error("what else it says is cut off")]
+    CutOff,
     #[error("{0}")]
     Socket(#[from] io::Error),
     #[error("{0}")]
@@ -78,6 +82,7 @@ pub(super) async fn introduce(context: &mut ConnectionContext<'_>, permit: &mut 
         }
         // The proxy asks for itself, such as whether the server is well.
         Ok(None) => {}
+        Err(BadHeader::Draining) => return false,
         Err(error) => {
             counters.bad_proxy_headers.add(1);
             tracing::debug!(peer = %context.client.peer, %error, "no valid PROXY header");
@@ -187,6 +192,11 @@ fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
         if !header.ends_with(b"\r\n") {
             return Err(BinaryParseError::from(v1::ParseError::MissingNewLine).into());
         }
+        let has_addresses = !matches!(said.addresses, v1::Addresses::Unknown);
+        // The library reads a number as Rust does.
+        if has_addresses && header.contains(&b'+') {
+            return Err(BadHeader::SignedPort);
+        }
         return Ok(match said.addresses {
             v1::Addresses::Tcp4(of) => Some((of.source_address, of.source_port).into()),
             v1::Addresses::Tcp6(of) => Some((of.source_address, of.source_port).into()),
@@ -194,9 +204,7 @@ fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
         });
     }
     let header = v2::Header::try_from(header)?;
-    if !has_right_checksum(&header) {
-        return Err(BadHeader::Checksum);
-    }
+    check_rest(&header)?;
     Ok(match (header.command, header.addresses) {
         (v2::Command::Proxy, v2::Addresses::IPv4(of)) => {
             Some((of.source_address, of.source_port).into())
@@ -208,22 +216,28 @@ fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
     })
 }
 
-/// True when each checksum in the header is that of the header with zeros in its place.
-fn has_right_checksum(header: &v2::Header<'_>) -> bool {
+/// Refuses what else a header says where it is cut off, or where a checksum is not that of the header with zeros in its place.
+fn check_rest(header: &v2::Header<'_>) -> Result<(), BadHeader> {
     let all = header.as_bytes();
-    let mut end = all.len() - header.tlv_bytes().len();
-    header.tlvs().map_while(Result::ok).all(|tlv| {
+    // The library takes all that follows no addresses for addresses.
+    let mut end = match header.addresses {
+        v2::Addresses::Unspecified => LENGTH_V2.end,
+        _ => all.len() - header.tlv_bytes().len(),
+    };
+    for tlv in v2::TypeLengthValues::from(&all[end..]) {
+        let tlv = tlv.map_err(|_| BadHeader::CutOff)?;
         end += HEAD_OF_TLV + tlv.value.len();
         if tlv.kind != u8::from(v2::Type::CRC32C) {
-            return true;
+            continue;
         }
-        let Ok(told) = <[u8; 4]>::try_from(&*tlv.value) else {
-            return false;
-        };
+        let told = <[u8; 4]>::try_from(&*tlv.value).map_err(|_| BadHeader::Checksum)?;
         let mut sum = CRC32C.digest();
         for part in [&all[..end - told.len()], &[0; 4], &all[end..]] {
             sum.update(part);
         }
-        sum.finalize() == u32::from_be_bytes(told)
-    })
+        if sum.finalize() != u32::from_be_bytes(told) {
+            return Err(BadHeader::Checksum);
+        }
+    }
+    Ok(())
 }

@@ -26,10 +26,19 @@ fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     [SIGNATURE, &[command, family], &len, rest].concat()
 }
 
-/// The addresses of version 2, from 192.0.2.1 port 4711, with `more` behind them.
+/// The addresses of version 2, from 192.0.2.1 port 4711, with `more` bytes behind them that mean nothing.
 fn ipv4(more: usize) -> Vec<u8> {
     let addresses = [192, 0, 2, 1, 198, 51, 100, 1, 0x12, 0x67, 0, 80];
-    addresses.into_iter().chain(vec![4; more]).collect()
+    addresses.into_iter().chain(padding(more)).collect()
+}
+
+/// So many bytes that mean nothing, with their type and their length; none, or three and more.
+fn padding(len: usize) -> Vec<u8> {
+    let Some(rest) = len.checked_sub(3) else {
+        return Vec::new();
+    };
+    let [high, low] = u16::try_from(rest).expect("a length").to_be_bytes();
+    [vec![4, high, low], vec![4; rest]].concat()
 }
 
 /// The same, with a byte that means nothing and this checksum behind them.
@@ -85,6 +94,7 @@ fn headers() -> Vec<(Vec<u8>, Option<&'static str>)> {
         (v2(0x20, 0x00, &[]), None),
         (v2(0x20, 0x11, &ipv4(0)), None),
         (v2(0x21, 0x00, &[]), None),
+        (v2(0x21, 0x00, &padding(9)), None),
         (v2(0x21, 0x31, &[0; 216]), None),
     ]
 }
@@ -138,7 +148,8 @@ fn a_header_may_come_in_pieces_cut_anywhere() {
 fn what_begins_with_no_valid_header_is_closed_counted_and_logged() {
     let mut long = b"PROXY UNKNOWN ".to_vec();
     long.resize(200, b'x');
-    let bad: [(&[u8], &str); 19] = [
+    let cut = |cut: &[u8]| v2(0x21, 0x11, &[&ipv4(0), cut].concat());
+    let bad: [(&[u8], &str); 25] = [
         (b"", "the connection ended"),
         (b"PROXY TCP4 192.0.2.1", "the connection ended"),
         (&SIGNATURE[..5], "the connection ended"),
@@ -162,6 +173,12 @@ fn what_begins_with_no_valid_header_is_closed_counted_and_logged() {
             "checksum",
         ),
         (&v2(0x21, 0x11, &summed(&SUM[..3])), "checksum"),
+        (&v2(0x21, 0x00, &[3, 0, 4, 1, 2, 3, 4]), "checksum"),
+        (&v2(0x20, 0x00, &[3, 0, 4, 1, 2, 3, 4]), "checksum"),
+        (&cut(&[4]), "cut off"),
+        (&cut(&[4, 0, 2, 9]), "cut off"),
+        (&cut(&[3, 0, 9, 1, 2, 3, 4]), "cut off"),
+        (b"PROXY TCP4 192.0.2.1 192.0.2.2 +1234 +80\r\n", "a sign"),
         (&v2(0x31, 0x11, &ipv4(0)), ""),
         (&v2(0x21, 0x11, &[192, 0, 2, 1]), ""),
     ];
@@ -298,7 +315,8 @@ fn a_unix_socket_and_one_that_is_passed_may_be_for_a_proxy() {
 
 #[test]
 fn a_server_that_drains_waits_for_no_header() {
-    let (mut server, addr) = start(launch(&["--header-timeout", "1h"]));
+    let args = ["--header-timeout", "1h", "--log-level", "debug"];
+    let (mut server, addr) = start(launch(&args));
     let mut begun = connect(addr, b"PROXY TCP4 ");
     // What came before is accepted by now.
     assert_eq!(status(&mut connect(addr, &v1(ANN)), "Host: t\r\n"), 404);
@@ -306,6 +324,7 @@ fn a_server_that_drains_waits_for_no_header() {
     begun.assert_closed();
     let log = server.log().concat();
     assert!(!log.contains("connections abandoned"), "{log}");
+    assert!(!log.contains("no valid PROXY header"), "{log}");
 }
 
 #[test]
