@@ -17,10 +17,10 @@ use hyper::header::HOST;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WantsClientCert, WebPkiServerVerifier};
 use rustls::crypto::{
     WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
 };
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -30,6 +30,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+use crate::certificates::{Listed, add_authorities};
 
 /// The path that is asked where the URL has none.
 const PATH: &str = "/-/healthz";
@@ -166,7 +168,7 @@ fn explained(error: io::Error) -> Box<dyn Error> {
 pub enum Trust {
     /// One of its name, issued by those of the system.
     System,
-    /// One of its name, issued by those of this file, or one that is in it.
+    /// A certificate for the server's name, issued by an authority in this file or listed in it.
     File(PathBuf),
     /// Any.
     Any,
@@ -175,15 +177,14 @@ pub enum Trust {
 impl Trust {
     /// The configuration of a client of HTTP/1.1 with this trust.
     fn client_config(&self) -> Result<ClientConfig, Box<dyn Error>> {
-        let client = tls_client()?;
         let client = match self {
-            Trust::System => client.with_root_certificates(system_roots()),
+            Trust::System => tls_client(system_roots(), None)?,
             Trust::File(file) => {
-                let mut roots = RootCertStore::empty();
-                add_file(&mut roots, file).map_err(|why| format!("--ca {why}"))?;
-                client.with_root_certificates(roots)
+                let trusting = tls_client(RootCertStore::empty(), Some(file));
+                trusting.map_err(|why| format!("--ca {why}"))?
             }
             Trust::Any => {
+                let client = untrusting_client()?;
                 let algorithms = client.crypto_provider().signature_verification_algorithms;
                 let verifier = Arc::new(AnyCertificate(algorithms));
                 client
@@ -197,8 +198,28 @@ impl Trust {
     }
 }
 
+/// A client that trusts `roots`, the certificates that `file` lists, and those that they issued. Fails with the reason.
+pub fn tls_client(
+    mut roots: RootCertStore,
+    file: Option<&Path>,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, String> {
+    let client = untrusting_client().map_err(|error| error.to_string())?;
+    let Some(file) = file else {
+        return Ok(client.with_root_certificates(roots));
+    };
+    let certificates = add_authorities(file, &mut roots)?;
+    let provider = Arc::clone(client.crypto_provider());
+    let others = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let verifier: Listed<dyn ServerCertVerifier> = Listed {
+        certificates,
+        others: others.map_err(|error| error.to_string())?,
+    };
+    let client = client.dangerous();
+    Ok(client.with_custom_certificate_verifier(Arc::new(verifier)))
+}
+
 /// A client that is to be told yet what it trusts.
-pub fn tls_client() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Error> {
+fn untrusting_client() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
 }
@@ -208,20 +229,6 @@ pub fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots
-}
-
-/// Adds those of `file`, in PEM: at least one. Fails with the reason.
-pub fn add_file(roots: &mut RootCertStore, file: &Path) -> Result<(), String> {
-    let unusable = |why: &dyn std::fmt::Display| format!("{}: {why}", file.display());
-    let before = roots.len();
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|e| unusable(&e))? {
-        let certificate = certificate.map_err(|e| unusable(&e))?;
-        roots.add(certificate).map_err(|e| unusable(&e))?;
-    }
-    if roots.len() == before {
-        return Err(unusable(&"there is no certificate in it"));
-    }
-    Ok(())
 }
 
 /// Takes any certificate whose key the server has.

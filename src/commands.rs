@@ -21,6 +21,7 @@ use crate::access::{
     Access, BadAccess, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, Policy, Right, Rule,
     SHORTEST_SECRET,
 };
+use crate::file_error::unreadable;
 use crate::http::{folder_of_path, key_of_path};
 use crate::lifecycle::{NotReloaded, ask_reload};
 use crate::store;
@@ -378,7 +379,7 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
 
 fn secret(file: &Path) -> Result<Vec<u8>, Failure> {
     let bad = |why: String| Failure::UsageError(format!("{}: {why}", file.display()));
-    let secret = std::fs::read(file).map_err(|error| bad(error.to_string()))?;
+    let secret = std::fs::read(file).map_err(|error| bad(unreadable(file, &error)))?;
     let secret = secret.trim_ascii();
     if secret.len() < SHORTEST_SECRET {
         return Err(bad(format!("a secret has {SHORTEST_SECRET} bytes or more")));

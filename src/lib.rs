@@ -9,7 +9,7 @@
 //! the protocol and opens no file; [`store`] keeps values, in a directory or through [`s3`], and knows no HTTP. `value` has the
 //! words that these modules share, `transfer` the ways of a value's bytes. [`access`] says who may do what, [`config`] what is
 //! wanted, [`sandbox`] what the process may do to the system. [`server`] puts it together, [`lifecycle`] takes it apart in order,
-//! [`client`] asks a server whether it is well, [`metrics`] counts.
+//! [`client`] asks a server whether it is well, `certificates` says which are trusted, [`metrics`] counts.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -17,10 +17,12 @@ compile_error!(
 );
 
 pub mod access;
+mod certificates;
 pub mod client;
 pub mod commands;
 pub mod config;
 mod failpoint;
+mod file_error;
 pub mod http;
 pub mod lifecycle;
 pub mod log;

@@ -15,6 +15,7 @@ use toml::value::Datetime;
 
 use super::credentials::{Credentials, LinkKey, PasswordHash, TokenDigest};
 use super::policy::{Policy, Right, Rule, check_name};
+use crate::file_error::unreadable;
 use crate::value::Key;
 
 /// The realm of a file that names none.
@@ -191,8 +192,10 @@ impl Reading<'_> {
         let prefix = self.prefix(entry.prefix.as_ref())?;
         let path = self.beside(&entry.secret_file)?;
         let wrong = |why: String| self.wrong(entry.secret_file.span().start, why);
-        let unreadable = |error| wrong(format!("{}: {error}", path.display()));
-        let secret = fs::read(&path).map_err(unreadable)?;
+        let secret = fs::read(&path).map_err(|error| {
+            let why = unreadable(&path, &error);
+            wrong(format!("{}: {why}", path.display()))
+        })?;
         check_mode(&path)?;
         let secret = secret.trim_ascii();
         if secret.len() < SHORTEST_SECRET {
@@ -281,7 +284,7 @@ fn time(given: &Datetime) -> Option<SystemTime> {
 fn text_of(path: &Path) -> Result<String, BadAccess> {
     let text = fs::read_to_string(path).map_err(|error| BadAccess {
         place: path.display().to_string(),
-        why: error.to_string(),
+        why: unreadable(path, &error),
     })?;
     check_mode(path)?;
     Ok(text)

@@ -15,6 +15,7 @@ use clap::{Arg, ArgAction, Command, Id};
 use toml::de::{DeTable, DeValue};
 
 use super::mistakes::{message, nearest};
+use crate::file_error::unreadable;
 use crate::net::{BadCount, Listen};
 
 /// The prefix of the path of a unix socket, where a place to listen is given.
@@ -40,7 +41,7 @@ struct Entry {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFileError {
     /// It cannot be read.
-    #[error("{path}: {why}", path = path.display())]
+    #[error("{path}: {why}", path = path.display(), why = unreadable(path, why))]
     Unreadable {
         /// Which file.
         path: PathBuf,

@@ -53,6 +53,17 @@ enum ConnectionError {
     Http2(#[from] h2::Error),
 }
 
+impl ConnectionError {
+    /// Why the certificate that the client showed is refused, where that is the error.
+    fn refused_certificate(&self) -> Option<&rustls::Error> {
+        let Self::Socket(error) = self else {
+            return None;
+        };
+        let error = error.get_ref()?.downcast_ref::<rustls::Error>();
+        error.filter(|error| matches!(error, rustls::Error::InvalidCertificate(_)))
+    }
+}
+
 /// Serves `socket` until it is closed.
 pub(super) async fn serve(
     socket: Socket,
@@ -65,7 +76,14 @@ pub(super) async fn serve(
         return;
     }
     if let Err(error) = run(&mut context).await {
-        tracing::debug!(peer = %context.client.peer, %error, "connection broken");
+        let peer = context.client.peer;
+        tracing::debug!(%peer, %error, "connection broken");
+        let message = "certificate of a client refused";
+        if let Some(why) = error.refused_certificate()
+            && let Some(left_out) = reactor.throttle.pass(message)
+        {
+            tracing::warn!(%peer, error = %why, left_out, "{message}");
+        }
     }
 }
 

@@ -83,7 +83,7 @@ pub(super) struct Reactor {
     warm: Cell<usize>,
     pub(super) counters: Arc<ReactorCounters>,
     /// The lines of the log that any client can cause.
-    throttle: Throttle,
+    pub(super) throttle: Throttle,
 }
 
 impl Reactor {

@@ -6,8 +6,8 @@
 //! one key for tickets, so a session that one of them began is resumed by any. Encrypts nothing: sockets do that, for there is no
 //! TLS in the kernel.
 
-use std::fmt::{Display, Write as _};
-use std::path::{Path, PathBuf};
+use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +15,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
@@ -26,9 +25,8 @@ use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use sha2::{Digest, Sha256};
 use webpki::EndEntityCert;
-use x509_cert::certificate::{CertificateInner, Raw};
-use x509_cert::der::Decode;
 
+use crate::certificates::{Listed, add_authorities, read_certificates, read_key, validity};
 use crate::http::ClientCertificate;
 use crate::metrics::CERTIFICATE_END;
 
@@ -44,7 +42,7 @@ pub enum Identity {
     SelfSigned(Vec<String>),
 }
 
-/// The authority of the certificates that clients prove themselves by: they are issued by those of this file.
+/// The authority of the certificates that clients prove themselves by: those of this file, and those that they issue.
 #[derive(Clone, Debug)]
 pub struct ClientAuthority {
     /// The file.
@@ -65,14 +63,9 @@ pub struct TlsOptions {
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be used.
-    #[error("{file}: {why}", file = .file.display())]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// Why not.
-        why: String,
-    },
+    /// A file cannot be used: which, and why.
+    #[error("{0}")]
+    File(String),
     /// A certificate and a key do not belong together, or the key cannot be used.
     #[error("{certificate} and {key}: {why}", certificate = .certificate.display(), key = .key.display())]
     Pair {
@@ -169,42 +162,21 @@ fn verifier(
     authority: &ClientAuthority,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    let unusable = |why: &dyn Display| unusable(&authority.file, why);
     let mut roots = RootCertStore::empty();
-    for certificate in read_certificates(&authority.file)? {
-        roots.add(certificate).map_err(|error| unusable(&error))?;
-    }
+    let listed = add_authorities(&authority.file, &mut roots).map_err(TlsError::File)?;
     let provider = Arc::clone(provider);
     let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     if !authority.is_required {
         verifier = verifier.allow_unauthenticated();
     }
-    verifier.build().map_err(|error| unusable(&error))
-}
-
-/// The certificates in `file`, in PEM: at least one.
-fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
-        Ok(certificates) if certificates.is_empty() => {
-            Err(unusable(file, &"there is no certificate in it"))
-        }
-        read => read.map_err(|error| unusable(file, &error)),
-    }
-}
-
-fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(file).map_err(|error| match error {
-        pem::Error::NoItemsFound => unusable(file, &"there is no private key in it"),
-        error => unusable(file, &error),
-    })
-}
-
-fn unusable(file: &Path, why: &dyn Display) -> TlsError {
-    TlsError::File {
-        file: file.to_owned(),
-        why: why.to_string(),
-    }
+    let others = verifier.build().map_err(|error| {
+        let file = authority.file.display();
+        TlsError::File(format!("{file}: {error}"))
+    })?;
+    Ok(Arc::new(Listed {
+        certificates: listed,
+        others,
+    }))
 }
 
 /// The certificates that the server shows. Never empty.
@@ -218,8 +190,9 @@ impl Certificates {
     /// Reads the `pairs` of files, at least one: certificates, and their key.
     fn read(pairs: &[(PathBuf, PathBuf)], provider: &CryptoProvider) -> Result<Self, TlsError> {
         let read = |(certificate, key): &(PathBuf, PathBuf)| {
-            let chain = read_certificates(certificate)?;
-            let made = CertifiedKey::from_der(chain, read_key(key)?, provider);
+            let chain = read_certificates(certificate).map_err(TlsError::File)?;
+            let own = read_key(key).map_err(TlsError::File)?;
+            let made = CertifiedKey::from_der(chain, own, provider);
             let (certificate, key) = (certificate.clone(), key.clone());
             made.map(Arc::new).map_err(|why| match why {
                 rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
@@ -320,9 +293,7 @@ fn end(chain: &[CertificateDer<'_>], now: u64) -> u64 {
 
 /// The last second of this certificate (RFC 5280, section 4.1.2.5), since the epoch.
 fn not_after(certificate: &CertificateDer<'_>) -> Option<u64> {
-    let read = CertificateInner::<Raw>::from_der(certificate).ok()?;
-    let validity = read.tbs_certificate().validity();
-    Some(validity.not_after.to_unix_duration().as_secs())
+    Some(*validity(certificate)?.end())
 }
 
 #[cfg(test)]

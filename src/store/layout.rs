@@ -8,13 +8,11 @@ pub mod file_system;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
 use super::clock::Clock;
 use super::directory_fd::{FOLDER_MODE, make_and_open, open_beneath};
@@ -22,6 +20,7 @@ use super::inherit::keep_private;
 use super::publish_method::{ASIDE, PublishMethod, set_aside};
 use super::temp_file::names;
 use super::write_context::Durability;
+use crate::file_error::owner;
 use crate::value::RESERVED;
 use file_system::{Capabilities, Unsupported};
 
@@ -352,21 +351,7 @@ fn hint(path: &Path, error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::ReadOnlyFilesystem => "; --read-only serves what is there".to_owned(),
         ErrorKind::NotFound => "; a server that only reads makes no directory".to_owned(),
-        ErrorKind::PermissionDenied => {
-            let found = path
-                .ancestors()
-                .find_map(|there| Some((there, there.metadata().ok()?)));
-            found.map_or_else(String::new, |(there, metadata)| {
-                format!(
-                    "; this process has the uid {}, and {} has the owner {} and the mode {:04o}",
-                    geteuid().as_raw(),
-                    there.display(),
-                    metadata.uid(),
-                    metadata.mode() & 0o7777
-                )
-            })
-        }
-        _ => String::new(),
+        _ => owner(path, error),
     }
 }
 

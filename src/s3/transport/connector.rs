@@ -47,12 +47,11 @@ pub fn connector(
 
 /// TLS with the certificates of the system and those of the file `ca`; the reason, where there is none.
 pub fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
-    let mut roots = client::system_roots();
-    if let Some(ca) = ca {
-        client::add_file(&mut roots, ca).map_err(|why| format!("--s3-ca {why}"))?;
-    }
-    let config = client::tls_client().map_err(|error| error.to_string())?;
-    let config = config.with_root_certificates(roots);
+    let client = client::tls_client(client::system_roots(), ca);
+    let config = client.map_err(|why| match ca {
+        Some(_) => format!("--s3-ca {why}"),
+        None => why,
+    })?;
     Ok(Arc::new(config.with_no_client_auth()))
 }
 
@@ -62,7 +61,10 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     while let Some(error) = cause {
         // Two issuers of one name are told apart by their signatures.
         if let Some(rustls::Error::InvalidCertificate(
-            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+            CertificateError::UnknownIssuer
+            | CertificateError::BadSignature
+            // Of an authority, and used as that of a server.
+            | CertificateError::Other(_),
         )) = error.downcast_ref()
         {
             return Some("; --s3-ca FILE names the certificates that it may be issued by");

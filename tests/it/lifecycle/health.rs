@@ -124,6 +124,19 @@ fn over_tls_the_certificate_decides_too() {
     assert_unwell(&health(&[url, "--insecure"]).run(), "");
 }
 
+#[test]
+fn a_certificate_that_stands_in_the_file_itself_is_trusted_for_its_names() {
+    let dir = DataDir::temporary();
+    let own = Issued::by_openssl(dir.path(), "own", "IP:127.0.0.1");
+    let ca = ["--ca", own.certificate.to_str().expect("text")];
+    let server = sealed(&own, &[]);
+    let url = |host: &str| format!("https://{host}:{}", server.addr.port());
+    assert_well(&health(&[&url("127.0.0.1"), ca[0], ca[1]]).run());
+    let other = health(&[&url("localhost"), ca[0], ca[1]]).run();
+    assert_unwell(&other, "certificate not valid for name");
+    assert_unwell(&health(&[&url("127.0.0.1")]).run(), "; --ca FILE");
+}
+
 /// An address where nobody listens.
 fn nobody() -> SocketAddr {
     let socket = TcpListener::bind("127.0.0.1:0");

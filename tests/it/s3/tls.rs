@@ -70,3 +70,28 @@ fn a_certificate_that_nothing_proves_is_refused_with_what_helps() {
         assert!(is_right, "{}", ended.stderr);
     }
 }
+
+#[test]
+fn a_certificate_that_stands_in_the_file_itself_is_trusted_for_its_names() {
+    let mut store = needed!(VersityGw::start(1));
+    let certificates = Certificates::self_signed();
+    let addr = store.secure(&certificates);
+    let own = certificates.authority();
+    let own = ["--s3-ca", own.to_str().expect("text")];
+    let server = start(&store, &format!("https://{addr}"), &own);
+    let server = server.unwrap_or_else(|ended| panic!("{}", ended.stderr));
+    server.store("key", "value");
+    for (endpoint, args, reason) in [
+        (
+            format!("https://localhost:{}", addr.port()),
+            &own[..],
+            "not valid for name",
+        ),
+        (format!("https://{addr}"), &[], "; --s3-ca FILE names"),
+    ] {
+        let Err(ended) = start(&store, &endpoint, args) else {
+            panic!("it trusts {endpoint} with {args:?}");
+        };
+        assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+    }
+}

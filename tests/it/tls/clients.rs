@@ -33,3 +33,23 @@ fn a_client_is_served_by_its_certificate() {
         assert!((0..3).all(|_| is_served(&good)), "{auth}");
     }
 }
+
+#[test]
+fn a_certificate_that_stands_in_the_file_itself_is_its_own_authority() {
+    let authority = Authority::new();
+    let own = authority.issue("own", &NAMES);
+    let dir = DataDir::temporary();
+    let made = |name: &str| Issued::by_openssl(dir.path(), name, "DNS:alice.example");
+    let [listed, other] = ["listed", "other"].map(made);
+    let file = listed.certificate.to_str().expect("text");
+    let server = start(&own, &["--tls-client-ca", file]);
+    let [listed, other] = [listed, other].map(|own| authority.client().with(&own));
+    let is_served = |client: &TlsClient| is_served(Raw::connect_tls(server.addr, client));
+    assert!(is_served(&listed));
+    assert!(!is_served(&other));
+    let event = server.event("certificate of a client refused");
+    let peer = event.field("peer");
+    assert!(peer.starts_with("127.0.0.1:"), "{peer}");
+    let error = event.field("error");
+    assert!(error.contains("invalid peer certificate"), "{error}");
+}

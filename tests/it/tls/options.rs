@@ -48,11 +48,33 @@ fn a_file_that_cannot_be_used_is_named() {
     let empty = text(&dir.path().join("../empty.pem"));
     fs::write(&empty, "").expect("a file");
     let missing = "/nonexistent/own.pem";
+    let encrypted = [("pkey", "pkcs8.key"), ("ec", "ec.key")].map(|(command, name)| {
+        let file = text(&dir.path().join("..").join(name));
+        let made = Command::new("openssl")
+            .args([
+                command,
+                "-in",
+                &key,
+                "-aes128",
+                "-passout",
+                "pass:word",
+                "-out",
+                &file,
+            ])
+            .output();
+        assert!(made.expect("openssl runs").status.success());
+        file
+    });
+    let decrypts = encrypted
+        .clone()
+        .map(|file| format!("`openssl pkey -in {file} -out NEW` decrypts it"));
     for (certificate, key, named) in [
         (missing, &*key, missing),
         (&certificate, missing, missing),
         (&empty, &key, &empty),
         (&certificate, &empty, &empty),
+        (&certificate, &encrypted[0], &decrypts[0]),
+        (&certificate, &encrypted[1], &decrypts[1]),
         (&certificate, &text(&other.key), &certificate),
     ] {
         let ended = refused(

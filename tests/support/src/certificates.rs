@@ -24,6 +24,17 @@ impl Certificates {
         Self { dir }
     }
 
+    /// A certificate of 127.0.0.1 that has signed itself, as docs/tls.md makes one: it is its own authority.
+    #[track_caller]
+    pub fn self_signed() -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let own =
+            "-x509 -subj /CN=store -keyout own.key -out ca.pem -addext subjectAltName=IP:127.0.0.1";
+        openssl(dir.path(), own);
+        std::fs::copy(dir.path().join("ca.pem"), dir.path().join("own.pem")).expect("a copy");
+        Self { dir }
+    }
+
     /// The certificate of the authority, in PEM.
     pub fn authority(&self) -> PathBuf {
         self.dir.path().join("ca.pem")
@@ -61,7 +72,7 @@ impl Default for Certificates {
 }
 
 #[track_caller]
-fn openssl(dir: &Path, what: &str) {
+pub(crate) fn openssl(dir: &Path, what: &str) {
     let made = Command::new("openssl")
         .args("req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2".split(' '))
         .args(what.split_whitespace())

@@ -1,6 +1,6 @@
 //! Certificates that tests make, and clients that look at them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,10 +11,12 @@ use rcgen::{
 };
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tempfile::TempDir;
 
+use super::certificates::openssl;
 use super::left_out;
 use super::server::TLS;
 
@@ -116,6 +118,22 @@ impl Default for Authority {
 }
 
 impl Issued {
+    /// One that `openssl req -x509` makes of this name in `dir`: it has signed itself, and is its own authority.
+    #[track_caller]
+    pub fn by_openssl(dir: &Path, file: &str, name: &str) -> Self {
+        let made = format!(
+            "-x509 -subj /CN={file} -keyout {file}.key -out {file}.pem -addext subjectAltName={name}"
+        );
+        openssl(dir, &made);
+        let [certificate, key] = ["pem", "key"].map(|end| dir.join(format!("{file}.{end}")));
+        Self {
+            chain: vec![CertificateDer::from_pem_file(&certificate).expect("a certificate")],
+            der: PrivatePkcs8KeyDer::from_pem_file(&key).expect("a key"),
+            certificate,
+            key,
+        }
+    }
+
     /// The options that have a server show it.
     pub fn options(&self) -> Vec<&str> {
         vec![
