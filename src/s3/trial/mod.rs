@@ -4,6 +4,7 @@
 //! write objects below a reserved name, which no key can have, and remove them.
 
 mod checks;
+mod lists;
 mod requests;
 
 use super::contract::{Conditions, Promises, Report, Settings, What};
@@ -98,7 +99,7 @@ async fn try_all(trials: &[Trial], depth: CheckEffort) -> Result<Report, Error> 
     let mut report = Report::default();
     let trial = &trials[0];
     checks::uploads(trial, depth, &mut report).await?;
-    checks::listing(trial, depth, &mut report).await?;
+    lists::listing(trial, depth, &mut report).await?;
     if depth.conditions {
         checks::one_at_a_time(trial, &mut report).await?;
         checks::at_once(trial, depth, &mut report).await?;
