@@ -3,15 +3,16 @@
 //! `user.mime_type` is the convention that desktops and other servers share. What the fields mean is known to their
 //! reader alone. A digest is kept with the version, the length and the time at which it was kept, and counts while the file has
 //! both and has not changed since. The version alone is not enough: modification times repeat (mtime 1 of Nix, whole seconds of
-//! tar). Attributes are a convenience: where the file system has none, values are stored and answered all the same.
+//! tar). Media type and fields are the file's, as its mode is: other bytes written into the same file keep them.
+//! Attributes are a convenience: where the file system has none, values are stored and answered all the same.
 
 use std::os::fd::AsFd;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::XattrFlags;
+use rustix::fs::{Stat, XattrFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::value::{Digest, Digests, Error, Version};
+use crate::value::{Digest, Error, Version};
 
 const MEDIA_TYPE: &str = "user.mime_type";
 const FIELDS: &str = "user.data-server.fields";
@@ -21,35 +22,35 @@ const SHA512: &str = "user.data-server.sha-512";
 /// The longest media type that is read back, in bytes.
 const MAX_MEDIA_TYPE: usize = 255;
 
+/// The room for a kept digest.
+const MAX_DIGEST: usize = 128;
+
 /// The most bytes of fields that are read back. With all else they fit in the one block that ext4 has for attributes.
 pub const MAX_FIELDS: usize = 2048;
 
-/// In seconds: a digest is stale if the file's ctime is this much later than the time at which the digest was kept. Publishing
-/// the file changes its ctime within that time.
-const TO_PUBLISH: i64 = 5;
+/// The longest tick of the kernel's clock. The kernel dates a change by its last tick, or more exactly.
+const TICK: Duration = Duration::from_millis(10);
+
+/// How long the kernel may take to set an attribute: a digest that took longer does not count.
+const TO_SET: Duration = Duration::from_millis(5);
 
 /// The attributes that an upload leaves beside its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     pub media_type: Option<Box<str>>,
     pub fields: Option<Box<[u8]>>,
-    /// Boxed, as few uploads have any and every upload is moved with its attributes.
-    pub digests: Option<Box<Digests>>,
 }
 
 impl Attributes {
-    /// Writes them to `file`, whose value is `version`.
-    pub fn write(&self, file: impl AsFd, version: Version) -> Result<(), Error> {
+    /// Writes them to `file`.
+    pub fn write(&self, file: impl AsFd) -> Result<(), Error> {
         if let Some(media_type) = &self.media_type {
             set(&file, MEDIA_TYPE, media_type.as_bytes())?;
         }
         if let Some(fields) = &self.fields {
             set(&file, FIELDS, fields)?;
         }
-        let digests = self.digests.as_deref().copied().unwrap_or_default();
-        let sha256 = digests.sha256.map(Digest::Sha256);
-        let mut both = sha256.into_iter().chain(digests.sha512.map(Digest::Sha512));
-        both.try_for_each(|digest| keep_digest(&file, version, digest))
+        Ok(())
     }
 }
 
@@ -67,18 +68,30 @@ pub fn fields(file: impl AsFd) -> Result<Option<Box<[u8]>>, Error> {
     Ok(get(file, FIELDS, &mut fields)?.map(Into::into))
 }
 
-/// Keeps `digest` of `version` with `file`.
+/// Keeps `digest` of `version` with `file`, unless that is changed meanwhile. Blocks for some milliseconds: when this returns, any later
+/// change of the file gets a time at which the digest does not count.
 pub fn keep_digest(file: impl AsFd, version: Version, digest: Digest) -> Result<(), Error> {
     let (name, bytes) = match &digest {
         Digest::Sha256(bytes) => (SHA256, &bytes[..]),
         Digest::Sha512(bytes) => (SHA512, &bytes[..]),
     };
-    let stat = rustix::fs::fstat(&file).map_err(Error::errno_while("look at a file"))?;
+    let stat = || rustix::fs::fstat(&file).map_err(Error::errno_while("look at a file"));
+    let until = now() + TO_SET.as_nanos();
     let mut kept = version.nanos().to_be_bytes().to_vec();
-    kept.extend_from_slice(&stat.st_size.to_be_bytes());
-    kept.extend_from_slice(&now().to_be_bytes());
+    kept.extend_from_slice(&stat()?.st_size.to_be_bytes());
+    kept.extend_from_slice(&until.to_be_bytes());
     kept.extend_from_slice(bytes);
-    set(file, name, &kept)
+    set(&file, name, &kept)?;
+    let is_set = changed(&stat()?);
+    std::thread::sleep(TO_SET + TICK);
+    let is_ours = || {
+        let mut now = [0; MAX_DIGEST];
+        matches!(get(&file, name, &mut now), Ok(Some(now)) if *now == kept)
+    };
+    if changed(&stat()?) != is_set && is_ours() {
+        rustix::fs::fremovexattr(&file, name).map_err(Error::errno_while("remove an attribute"))?;
+    }
+    Ok(())
 }
 
 /// The digest that `sha512` chooses, SHA-256 otherwise, kept with `file`, if it is of `version`.
@@ -91,22 +104,27 @@ pub fn kept_digest(file: impl AsFd, version: Version, sha512: bool) -> Option<Di
 }
 
 fn kept<const N: usize>(file: impl AsFd, name: &str, version: Version) -> Option<[u8; N]> {
-    let mut kept = [0; 128];
-    let len = rustix::fs::fgetxattr(&file, name, &mut kept).ok()?;
-    let (of, rest) = kept.get(..len)?.split_first_chunk()?;
+    let mut kept = [0; MAX_DIGEST];
+    let (of, rest) = get(&file, name, &mut kept).ok()??.split_first_chunk()?;
     let (size, rest) = rest.split_first_chunk()?;
-    let (at, digest) = rest.split_first_chunk()?;
+    let (until, digest) = rest.split_first_chunk()?;
     let stat = rustix::fs::fstat(&file).ok()?;
+    let early = u128::from_be_bytes(*until).checked_sub(changed(&stat))?;
     let is_of_file = i128::from_be_bytes(*of) == version.nanos()
         && i64::from_be_bytes(*size) == stat.st_size
-        && stat.st_ctime <= i64::from_be_bytes(*at) + TO_PUBLISH;
+        && early <= (TO_SET + TICK).as_nanos();
     is_of_file.then(|| digest.try_into().ok())?
 }
 
-/// In seconds since 1970.
-fn now() -> i64 {
+/// The time at which the file was last changed, in nanoseconds since 1970. No program can set it.
+fn changed(stat: &Stat) -> u128 {
+    u128::try_from(stat.st_ctime).unwrap_or(0) * 1_000_000_000 + u128::from(stat.st_ctime_nsec)
+}
+
+/// In nanoseconds since 1970.
+fn now() -> u128 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs().cast_signed())
+    since.map_or(0, |since| since.as_nanos())
 }
 
 /// The attribute `name`, if there is one that fits in `room`.

@@ -21,7 +21,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::attributes;
 use super::fs_type::FsType;
 use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now, start};
-use crate::transfer::{BlockingPool, hash_file};
+use crate::transfer::{BlockingPool, hash_file, is_large};
 use crate::value::{Digest, Error, Hasher, Meta, Wanted};
 
 /// Bytes at the beginning of a value that are looked at.
@@ -269,7 +269,7 @@ struct Digesting {
 
 impl Object {
     /// The digest that `sha512` chooses, SHA-256 otherwise: as kept beside the value, or computed by `compute` from all of
-    /// it, and then kept if `keep`.
+    /// it. That of a large value is then kept if `keep`.
     pub async fn digest(
         self: &Arc<Self>,
         sha512: bool,
@@ -283,22 +283,39 @@ impl Object {
             offset: 0,
         });
         loop {
-            match compute.run(move || digesting.take_turn(keep)).await? {
-                ControlFlow::Break(digest) => return Ok(digest),
+            match compute.run(move || digesting.take_turn()).await? {
+                ControlFlow::Break((digest, true)) if keep && is_large(self.meta.len) => {
+                    self.keep(digest).await;
+                    return Ok(digest);
+                }
+                ControlFlow::Break((digest, _)) => return Ok(digest),
                 ControlFlow::Continue(next) => digesting = next,
             }
         }
     }
+
+    /// Keeps `digest` beside the value, if that has not been changed.
+    async fn keep(self: &Arc<Self>, digest: Digest) {
+        let object = Arc::clone(self);
+        let keep = move || {
+            if !object.is_current() {
+                return Ok(());
+            }
+            attributes::keep_digest(&object.file, object.meta.version, digest)
+        };
+        // A convenience: the digest is as good without it.
+        let _ = self.file.disk.run(keep).await;
+    }
 }
 
 impl Digesting {
-    /// The digest, or what is left to do after one turn.
-    fn take_turn(mut self: Box<Self>, keep: bool) -> Result<ControlFlow<Digest, Box<Self>>, Error> {
+    /// The digest, and true if it was computed; or what is left to do after one turn.
+    fn take_turn(mut self: Box<Self>) -> Result<ControlFlow<(Digest, bool), Box<Self>>, Error> {
         let (file, Meta { len, version, .. }) = (&self.object.file, self.object.meta);
         if self.offset == 0
             && let Some(kept) = attributes::kept_digest(file, version, self.sha512)
         {
-            return Ok(ControlFlow::Break(kept));
+            return Ok(ControlFlow::Break((kept, false)));
         }
         let end = len.min(self.offset + TURN);
         self.hasher = hash_file(file, self.offset..end, self.hasher)?;
@@ -307,11 +324,7 @@ impl Digesting {
             return Ok(ControlFlow::Continue(self));
         }
         let digest = self.hasher.finish().one().ok_or(Error::Truncated)?;
-        if keep && self.object.is_current() {
-            // A convenience: the digest is as good without it.
-            let _ = attributes::keep_digest(&self.object.file, version, digest);
-        }
-        Ok(ControlFlow::Break(digest))
+        Ok(ControlFlow::Break((digest, true)))
     }
 }
 

@@ -185,7 +185,7 @@ impl TempFile {
     pub fn seal(&self, attributes: &Attributes, version: Version) -> Result<(), Error> {
         self.stamp(version)
             .map_err(Error::errno_while("stamp the version"))?;
-        attributes.write(&*self.file, version)
+        attributes.write(&*self.file)
     }
 
     /// Gives the file what one has that is made in `folder` in place of a value of the mode `replaced`, if there is one; whether that

@@ -120,7 +120,7 @@ impl Upload {
         self.received.hash(wanted, compute);
     }
 
-    /// The digests of the value that are `wanted`, once all of it has been pushed. They are kept beside it.
+    /// The digests of the value that are `wanted`, once all of it has been pushed.
     ///
     /// Costs little for those that [`Upload::hash`] has had computed on the way; for others the value is read again.
     pub async fn digests(
@@ -135,9 +135,7 @@ impl Upload {
             }
             _ => None,
         };
-        let digests = self.received.digests(wanted, compute, gone).await?;
-        self.attributes.digests = Some(Box::new(digests));
-        Ok(digests)
+        self.received.digests(wanted, compute, gone).await
     }
 
     /// Takes the next bytes of the value, waiting while the disk is slower than the sender.

@@ -9,7 +9,7 @@ use bytes::{Buf, BufMut, Bytes};
 use crc64fast_nvme::Digest;
 
 use super::super::attributes::Attributes;
-use crate::value::{Digests, Error, Key, Version};
+use crate::value::{Error, Key, Version};
 
 /// Bytes that a frame is a multiple of: the unit in which devices and page caches write.
 pub(super) const BLOCK: usize = 4096;
@@ -138,12 +138,11 @@ impl FrameBuilder {
             self.bytes.put_i128_le(nanos);
         }
         if let Some((attributes, value)) = small {
-            let digests = attributes.digests.as_deref();
-            let Digests { sha256, sha512, .. } = digests.copied().unwrap_or_default();
             self.optional(attributes.media_type.as_deref().map(str::as_bytes));
             self.optional(attributes.fields.as_deref());
-            self.optional(sha256.as_ref().map(|digest| &digest[..]));
-            self.optional(sha512.as_ref().map(|digest| &digest[..]));
+            // Two digests, which earlier versions kept.
+            self.optional(None);
+            self.optional(None);
             let len = value.iter().map(Bytes::len).sum();
             self.bytes.put_u32_le(length(len));
             for run in value {
@@ -299,15 +298,10 @@ fn version(bytes: &mut Bytes) -> Parsed<Option<Version>> {
 fn attributes(bytes: &mut Bytes) -> Parsed<Attributes> {
     let media_type = optional(bytes)?.map(|text| String::from_utf8(text.into()));
     let fields = optional(bytes)?.map(|fields| fields[..].into());
-    let digests = Digests {
-        sha256: optional(bytes)?.map(|d| d[..].try_into()).transpose()?,
-        sha512: optional(bytes)?.map(|d| d[..].try_into()).transpose()?,
-        ..Digests::default()
-    };
+    let (_sha256, _sha512) = (optional(bytes)?, optional(bytes)?);
     Ok(Attributes {
         media_type: media_type.transpose()?.map(Into::into),
         fields,
-        digests: (digests != Digests::default()).then(|| Box::new(digests)),
     })
 }
 
@@ -341,7 +335,6 @@ mod tests {
         let attributes = Attributes {
             media_type: Some("text/plain".into()),
             fields: None,
-            digests: None,
         };
         let value = [Bytes::copy_from_slice(value)];
         let (first, second) = (Version::from_nanos(5), Version::from_nanos(-6));
@@ -358,14 +351,12 @@ mod tests {
             base: Option<i64>,
             media_type: Option<String>,
             fields: Option<Vec<u8>>,
-            sha256: Option<[u8; 32]>,
             value in proptest::collection::vec(any::<u8>(), 0..9000),
             cut in 0_usize..9000,
         ) {
             let version = Version::from_nanos(version.into());
             let base = base.map(|base| Version::from_nanos(base.into()));
-            let digests = sha256.map(|sha256| Box::new(Digests { sha256: Some(sha256), ..Digests::default() }));
-            let attributes = Attributes { media_type: media_type.map(Into::into), fields: fields.map(Into::into), digests };
+            let attributes = Attributes { media_type: media_type.map(Into::into), fields: fields.map(Into::into) };
             let (first, second) = value.split_at(cut.min(value.len()));
             let runs = [Bytes::copy_from_slice(first), Bytes::copy_from_slice(second)];
             let mut builder = FrameBuilder::new(5);

@@ -191,7 +191,8 @@ fn the_longest_fields_are_kept_beside_all_other_attributes() {
     {
         let mut server = Launch::new(&[]).on(&dir).start();
         let (lines, fields) = longest();
-        assert_eq!(put(&server, "k", &lines, b"value").status, 200);
+        let value = pattern(1, 70_000);
+        assert_eq!(put(&server, "k", &lines, &value).status, 200);
         for algorithm in ["sha-256", "sha-512"] {
             let wanted = format!("Want-Repr-Digest: {algorithm}=1\r\n");
             get(&mut server.connect(), "k", &wanted).must("repr-digest");
