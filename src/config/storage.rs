@@ -38,7 +38,7 @@ pub struct Storage {
     #[arg(long, visible_alias = "root", value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Memory for hot small values; 0 is none [default: 64MiB]
+    /// Memory for hot small values, fewer where descriptors are few; 0 is none [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     cache: Option<ByteSize>,
 

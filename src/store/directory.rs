@@ -268,7 +268,7 @@ impl Directory {
         &self.counters
     }
 
-    /// Memory that cached values take, in bytes.
+    /// Bytes of the capacity of the cache that are taken: a value takes at least its share of the descriptors.
     pub fn cached_bytes(&self) -> u64 {
         self.cache.bytes()
     }

@@ -13,6 +13,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::fs_type::FsType;
 use super::location::Location;
+use super::unserved::Unserved;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Key, Meta, folder_and_above, is_directory, is_regular};
@@ -69,6 +70,8 @@ pub struct ValuesDir {
     pub disk: BlockingPool,
     /// The file system of the root: its device and its type.
     file_system: Option<(u64, FsType)>,
+    /// What the log was told of.
+    pub unserved: Unserved,
 }
 
 /// The kind of thing that a name stands for.
@@ -92,6 +95,7 @@ impl ValuesDir {
             location,
             disk,
             file_system: file_system.ok(),
+            unserved: Unserved::default(),
         }
     }
 
@@ -132,7 +136,11 @@ impl ValuesDir {
         match retry_on_intr(open) {
             Ok(fd) => retry_on_intr(|| rustix::fs::fstat(&fd))
                 .map(|stat| is_regular(&stat).then_some((fd, stat))),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => Ok(None),
+            Err(Errno::LOOP) => {
+                self.unserved.link(path);
+                Ok(None)
+            }
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::NXIO) => Ok(None),
             Err(errno) => Err(errno),
         }
     }

@@ -35,6 +35,7 @@ mod publish_method;
 mod resumable;
 mod space;
 mod temp_file;
+mod unserved;
 mod upload;
 mod upload_claim;
 mod value_file;

@@ -143,7 +143,7 @@ fn encode_memory(to: &mut MetricWriter<'_>, directory: &Directory) -> Result {
     to.gauge(
         "data_server_cache",
         Some(&Unit::Bytes),
-        "Memory that cached values take.",
+        "Part of --cache that is taken; where descriptors bound it, a value takes its share of them.",
         directory.cached_bytes(),
     )?;
     to.gauge(

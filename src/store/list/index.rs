@@ -5,6 +5,7 @@
 //! while without listings. It belongs to one directory. Blocks, and may take as long as a walk: it is used on listing threads
 //! alone.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ pub struct Index {
     most: u64,
     state: Mutex<State>,
     counters: Arc<Listings>,
+    /// True once the log says that a folder is there twice.
+    is_twice_told: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -68,6 +71,7 @@ impl Index {
             most,
             state: Mutex::new(state),
             counters,
+            is_twice_told: AtomicBool::new(false),
         })
     }
 
@@ -119,6 +123,7 @@ impl Index {
 
     /// Reads the directory; says why there can be no index.
     fn make(self: &Arc<Self>) -> Result<Option<Live>, Failure> {
+        let mut twice = None;
         for _ in 0..TRIES {
             self.counters.walks.add(1);
             match Tree::read(&self.dir, self.most) {
@@ -128,7 +133,8 @@ impl Index {
                     let is_kept_up = self.keep_up(tree.events()).is_ok();
                     return Ok(is_kept_up.then_some(Live { tree, used }));
                 }
-                Err(TreeError::EventsLost) => {}
+                Err(TreeError::EventsLost) => twice = None,
+                Err(TreeError::Twice(folder)) => twice = Some(folder),
                 Err(TreeError::Remote) => {
                     tracing::info!(
                         "the file system may be changed from elsewhere: each listing walks the directory"
@@ -155,9 +161,16 @@ impl Index {
                 Err(TreeError::Failed(failure)) => return Err(failure),
             }
         }
-        tracing::warn!(
-            "the directory changes faster than it can be indexed: each listing walks it"
-        );
+        match twice {
+            None => tracing::warn!(
+                "the directory changes faster than it can be indexed: each listing walks it"
+            ),
+            Some(folder) if !self.is_twice_told.swap(true, Relaxed) => tracing::warn!(
+                folder,
+                "a folder lies at two places below the directory (mount --bind), so changes of its names cannot be told apart: each listing walks the directory"
+            ),
+            Some(_) => {}
+        }
         Ok(None)
     }
 

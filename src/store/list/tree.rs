@@ -40,6 +40,8 @@ pub struct Tree {
 pub enum TreeError {
     /// Events were lost.
     EventsLost,
+    /// The folder of this path is also there under another: it was renamed just now, or is mounted twice.
+    Twice(String),
     TooLarge,
     /// A folder lies where others change it unseen.
     Remote,
@@ -134,7 +136,7 @@ impl Tree {
         };
         let watch = self.events.watch(&folder).map_err(TreeError::Unwatched)?;
         self.folders.insert(path, watch.ok_or(TreeError::Remote)?)?;
-        walk(&folder, path, |met| {
+        walk(&dir, &folder, path, |met| {
             match met {
                 // The names read so far have been added, so the events on them apply after that.
                 Met::Pause => {
@@ -163,6 +165,7 @@ impl Tree {
                 continue;
             }
             let Ok(name) = std::str::from_utf8(&event.name) else {
+                dir.values.unserved.name(folder, &event.name);
                 continue;
             };
             let path = joined(folder, name);
@@ -246,10 +249,10 @@ impl Folders {
         self.by_watch.get(&watch).map(|path| &**path)
     }
 
-    /// Adds `path`, unless the same directory is there under another: one that was renamed just now, or mounted twice.
-    fn insert(&mut self, path: &str, watch: Watch) -> Result<(), EventsLost> {
+    /// Adds `path`, unless the same directory is there under another.
+    fn insert(&mut self, path: &str, watch: Watch) -> Result<(), TreeError> {
         if self.by_watch.insert(watch, path.into()).is_some() {
-            return Err(EventsLost);
+            return Err(TreeError::Twice(path.to_owned()));
         }
         self.by_path.insert(path.into(), watch);
         self.bytes += 2 * path.len() + OVERHEAD;

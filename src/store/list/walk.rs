@@ -94,8 +94,9 @@ pub enum Met<'a> {
     Pause,
 }
 
-/// Shows `visit` what there is in `folder`, whose path this is, until it fails.
+/// Shows `visit` what there is in `folder` of `dir`, whose path this is, until it fails.
 pub fn walk<E: From<Failure>>(
+    dir: &ListedDir,
     folder: &Folder<'_>,
     path: &str,
     mut visit: impl FnMut(Met<'_>) -> Result<(), E>,
@@ -126,6 +127,8 @@ pub fn walk<E: From<Failure>>(
             Some(entry) => entry.map_err(Failure::errno_while("list"))?,
         };
         let Ok(name) = entry.file_name().to_str() else {
+            let name = entry.file_name().to_bytes();
+            dir.values.unserved.name(path, name);
             continue;
         };
         let kind = match entry.file_type() {
@@ -144,6 +147,7 @@ pub fn walk<E: From<Failure>>(
                     visit(Met::Folder(path))?;
                 }
             }
+            FileType::Symlink => dir.values.unserved.link(&joined(path, name)),
             _ => {}
         }
     }
@@ -244,7 +248,7 @@ impl Search<'_> {
         };
         // All keys in it are one item.
         let is_one = !path.is_empty() && self.page.common(&format!("{path}/")).is_some();
-        let walked = walk(&folder, path, |met| {
+        let walked = walk(self.dir, &folder, path, |met| {
             let below = match met {
                 Met::Pause => return Ok((self.is_wanted)()?),
                 Met::Value(key) => {

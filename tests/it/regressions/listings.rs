@@ -381,3 +381,51 @@ impl Drop for Unmounted<'_> {
         let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
     }
 }
+
+/// Nothing told of what is never listed, or told a wrong reason each five minutes.
+#[test]
+fn what_is_never_listed_is_told_once() {
+    use std::os::unix::ffi::OsStrExt;
+    directory_only!("links and names of files");
+    let server = with_keys(3_000, &["--threads", "1"]);
+    for n in 0..3 {
+        let link = server.dir.file(format!("link-{n}"));
+        std::os::unix::fs::symlink("000000", link).expect("a link");
+        let name = [b"latin-\xe9-", &[b'0' + n][..]].concat();
+        fs::write(
+            server.dir.path().join(std::ffi::OsStr::from_bytes(&name)),
+            "v",
+        )
+        .expect("a file");
+    }
+    for _ in 0..3 {
+        assert_eq!(listed(&server, "?prefix=l"), [""; 0]);
+        assert_eq!(server.get("link-0").status, 404);
+    }
+    let told = |what: &str| server.events(what).len();
+    let link = "links are not followed, so nothing is listed or served through them: mount the other directory here instead (mount --bind); no other link is logged";
+    assert_eq!(told(link), 1);
+    let name = "names that are not UTF-8 are no keys, so they are not listed or served; no other is logged";
+    assert_eq!(told(name), 1);
+}
+
+#[test]
+fn a_folder_that_is_mounted_twice_is_named_as_the_reason_of_walks() {
+    directory_only!("the index of listings");
+    let server = with_keys(3_000, &["--threads", "1"]);
+    server.dir.place("a/k", "v");
+    let (from, to) = (server.dir.file("a"), server.dir.file("b"));
+    fs::create_dir(&to).expect("a folder");
+    let bound = run("mount", &["--bind", text(&from), text(&to)]);
+    only_where!(
+        bound.is_ok(),
+        "a folder mounted twice",
+        "mount does not bind here"
+    );
+    let unmounted = Unmounted(&to);
+    assert_eq!(listed(&server, "?prefix=b"), ["b/k"]);
+    assert_eq!(listed(&server, "?limit=1"), ["000000"]);
+    let told = server.event("a folder lies at two places below the directory (mount --bind), so changes of its names cannot be told apart: each listing walks the directory");
+    assert!(["a", "b"].contains(&&*told.field("folder")), "{told:?}");
+    drop(unmounted);
+}
