@@ -1,7 +1,7 @@
 //! Attempts of clients to prove who they are: how often one may fail.
 //!
 //! A client may fail ten times, and once more each second. Clients that failed lately are remembered, a bounded number of them; while
-//! there is no room, others that fail are refused too, and those that prove who they are never are.
+//! there is no room, the failures of others are refused too, and a password that is not remembered counts as one until it was checked.
 
 use std::collections::HashMap;
 use std::fmt;

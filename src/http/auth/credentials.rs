@@ -16,7 +16,8 @@ use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
 use form_urlencoded::parse;
 
-use crate::access::{Evidence, Subject};
+use crate::access::{Evidence, Source, Subject};
+use crate::http::client::Client;
 
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
 const LONGEST: usize = 1024;
@@ -212,6 +213,7 @@ impl Principal {
 #[derive(Debug)]
 struct CachedPrincipal {
     field: Option<Box<[u8]>>,
+    source: Source,
     generation: u64,
     proof: Rc<Principal>,
 }
@@ -252,21 +254,39 @@ impl AuthCache {
         certificate.flat_map(|certificate| certificate.names.iter().map(String::as_str))
     }
 
-    /// The proof that `field` gave before, by the policy of this `generation`.
-    pub fn kept(&self, field: Option<&[u8]>, generation: u64) -> Option<Rc<Principal>> {
-        let kept = self.kept.borrow();
-        let kept = kept.as_ref()?;
+    /// The proof that `field` gave before, by the policy of this `generation`. Other credentials end it, and a password counts for the
+    /// `client` that sent it: several may share the connection of a proxy, and would guess by what is let through.
+    pub fn kept(
+        &self,
+        field: Option<&[u8]>,
+        generation: u64,
+        client: Client,
+    ) -> Option<Rc<Principal>> {
+        let mut cached = self.kept.borrow_mut();
+        let kept = cached.as_ref()?;
         let is_same = kept.generation == generation && kept.field.as_deref() == field;
-        let subject = &kept.proof.subject;
+        let Principal { subject, by, .. } = &*kept.proof;
+        let is_of_client = || *by != AuthMethod::Basic || kept.source == client.peer.source();
         let is_valid = || subject.not_after.is_none() || subject.is_valid(SystemTime::now());
-        (is_same && is_valid()).then(|| Rc::clone(&kept.proof))
+        if is_same && is_of_client() && is_valid() {
+            return Some(Rc::clone(&kept.proof));
+        }
+        *cached = None;
+        None
     }
 
-    /// Keeps the proof that `field` gave by the policy of this `generation`.
-    pub fn keep(&self, field: Option<&[u8]>, generation: u64, proof: Principal) -> Rc<Principal> {
+    /// Keeps the proof that the `field` of `source` gave by the policy of this `generation`.
+    pub fn keep(
+        &self,
+        field: Option<&[u8]>,
+        source: Source,
+        generation: u64,
+        proof: Principal,
+    ) -> Rc<Principal> {
         let proof = Rc::new(proof);
         *self.kept.borrow_mut() = Some(CachedPrincipal {
             field: field.map(Box::from),
+            source,
             generation,
             proof: Rc::clone(&proof),
         });

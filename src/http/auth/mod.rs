@@ -82,7 +82,7 @@ impl Guard {
             AuthorizationFields::Several => return Err(guarding.fails(client.peer.source())),
         };
         let generation = guarding.access.generation();
-        if let Some(proof) = proven.kept(field, generation) {
+        if let Some(proof) = proven.kept(field, generation, client) {
             return Ok(Identified::Known(Some(proof)));
         }
         guarding.identify(field, generation, client, proven)
@@ -162,7 +162,7 @@ impl Guard {
             evidence,
         };
         guarding.count(AuthResult::Password);
-        Ok(proven.keep(Some(&field), generation, proof))
+        Ok(proven.keep(Some(&field), source, generation, proof))
     }
 
     /// Refuses the client of `proof` if it has no `right` to `key`.
@@ -241,7 +241,7 @@ impl Guarding {
             by,
             evidence,
         };
-        let proof = proven.keep(field, generation, proof);
+        let proof = proven.keep(field, source, generation, proof);
         Ok(Identified::Known(Some(proof)))
     }
 

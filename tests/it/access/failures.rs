@@ -355,3 +355,30 @@ fn what_others_proved_is_limited_like_any_guess() {
     let is_limited = (0..3).any(|_| guessed(&mut server.connect(), 120) == (429, 429));
     assert!(is_limited, "an address that is shared gives no oracle");
 }
+
+/// The connection of a proxy kept what its owner had proved for everybody who came over it: 429 for wrong passwords, and not for the right
+/// one.
+#[test]
+fn what_a_connection_of_a_proxy_proved_is_no_oracle_for_its_other_clients() {
+    const OWNER: &str = "X-Forwarded-For: 192.0.2.1\r\n";
+    const OTHER: &str = "X-Forwarded-For: 192.0.2.2\r\n";
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &["--trusted-proxy", "127.0.0.1"]);
+    let mut proxy = server.connect();
+    let bob = basic("bob", "secret");
+    let mut ask = |client: &str, proof: &str| {
+        let request = format!("GET /key HTTP/1.1\r\nHost: t\r\n{client}{proof}\r\n");
+        proxy.send(request);
+        proxy.answer().status
+    };
+    assert_eq!(ask(OWNER, &bob), 404);
+    // A second may begin between two attempts, which lets one more through: not each time.
+    let is_limited = (0..5).any(|_| {
+        for at in 0..20 {
+            ask(OTHER, &basic("bob", &format!("guess {at}")));
+        }
+        assert_eq!(ask(OWNER, &bob), 404, "the owner is not limited");
+        ask(OTHER, &bob) == 429
+    });
+    assert!(is_limited, "the right password is told from a wrong one");
+}
