@@ -224,6 +224,8 @@ struct Observed {
     requests: u64,
     /// When this phase was first seen.
     since: Instant,
+    /// When it was first seen idle after so many requests. A part of a frame of HTTP/2 that begins no request ends no rest.
+    idle: Option<Instant>,
     /// When it was looked at last, or a request began after that.
     looked: Instant,
     /// It was asked to rest in this phase.
@@ -243,6 +245,7 @@ impl Observed {
             phase: connection.phase(),
             requests: connection.requests(),
             since: now,
+            idle: None,
             looked: now,
             rests: false,
             moved: 0,
@@ -314,8 +317,12 @@ impl Observed {
             (self.waited, self.paused) = (Duration::ZERO, Duration::ZERO);
             self.looked = now;
         }
+        self.idle = self.idle.filter(|_| !is_next);
         (self.phase, self.requests) = (connection.phase(), connection.requests());
         (self.since, self.rests) = (now, false);
+        if self.phase == Phase::Idle {
+            self.since = *self.idle.get_or_insert(now);
+        }
     }
 
     /// The limit that a peer exceeds which the server waits for in a body, `elapsed` after the last check: it has
@@ -426,6 +433,38 @@ mod tests {
             assert_eq!(check(HALF_CLOSED / 2), None, "{method}");
             assert_eq!(check(HALF_CLOSED), command, "{method}");
         }
+    }
+
+    /// Half a PING every minute kept a connection of HTTP/2 open for ever.
+    #[test]
+    fn a_part_of_a_frame_ends_no_rest() {
+        let limits = Limits {
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(10),
+            body_timeout: Duration::ZERO,
+            min_rate: 0,
+        };
+        let (start, tick) = (Instant::now(), Duration::from_secs(1));
+        let connection = ConnectionState::receiving(&Method::GET);
+        let mut observed = Observed::new(&connection, start);
+        let mut check = |after| {
+            let now = start + after * tick;
+            observed.check(&connection, now, tick, &limits)
+        };
+        connection.end();
+        assert_eq!(check(1), None);
+        for half in 2..11 {
+            connection.begin_head();
+            assert_eq!(check(half), None);
+            connection.end();
+        }
+        assert_eq!(check(11), Some(Command::Finish));
+        connection.begin_stream();
+        assert_eq!(check(12), None);
+        connection.end();
+        assert_eq!(check(13), None);
+        assert_eq!(check(22), Some(Command::Rest));
+        assert_eq!(check(23), Some(Command::Finish));
     }
 
     /// Follows a client that moves some bytes in each step of some ticks: how long it was waited for when it was cut, if it was.
