@@ -88,14 +88,11 @@ impl File {
         })?;
         let mut given: Vec<_> = table.get_ref().iter().collect();
         given.sort_by_key(|(name, _)| name.span().start);
-        let absolute = path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let folder = absolute.parent().unwrap_or(path);
-        let mut faults = Vec::new();
-        let mut entries = Vec::new();
+        let (mut faults, mut entries) = (Vec::new(), Vec::new());
         for (name, value) in given {
             let at = name.span().start;
             let (line, value) = (line(&text, at), value.get_ref());
-            match Entry::new(line, name.get_ref(), value, folder, command) {
+            match Entry::new(line, name.get_ref(), value, &folder(path), command) {
                 Ok(entry) => entries.push(entry),
                 Err(why) => faults.push(wrong(at, why)),
             }
@@ -203,6 +200,13 @@ fn option<'a>(command: &'a Command, name: &str) -> Result<&'a Arg, String> {
     })
 }
 
+/// The folder that paths of the file at `path` are relative to. What comes through a descriptor has none: it is the working directory.
+fn folder(path: &Path) -> PathBuf {
+    let is_stream = ["/dev", "/proc"].iter().any(|of| path.starts_with(of));
+    let above = path.parent().filter(|_| !is_stream);
+    path::absolute(Path::new(".").join(above.unwrap_or("".as_ref()))).unwrap_or_default()
+}
+
 /// The name on the line of `at`, if nothing stands behind its `=`.
 fn without_value(text: &str, at: usize) -> Option<&str> {
     let line = text.lines().nth(line(text, at) - 1)?;
@@ -224,13 +228,12 @@ fn words(
 ) -> Result<Vec<OsString>, String> {
     let repeats = matches!(option.get_action(), ArgAction::Append);
     let word = |value: &DeValue<'_>| {
-        let value = match value {
-            DeValue::String(text) => beside(option, text, folder),
-            DeValue::Integer(number) => number.to_string().into(),
-            _ => return None,
-        };
         let mut word = OsString::from(format!("--{name}="));
-        word.push(value);
+        word.push(match value {
+            DeValue::String(text) => beside(option, text, folder),
+            DeValue::Integer(number) => beside(option, &number.to_string(), folder),
+            _ => return None,
+        });
         Some(word)
     };
     let words = match value {
@@ -253,19 +256,24 @@ fn words(
     })
 }
 
-/// `text`, a value of `option`, in which a path is relative to `folder`.
+/// `text`, one or several values of `option`, in which a path is relative to `folder`.
 fn beside(option: &Arg, text: &str, folder: &Path) -> OsString {
-    let is_path = option.get_value_hint() == ValueHint::AnyPath;
-    // Places to listen are text, and some of them have a path.
-    let start = match text.find(UNIX) {
-        Some(at) if !is_path => at + UNIX.len(),
-        _ if is_path => 0,
-        _ => text.len(),
+    let is_place = option
+        .get_value_names()
+        .is_some_and(|names| names == ["PLACE"]);
+    let start = |value: &str| match value.find(UNIX) {
+        _ if option.get_value_hint() == ValueHint::AnyPath => 0,
+        // Places to listen are text, and some of them have a path.
+        Some(at) if is_place => at + UNIX.len(),
+        _ => value.len(),
     };
-    let (before, path) = text.split_at(start);
-    let mut whole = OsString::from(before);
-    if !path.is_empty() {
-        whole.push(folder.join(path));
+    let mut whole = OsString::new();
+    for value in text.split_inclusive(option.get_value_delimiter().unwrap_or('\0')) {
+        let (before, path) = value.split_at(start(value));
+        whole.push(before);
+        if !path.is_empty() {
+            whole.push(folder.join(path));
+        }
     }
     whole
 }

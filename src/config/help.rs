@@ -140,10 +140,15 @@ fn shortened(option: Arg) -> Arg {
 }
 
 /// Faults of the generated completions, and what mends them.
-const MENDS: [(&str, &str); 3] = [
+const MENDS: [(&str, &str); 4] = [
     // bash: where the program's name has a hyphen, the state behind a command has two names, and nothing is completed there
     // (https://github.com/clap-rs/clap/issues/6421).
     ("data__subcmd__server", "data__server"),
+    // bash: in --durability=disk the = is a word of its own.
+    (
+        "prev=\"$3\"\n",
+        "prev=\"$3\"\n    [[ $prev != = ]] || prev=\"${COMP_WORDS[COMP_CWORD-2]}\"\n",
+    ),
     // fish: an option that lacks its value fails, and so its values are not offered.
     (
         "2>/dev/null\n    or return\n",

@@ -83,12 +83,12 @@ fn no_directory(given: &Path, command: &Command) -> Option<String> {
 
 /// The fault of the words. An option whose value comes from its variable is named by that.
 pub fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> String {
-    if let Some(advice) = advice(error, command, words) {
+    let mut command = command.clone();
+    command.build();
+    if let Some(advice) = advice(error, &command, words) {
         return advice;
     }
     let mut text = message(error);
-    let mut command = command.clone();
-    command.build();
     if error.kind() == ErrorKind::ValueValidation || error.kind() == ErrorKind::InvalidValue {
         for option in command.get_arguments() {
             let Some((variable, name)) = option.get_env().zip(option.get_long()) else {
@@ -110,6 +110,11 @@ fn advice(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<
         error.kind(),
         ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand
     ) {
+        return None;
+    }
+    // Commands have options of their own.
+    let is_command = |word: &OsString| command.find_subcommand(word).is_some();
+    if words.iter().skip(1).any(is_command) {
         return None;
     }
     // A mistyped command is taken for the directory, and what follows it is not known.

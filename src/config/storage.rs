@@ -2,6 +2,7 @@
 //!
 //! Each becomes the settings that the store is opened with. An option of how values lie in a directory is refused beside `--store`.
 
+use std::env;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{self, Path, PathBuf};
 use std::time::Duration;
@@ -121,6 +122,13 @@ const CACHE: ByteSize = ByteSize::mib(64);
 const LISTING_INDEX: ByteSize = ByteSize::mib(128);
 const MIN_FREE: ByteSize = ByteSize::mib(64);
 
+/// The first directory that systemd keeps for the service, by systemd.exec(5): it is not emptied at a reboot, as the default is.
+fn of_service() -> Option<PathBuf> {
+    let all = env::var_os("STATE_DIRECTORY")?;
+    let first = env::split_paths(&all).next();
+    first.filter(|path| !path.as_os_str().is_empty())
+}
+
 /// `given` from the root on, as logs and messages name it.
 fn absolute(given: &Path) -> PathBuf {
     path::absolute(given).unwrap_or_else(|_| given.to_owned())
@@ -129,8 +137,7 @@ fn absolute(given: &Path) -> PathBuf {
 impl Storage {
     pub fn directory(&self) -> DirectoryConfig {
         let path = self.place.clone().or_else(|| self.dir.clone());
-        // That of the service, by systemd.exec(5): it is not emptied at a reboot, as the default is.
-        let path = path.or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
+        let path = path.or_else(of_service);
         DirectoryConfig {
             is_named: path.is_some(),
             path: absolute(path.as_deref().unwrap_or(DEFAULT_DIR.as_ref())),

@@ -15,6 +15,11 @@ nosuch ; there is no command of this name. To serve a directory that is not ther
 ./a --dir b ; the directory is given twice ; 2
 acces check FILE ; acces: there is no command of this name; did you mean access? ; 2
 -p 9000 ; -p is no option: give --listen 127.0.0.1:9000, or --listen :9000 for all addresses ; 2
+health --port 1 ; unexpected argument '--port' found ; 2
+version --dir v ; unexpected argument '--dir' found ; 2
+--threads 2 journal check --directory d ; unexpected argument '--directory' found ; 2
+config chek FILE ; unrecognized subcommand 'chek' ; 2
+help helth ; unrecognized subcommand 'helth' ; 2
 --port=9000 ; --port is no option: give --listen 127.0.0.1:9000 ; 2
 -d values ; -d is no option: give the directory alone, as in data-server ./values, or --dir ./values ; 2
 --dir /etc/hostname ; /etc/hostname is no directory ; 1

@@ -124,14 +124,55 @@ fn the_log_names_the_whole_path_of_the_directory() {
     assert!(log.contains(path.to_str().expect("text")), "{log}");
 }
 
+/// Each of several paths in one text is, and nothing that only looks like a path.
+#[test]
+fn every_path_of_a_text_is_relative_to_the_file_and_no_other_text_is() {
+    let file = Written::new(
+        "dir = 5\nlisten = 'unix:a,unix:b,127.0.0.1:0'\ncors-origin = 'http://unix:8080'\nread-only = true\n",
+    );
+    let at = |name: &str| file.place.path().join(name);
+    fs::create_dir(at("5")).expect("a directory");
+    let elsewhere = TempDir::new().expect("a directory");
+    let away = ["env", "-C", elsewhere.path().to_str().expect("text")];
+    let launch = Launch::new(&["--config", &file.path()]).bare();
+    let _server = launch.through(&away).start();
+    assert!(at("a").exists() && at("b").exists());
+}
+
+/// A file that comes through a descriptor is in no folder.
+#[test]
+fn paths_of_standard_input_are_relative_to_the_working_directory() {
+    let (file, work) = (
+        Written::new("dir = 'values'\n"),
+        TempDir::new().expect("a directory"),
+    );
+    for stdin in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        let script = "cd \"$0\"; file=$1; shift; exec \"$@\" < \"$file\"";
+        let place = work.path().to_str().expect("text");
+        let launch = Launch::new(&["config", "check", stdin]).bare();
+        let ended = launch
+            .through(&["sh", "-c", script, place, &file.path()])
+            .run();
+        let told = format!("values in {}/values;", work.path().display());
+        assert!(
+            ended.stdout.contains(&told),
+            "{} {}",
+            ended.stdout,
+            ended.stderr
+        );
+    }
+}
+
 /// systemd names the directory of a service, which the file of options may replace.
 #[test]
 fn a_service_has_its_own_directory_unless_its_file_names_another() {
     directory_only!("has a directory");
     let (state, file) = (DataDir::temporary(), Written::new("dir = 'other'\n"));
+    // A unit may have several.
+    let named = format!("{}:/nonexistent", state.path().display());
     let launch = |options: &[&str]| {
         let launch = Launch::new(&[options, &["--listen", "127.0.0.1:0"]].concat());
-        launch.bare().env("STATE_DIRECTORY", state.path()).start()
+        launch.bare().env("STATE_DIRECTORY", &named).start()
     };
     launch(&[]).store("k", "its own");
     assert_eq!(state.read("k"), b"its own");

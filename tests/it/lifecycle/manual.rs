@@ -147,6 +147,10 @@ fn offers(has_arguments: bool) -> Vec<(Vec<String>, BTreeSet<String>)> {
                 .collect();
             if option.get_action().takes_values() && !values.is_empty() {
                 let option = format!("--{}", option.get_long().expect("a name"));
+                if has_arguments {
+                    // bash takes the = for a word.
+                    all.push((at(&[&option, "=", ""]), values.clone()));
+                }
                 all.push((at(&[&option, ""]), values));
             }
         }
