@@ -319,15 +319,18 @@ fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failu
 fn sign(order: &LinkOrder) -> Result<String, Failure> {
     let LinkOrder { url, by, .. } = order;
     let bad = |why: String| Failure::UsageError(format!("{url}: {why}"));
-    if url.contains(['?', '#']) {
+    let base = order.base.as_deref().map(|base| base.trim_end_matches('/'));
+    let has_query = |text: &str| text.contains(['?', '#']);
+    if has_query(url) || base.is_some_and(has_query) {
         return Err(bad("a link has a query of its own".to_owned()));
     }
-    let base = order.base.as_deref().map(|base| base.trim_end_matches('/'));
     let below = base.map(|base| {
-        url.strip_prefix(base)
-            .unwrap_or(url)
-            .trim_start_matches('/')
+        let rest = url.strip_prefix(base).filter(|rest| rest.starts_with('/'));
+        rest.unwrap_or(url).trim_start_matches('/')
     });
+    if below.is_some_and(|below| below.contains("://")) {
+        return Err(bad("it is not below --base".to_owned()));
+    }
     let (url, path) = match (base.zip(below), url.split_once("://")) {
         (Some((base, below)), _) => (format!("{base}/{below}"), format!("/{below}")),
         (None, Some((_, rest))) => {

@@ -181,8 +181,9 @@ fn a_link_is_signed_for_any_name_and_below_any_path() {
     let access = dir.outside("access.toml");
     let signed = |by: &str, target: &str| {
         let made = Command::new(env!("CARGO_BIN_EXE_data-server"))
-            .args(["sign", "--by", by, target, "--access"])
+            .args(["sign", "--by", by, "--access"])
             .arg(&access)
+            .args(target.split(' '))
             .output();
         made.expect("it runs")
     };
@@ -195,6 +196,12 @@ fn a_link_is_signed_for_any_name_and_below_any_path() {
     for (by, target, part) in [
         ("none", "/in/x", "no link-key \"none\""),
         ("a+b", "/out/x", "see its prefix"),
+        (
+            "a+b",
+            "--base https://s/files https://s/filesin/x",
+            "it is not below --base",
+        ),
+        ("a+b", "--base https://s/files?x in/x", "a query of its own"),
     ] {
         let refused = signed(by, target);
         let said = String::from_utf8_lossy(&refused.stderr);
