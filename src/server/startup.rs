@@ -142,9 +142,9 @@ fn check_files(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Refuses a process with too few descriptors or without the files that it needs, makes the directory of values, and gives up all rights that serving does not need. Where
-/// clients prove who they are, what they prove it by is in the memory of this process: no other process of its user may read it, and no
-/// core has it.
+/// Refuses a process with too few descriptors or without the files that it needs, makes the directory of values, and gives up all rights
+/// that serving does not need. Where clients prove who they are, what they prove it by is in the memory of this process: no other
+/// process of its user may read it, and no core has it.
 pub fn prepare(config: &Config) -> Result<Confined, StartError> {
     if config.access.is_some() {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
