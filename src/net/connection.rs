@@ -301,9 +301,9 @@ async fn close(
     linger(context, longest).await
 }
 
-/// Drops what the client sends until it ends, or has had its time or [`MOST_DROPPED`]: a client that learns of a refusal only when it has sent all waits no
-/// longer than it takes. Others have their turn after each [`BURST`]. During a drain, or when another client waits for its place, it
-/// has [`LINGER`].
+/// Drops what the client sends until it ends, has had its time, or has sent [`MOST_DROPPED`]. It is read at full speed, for a client
+/// may look for the response only when it has sent all. Others have their turn after each [`BURST`]. During a drain, or when
+/// another client waits for its place, it has [`LINGER`].
 async fn linger(context: &ConnectionContext<'_>, longest: Duration) -> io::Result<()> {
     let mut end = pin!(sleep(longest));
     let (mut dropped, mut burst) = (0, 0);

@@ -4,6 +4,7 @@
 //! Promises that what goes wrong ends this stream alone (`RST_STREAM`), and that what changes something is done although the
 //! client has gone.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -16,6 +17,7 @@ use hyper::Response;
 use rustix::buffer::spare_capacity;
 use rustix::io::pread;
 
+use super::Place;
 use super::frame_io::Output;
 use crate::http::{Body, Client, ConnectionState, Phase, Piece, Responding, Stream};
 use crate::net::connection_limit::Permit;
@@ -56,6 +58,8 @@ pub(super) struct Exchange {
     pub(super) output: Rc<Output>,
     /// The answer is a head alone.
     pub(super) is_head_alone: bool,
+    /// Its place among those that may hold a file.
+    pub(super) place: Cell<Option<Place>>,
 }
 
 /// The place of a stream that watches: that of its connection, or another.
@@ -221,6 +225,8 @@ impl Exchange {
         if self.state.phase() != Phase::Watching {
             return Ok((None, None));
         }
+        // It holds no file, and may last for hours: others have the place that it had.
+        self.place.take();
         if let Some(own) = self.output.watches() {
             return Ok((Some(own), None));
         }

@@ -40,7 +40,7 @@ fn a_client_may_be_a_mebibyte_ahead_and_no_more() {
             _ => {}
         }
     }
-    assert_eq!((of_stream, of_connection), (Some(512 << 10), Some(1 << 20)));
+    assert_eq!((of_stream, of_connection), (Some(1 << 20), Some(1 << 20)));
 }
 
 #[test]

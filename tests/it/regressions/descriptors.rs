@@ -114,7 +114,7 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
     for n in 0..40 {
         server.dir.place(&format!("value{n}"), pattern(n, 100_000));
     }
-    let _stalled = [(); STALLED].map(|()| stalled(server.addr));
+    let stalled = [(); STALLED].map(|()| stalled(server.addr));
     let proc = server.proc();
     let mut before = 0;
     eventually("they hold what they can", || {
@@ -128,9 +128,26 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
         let stored = server.put(&format!("new{n}"), pattern(n, 100_000));
         assert_eq!(stored.status, 200, "PUT {n}, {} open", proc.descriptors());
     }
-    // One that waits for its place gets it, also on a connection with a stream that stalls.
+    // A watcher, which may last for hours, leaves its connection the place for one stream.
     let mut client = Http2::connect(server.addr);
+    let mut watch = client.ask("GET", "http://t/-/watch", &[], true);
+    let watch = watch.as_mut().expect("a request");
+    assert_eq!(watch.head().expect("a head").status, 200);
     assert_eq!(client.get("value1").body, pattern(1, 100_000));
+    // Where that is taken, a request waits for a place that others leave, not for an end on its own connection.
+    let mut paused = client.ask("GET", "http://t/large", &[], true);
+    let paused = paused.as_mut().expect("a request");
+    assert_eq!(paused.head().expect("a head").status, 200);
+    let mut waits = client.ask("GET", "http://t/value2", &[], true);
+    let waits = waits.as_mut().expect("a request");
+    let early = waits.ends_within(Duration::from_millis(300));
+    assert!(early.is_none(), "no place is left: {early:?}");
+    drop(stalled);
+    let answer = waits.ends_within(Duration::from_secs(10));
+    assert_eq!(
+        answer.expect("a place is free").expect("a head").status,
+        200
+    );
 }
 
 /// A connection with a hundred GETs of `/large` whose streams have no window (RFC 9113, section 6.5.2; RFC 7541, section 6).
