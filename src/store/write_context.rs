@@ -265,7 +265,8 @@ impl WriteContext {
         synced
     }
 
-    /// Fails where the folder of `key` lies on another file system: a value would be received in vain. Blocks.
+    /// Fails where the folder of `key` lies on another file system: a value would be received in vain. Where that cannot be told, the
+    /// publisher finds it out. Blocks.
     pub fn may_move_to(&self, key: &Key<'_>) -> Result<(), Error> {
         let place = |folder: &Folder<'_>| {
             let found = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
@@ -273,9 +274,9 @@ impl WriteContext {
         };
         let mut folders = folder_and_above(key.folder());
         let there = folders.find_map(|path| self.dir().folder(path).ok());
-        let is_elsewhere =
-            there.is_some_and(|there| place(&there) != place(&Folder::Root(&self.dir().root)));
-        if is_elsewhere {
+        let there = there.and_then(|there| place(&there).ok());
+        let root = place(&Folder::Root(&self.dir().root)).ok();
+        if there.zip(root).is_some_and(|(there, root)| there != root) {
             return Err(unpublished(key, "link", Errno::XDEV));
         }
         Ok(())
