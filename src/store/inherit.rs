@@ -70,19 +70,16 @@ pub fn of_value(file: impl AsFd, mode: Mode, replaced: Mode) -> Result<bool, Err
 pub fn keep_private(folder: impl AsFd) -> Result<(), Errno> {
     // Where there is no such attribute, this fails.
     let _ = rustix::fs::fremovexattr(&folder, DEFAULT_ACL);
-    match retry_on_intr(|| rustix::fs::fchmod(&folder, Mode::RWXU)) {
-        // It is another user's, or the file system keeps no modes.
-        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
-            let mode = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode);
-            if mode.intersects(Mode::RWXG | Mode::RWXO) {
-                tracing::warn!(
-                    "others may read what is uploaded before it is stored: the .data-server of the directory is not of the server's user"
-                );
-            }
-            Ok(())
+    // It may be another user's, or on a file system that keeps no modes.
+    if retry_on_intr(|| rustix::fs::fchmod(&folder, Mode::RWXU)).is_err() {
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode);
+        if mode.intersects(Mode::RWXG | Mode::RWXO) {
+            tracing::warn!(
+                "others may read what is uploaded before it is stored: the .data-server of the directory is not of the server's user"
+            );
         }
-        set => set,
     }
+    Ok(())
 }
 
 /// Only root may give a file to a group that it is not in.
