@@ -3,6 +3,7 @@
 //! A key that the server's user may not write, or whose folder is on another file system, does not keep all others waiting: its records
 //! move from the segments to this file, and each start tries them again. Until then the key is not changed, so that they stay the last word.
 
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -38,10 +39,13 @@ pub(super) fn changes(dir: &OwnedFd, journal: u128) -> Result<Vec<Change>, Error
     Ok(changes)
 }
 
-/// Has the file in `dir` hold these changes, and no others, durably.
+/// Has the file in `dir` hold these changes, and no others, durably; one that is there twice, as a checkpoint was tried again, once.
 pub(super) fn write(dir: &OwnedFd, journal: u128, changes: &[Change]) -> Result<(), Error> {
-    let mut frames = Vec::new();
-    for (n, change) in (1..).zip(changes) {
+    let (mut frames, mut seen) = (Vec::new(), HashSet::new());
+    let new = changes
+        .iter()
+        .filter(|change| seen.insert((change.key.as_str(), change.base, change.result)));
+    for (n, change) in (1..).zip(new) {
         let mut frame = FrameBuilder::new(change.time);
         let small = change.small.as_ref();
         let small = small.map(|(attributes, value)| (attributes, std::slice::from_ref(value)));
@@ -68,4 +72,31 @@ pub(super) fn keep(kept: &mut Vec<Change>, change: Change, error: Error) -> Resu
     tracing::error!(key = %change.key, %error, "cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
     kept.push(change);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{Key, Version};
+
+    #[test]
+    fn what_is_kept_twice_is_written_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
+        let change = |result: i128| Change {
+            sequence: 0,
+            key: Key::new("k").unwrap().to_owned(),
+            base: None,
+            result: Some(Version::from_nanos(result)),
+            time: 0,
+            small: None,
+        };
+        for _round in 0..3 {
+            let mut kept = changes(&dir, 7).unwrap();
+            kept.extend([change(1), change(2)]);
+            write(&dir, 7, &kept).unwrap();
+        }
+        let results: Vec<_> = changes(&dir, 7).unwrap().iter().map(|c| c.result).collect();
+        assert_eq!(results, [1, 2].map(|n| Some(Version::from_nanos(n))));
+    }
 }

@@ -151,8 +151,11 @@ impl<'a> LeftJournal<'a> {
         if !self.kept.is_empty() {
             self.replay(writer, &self.kept, FileState::AfterFailure, &mut kept)?;
         }
-        if !self.note.is_clean() {
-            self.replay_log(writer, discards, &mut kept)?;
+        let is_log_given_up =
+            !self.note.is_clean() && self.replay_log(writer, discards, &mut kept)?;
+        if is_log_given_up || !self.is_kept_whole {
+            self.give_up(writer)
+                .map_err(|error| self.unreplayed("", &error))?;
         }
         if !kept.is_empty() || !self.kept.is_empty() {
             kept::write(&self.dir, self.note.id, &kept)
@@ -161,12 +164,13 @@ impl<'a> LeftJournal<'a> {
         Ok(kept)
     }
 
+    /// As [`Self::replay`], of the log; whether what cannot be read of it is given up.
     fn replay_log(
         &self,
         writer: &WriteContext,
         discards: bool,
         kept: &mut Vec<Change>,
-    ) -> Result<(), OpenError> {
+    ) -> Result<bool, OpenError> {
         let began = Instant::now();
         let is_suspect = self
             .control
@@ -194,11 +198,7 @@ impl<'a> LeftJournal<'a> {
                 "replayed the journal: a server was not ended in order"
             );
         }
-        if is_given_up {
-            self.give_up(writer)
-                .map_err(|error| self.unreplayed("", &error))?;
-        }
-        Ok(())
+        Ok(is_given_up)
     }
 
     /// A damaged log ends the start where it is needed, unless the operator has given up what is missing, or the directory is a copy of

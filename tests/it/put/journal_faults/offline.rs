@@ -77,7 +77,7 @@ fn a_check_of_a_directory_without_a_journal_is_no_damage() {
 }
 
 /// The directories in which a journal was set aside.
-fn set_aside(dir: &DataDir) -> Vec<PathBuf> {
+pub(super) fn set_aside(dir: &DataDir) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir.own("journal")).expect("a directory");
     let entries = entries.map(|entry| entry.expect("an entry").path());
     let name = |path: &PathBuf| {

@@ -105,6 +105,35 @@ fn a_key_that_cannot_be_written_anew_keeps_no_checkpoint_failed() {
     server.store("stuck/k", "new");
 }
 
+/// The journal was closed in order, but for the records that are kept of one key.
+#[test]
+fn kept_records_that_cannot_be_read_are_given_up_by_order_once() {
+    journal_only!();
+    let dir = DataDir::temporary();
+    let mut server = start(&dir);
+    server.store("stuck/k", "value");
+    cut(&mut server);
+    dir.remove("stuck/k");
+    dir.place("stuck/other", "by hand");
+    let Some(immutable) = Immutable::of(&dir, "stuck") else {
+        left_out("a key that cannot be written", "chattr does not work here");
+        return;
+    };
+    start(&dir).stop();
+    drop(immutable);
+    let kept = dir.own("journal/kept");
+    let mut bytes = fs::read(&kept).expect("kept records");
+    bytes[70] ^= 1;
+    fs::write(&kept, &bytes).expect("written");
+    let ended = Launch::new(&super::DISK).on(&dir).run();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let discard = [&super::DISK[..], &["--journal", "discard"]].concat();
+    Launch::new(&discard).on(&dir).start().stop();
+    let aside = super::offline::set_aside(&dir);
+    assert_eq!(fs::read(aside[0].join("kept")).expect("it is aside"), bytes);
+    start(&dir).store("stuck/k", "new");
+}
+
 /// The folder is another file system by now, which may have an older file of that name.
 #[test]
 fn a_key_whose_folder_is_another_file_system_now_keeps_no_server_from_starting() {
