@@ -220,10 +220,15 @@ impl TempFile {
             let stat = retry_on_intr(|| rustix::fs::fstat(&*self.file))?;
             Ok(Version::of(&stat) != version)
         };
-        if times.last_modification.tv_sec > i64::from(i32::MAX) && is_cut()? {
+        if is_far(version) && is_cut()? {
             return Err(Errno::OVERFLOW);
         }
         Ok(())
+    }
+
+    /// Whether a file in `dir` can have this version. Blocks.
+    pub fn can_have(dir: &Arc<ServerDirs>, version: Version) -> Result<bool, Error> {
+        Ok(!is_far(version) || Self::create(dir)?.stamp(version) != Err(Errno::OVERFLOW))
     }
 
     /// Gives the file the name `to` in `folder`; `EXIST` when something has it.
@@ -284,6 +289,11 @@ impl TempFile {
         };
         self.dir.method.publish(unpublished, dir, to)
     }
+}
+
+/// Not all file systems can tell its time.
+fn is_far(version: Version) -> bool {
+    version.timespec().tv_sec > i64::from(i32::MAX)
 }
 
 /// The names in `dir`, which is the server's own.

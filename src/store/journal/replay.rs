@@ -71,7 +71,16 @@ impl<'a> Replay<'a> {
     ) -> Result<Self, Error> {
         let mut history = History::default();
         for frame in frames {
-            frame.read()?.iter().for_each(|record| history.add(record));
+            for record in frame.read()? {
+                history.add(&record);
+                // It was refused, and the server killed before it said so.
+                if let (Record::Change(change), Some(writer)) = (&record, writer)
+                    && let Some(version) = change.result
+                    && !TempFile::can_have(&writer.temp_dir, version)?
+                {
+                    history.add(&Record::Cancel(change.sequence));
+                }
+            }
         }
         Ok(Self {
             dir,

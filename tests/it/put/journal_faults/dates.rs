@@ -1,6 +1,6 @@
 //! Files that are dated into the future by `rsync -a`, `touch` or a clock that was wrong: what was acknowledged after them stays.
 
-use super::{Kept, cut, date, start};
+use super::{Kept, cut, date, of_segments, segments, start};
 use crate::support::prelude::*;
 
 fn in_an_hour() -> SystemTime {
@@ -104,4 +104,36 @@ fn two_puts_at_once_over_a_file_dated_ahead_have_tags_of_their_own_also_after_a_
     let after = start(&dir).get("k");
     assert_eq!(after.body, b"second");
     assert_eq!(after.must("etag"), tags[1], "the first had {}", tags[0]);
+}
+
+/// ext4 tells no time after 2446: the write is refused. The server is killed between its record and the one that takes it back.
+#[test]
+fn a_record_of_a_version_that_the_file_system_cannot_tell_ends_no_start() {
+    journal_only!();
+    tracing_only!("a kill between two records");
+    let dir = DataDir::temporary();
+    let mut server = start(&dir);
+    server.store("k", "value");
+    server.stop();
+    let far = SystemTime::now() + Duration::from_secs(600 * 365 * 86_400);
+    let far = far.duration_since(SystemTime::UNIX_EPOCH).expect("a time");
+    fs::write(dir.own("clock"), format!("{:>24}", far.as_nanos())).expect("a bound");
+    let mut server = start(&dir);
+    let kill = [
+        "-e",
+        "trace=pwrite64",
+        "-e",
+        "inject=pwrite64:signal=KILL:when=3",
+    ];
+    let tracer = Attached::to(&server, &of_segments(&kill, &segments(&dir)));
+    let mut raw = server.connect();
+    raw.send(put_head("k", 3) + "new");
+    if within(DEADLINE, || tracer.has_injected() || raw.has_unread()) && !tracer.has_injected() {
+        left_out("a time that is cut", "this file system can tell it");
+        return;
+    }
+    assert_eq!(server.exit(), None, "killed");
+    assert!(dir.forget_mount(), "the note of a server that ran");
+    let server = start(&dir);
+    assert_eq!(server.get("k").body, b"value");
 }
