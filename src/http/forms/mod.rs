@@ -80,8 +80,8 @@ pub struct FormRequest {
 impl FormRequest {
     /// The form of a request with this `head`; `None` where that is of no form.
     pub fn of(head: &Parts, wants_page: bool) -> Result<Option<Self>, BadForm> {
-        let expected = Expected::of(&head.headers);
-        if expected != Ok(Expected::default()) || are_announced(&head.headers) {
+        check_digests(&head.headers)?;
+        if are_announced(&head.headers) {
             return Err(BadForm::Digest);
         }
         let media_type = head.headers.get(CONTENT_TYPE);
@@ -94,6 +94,12 @@ impl FormRequest {
             wants_page,
         }))
     }
+}
+
+/// Refuses digests in the fields of a form, or in its trailers.
+pub fn check_digests(fields: &HeaderMap) -> Result<(), BadForm> {
+    let is_none = Expected::of(fields) == Ok(Expected::default());
+    is_none.then_some(()).ok_or(BadForm::Digest)
 }
 
 /// A part of a form, without its data.

@@ -15,7 +15,9 @@ use multer::{Field, Multipart};
 
 use crate::http::auth::authorize::Asker;
 use crate::http::body::request::Received;
-use crate::http::forms::{BadForm, FormRequest, FormState, MAX_TEXT, Part, Role, StoredFile};
+use crate::http::forms::{
+    BadForm, FormRequest, FormState, MAX_TEXT, Part, Role, StoredFile, check_digests,
+};
 use crate::http::head::path::check_depth;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{FormHalted, FormStored, Outcome};
@@ -100,7 +102,10 @@ impl FormUpload<'_, '_, '_> {
             }
         }
         self.state.end().map_err(Rejection::from)?;
-        Ok(self.form.end().await?)
+        self.form.end().await?;
+        let trailers = self.form.body.trailers.as_ref();
+        let checked = trailers.map_or(Ok(()), check_digests);
+        Ok(checked.map_err(Rejection::from)?)
     }
 
     async fn text(&mut self, name: &'static str) -> Result<Vec<u8>, Rejection> {

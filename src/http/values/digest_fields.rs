@@ -29,6 +29,8 @@ const AMZ_SHA256: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
 
 /// The fields of the checksums of S3 clients, base64 of their bytes.
 pub const AMZ_CHECKSUM: &str = "x-amz-checksum-";
+/// `x-amz-checksum-` and one of these is no checksum.
+const NO_CHECKSUMS: [&str; 3] = ["algorithm", "mode", "type"];
 static AMZ_CHECKSUMS: [(HeaderName, ChecksumKind); 4] = [
     (
         HeaderName::from_static("x-amz-checksum-crc32"),
@@ -133,6 +135,10 @@ impl Expected {
 
     /// The digests of a client of S3.
     fn of_s3(headers: &HeaderMap) -> Result<Self, BadDigest> {
+        let mut checksums = headers.keys().filter(|name| is_checksum(name));
+        if let Some(unknown) = checksums.find(|name| !is_known_checksum(name)) {
+            return Err(BadDigest::Unknown(unknown.clone()));
+        }
         let mut all = Self {
             sha256: headers.get(AMZ_CONTENT_SHA256).and_then(sha256_of_hex),
             ..Self::default()
@@ -276,6 +282,12 @@ fn digest<const N: usize>(
 fn sha256_of_hex(text: &HeaderValue) -> Option<[u8; 32]> {
     let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
     bytes.try_into().ok()
+}
+
+/// True for a field with a checksum of a client of S3.
+pub fn is_checksum(name: &HeaderName) -> bool {
+    let kind = name.as_str().strip_prefix(AMZ_CHECKSUM);
+    kind.is_some_and(|kind| !NO_CHECKSUMS.contains(&kind))
 }
 
 /// True where the server can compute the checksum that comes in this field.

@@ -10,7 +10,7 @@ use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
 use crate::http::auth::credentials::AuthorizationFields;
-use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_known_checksum};
+use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_checksum, is_known_checksum};
 use crate::http::values::media::has_prefix;
 
 /// Parameters that make something else of a request that changes a value, in any case.
@@ -27,11 +27,19 @@ const OPERATIONS: [&str; 10] = [
     "versionId",
 ];
 
-/// Parameters that do so in the protocol of one store alone, which a field with this prefix tells: other clients may use these names.
+/// Parameters that do so in the protocol of one store alone, also of a read. A field with this prefix tells it: other clients may use
+/// these names.
 const OPERATIONS_OF_ONE: [(&str, &[&str]); 2] = [
     (
         "x-ms-version",
-        &["action", "resource", "restype", "snapshot"],
+        &[
+            "action",
+            "comp",
+            "resource",
+            "restype",
+            "snapshot",
+            "versionId",
+        ],
     ),
     ("x-goog-", &["generation"]),
 ];
@@ -96,9 +104,6 @@ const HARMLESS_WITH: [(&str, &str); 3] = [
 
 /// Fields that a GET is refused for, beside conditions: they name a part of the value, or its owner.
 const OF_READS: [&str; 3] = ["x-amz-expected-bucket-owner", "x-ms-lease-id", "x-ms-range"];
-
-/// `x-amz-checksum-` and one of these is no checksum.
-const NO_CHECKSUMS: [&str; 3] = ["algorithm", "mode", "type"];
 
 /// A request in the protocol of another store, which is not answered here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -175,7 +180,7 @@ fn check_fields(headers: &HeaderMap, changes: bool) -> Result<(), OtherStore> {
         if !is_of_store(name) {
             continue;
         }
-        if changes && is_checksum(name.as_str()) {
+        if changes && is_checksum(name) {
             if !is_known_checksum(name) {
                 return Err(OtherStore::Checksum(name.clone()));
             }
@@ -201,11 +206,6 @@ fn is_refused(name: &str, value: &[u8], changes: bool) -> bool {
             .any(|(known, with)| is_known_with(known, with))
 }
 
-fn is_checksum(name: &str) -> bool {
-    let kind = name.strip_prefix(AMZ_CHECKSUM);
-    kind.is_some_and(|kind| !NO_CHECKSUMS.contains(&kind))
-}
-
 fn check_parameters(
     query: &str,
     headers: &HeaderMap,
@@ -217,11 +217,8 @@ fn check_parameters(
         .iter()
         .filter(|(prefix, _)| has_fields && is_from(*prefix));
     let of_one = of_one.flat_map(|(_, names)| *names);
-    let refused: Vec<_> = if changes {
-        CONDITIONS.iter().chain(&OPERATIONS).chain(of_one).collect()
-    } else {
-        CONDITIONS.iter().collect()
-    };
+    let of_changes = OPERATIONS.iter().filter(|_| changes);
+    let refused: Vec<_> = CONDITIONS.iter().chain(of_changes).chain(of_one).collect();
     for (name, _) in parse(query.as_bytes()) {
         if let Some(refused) = refused
             .iter()
@@ -240,8 +237,11 @@ fn check_signed(head: &Parts) -> Result<(), OtherStore> {
         *method,
         Method::GET | Method::HEAD | Method::PUT | Method::DELETE
     );
-    let mut names = parse(head.uri.query().unwrap_or_default().as_bytes()).map(|(name, _)| name);
-    if !is_known || path.ends_with('/') || !names.all(|name| is_ignored(&name)) {
+    let mut parameters = parse(head.uri.query().unwrap_or_default().as_bytes());
+    if !is_known
+        || path.ends_with('/')
+        || !parameters.all(|(name, value)| is_ignored(&name, &value))
+    {
         return Err(OtherStore::Operation);
     }
     let is_bucket = ["/", "%2F", "%2f"]
@@ -254,10 +254,10 @@ fn check_signed(head: &Parts) -> Result<(), OtherStore> {
 }
 
 /// True for the parameters of S3 that leave a request for an object as it is: the signature, the name of the operation, fields of the
-/// answer, and the part of an object that was made of one.
-fn is_ignored(name: &str) -> bool {
+/// answer, and the first part of an object, which was made of one.
+fn is_ignored(name: &str, value: &str) -> bool {
     let has = |prefix| has_prefix(name, prefix);
-    let is_named = ["x-id", "partNumber"].contains(&name);
+    let is_named = name == "x-id" || (name == "partNumber" && value == "1");
     is_named || has("x-amz-") || has("x-goog-") || has("response-")
 }
 
@@ -387,11 +387,14 @@ mod tests {
         for (fields, target, why) in [
             (&[azure][..], "/c?restype=container", Some("restype")),
             (&[azure], "/c?generation=1", None),
+            (&[azure], "/c?versionid=2026", Some("versionId")),
             (&[google], "/c?generation=1", Some("generation")),
             (&[], "/c?restype=container&generation=1", None),
         ] {
-            let refused = checked("DELETE", target, fields, false);
-            assert_eq!(refused, why.map(OtherStore::Parameter), "{target}");
+            for method in ["DELETE", "GET"] {
+                let refused = checked(method, target, fields, false);
+                assert_eq!(refused, why.map(OtherStore::Parameter), "{method} {target}");
+            }
         }
         for condition in CONDITIONS {
             for method in ["GET", "PUT"] {
@@ -429,6 +432,7 @@ mod tests {
             ("GET", "/b?list-type=2", OtherStore::Operation),
             ("GET", "/b/?location", OtherStore::Operation),
             ("GET", "/b/k?versionId=a", OtherStore::Operation),
+            ("GET", "/b/k?partNumber=2", OtherStore::Operation),
             ("GET", "/b/k?acl&X-Amz-Signature=c", OtherStore::Operation),
             ("POST", "/b/k?restore", OtherStore::Operation),
             ("PUT", "/b/k/", OtherStore::Operation),

@@ -158,6 +158,7 @@ fn a_digest_may_follow_as_a_trailer_and_is_compared_before_publishing() {
         (String::new(), 200),
         ("Content-Digest: sha-256=x\r\n".to_owned(), 400),
         ("Content-Digest: unixsum=1\r\n".to_owned(), 400),
+        ("x-amz-checksum-xxhash64: AAAA\r\n".to_owned(), 400),
         ("X-Other: y\r\n".to_owned(), 200),
     ] {
         let got = put_with_trailers(&server, "Trailer: Content-Digest\r\n", &trailers, b"value");

@@ -58,6 +58,26 @@ fn what_a_part_of_a_form_says_of_its_data_is_understood_or_refused() {
     server.dir.assert_holds(&[]);
 }
 
+/// Its file is stored by then, which the answer tells.
+#[test]
+fn a_digest_that_comes_behind_a_form_without_a_word_is_refused_too() {
+    let server = TestServer::start(&[]);
+    let form = b"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nv\r\n--B--\r\n";
+    let mut raw = server.connect();
+    raw.send(
+        "POST /-/upload HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\
+         Content-Type: multipart/form-data; boundary=B\r\n\r\n",
+    );
+    raw.send(chunked([&form[..]]));
+    let refused = raw.ask("0\r\nRepr-Digest: sha-256=:AAAA:\r\n\r\n");
+    assert_eq!(refused.status, 400);
+    let told = text(&refused);
+    assert!(
+        told.contains("no digest of a form") && told.contains("stored before: f"),
+        "{told}"
+    );
+}
+
 #[test]
 fn the_type_that_curl_gives_each_body_is_that_of_no_value() {
     let server = TestServer::start(&[]);
