@@ -4,10 +4,12 @@
 //! it is still the one under its key, and unchanged (size, times). Of a flat key one fstat shows both, for a file that is
 //! renamed or removed has its times or its links changed. A file in a folder stays as it is when its folder is moved away, and
 //! on some file systems any removed file does, so there the path is looked up again. Two changes show in neither way: another
-//! program writes through a memory map, or mounts something over the file of a flat key. [`Cache::sweep`] finds these, some seconds later.
+//! program writes through a memory map, or mounts something over the file of a flat key. The first use after a [`Cache::sweep`], which
+//! comes every few seconds, looks for these too.
 //! Bounded in bytes, overhead included, and in descriptors; shared by all reactors.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache as QuickCache;
@@ -19,33 +21,48 @@ use crate::value::Key;
 /// The size of an entry besides its bytes: itself, its key, its slot in the cache, the headers of its response.
 const OVERHEAD: u64 = 512;
 
-/// The cache; `None` inside when it is off.
+/// A file of up to this length that was removed by hand may stay on the disk until its key is next read or it falls out of the cache; the
+/// next sweep gives up a longer one.
+const NEGLIGIBLE: u64 = 64 << 10;
+
+/// The cache.
 #[derive(Debug)]
-pub struct Cache(Option<QuickCache<Box<str>, Arc<Object>, Weight>>);
+pub struct Cache {
+    /// `None` when it is off.
+    kept: Option<QuickCache<Box<str>, Arc<Object>, Weight>>,
+    /// How many sweeps there were.
+    sweeps: AtomicU32,
+}
 
 impl Cache {
     /// A cache of `capacity` bytes that keeps at most `descriptors` files open; a capacity of 0 is off.
     pub fn new(capacity: u64, descriptors: u64) -> Self {
         if capacity == 0 || descriptors == 0 {
-            return Self(None);
+            return Self {
+                kept: None,
+                sweeps: AtomicU32::new(0),
+            };
         }
         let weight = Weight {
             least: capacity.div_ceil(descriptors),
         };
         let expected = (capacity / weight.least.max(OVERHEAD)).min(1 << 16);
         let expected = usize::try_from(expected).unwrap_or(1 << 16);
-        Self(Some(QuickCache::with_weighter(expected, capacity, weight)))
+        Self {
+            kept: Some(QuickCache::with_weighter(expected, capacity, weight)),
+            sweeps: AtomicU32::new(0),
+        }
     }
 
     /// The value of `key` in `dir`, when it is here and proved current now.
     pub fn get(&self, key: &Key<'_>, dir: &ValuesDir) -> Option<Arc<Object>> {
-        let cache = self.0.as_ref()?;
+        let cache = self.kept.as_ref()?;
         let object = cache.get(key.as_str())?;
-        let is_current = if key.is_flat() && object.shows_removal() {
+        let sweep = self.sweeps.load(Relaxed);
+        let is_current = if key.is_flat() && object.shows_removal() && object.is_compared(sweep) {
             object.is_current()
         } else {
-            dir.stamp(key.as_str())
-                .is_some_and(|stamp| object.is(stamp))
+            is_there(key.as_str(), &object, dir) && object.compare(sweep)
         };
         if is_current {
             return Some(object);
@@ -56,20 +73,22 @@ impl Cache {
 
     /// Keeps `object`, if it can be proved current later and is worth its place.
     pub fn keep(&self, key: &Key<'_>, object: &Arc<Object>) {
-        if let (Some(cache), true) = (&self.0, object.is_quiescent()) {
+        if let (Some(cache), true) = (&self.kept, object.is_quiescent()) {
+            object.note_compared(self.sweeps.load(Relaxed));
             cache.insert(key.as_str().into(), Arc::clone(object));
         }
     }
 
-    /// Forgets the values in `dir` that are no longer those under their keys, or whose bytes have changed although the times of their
-    /// files have not. A removed file would otherwise keep its space until its key is read. Makes a few system calls for each.
+    /// Has the next use of each value look for changes that the times of its file do not show. Forgets large values in `dir` that are no longer
+    /// those under their keys: their files would otherwise keep their space until the keys are read.
     pub fn sweep(&self, dir: &ValuesDir) {
-        let Some(cache) = &self.0 else { return };
+        let Some(cache) = &self.kept else { return };
+        self.sweeps.fetch_add(1, Relaxed);
         // Collected first, so that no lock of the cache is held during system calls.
-        let kept: Vec<_> = cache.iter().collect();
-        for (key, object) in kept {
-            let is_there = dir.stamp(&key).is_some_and(|stamp| object.is(stamp));
-            if !is_there || object.has_other_bytes() {
+        let is_large = |object: &Object| object.meta().len > NEGLIGIBLE;
+        let large: Vec<_> = cache.iter().filter(|(_, o)| is_large(o)).collect();
+        for (key, object) in large {
+            if !is_there(&key, &object, dir) {
                 cache.remove_if(&key, |kept| Arc::ptr_eq(kept, &object));
             }
         }
@@ -77,20 +96,25 @@ impl Cache {
 
     /// Bytes of its capacity that are taken.
     pub fn bytes(&self) -> u64 {
-        self.0.as_ref().map_or(0, QuickCache::weight)
+        self.kept.as_ref().map_or(0, QuickCache::weight)
     }
 
     /// How many values it keeps, each with a descriptor.
     pub fn values(&self) -> u64 {
-        self.0.as_ref().map_or(0, |cache| cache.len() as u64)
+        self.kept.as_ref().map_or(0, |cache| cache.len() as u64)
     }
 
     /// Forgets the value of `key`, whose file would otherwise stay on the disk as long as it is kept.
     pub fn forget(&self, key: &Key<'_>) {
-        if let Some(cache) = &self.0 {
+        if let Some(cache) = &self.kept {
             cache.remove(key.as_str());
         }
     }
+}
+
+/// True if the file of `object` lies in `dir` under `key`, unchanged.
+fn is_there(key: &str, object: &Object, dir: &ValuesDir) -> bool {
+    dir.stamp(key).is_some_and(|stamp| object.is(stamp))
 }
 
 #[derive(Clone, Debug)]
@@ -105,5 +129,69 @@ impl Weighter<Box<str>, Arc<Object>> for Weight {
         // As they are stored, and as headers.
         let fields = 2 * object.fields().map_or(0, <[u8]>::len);
         ((bytes + fields + key.len()) as u64 + OVERHEAD).max(self.least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use bytes::Bytes;
+    use rustix::fs::{CWD, Mode, OFlags};
+
+    use super::super::directory_fd::Blocking;
+    use super::super::location::Location;
+    use super::*;
+    use crate::transfer::BlockingPool;
+
+    /// A cache that keeps a value of each length, whose bytes are not those of its file: as after a write through a memory map.
+    fn filled(at: &tempfile::TempDir, lens: &[usize]) -> (Cache, ValuesDir) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(CWD, at.path(), flags, Mode::empty()).unwrap();
+        let location = Location::new(at.path(), &root, None).unwrap();
+        let disk = BlockingPool::disk(None).unwrap();
+        let dir = ValuesDir::new(root, location, disk.clone());
+        let cache = Cache::new(1 << 20, 1 << 10);
+        for &len in lens {
+            let name = len.to_string();
+            fs::write(at.path().join(&name), vec![b'a'; len]).unwrap();
+            let key = Key::new(name).unwrap();
+            let values = cache.values();
+            // A file is kept once it has been unchanged for a moment.
+            while cache.values() == values {
+                let opened = dir.open(&key, Blocking::Allowed).unwrap().unwrap();
+                let bytes = Bytes::from(vec![b'b'; len]);
+                let object = Object::new(opened, Some(bytes), disk.clone()).unwrap();
+                cache.keep(&key, &Arc::new(object));
+                std::thread::yield_now();
+            }
+        }
+        (cache, dir)
+    }
+
+    #[test]
+    fn the_first_use_after_a_sweep_compares_the_bytes() {
+        let at = tempfile::tempdir().unwrap();
+        let (cache, dir) = filled(&at, &[10]);
+        let key = Key::new("10").unwrap();
+        assert!(cache.get(&key, &dir).is_some());
+        cache.sweep(&dir);
+        assert!(cache.get(&key, &dir).is_none());
+    }
+
+    #[test]
+    fn a_sweep_looks_up_large_values_alone() {
+        let at = tempfile::tempdir().unwrap();
+        let (cache, dir) = filled(&at, &[10, 100_000]);
+        for name in ["10", "100000"] {
+            fs::remove_file(at.path().join(name)).unwrap();
+        }
+        cache.sweep(&dir);
+        assert_eq!(
+            cache.values(),
+            1,
+            "so it costs nothing where many values are small"
+        );
+        assert!(cache.get(&Key::new("10").unwrap(), &dir).is_none());
     }
 }

@@ -66,6 +66,8 @@ impl Clock {
 
     /// Makes every later reading later than `reading`, also after a crash.
     pub fn pass(&mut self, reading: i128) -> Result<(), Errno> {
+        // Also where it cannot be made durable: an orderly end may still write it.
+        self.last = self.last.max(reading);
         if reading >= self.bound {
             let now = now();
             let stride = if reading > now { SHORT_STRIDE } else { STRIDE };
@@ -75,7 +77,6 @@ impl Clock {
             self.bound = reading + stride;
             self.tell_if_ahead(reading - now);
         }
-        self.last = self.last.max(reading);
         Ok(())
     }
 
@@ -204,6 +205,9 @@ mod tests {
         for _ in 0..3 {
             assert!(clock.next(None).is_err());
         }
+        let number = now() * 2;
+        assert!(clock.pass(number).is_err());
+        assert!(clock.reached() >= number, "numbers are used all the same");
     }
 
     #[test]

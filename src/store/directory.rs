@@ -224,7 +224,7 @@ impl Directory {
         self.lister.list(page).await
     }
 
-    /// Has the cache forget what reads of it do not find out, and removes expired uploads. To be called every few seconds.
+    /// Has the cache look for what one system call does not show, and removes expired uploads. To be called every few seconds.
     pub async fn sweep(&self) {
         let (cache, dir) = (Arc::clone(&self.cache), Arc::clone(&self.dir));
         let writing = self.writing.as_ref();

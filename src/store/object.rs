@@ -11,6 +11,7 @@ use std::any::Any;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::str::from_utf8;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -37,6 +38,8 @@ pub struct Object {
     fields: Option<Box<[u8]>>,
     is_utf8: bool,
     fs_type: FsType,
+    /// The sweep of the cache since which its bytes were compared with its file's.
+    compared: AtomicU32,
     residency: Residency,
     note: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -54,6 +57,7 @@ impl Object {
             meta: Meta::of(&stat),
             stamp: FileStamp::of(&stat),
             bytes,
+            compared: AtomicU32::new(0),
             residency: Residency::default(),
             note: OnceLock::new(),
         })
@@ -165,11 +169,28 @@ impl Object {
         rustix::fs::fstat(&*self.file).is_ok_and(|now| self.is(FileStamp::of(&now)))
     }
 
-    /// True if the kernel has other bytes in memory for its file than it has.
-    pub fn has_other_bytes(&self) -> bool {
+    /// True if its bytes were compared with its file's since that `sweep`.
+    pub fn is_compared(&self, sweep: u32) -> bool {
+        self.compared.load(Relaxed) == sweep
+    }
+
+    /// False if the kernel has other bytes in memory for its file than it has; asked once after each `sweep`.
+    pub fn compare(&self, sweep: u32) -> bool {
+        if self.is_compared(sweep) {
+            return true;
+        }
         let bytes = self.bytes.as_ref();
         let now = bytes.and_then(|bytes| self.read_now(0, bytes.len()));
-        now.is_some() && now.as_ref() != bytes
+        if now.is_some() && now.as_ref() != bytes {
+            return false;
+        }
+        self.note_compared(sweep);
+        true
+    }
+
+    /// Notes that it has the bytes that its file had after that `sweep`.
+    pub fn note_compared(&self, sweep: u32) {
+        self.compared.store(sweep, Relaxed);
     }
 
     /// True if its file had this stamp when it was opened.
