@@ -31,8 +31,17 @@ impl ListenConfig {
     }
 
     /// Refuses a place that other machines reach, where those may change values: unless it `is_guarded`, so that not all of
-    /// them may, or the options allow that in words.
+    /// them may, or the options allow that in words. Refuses clients at the socket of `--admin`, which asks nobody who they are.
     pub fn check_exposure(&self, is_guarded: bool) -> Result<(), ConfigError> {
+        let mut sockets = self
+            .at
+            .iter()
+            .filter(|listen| matches!(listen.at, At::Fd(_)));
+        let is_admin = |listen: &&Listen| self.admin.iter().any(|admin| admin.at == listen.at);
+        if let Some(listen) = sockets.find(is_admin) {
+            let why = "--listen has this socket too: pass one for each";
+            return Err(ConfigError::value("--admin", listen.to_string(), &why));
+        }
         if is_guarded || self.allow_anonymous {
             return Ok(());
         }

@@ -47,8 +47,14 @@ fn a_passed_socket_that_no_option_names_stops_the_start() {
     let by_file = activated().env("DATA_SERVER_CONFIG", &file);
     refused(by_file, "fd:3");
     activated().listen("127.0.0.1:0,fd:3").start();
-    let admin = Launch::new(&["--admin", "fd:3"]).activated_by(&socket);
-    admin.listen("127.0.0.1:0").start();
+    let admin = || Launch::new(&["--admin", "fd:3"]).activated_by(&socket);
+    admin().listen("127.0.0.1:0").start();
+    // Metrics, for which nobody is asked who they are, would be among the values.
+    let both = admin().listen("fd:3").run();
+    let is_told = both
+        .stderr
+        .contains("--admin fd:3: --listen has this socket too");
+    assert!(is_told && both.code == Some(2), "{}", both.stderr);
 }
 
 #[test]
