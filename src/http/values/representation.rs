@@ -4,12 +4,12 @@
 //! for each open value and kept with it, so an answer from the cache only copies it. Statuses are not known here.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use data_encoding::HEXLOWER;
 use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
     CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, SERVER, VARY,
@@ -54,10 +54,26 @@ pub struct Representation {
 /// The entity tag of a value, quotes included: strong, as no two writes of a key share it. The length tells files apart that a hand has
 /// given the same date.
 pub fn etag(meta: Meta) -> String {
-    // Sized for all that the server writes: each PUT tells one.
-    let mut text = String::with_capacity(2 + 16 + 1 + 16);
-    let _ = write!(text, "\"{:x}-{:x}\"", meta.version.nanos(), meta.len);
-    text
+    let (version, mut version_digits) = (meta.version.nanos(), [0; 32]);
+    let mut len_digits = [0; 16];
+    let version = hex(
+        &version.to_be_bytes(),
+        version.leading_zeros(),
+        &mut version_digits,
+    );
+    let len = hex(
+        &meta.len.to_be_bytes(),
+        meta.len.leading_zeros(),
+        &mut len_digits,
+    );
+    ["\"", version, "-", len, "\""].concat()
+}
+
+/// The digits of the number that `bytes` are, whose first `zeros` bits are zeros. Each PUT tells two: `format!` takes three times as long.
+fn hex<'d>(bytes: &[u8], zeros: u32, digits: &'d mut [u8]) -> &'d str {
+    let last = digits.len() - 1;
+    let text = HEXLOWER.encode_mut_str(bytes, digits);
+    &text[last.min(zeros as usize / 4)..]
 }
 
 /// The validators of a value (RFC 9110, section 8.8).
@@ -370,6 +386,25 @@ impl Published {
         match self {
             Self::File(meta) => headers.extend(Validators::from(meta).headers()),
             Self::Tag(etag) => put(headers, ETAG, etag),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::value::Version;
+
+    proptest! {
+        #[test]
+        fn a_tag_is_the_version_and_the_length_in_hexadecimal_digits(
+            nanos in prop_oneof![any::<i128>(), any::<i64>().prop_map(i128::from), Just(0)],
+            len in prop_oneof![any::<u64>(), 0..300_u64],
+        ) {
+            let meta = Meta::new(len, Version::from_nanos(nanos));
+            prop_assert_eq!(etag(meta), format!("\"{nanos:x}-{len:x}\""));
         }
     }
 }

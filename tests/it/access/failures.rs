@@ -44,12 +44,14 @@ fn checks(server: &TestServer) -> u64 {
 fn a_client_that_guesses_has_to_wait_and_keeps_no_other_out() {
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &[]);
+    let began = Instant::now();
     let guesses: Vec<_> = (0..30).map(|_| get(&server, &bearer("guess"))).collect();
+    let most = usize::try_from(most_failures(began)).unwrap();
     let wrong = guesses.iter().filter(|(status, _)| *status == 401).count();
     let limited = guesses.iter().filter(|(status, _)| *status == 429);
     let limited: Vec<_> = limited.collect();
     assert_eq!(wrong + limited.len(), 30);
-    assert!((10..=20).contains(&wrong), "{wrong} of 30 were answered");
+    assert!((10..=most).contains(&wrong), "{wrong} of 30 were answered");
     let is_right = limited.iter().all(|(_, wait)| matches!(wait, Some(1..=11)));
     assert!(is_right, "{limited:?}");
     // From the same address: who proves to be somebody is let through, and who asks as anyone is asked who it is.
@@ -61,8 +63,9 @@ fn a_client_that_guesses_has_to_wait_and_keeps_no_other_out() {
     let mut other = Raw::connect_from([127, 0, 0, 2], server.addr);
     let found = ask(&mut other, "GET", "/key", &bearer("guess"), b"").status;
     assert_eq!(found, 401);
-    let limited = scrape(&server).sum("data_server_auth_total", &[("result", "limited")]);
-    assert!(limited >= 10.0, "{limited}");
+    let counted = scrape(&server).sum("data_server_auth_total", &[("result", "limited")]);
+    let least = f64::from(u32::try_from(limited.len()).unwrap());
+    assert!(counted >= least, "{counted}, {least} were told");
     say(&format!("{wrong} of 30 guesses answered"));
 }
 
