@@ -125,10 +125,10 @@ fn a_record_of_a_version_that_the_file_system_cannot_tell_ends_no_start() {
         "-e",
         "inject=pwrite64:signal=KILL:when=3",
     ];
-    let tracer = Attached::to(&server, &of_segments(&kill, &segments(&dir)));
+    let _tracer = Attached::to(&server, &of_segments(&kill, &segments(&dir)));
     let mut raw = server.connect();
     raw.send(put_head("k", 3) + "new");
-    if within(DEADLINE, || tracer.has_injected() || raw.has_unread()) && !tracer.has_injected() {
+    if raw.try_head().is_some() {
         left_out("a time that is cut", "this file system can tell it");
         return;
     }
