@@ -30,7 +30,7 @@ use crate::http::{
     MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, caught, continue_100,
 };
 use crate::metrics::TimeLimit;
-use exchange::{Exchange, Stage};
+use exchange::{Exchange, Place, Stage};
 pub(super) use frame_io::PREFACE;
 use frame_io::{FrameIo, Input, Output};
 
@@ -49,15 +49,6 @@ const MOST_ERRORS: usize = 1024;
 
 /// The most of one response that waits for the socket, in bytes: a piece that is sent and one that is read.
 const MOST_QUEUED: usize = 128 << 10;
-
-/// The place of a stream that may hold a file.
-#[expect(dead_code, reason = "held")]
-enum Place {
-    /// That of its connection, which one of its streams has at a time.
-    OfConnection(Rc<()>),
-    /// One of those that all connections share.
-    Shared(OwnedSemaphorePermit),
-}
 
 /// The wait for a place that is shared.
 type Waiting = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>>>>;

@@ -54,26 +54,18 @@ pub struct Representation {
 /// The entity tag of a value, quotes included: strong, as no two writes of a key share it. The length tells files apart that a hand has
 /// given the same date.
 pub fn etag(meta: Meta) -> String {
-    let (version, mut version_digits) = (meta.version.nanos(), [0; 32]);
-    let mut len_digits = [0; 16];
-    let version = hex(
-        &version.to_be_bytes(),
-        version.leading_zeros(),
-        &mut version_digits,
-    );
-    let len = hex(
-        &meta.len.to_be_bytes(),
-        meta.len.leading_zeros(),
-        &mut len_digits,
-    );
+    let (mut version, mut len) = ([0; 32], [0; 16]);
+    let version = hex(&meta.version.nanos().to_be_bytes(), &mut version);
+    let len = hex(&meta.len.to_be_bytes(), &mut len);
     ["\"", version, "-", len, "\""].concat()
 }
 
-/// The digits of the number that `bytes` are, whose first `zeros` bits are zeros. Each PUT tells two: `format!` takes three times as long.
-fn hex<'d>(bytes: &[u8], zeros: u32, digits: &'d mut [u8]) -> &'d str {
-    let last = digits.len() - 1;
-    let text = HEXLOWER.encode_mut_str(bytes, digits);
-    &text[last.min(zeros as usize / 4)..]
+/// The digits of the number that `bytes` are, in `digits`. Each PUT tells two such numbers: `format!` takes three times as long.
+fn hex<'d>(bytes: &[u8], digits: &'d mut [u8]) -> &'d str {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    let bytes = &bytes[zeros.min(bytes.len() - 1)..];
+    let text = HEXLOWER.encode_mut_str(bytes, &mut digits[..2 * bytes.len()]);
+    &text[usize::from(bytes[0] < 0x10)..]
 }
 
 /// The validators of a value (RFC 9110, section 8.8).

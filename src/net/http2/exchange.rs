@@ -16,8 +16,8 @@ use h2::{Reason, SendStream};
 use hyper::Response;
 use rustix::buffer::spare_capacity;
 use rustix::io::pread;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::Place;
 use super::frame_io::Output;
 use crate::http::{Body, Client, ConnectionState, Phase, Piece, Responding, Stream};
 use crate::net::connection_limit::Permit;
@@ -60,6 +60,15 @@ pub(super) struct Exchange {
     pub(super) is_head_alone: bool,
     /// Its place among those that may hold a file.
     pub(super) place: Cell<Option<Place>>,
+}
+
+/// The place of a stream that may hold a file.
+#[expect(dead_code, reason = "held")]
+pub(super) enum Place {
+    /// That of its connection, which one of its streams has at a time.
+    OfConnection(Rc<()>),
+    /// One of those that all connections share.
+    Shared(OwnedSemaphorePermit),
 }
 
 /// The place of a stream that watches: that of its connection, or another.
