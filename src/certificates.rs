@@ -19,8 +19,9 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
     SignatureScheme,
 };
-use x509_cert::certificate::{CertificateInner, Raw};
+use x509_cert::certificate::{CertificateInner, Raw, Version};
 use x509_cert::der::Decode;
+use x509_cert::ext::pkix::BasicConstraints;
 
 use crate::file_error::unreadable;
 
@@ -77,6 +78,15 @@ pub fn validity(certificate: &CertificateDer<'_>) -> Option<RangeInclusive<u64>>
     let validity = read.tbs_certificate().validity();
     let [from, until] = [validity.not_before, validity.not_after];
     Some(from.to_unix_duration().as_secs()..=until.to_unix_duration().as_secs())
+}
+
+/// True where `certificate` may issue others (RFC 5280, section 4.2.1.9). One of version 1 cannot say so.
+pub fn is_authority(certificate: &CertificateDer<'_>) -> bool {
+    CertificateInner::<Raw>::from_der(certificate).is_ok_and(|read| {
+        let own = read.tbs_certificate();
+        let said = own.get_extension::<BasicConstraints>();
+        own.version() == Version::V1 || matches!(said, Ok(Some((_, said))) if said.ca)
+    })
 }
 
 /// Trusts `certificates` themselves, and of all others those that `others` trusts.

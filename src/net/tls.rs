@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, Der, PrivateKeyDer, ServerName, TrustAnchor};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ParsedCertificate, ProducesTickets, ResolvesServerCert,
@@ -26,9 +26,18 @@ use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use sha2::{Digest, Sha256};
 use webpki::EndEntityCert;
 
-use crate::certificates::{Listed, add_authorities, read_certificates, read_key, validity};
+use crate::certificates::{
+    Listed, add_authorities, is_authority, read_certificates, read_key, validity,
+};
 use crate::http::ClientCertificate;
 use crate::metrics::CERTIFICATE_END;
+
+/// An authority that has issued nothing: the library wants one.
+const NO_AUTHORITY: TrustAnchor<'static> = TrustAnchor {
+    subject: Der::from_slice(b""),
+    subject_public_key_info: Der::from_slice(b""),
+    name_constraints: None,
+};
 
 /// The name of HTTP/2 in a handshake (RFC 9113, section 3.2).
 pub(super) const HTTP2: &[u8] = b"h2";
@@ -164,8 +173,19 @@ fn verifier(
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let mut roots = RootCertStore::empty();
     let listed = add_authorities(&authority.file, &mut roots).map_err(TlsError::File)?;
+    let subjects = roots.subjects();
+    // A client whose own certificate is in the file would otherwise issue others, of any name.
+    let mut certificates = listed.iter();
+    roots
+        .roots
+        .retain(|_| certificates.next().is_some_and(is_authority));
+    if roots.is_empty() {
+        roots.roots.push(NO_AUTHORITY);
+    }
     let provider = Arc::clone(provider);
-    let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .clear_root_hint_subjects()
+        .add_root_hint_subjects(subjects);
     if !authority.is_required {
         verifier = verifier.allow_unauthenticated();
     }

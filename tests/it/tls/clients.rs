@@ -3,6 +3,7 @@
 use super::{NAMES, is_served, start};
 use crate::support::prelude::*;
 use rustls::version;
+use std::path::Path;
 
 fn server(own: &Issued, clients: &Authority, auth: &str) -> TestServer {
     let file = clients.file();
@@ -52,4 +53,32 @@ fn a_certificate_that_stands_in_the_file_itself_is_its_own_authority() {
     assert!(peer.starts_with("127.0.0.1:"), "{peer}");
     let error = event.field("error");
     assert!(error.contains("invalid peer certificate"), "{error}");
+}
+
+#[test]
+fn a_client_whose_certificate_is_in_the_file_issues_none() {
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let own = authority.issue("own", &NAMES);
+    let issued = clients.issue("issued", &["carol.example"]);
+    let dir = DataDir::temporary();
+    let made = |name: &str, by: &str| {
+        let what = format!("DNS:{name}.example -addext basicConstraints=critical,CA:FALSE {by}");
+        Issued::by_openssl(dir.path(), name, &what)
+    };
+    let alice = made("alice", "");
+    let bob = made("bob", "-CA alice.pem -CAkey alice.key");
+    let read = |file: &Path| std::fs::read_to_string(file).expect("a certificate");
+    let (alone, all) = (read(&alice.certificate), read(&clients.file()));
+    for (listed, has_authority) in [(alone.clone(), false), (alone + &all, true)] {
+        let file = dir.path().join("clients.pem");
+        std::fs::write(&file, listed).expect("a file");
+        let server = start(&own, &["--tls-client-ca", file.to_str().expect("text")]);
+        let is_served = |client: &Issued| {
+            let client = authority.client().with(client);
+            is_served(Raw::connect_tls(server.addr, &client))
+        };
+        assert!(is_served(&alice));
+        assert!(!is_served(&bob));
+        assert_eq!(is_served(&issued), has_authority);
+    }
 }
