@@ -21,6 +21,9 @@ use crate::value::Error;
 /// The longest error message that is read.
 const MAX_MESSAGE: usize = 64 << 10;
 
+/// The most characters that are told of what the store said.
+const MAX_SAID: usize = 1000;
+
 /// The time for which a store that cannot be reached is tried: long enough for a second endpoint where the first does not answer
 /// at all. One that refuses connections is given up after [`MOST`] tries, in half a second.
 const UNREACHABLE: Duration = Duration::from_secs(2);
@@ -98,22 +101,17 @@ impl Answer {
             return Ok(self);
         }
         let (status, wait) = (self.status, retry_after(&self.headers));
-        let region = text(
-            &self.headers,
-            &HeaderName::from_static("x-amz-bucket-region"),
-        );
-        let region = region.unwrap_or_default().to_owned();
+        let region = HeaderName::from_static("x-amz-bucket-region");
+        let region = text(&self.headers, &region).unwrap_or_default().to_owned();
         let body = self.whole(MAX_MESSAGE, within).await.unwrap_or_default();
         let said: ErrorBody = parse(&body).unwrap_or_default();
         let refusal = Refusal {
             status,
             code: said.code,
             message: said.message,
-            region: if said.region.is_empty() {
-                region
-            } else {
-                said.region
-            },
+            region: Some(said.region)
+                .filter(|said| !said.is_empty())
+                .unwrap_or(region),
         };
         Err(refusal.meaning(wait))
     }
@@ -265,7 +263,9 @@ impl Refusal {
         if !self.region.is_empty() {
             let _ = write!(said, "; the bucket is in the region {}", self.region);
         }
-        said
+        // It is printed to terminals too, in one line.
+        let said = said.replace(char::is_control, " ");
+        said.chars().take(MAX_SAID).collect()
     }
 }
 
@@ -443,6 +443,18 @@ mod tests {
             let found = meaning(status, code);
             assert!(found.starts_with(expected), "{status} {code}: {found}");
         }
+    }
+
+    #[test]
+    fn what_a_store_says_is_one_line_of_bounded_length() {
+        let refusal = Refusal {
+            code: "Denied".to_owned(),
+            message: format!("a\nb\u{1b}[31m{}", "x".repeat(MAX_MESSAGE)),
+            ..Refusal::default()
+        };
+        let said = refusal.said();
+        assert!(said.starts_with("0 Denied: a b [31mx"), "{said}");
+        assert_eq!(said.len(), MAX_SAID);
     }
 
     #[test]
