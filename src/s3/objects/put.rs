@@ -74,7 +74,7 @@ impl Write<'_> {
         asked: Result<Answer, Failure>,
     ) -> Option<Result<Written, Error>> {
         match asked {
-            Ok(answer) => Some(written(&answer.headers)),
+            Ok(answer) => Some(self.made(tries.until, &answer).await),
             Err(failure) => self.failed(tries, failure).await,
         }
     }
@@ -99,7 +99,7 @@ impl Write<'_> {
     pub async fn end(self, sending: Sending) -> Result<Written, Error> {
         let until = self.client.deadline();
         let failure = match sending.finish().await {
-            Ok(answer) => return written(&answer.headers),
+            Ok(answer) => return self.made(until, &answer).await,
             Err(failure) => failure,
         };
         let may_be_made = failure.may_be_made();
@@ -108,6 +108,14 @@ impl Write<'_> {
             failure => failure.outcome(),
         };
         self.settle(until, may_be_made, error).await
+    }
+
+    /// The end of the write, which the store says that it has made. One without an entity tag may be the word of another program.
+    async fn made(&self, until: Instant, answer: &Answer) -> Result<Written, Error> {
+        match written(&answer.headers) {
+            Ok(written) => Ok(written),
+            Err(error) => self.settle(until, true, doubted(error)).await,
+        }
     }
 
     /// Settles the write, whose last try ended with `error`, where a try `may_be_made`. The object's nonce says that it was made.

@@ -142,6 +142,8 @@ fn a_write_that_was_perhaps_made_is_not_said_to_have_failed() {
     let faults = [
         [FailDone(503), Fault::None, Refuse(503, "", Some(0))],
         [FailDone(503), denied, Refuse(503, "", Some(0))],
+        // Without an entity tag.
+        [FailDone(200), Fault::None, Refuse(503, "", Some(0))],
         [FailDone(503), LoseUndone, LoseUndone],
         [Overtake(503), Fault::None, Fault::None],
         [Overtake(503), Refuse(503, "", Some(0)), Fault::None],
