@@ -209,8 +209,7 @@ fn folder(path: &Path) -> PathBuf {
 
 /// The name on the line of `at`, if nothing stands behind its `=`.
 fn without_value(text: &str, at: usize) -> Option<&str> {
-    let line = text.lines().nth(line(text, at) - 1)?;
-    let (name, value) = line.split_once('=')?;
+    let (name, value) = text.lines().nth(line(text, at) - 1)?.split_once('=')?;
     value.trim().is_empty().then(|| name.trim())
 }
 

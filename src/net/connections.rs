@@ -239,7 +239,6 @@ struct Observed {
 }
 
 impl Observed {
-    /// Nothing observed yet, of a new connection.
     fn new(connection: &ConnectionState, now: Instant) -> Self {
         Self {
             phase: connection.phase(),

@@ -145,9 +145,7 @@ impl<'a> Received<'a> {
         match &mut self.body {
             RequestBody::Http1(_) => {}
             RequestBody::Http2(body) => body.stream.announce(interim),
-            RequestBody::Socket(source) => {
-                poll_fn(|cx| source.poll_announce(cx, &mut bytes)).await;
-            }
+            RequestBody::Socket(of) => poll_fn(|cx| of.poll_announce(cx, &mut bytes)).await,
         }
     }
 
