@@ -1,7 +1,7 @@
 //! The group, rights and lists of a file that it takes from the folder that it is published in, and from the value that it replaces.
 //!
-//! A file that is made in a folder by hand gets the group of a setgid folder and the folder's default ACL from the kernel
-//! (`inode(7)`, `acl(5)`). One that is made elsewhere and then linked or renamed gets neither, so they are given to it here. A value
+//! A file that is made in a folder by hand gets the group of a setgid folder, of any on a mount with `grpid`, and the folder's default
+//! ACL from the kernel (`inode(7)`, `acl(5)`). One that is made elsewhere and then linked or renamed gets neither, so they are given to it here. A value
 //! that is replaced lends its mode: the new file never has a right for its group or for others that the old one had not.
 
 use std::fs;
@@ -42,15 +42,20 @@ pub fn unmasked(mode: u32) -> Mode {
     Mode::from(mode & !umask.unwrap_or(0))
 }
 
-/// Gives `file`, which has the group of this process, what one that is made in `folder` has; its mode, if that has changed.
-pub fn of_folder(file: impl AsFd, folder: impl AsFd) -> Result<(bool, Option<Mode>), Errno> {
+/// Gives `file`, which has the group of this process, or of `staging`, what one that is made in `folder` has; its mode, if that has changed.
+/// Where `gives_group`, the folder's group is that of what is made in it.
+pub fn of_folder(
+    file: impl AsFd,
+    folder: impl AsFd,
+    gives_group: bool,
+) -> Result<(bool, Option<Mode>), Errno> {
     let stat = retry_on_intr(|| rustix::fs::fstat(&folder))?;
-    let is_setgid = Mode::from_raw_mode(stat.st_mode).contains(Mode::SGID);
-    if is_setgid {
+    let gives_group = gives_group || Mode::from_raw_mode(stat.st_mode).contains(Mode::SGID);
+    if gives_group {
         set_group(&file, Gid::from_raw(stat.st_gid))?;
     }
     let Some(mut acl) = default_acl(&folder)? else {
-        return Ok((is_setgid, None));
+        return Ok((gives_group, None));
     };
     let mode = restrict(&mut acl);
     retry_on_intr(|| rustix::fs::fsetxattr(&file, ACL, &acl, XattrFlags::empty()))?;

@@ -19,6 +19,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::attributes::Attributes;
 use super::directory_fd::{Folder, ValuesDir};
 use super::inherit;
+use super::layout::file_system;
 use super::publish_method::{
     PublishMethod, Replacement, Unpublished, create_named, create_unnamed, unlink_staged,
 };
@@ -47,6 +48,8 @@ pub struct ServerDirs {
     exchanges: bool,
     /// The mode of files that inherit nothing.
     mode: Mode,
+    /// Each folder gives its group to what is made in it.
+    gives_groups: bool,
     next_name: AtomicU64,
 }
 
@@ -61,6 +64,7 @@ impl ServerDirs {
     ) -> Self {
         Self {
             values,
+            gives_groups: file_system::gives_groups(&own),
             own,
             staging,
             uploads,
@@ -195,7 +199,8 @@ impl TempFile {
             return Ok(false);
         }
         let inherit = || {
-            let (is_changed, mode) = inherit::of_folder(&*self.file, folder)?;
+            let (is_changed, mode) =
+                inherit::of_folder(&*self.file, folder, self.dir.gives_groups)?;
             let mode = mode.unwrap_or(self.dir.mode);
             let is_narrowed =
                 replaced.map(|replaced| inherit::of_value(&*self.file, mode, replaced));

@@ -213,7 +213,7 @@ pub enum BadQuery {
     #[error("bad format: it is json, text or html")]
     Format,
     #[error("a listing has no parameter {0:?}: it has prefix, after, limit, delimiter and format")]
-    Unknown(String),
+    Mistyped(String),
 }
 
 /// The query of a listing.
@@ -227,8 +227,8 @@ pub struct Query {
 }
 
 impl Query {
-    /// Names of other parameters are refused, unless the client is a person's browser: the address of a page gets some on its way
-    /// through mails and chats.
+    /// Other parameters are ignored, as an address gets some on its way through caches, mails and chats. One that may be meant for one of
+    /// these is refused, unless the client is a person's browser.
     pub fn of(query: &str, by_person: bool) -> Result<Self, BadQuery> {
         let mut said = Self::default();
         for (name, value) in parse(query.as_bytes()) {
@@ -246,8 +246,8 @@ impl Query {
                 "format" => {
                     said.format = Some(ListFormat::named(&value).ok_or(BadQuery::Format)?);
                 }
-                _ if by_person => {}
-                _ => return Err(BadQuery::Unknown(name.into_owned())),
+                _ if by_person || !is_mistyped(&name) => {}
+                _ => return Err(BadQuery::Mistyped(name.into_owned())),
             }
         }
         Ok(said)
@@ -266,6 +266,14 @@ impl Query {
             _ => ListFormat::Json,
         }
     }
+}
+
+/// True for what one or two wrong letters make of a parameter.
+fn is_mistyped(name: &str) -> bool {
+    let parameters = ["prefix", "after", "limit", "delimiter", "format"];
+    parameters
+        .iter()
+        .any(|parameter| strsim::osa_distance(name, parameter) <= 2)
 }
 
 /// The bytes that are encoded in a path (RFC 3986, section 3.3), and those that end a line. The `/` of a key separates segments.
@@ -386,8 +394,9 @@ mod tests {
         };
         let root = |query| page("", query, ListFormat::Json);
         assert_eq!(root(""), Ok(whole.clone()));
-        let unknown = BadQuery::Unknown("limt".to_owned());
-        assert_eq!(root("limt=1"), Err(unknown));
+        let mistyped = BadQuery::Mistyped("limt".to_owned());
+        assert_eq!(root("limt=1"), Err(mistyped));
+        assert_eq!(root("v=1&other=2&sort=size"), Ok(whole.clone()));
         assert_eq!(Query::of("limt=1", true), Ok(Query::default()));
         assert_eq!(root("delimiter="), Ok(whole.clone()));
         let html = |query| page("", query, ListFormat::Html);

@@ -27,17 +27,28 @@ const ODD: (i64, u32) = (1_234_567_890, 123_456_789);
 /// The type of the file system that `root` lies on, as mounts are listed: `ext4`, `fuse.mergerfs`; `None` where `/proc`
 /// does not tell.
 pub fn kind(root: &OwnedFd) -> Option<String> {
-    let stat = rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    kind_of(&mounts, stat.stx_mnt_id)
+    Some(mount_of(root)?.0)
 }
 
-/// The type of the mount with this id (`proc_pid_mountinfo(5)`).
-fn kind_of(mounts: &str, id: u64) -> Option<String> {
+/// Whether what is made in a folder there gets the folder's group, as in a setgid folder (`grpid` of mount(8)).
+pub fn gives_groups(directory: &OwnedFd) -> bool {
+    mount_of(directory).is_some_and(|(_, options)| options.split(',').any(|it| it == "grpid"))
+}
+
+/// The type and the options of the file system that `directory` lies on.
+fn mount_of(directory: &OwnedFd) -> Option<(String, String)> {
+    let stat = rustix::fs::statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let (kind, options) = mount(&mounts, stat.stx_mnt_id)?;
+    Some((kind.to_owned(), options.to_owned()))
+}
+
+/// The type and the options of the mount with this id (`proc_pid_mountinfo(5)`).
+fn mount(mounts: &str, id: u64) -> Option<(&str, &str)> {
     let id = id.to_string();
     let is_it = |line: &&str| line.split(' ').next() == Some(id.as_str());
     let (_, rest) = mounts.lines().find(is_it)?.split_once(" - ")?;
-    Some(rest.split(' ').next()?.to_owned())
+    Some((rest.split(' ').next()?, rest.split(' ').next_back()?))
 }
 
 /// Whether a sync of a directory that succeeds there proves anything. To a program that does not know how to, the kernel
@@ -260,9 +271,9 @@ mod tests {
 
     #[test]
     fn the_type_stands_behind_the_optional_fields() {
-        assert_eq!(kind_of(MOUNTS, 27).as_deref(), Some("ext4"));
-        assert_eq!(kind_of(MOUNTS, 43).as_deref(), Some("fuse.mergerfs"));
-        assert_eq!(kind_of(MOUNTS, 4), None);
+        assert_eq!(mount(MOUNTS, 27), Some(("ext4", "rw")));
+        assert_eq!(mount(MOUNTS, 43), Some(("fuse.mergerfs", "rw,user_id=0")));
+        assert_eq!(mount(MOUNTS, 4), None);
     }
 
     #[test]

@@ -151,6 +151,32 @@ fn a_value_gets_the_group_of_a_setgid_folder() {
     }
 }
 
+/// The group was that of staging.
+#[test]
+fn a_value_gets_the_group_of_any_folder_on_a_mount_with_grpid() {
+    directory_only!("files have groups");
+    for args in WAYS {
+        let mount = needed!(Mount::ext4_of(256 << 20, "groups on a mount with grpid"));
+        mount.remount("grpid");
+        let server = Launch::new(args).on(&mount.dir()).start();
+        let folder = server.dir.file("shared");
+        fs::create_dir(&folder).expect("a folder");
+        chown(&folder, None, Some(GROUP)).expect("who mounts is root");
+        let own = metadata(server.dir.path()).gid();
+        for (key, group) in [("shared/k", GROUP), ("shared/below/k", GROUP), ("k", own)] {
+            store_all(
+                &server,
+                key,
+                || (),
+                |way| {
+                    let found = metadata(server.dir.file(key)).gid();
+                    assert_eq!(found, group, "{key}, {way}, {args:?}");
+                },
+            );
+        }
+    }
+}
+
 #[test]
 fn a_directory_that_was_setgid_at_the_start_gives_its_group_to_what_is_in_it_alone() {
     directory_only!("files have groups");

@@ -148,7 +148,7 @@ fn refusals_name_the_right_way() {
         ("PUT", "/art/", 400, "come with their first key"),
         ("PUT", "/a//b", 400, "no segment of a key is empty"),
         ("GET", "/?limt=5", 400, "no parameter \"limt\""),
-        ("HEAD", "/art/?recursive=1", 400, ""),
+        ("HEAD", "/art/?fromat=json", 400, ""),
         ("GET", "/-/watch?prefx=a", 400, "prefix and since"),
     ] {
         let got = server.request(method, target, "", b"");

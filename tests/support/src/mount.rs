@@ -185,7 +185,13 @@ impl Mount {
 
     /// Makes a file system without open files read-only.
     pub fn remount_read_only(&self) {
-        let remounted = run("mount", &["-o", "remount,ro", text(self.mounted.path())]);
+        self.remount("ro");
+    }
+
+    /// Gives the file system this option.
+    pub fn remount(&self, option: &str) {
+        let options = format!("remount,{option}");
+        let remounted = run("mount", &["-o", &options, text(self.mounted.path())]);
         assert_eq!(remounted, Ok(()));
     }
 
