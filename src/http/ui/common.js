@@ -193,7 +193,7 @@ function storedFields(headers) {
 }
 
 /** The coding that a value is stored in, by the headers of an answer with it; `null` for none. One that is for the way alone
- * is in the entity tag too, behind the digits of the version. */
+ * is in the entity tag too, behind the digits of the version and the length. */
 function storedCoding(headers) {
-  return /^"[0-9a-f]+"$/.test(headers.get("ETag") ?? "") ? headers.get("Content-Encoding") : null;
+  return /^"[0-9a-f]+(-[0-9a-f]+)?"$/.test(headers.get("ETag") ?? "") ? headers.get("Content-Encoding") : null;
 }

@@ -161,9 +161,9 @@ const Keys = (() => {
     return compare(key, listed.after) > 0 && (at < entries.length || !hasMore);
   }
 
-  /** An entity tag is the time of the change in nanoseconds, in hexadecimal. */
+  /** An entity tag begins with the time of the change in nanoseconds, in hexadecimal; the length follows. */
   function timeOf(etag) {
-    const digits = /^"([0-9a-f]{1,16})"$/.exec(etag)?.[1];
+    const digits = /^"([0-9a-f]{1,16})-[0-9a-f]+"$/.exec(etag)?.[1];
     const millis = digits ? Number(BigInt(`0x${digits}`) / 1_000_000n) : Date.now();
     return new Date(millis).toISOString();
   }

@@ -32,6 +32,7 @@ fn a_socket_that_is_passed_serves_by_option_and_by_environment() {
 /// Clients of a socket that nobody serves would wait in its queue for ever.
 #[test]
 fn a_passed_socket_that_no_option_names_stops_the_start() {
+    clear_only!("how sockets are named");
     let socket = held_socket();
     let refused = |launch: Launch, fd: &str| {
         let ended = launch.run();
