@@ -84,7 +84,7 @@ pub(super) async fn serve(
         leaving: Leaving::No,
     };
     let ended = poll_fn(|cx| connection.poll(cx)).await;
-    let is_silent = matches!(connection.leaving, Leaving::Now);
+    let is_silent = matches!(connection.leaving, Leaving::Now { rested: true });
     // Nothing leaves any more; what was begun and changes something is finished, also for a client that has gone.
     drop(connection);
     output.close();
@@ -154,10 +154,16 @@ struct Multiplexer<'a> {
 /// The progress of an orderly end.
 enum Leaving {
     No,
-    /// GOAWAY has been sent, and the client has this long to acknowledge it.
-    Told(Pin<Box<Sleep>>),
-    /// The connection ends without an acknowledgment, and its client is not waited for again.
-    Now,
+    /// GOAWAY has been sent, and the client has this long to acknowledge it. The connection `rested` then, or had streams.
+    Told {
+        time: Pin<Box<Sleep>>,
+        rested: bool,
+    },
+    /// The connection ends without an acknowledgment. If it had streams, the client may still be reading their ends, before it finds the
+    /// GOAWAY: it is waited for once more.
+    Now {
+        rested: bool,
+    },
 }
 
 impl Multiplexer<'_> {
@@ -203,7 +209,10 @@ impl Multiplexer<'_> {
         if is_asked && matches!(self.leaving, Leaving::No) {
             self.context.state.drain();
             self.connection.graceful_shutdown();
-            self.leaving = Leaving::Told(Box::pin(sleep(LINGER)));
+            self.leaving = Leaving::Told {
+                time: Box::pin(sleep(LINGER)),
+                rested: !self.connection.has_streams(),
+            };
         }
         match command {
             Some(Command::TooSlow(limit)) => {
@@ -224,11 +233,11 @@ impl Multiplexer<'_> {
 
     /// Ends a connection whose client should have said that it knows of the end.
     fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
-        if let Leaving::Told(time) = &mut self.leaving
+        if let Leaving::Told { time, rested } = &mut self.leaving
             && !self.connection.has_streams()
             && time.as_mut().poll(cx).is_ready()
         {
-            self.leaving = Leaving::Now;
+            self.leaving = Leaving::Now { rested: *rested };
             self.connection.abrupt_shutdown(Reason::NO_ERROR);
             cx.waker().wake_by_ref();
         }
