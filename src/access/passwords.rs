@@ -85,7 +85,7 @@ struct Check {
 }
 
 impl UnderWay {
-    /// True while it runs or somebody waits for it.
+    /// True while it runs or a request waits for it.
     fn is_wanted(&self) -> bool {
         self.waiting.is_none() || self.result.receiver_count() > 0
     }
@@ -198,7 +198,7 @@ impl Passwords {
         Ok(receiver)
     }
 
-    /// Ends the checks that have not begun and that nobody waits for any more.
+    /// Ends the checks that have not begun and that no request waits for any more.
     fn drop_unwanted(&self, under_way: &mut Vec<UnderWay>) {
         for unwanted in under_way.extract_if(.., |check| !check.is_wanted()) {
             for source in unwanted.sources {

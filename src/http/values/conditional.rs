@@ -217,7 +217,7 @@ pub fn select(
 
 /// True where the Range of a GET counts (section 13.1.5): there is no If-Range, or it names the very bytes of `current`.
 ///
-/// An entity tag must be that of the value's own bytes, which ranges are taken of. A date never holds: nobody knows that the value did
+/// An entity tag must be that of the value's own bytes, which ranges are taken of. A date never holds: the server cannot know that the value did
 /// not change twice in that second (section 8.8.2.2).
 pub fn if_range(headers: &HeaderMap, current: Current<'_>) -> bool {
     !headers.contains_key(IF_RANGE)
