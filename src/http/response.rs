@@ -8,7 +8,6 @@ pub mod outcome;
 pub mod plain;
 
 use std::cell::{Cell, RefCell};
-use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
 use hyper::body::Body as _;
@@ -27,10 +26,9 @@ use crate::http::body::response::Body;
 use crate::http::forms;
 use crate::http::head::syntax::{encoded, put};
 use crate::http::listing;
-use crate::http::refusal::rejection::Rejection;
-use crate::http::refusal::{self, Refusal, Wording};
+use crate::http::refusal::Refusal;
 use crate::http::response::outcome::{FormStored, Outcome};
-use crate::http::response::plain::{close, empty, plain, problem, with};
+use crate::http::response::plain::{empty, plain, refuse, with};
 use crate::http::service::operation::{ResponseContext, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
@@ -38,16 +36,18 @@ use crate::http::uploads;
 use crate::http::values::fields::mark_private;
 use crate::http::values::representation::{ELSEWHERE, NAME, Sent, describe_elsewhere, sent};
 use crate::http::watch::request::{accept_websocket, announce_events};
-use crate::store;
 
-/// The response with `outcome`.
+/// The response to a request, by what came of it.
 pub fn render(
-    outcome: Outcome,
+    result: Result<Outcome, Refusal>,
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
-    let is_value = matches!(outcome, Outcome::Value(_));
-    let mut response = respond(outcome, context, config);
+    let is_value = matches!(result, Ok(Outcome::Value(_)));
+    let mut response = match result {
+        Ok(outcome) => respond(outcome, context, config),
+        Err(refusal) => refuse(&refusal, context, config),
+    };
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
         // hyper leaves it out of the response to HEAD where the body is empty.
         let none = HeaderValue::from_static("0");
@@ -87,7 +87,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             with(empty(S::OK), |headers| published.describe(headers))
         }
         Outcome::Discarded | Outcome::Deleted => empty(S::OK),
-        Outcome::NoValue => problem(S::NOT_FOUND, "no-such-key", "no such key", None, context),
+        Outcome::NoValue => refuse(&Refusal::NoSuchKey, context, config),
         Outcome::Listed { text, format, next } => {
             with(plain(S::OK, Body::bytes(text)), |headers| {
                 listing::describe(headers, format, next, config);
@@ -103,13 +103,6 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         }),
         Outcome::RedirectToStore { to } => elsewhere(to),
         Outcome::FormStored(stored) => form_stored(&stored),
-        Outcome::FormHalted(halted) => {
-            let context = ResponseContext {
-                form: Some(Box::new(halted.progress())),
-                ..context.clone()
-            };
-            respond(halted.why, &context, config)
-        }
         Outcome::Options {
             preflight,
             fields,
@@ -127,9 +120,6 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::Upgraded(accept) => with(empty(S::SWITCHING_PROTOCOLS), |headers| {
             accept_websocket(headers, accept);
         }),
-        Outcome::Refused(why) => refused(&why, context, config),
-        Outcome::Failed(error) => failed(&error, context, config),
-        Outcome::Panicked => panicked(context),
     }
 }
 
@@ -199,48 +189,6 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     })
-}
-
-fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
-    refusal(refusal::rejected(why, config), why, context)
-}
-
-fn failed(
-    error: &store::Error,
-    context: &ResponseContext,
-    config: &ServiceConfig,
-) -> Response<Body> {
-    match error {
-        // The words are those of a body that the connection found cut off.
-        store::Error::Incomplete => refused(&Rejection::CutOff, context, config),
-        error => refusal(refusal::failed(error, config), error, context),
-    }
-}
-
-/// The response that a row of the table of refusals describes.
-fn refusal(row: Refusal<'_>, why: impl Display, context: &ResponseContext) -> Response<Body> {
-    let Refusal { status, name, .. } = row;
-    let mut response = match row.body {
-        Wording::Empty => return empty(status),
-        Wording::OfStore if context.of_store && !context.problem => plain::store_error(status, why),
-        Wording::OfStore => problem(status, name, why, None, context),
-        Wording::Problem(offsets) => problem(status, name, why, offsets, context),
-    };
-    if row.closes {
-        close(&mut response);
-    }
-    if let Some(explain) = row.explain {
-        explain(response.headers_mut());
-    }
-    response
-}
-
-fn panicked(context: &ResponseContext) -> Response<Body> {
-    use StatusCode as S;
-    let why = "the server failed on this request; its log says more";
-    let mut response = problem(S::INTERNAL_SERVER_ERROR, "internal", why, None, context);
-    close(&mut response);
-    response
 }
 
 /// Fields of responses that pages of other origins may read.

@@ -34,7 +34,7 @@ use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::framing::accept_fields;
 use crate::http::head::syntax::FramingError;
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::execute::{RequestContext, Upload, is_for_socket, perform};
@@ -145,7 +145,7 @@ impl<'a> Arrived<'a> {
 }
 
 /// The outcome of a request that is known at once, or the operation that is left to perform.
-type Started = Result<Outcome, Operation<'static>>;
+type Started = Result<Result<Outcome, Refusal>, Operation<'static>>;
 
 impl Service {
     /// True where a log tells fields that nothing else reads.
@@ -238,7 +238,7 @@ impl Service {
     fn begin(
         &self,
         request: RequestHead<'_>,
-        who: Result<Option<Rc<Principal>>, Rejection>,
+        who: Result<Option<Rc<Principal>>, Refusal>,
         connection: &ConnectionState,
         record: &RequestRecord,
         context: &mut ResponseContext,
@@ -254,10 +254,7 @@ impl Service {
             connection.close_after_response();
         }
         match understood {
-            Err(rejection) => {
-                self.handler.log_rejection(&rejection, client.peer);
-                Ok(Outcome::Refused(rejection))
-            }
+            Err(refusal) => Ok(Err(refusal)),
             Ok(operation) => {
                 let found = self.try_now(&operation, connection, record);
                 found.ok_or_else(|| operation.into_owned())
@@ -271,7 +268,7 @@ impl Service {
         operation: &Operation<'_>,
         connection: &ConnectionState,
         record: &RequestRecord,
-    ) -> Option<Outcome> {
+    ) -> Option<Result<Outcome, Refusal>> {
         let Operation::Get { key, options, .. } = operation else {
             return None;
         };
@@ -304,13 +301,15 @@ impl Service {
             let id = record.request_id(|| self.handler.log_context(Some(head), client, None));
             RequestInfo::new(head, client.peer).panicked(panicked, &id, connection);
             context = ResponseContext::default();
-            Ok(Outcome::Panicked)
+            Ok(Err(Refusal::Panicked))
         });
         let operation = match begun {
             Ok(outcome) => {
                 leave_unread(connection, &body);
                 failpoint::reach("respond", head.uri.path());
-                let mut response = self.handler.conclude(outcome, &context, &record, None);
+                let mut response =
+                    self.handler
+                        .conclude(outcome, &context, &record, client.peer, None);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     attach_record(&mut response, connection, record);
                     return ready(response);
@@ -377,8 +376,8 @@ impl Service {
             problem: prefers_problem(&accept_fields(received)),
             ..ResponseContext::default()
         };
-        let outcome = Outcome::Refused(Rejection::FramingError(why));
-        let mut response = self.handler.render(outcome, &context);
+        let refused = Err(Refusal::FramingError(why));
+        let mut response = self.handler.render(refused, &context);
         attach_record(&mut response, connection, record);
         response
     }

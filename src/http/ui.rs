@@ -19,7 +19,7 @@ use hyper::header::{
 
 use crate::http::head::syntax::{encoded, up};
 use crate::http::listing::{Item, ListFormat, ListTarget, Listed, items};
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::http::ui::frame::{Attribute, FRAME, Size, Slots, Text};
 use crate::http::values::conditional::{Current, Preconditions, Verdict};
 use crate::store::Listing;
@@ -41,14 +41,14 @@ pub fn document<V: Listed>(
 }
 
 /// True where the client has the page of this entity tag already. The page has no date: preconditions on one are ignored.
-pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<bool, Rejection> {
+pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<bool, Refusal> {
     let current = Current {
         etag,
         variant: None,
         modified: SystemTime::now(),
     };
     let verdict = |preconditions: &Preconditions| match preconditions.for_read(Some(current)) {
-        Verdict::Failed => Err(Rejection::Precondition),
+        Verdict::Failed => Err(Refusal::Precondition),
         Verdict::NotModified(_) => Ok(true),
         Verdict::Proceed => Ok(false),
     };

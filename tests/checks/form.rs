@@ -7,19 +7,19 @@ use bytes::Bytes;
 
 use crate::http::forms::perform::{Form, Frames};
 use crate::http::forms::{Disposition, FormState, Role};
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 
 /// A body in pieces of one size.
 struct Pieces<'a>(std::slice::Chunks<'a, u8>);
 
 impl Frames for Pieces<'_> {
-    async fn next_frame(&mut self) -> Result<Option<Bytes>, Rejection> {
+    async fn next_frame(&mut self) -> Result<Option<Bytes>, Refusal> {
         Ok(self.0.next().map(Bytes::copy_from_slice))
     }
 }
 
 /// The parts of a form with the boundary `x` that are whole, and what ended it.
-type Parts = (Vec<(Disposition, Vec<u8>)>, Result<(), Rejection>);
+type Parts = (Vec<(Disposition, Vec<u8>)>, Result<(), Refusal>);
 
 fn parts(body: &[u8], size: usize) -> Parts {
     let mut whole = Vec::new();
@@ -37,7 +37,7 @@ fn parts(body: &[u8], size: usize) -> Parts {
 async fn read(
     pieces: &mut Pieces<'_>,
     whole: &mut Vec<(Disposition, Vec<u8>)>,
-) -> Result<(), Rejection> {
+) -> Result<(), Refusal> {
     let mut form = Form::new("x".to_owned(), pieces);
     while let Some(part) = form.next().await? {
         let mut data = Vec::new();

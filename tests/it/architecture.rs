@@ -165,7 +165,7 @@ fn every_file_says_what_it_owns() {
 
 #[test]
 fn status_codes_are_in_two_files_and_io_errors_outside_http() {
-    let with_statuses = ["http/response.rs", "http/refusal/mod.rs"];
+    let with_statuses = ["http/response.rs", "http/refusal/table.rs"];
     for Source { name, code, .. } in sources() {
         let has_status = code.contains("StatusCode::") || code.contains("StatusCode as");
         assert!(

@@ -10,13 +10,12 @@ use crate::access::{Grant, LinkKind, Right};
 use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::client::Peer;
-use crate::http::refusal::rejection::Rejection;
-use crate::http::response::outcome::Outcome;
+use crate::http::refusal::Refusal;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::{Operation, PutOptions};
 use crate::http::service_config::Routes;
 use crate::http::values::conditional::{Preconditions, Single};
-use crate::store::{self, Error, Key, Uploader};
+use crate::store::{self, Key, Uploader};
 
 /// A right that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,19 +95,19 @@ pub fn link_kind(method: &Method) -> Option<LinkKind> {
 }
 
 /// Limits an upload by a signed link to the length of the link, in one request.
-pub fn limit(operation: &mut Operation<'_>, proof: &Principal) -> Result<(), Rejection> {
+pub fn limit(operation: &mut Operation<'_>, proof: &Principal) -> Result<(), Refusal> {
     let AuthMethod::Link { max } = proof.by else {
         return Ok(());
     };
     if let Operation::Put { options, len, .. } = operation {
         if options.creation.is_some() {
-            return Err(Rejection::NotAllowed(Right::Write));
+            return Err(Refusal::NotAllowed(Right::Write));
         }
         options.most = max;
         if let (Some(limit), Some(len)) = (max, *len)
             && len > limit
         {
-            return Err(Rejection::TooLarge { limit });
+            return Err(Refusal::TooLarge { limit });
         }
     }
     Ok(())
@@ -157,7 +156,7 @@ impl Handler {
         proof: Option<&Principal>,
         key: &Key<'_>,
         options: &mut PutOptions,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), Refusal> {
         let Some(proof) = proof else { return Ok(()) };
         authorize_put(options, key.as_str(), &proof.subject.grant)
             .map_err(|Denied(right)| self.guard.deny(&proof.subject, right))
@@ -167,14 +166,11 @@ impl Handler {
     /// told that it may not replace.
     pub fn without_replacing<T>(
         &self,
-        stored: Result<T, Outcome>,
+        stored: Result<T, Refusal>,
         proof: Option<&Principal>,
-    ) -> Result<T, Outcome> {
+    ) -> Result<T, Refusal> {
         stored.map_err(|why| match (why, proof) {
-            (
-                Outcome::Refused(Rejection::Precondition) | Outcome::Failed(Error::Precondition),
-                Some(proof),
-            ) => self.guard.deny(&proof.subject, Right::Write).into(),
+            (Refusal::Precondition, Some(proof)) => self.guard.deny(&proof.subject, Right::Write),
             (why, _) => why,
         })
     }

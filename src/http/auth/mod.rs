@@ -20,7 +20,7 @@ use crate::http::auth::credentials::{
 };
 use crate::http::client::Client;
 use crate::http::head::syntax::only;
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::metrics::AuthResult;
 use crate::store::BlockingPool;
 
@@ -72,7 +72,7 @@ impl Guard {
         presented: AuthorizationFields<'_>,
         client: Client,
         proven: &AuthCache,
-    ) -> Result<Identified, Rejection> {
+    ) -> Result<Identified, Refusal> {
         let Some(guarding) = &self.0 else {
             return Ok(Identified::Known(None));
         };
@@ -94,7 +94,7 @@ impl Guard {
         link: Result<SignedLink, BadLink>,
         kind: LinkKind,
         key: &str,
-    ) -> Result<Identified, Rejection> {
+    ) -> Result<Identified, Refusal> {
         let Some(guarding) = &self.0 else {
             return Ok(Identified::Known(None));
         };
@@ -126,9 +126,9 @@ impl Guard {
         unchecked: Unchecked,
         proven: &AuthCache,
         compute: &BlockingPool,
-    ) -> Result<Rc<Principal>, Rejection> {
+    ) -> Result<Rc<Principal>, Refusal> {
         let Some(guarding) = &self.0 else {
-            return Err(Rejection::ChecksBusy);
+            return Err(Refusal::ChecksBusy);
         };
         let access = &guarding.access;
         let generation = access.generation();
@@ -146,7 +146,7 @@ impl Guard {
             Err(access::Unchecked::Limited(wait)) => return Err(guarding.limited(wait)),
             Err(access::Unchecked::Busy) => {
                 guarding.count(AuthResult::Busy);
-                return Err(Rejection::ChecksBusy);
+                return Err(Refusal::ChecksBusy);
             }
         };
         // The check has counted the failure.
@@ -166,12 +166,7 @@ impl Guard {
     }
 
     /// Refuses the client of `proof` if it has no `right` to `key`.
-    pub fn allow(
-        &self,
-        proof: Option<&Principal>,
-        right: Right,
-        key: &str,
-    ) -> Result<(), Rejection> {
+    pub fn allow(&self, proof: Option<&Principal>, right: Right, key: &str) -> Result<(), Refusal> {
         match proof {
             Some(proof) if !proof.subject.grant.allows(right, key) => {
                 Err(self.deny(&proof.subject, right))
@@ -181,15 +176,15 @@ impl Guard {
     }
 
     /// The refusal of a client without this right; an anonymous one is asked to prove who it is.
-    pub fn deny(&self, subject: &Subject, right: Right) -> Rejection {
+    pub fn deny(&self, subject: &Subject, right: Right) -> Refusal {
         let Some(guarding) = &self.0 else {
-            return Rejection::NotAllowed(right);
+            return Refusal::NotAllowed(right);
         };
         if subject.is_anonymous {
             return guarding.unauthenticated(AuthResult::Missing);
         }
         guarding.count(AuthResult::NotAllowed);
-        Rejection::NotAllowed(right)
+        Refusal::NotAllowed(right)
     }
 }
 
@@ -200,7 +195,7 @@ impl Guarding {
         generation: u64,
         client: Client,
         proven: &AuthCache,
-    ) -> Result<Identified, Rejection> {
+    ) -> Result<Identified, Refusal> {
         let (policy, now) = (self.policy(generation), SystemTime::now());
         let source = client.peer.source();
         let (evidence, by) = match field {
@@ -300,7 +295,7 @@ impl Guarding {
     }
 
     /// The refusal of wrong credentials.
-    fn fails(&self, source: Source) -> Rejection {
+    fn fails(&self, source: Source) -> Refusal {
         match self
             .access
             .passwords()
@@ -312,17 +307,17 @@ impl Guarding {
         }
     }
 
-    fn limited(&self, wait: Duration) -> Rejection {
+    fn limited(&self, wait: Duration) -> Refusal {
         self.count(AuthResult::Limited);
-        Rejection::TooManyFailures {
+        Refusal::TooManyFailures {
             retry_after: wait.as_secs() + 1,
         }
     }
 
-    fn unauthenticated(&self, result: AuthResult) -> Rejection {
+    fn unauthenticated(&self, result: AuthResult) -> Refusal {
         self.count(result);
         let realm = self.policy(self.access.generation()).realm().into();
-        Rejection::Unauthenticated { realm }
+        Refusal::Unauthenticated { realm }
     }
 
     fn count(&self, result: AuthResult) {

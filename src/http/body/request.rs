@@ -21,7 +21,7 @@ use memchr::memchr3;
 
 use crate::http::exchange::ConnectionState;
 use crate::http::head::syntax::{FramingError, number};
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::store::{self, BodySource};
 
 /// The body of a request that has just arrived, by what brings it.
@@ -65,13 +65,10 @@ impl RequestBody {
     }
 
     /// The next frame; the socket brings none.
-    fn poll_frame(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Rejection>>> {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
         match self {
-            Self::Http1(body) => Pin::new(body).poll_frame(cx).map_err(|_| Rejection::CutOff),
-            Self::Http2(body) => body.poll_frame(cx).map_err(|_| Rejection::CutOff),
+            Self::Http1(body) => Pin::new(body).poll_frame(cx).map_err(|_| Refusal::CutOff),
+            Self::Http2(body) => body.poll_frame(cx).map_err(|_| Refusal::CutOff),
             Self::Socket(_) => Poll::Ready(None),
         }
     }
@@ -102,13 +99,13 @@ impl<'a> Received<'a> {
     }
 
     /// The next bytes, or `None` once all have arrived; a body that breaks off is an error.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         if let Some(source) = self.source() {
             if source.remaining() == 0 {
                 return Ok(None);
             }
             let read = store::read(source).await;
-            return read.map(Some).map_err(|_| Rejection::CutOff);
+            return read.map(Some).map_err(|_| Refusal::CutOff);
         }
         while let Some(frame) = self.frame().await {
             let data = match frame?.into_data() {
@@ -120,7 +117,7 @@ impl<'a> Received<'a> {
             };
             self.connection.progress().receive(data.len());
             let left = self.left.checked_sub(data.len() as u64);
-            self.left = left.ok_or(Rejection::TooLarge { limit: self.limit })?;
+            self.left = left.ok_or(Refusal::TooLarge { limit: self.limit })?;
             return Ok(Some(data));
         }
         self.ended = true;
@@ -149,7 +146,7 @@ impl<'a> Received<'a> {
         }
     }
 
-    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Rejection>> {
+    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Refusal>> {
         let body = &mut self.body;
         // hyper would tell the end of a body that has ended one turn later.
         if body.is_empty() {
@@ -158,7 +155,7 @@ impl<'a> Received<'a> {
         let since = self.connection.metrics().start_waiting();
         let progress = self.connection.progress();
         let frame = poll_fn(|cx| match body.poll_frame(cx) {
-            Poll::Pending if progress.is_given_up() => Poll::Ready(Some(Err(Rejection::CutOff))),
+            Poll::Pending if progress.is_given_up() => Poll::Ready(Some(Err(Refusal::CutOff))),
             polled => polled,
         });
         let frame = frame.await;
@@ -167,12 +164,12 @@ impl<'a> Received<'a> {
     }
 
     /// Receives all of it and drops it.
-    pub async fn discard(&mut self) -> Result<(), Rejection> {
+    pub async fn discard(&mut self) -> Result<(), Refusal> {
         if let Some(source) = self.source() {
             source.take_early();
             while source.remaining() > 0 {
                 let dropped = poll_fn(|cx| source.poll_discard(cx)).await;
-                dropped.ok_or(Rejection::CutOff)?;
+                dropped.ok_or(Refusal::CutOff)?;
             }
         }
         while self.next().await?.is_some() {}

@@ -19,8 +19,8 @@ use crate::http::forms::{
     BadForm, FormRequest, FormState, MAX_TEXT, Part, Role, StoredFile, check_digests,
 };
 use crate::http::head::path::check_depth;
-use crate::http::refusal::rejection::Rejection;
-use crate::http::response::outcome::{FormHalted, FormStored, Outcome};
+use crate::http::refusal::{HaltedForm, Refusal};
+use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
 use crate::http::values::conditional::Preconditions;
@@ -55,7 +55,7 @@ impl Handler {
         body: &mut Received<'_>,
         counters: &ReactorCounters,
         asker: Asker<'_>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let mut upload = FormUpload {
             handler: self,
             counters,
@@ -72,7 +72,7 @@ impl Handler {
                 files: upload.stored,
                 wants_page: request.wants_page,
             })),
-            Err(why) => Err(Outcome::FormHalted(Box::new(FormHalted {
+            Err(why) => Err(Refusal::OfForm(Box::new(HaltedForm {
                 folder: upload.state.folder().to_owned(),
                 file: upload.file,
                 stored: upload.stored,
@@ -83,32 +83,32 @@ impl Handler {
 }
 
 impl FormUpload<'_, '_, '_> {
-    async fn receive(&mut self) -> Result<(), Outcome> {
+    async fn receive(&mut self) -> Result<(), Refusal> {
         while let Some(part) = self.form.next().await? {
             let role = self
                 .state
                 .role(part.disposition, part.media_type.as_deref());
-            match role.map_err(Rejection::from)? {
+            match role? {
                 Role::Text(name) => {
                     let text = self.text(name).await?;
-                    self.state.set(name, text).map_err(Rejection::from)?;
+                    self.state.set(name, text)?;
                 }
                 Role::File(name) => {
-                    let key = self.state.key(&name).map_err(Rejection::from)?;
+                    let key = self.state.key(&name)?;
                     self.file = Some(key.to_owned());
                     self.store(key, part.media_type).await?;
                     self.file = None;
                 }
             }
         }
-        self.state.end().map_err(Rejection::from)?;
+        self.state.end()?;
         self.form.end().await?;
         let trailers = self.form.body.trailers.as_ref();
         let checked = trailers.map_or(Ok(()), check_digests);
-        Ok(checked.map_err(Rejection::from)?)
+        Ok(checked?)
     }
 
-    async fn text(&mut self, name: &'static str) -> Result<Vec<u8>, Rejection> {
+    async fn text(&mut self, name: &'static str) -> Result<Vec<u8>, Refusal> {
         let mut text = Vec::new();
         while let Some(data) = self.form.data().await? {
             text.extend_from_slice(&data);
@@ -124,7 +124,7 @@ impl FormUpload<'_, '_, '_> {
         &mut self,
         key: Key<'static>,
         media_type: Option<Box<str>>,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), Refusal> {
         check_depth(&key, self.handler.config.limits.max_key_depth)?;
         let mut options = PutOptions {
             preconditions: self.preconditions(),
@@ -155,7 +155,7 @@ impl FormUpload<'_, '_, '_> {
         &mut self,
         key: Key<'static>,
         options: PutOptions,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), Refusal> {
         let announced = Announced {
             media_type: options.media_type.as_deref(),
             preconditions: options.preconditions.as_ref(),
@@ -173,12 +173,12 @@ impl FormUpload<'_, '_, '_> {
     }
 
     /// The next bytes of a file; `len` is the number of bytes so far.
-    async fn data(&mut self, len: &mut u64) -> Result<Option<Bytes>, Rejection> {
+    async fn data(&mut self, len: &mut u64) -> Result<Option<Bytes>, Refusal> {
         let data = self.form.data().await?;
         *len += data.as_ref().map_or(0, Bytes::len) as u64;
         let limit = self.handler.config.limits.max_body;
         if *len > limit {
-            return Err(Rejection::TooLarge { limit });
+            return Err(Refusal::TooLarge { limit });
         }
         Ok(data)
     }
@@ -193,11 +193,11 @@ impl FormUpload<'_, '_, '_> {
 /// The source of a form's bytes.
 pub trait Frames {
     /// The next bytes, or `None` at the end.
-    fn next_frame(&mut self) -> impl Future<Output = Result<Option<Bytes>, Rejection>>;
+    fn next_frame(&mut self) -> impl Future<Output = Result<Option<Bytes>, Refusal>>;
 }
 
 impl Frames for Received<'_> {
-    async fn next_frame(&mut self) -> Result<Option<Bytes>, Rejection> {
+    async fn next_frame(&mut self) -> Result<Option<Bytes>, Refusal> {
         self.next().await
     }
 }
@@ -223,7 +223,7 @@ impl<'f, F: Frames> Form<'f, F> {
     }
 
     /// The next part, once the data of the one before has been taken; `None` behind the last.
-    pub async fn next(&mut self) -> Result<Option<Part>, Rejection> {
+    pub async fn next(&mut self) -> Result<Option<Part>, Refusal> {
         self.part = None;
         let mut taken = 0;
         loop {
@@ -243,7 +243,7 @@ impl<'f, F: Frames> Form<'f, F> {
     }
 
     /// The next bytes of the part, or `None` once its end has been seen.
-    pub async fn data(&mut self) -> Result<Option<Bytes>, Rejection> {
+    pub async fn data(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
             let Some(part) = &mut self.part else {
                 return Ok(None);
@@ -259,7 +259,7 @@ impl<'f, F: Frames> Form<'f, F> {
     }
 
     /// Receives the epilogue, to the end of the body unless that is far.
-    pub async fn end(&mut self) -> Result<(), Rejection> {
+    pub async fn end(&mut self) -> Result<(), Refusal> {
         let mut taken = 0;
         while taken <= MAX_EPILOGUE {
             let Some(data) = self.body.next_frame().await? else {
@@ -271,7 +271,7 @@ impl<'f, F: Frames> Form<'f, F> {
     }
 
     /// Gives multer the next frame of the body, or its end; returns the length of the frame.
-    async fn receive(&mut self) -> Result<usize, Rejection> {
+    async fn receive(&mut self) -> Result<usize, Refusal> {
         if self.frame.has_ended() {
             return Err(BadForm::Malformed.into());
         }

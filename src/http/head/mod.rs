@@ -22,7 +22,7 @@ use crate::http::client::Client;
 use crate::http::exchange::request_log::REQUEST_ID;
 use crate::http::head::allowlists::{Hosts, NotAllowlisted, is_own};
 use crate::http::head::syntax::{FramingError, MAX_FIELDS, has_member};
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::http::uploads::UPLOAD_COMPLETE;
 use crate::http::values::digest_fields::WANT_REPR_DIGEST;
 use crate::http::values::other_store::is_of_store;
@@ -163,35 +163,35 @@ impl<'a> CommonHeaders<'a> {
     }
 
     /// Refuses a head that is invalid, or for another server.
-    pub fn check(&self, head: &Parts, client: Client, hosts: &Hosts) -> Result<(), Rejection> {
+    pub fn check(&self, head: &Parts, client: Client, hosts: &Hosts) -> Result<(), Refusal> {
         // The framing guard has counted the lines of HTTP/1.
         if head.headers.len() > MAX_FIELDS && fields(head) > MAX_FIELDS {
-            return Err(Rejection::FramingError(FramingError::TooLarge));
+            return Err(Refusal::FramingError(FramingError::TooLarge));
         }
         // The framing guard refuses a second length of HTTP/1; in HTTP/2 both may be equal.
         if self.lengths > 1 {
-            return Err(Rejection::FramingError(FramingError::Length));
+            return Err(Refusal::FramingError(FramingError::Length));
         }
         // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
         let is_host_missing = self.host.count == 0 && head.version >= Version::HTTP_11;
         let is_valid = |host: &[u8]| host.is_empty() || hosts.was_last(host) || is_authority(host);
         if is_host_missing || self.host.count > 1 || !is_valid(self.host.last) {
-            return Err(Rejection::BadHost);
+            return Err(Refusal::BadHost);
         }
         // Section 3.2.2: a target in absolute form has the last word. In HTTP/2 all are: it is the authority.
         let is_absolute = head.version < Version::HTTP_2 && head.uri.scheme().is_some();
         let target = head.uri.host().filter(|_| is_absolute);
         let asked = target.map_or(self.host.last, str::as_bytes);
         if !hosts.allow(asked, client.by_loopback) {
-            return Err(Rejection::WrongHost(NotAllowlisted::host(asked)));
+            return Err(Refusal::WrongHost(NotAllowlisted::host(asked)));
         }
         if !self.is_expectation_met {
-            return Err(Rejection::Expectation);
+            return Err(Refusal::Expectation);
         }
         // Section 3.2.3 and 3.2.4: the other forms belong to CONNECT and OPTIONS.
         let is_asterisk = head.method == Method::OPTIONS && head.uri.path() == "*";
         if !head.uri.path().starts_with('/') && !is_asterisk && head.method != Method::CONNECT {
-            return Err(Rejection::BadTarget);
+            return Err(Refusal::BadTarget);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::http::admin::Page;
 use crate::http::head::syntax::has_bad_escape;
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::http::service_config::Routes;
 use crate::store::{BadKey, Key};
 
@@ -41,17 +41,17 @@ pub enum Segments {
 }
 
 /// The key that `path` names, percent-decoded once.
-pub fn key(path: &str, segments: Segments) -> Result<Key<'_>, Rejection> {
+pub fn key(path: &str, segments: Segments) -> Result<Key<'_>, Refusal> {
     let name = path.strip_prefix('/').unwrap_or(path);
     let is_flat = segments == Segments::One;
     if name.is_empty() || path.starts_with(PAGES) || (is_flat && name.contains('/')) {
-        return Err(Rejection::NoSuchPath);
+        return Err(Refusal::NoSuchPath);
     }
     if !name.contains('%') {
         return Ok(Key::new(name)?);
     }
     if has_bad_escape(name) {
-        return Err(Rejection::BadEscape);
+        return Err(Refusal::BadEscape);
     }
     let key = Key::from_bytes(Cow::from(percent_decode_str(name)))?;
     if is_flat && !key.is_flat() {
@@ -61,9 +61,9 @@ pub fn key(path: &str, segments: Segments) -> Result<Key<'_>, Rejection> {
 }
 
 /// Refuses to store a value of a key with more than `most` segments: each may be a folder that is made for it.
-pub fn check_depth(key: &Key<'_>, most: usize) -> Result<(), Rejection> {
+pub fn check_depth(key: &Key<'_>, most: usize) -> Result<(), Refusal> {
     if key.segments() > most {
-        return Err(Rejection::KeyTooDeep { most });
+        return Err(Refusal::KeyTooDeep { most });
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ pub fn folder_of_path(path: &str) -> Result<Option<String>, String> {
 }
 
 /// The prefix of the keys in the folder that `path` names: a path that ends with `/`; `None` where it is none.
-pub fn folder(path: &str) -> Result<Option<String>, Rejection> {
+pub fn folder(path: &str) -> Result<Option<String>, Refusal> {
     let name = path.strip_prefix('/').unwrap_or(path);
     let encoded = ["/", "%2F", "%2f"];
     let Some(folder) = encoded.iter().find_map(|slash| name.strip_suffix(slash)) else {
@@ -99,7 +99,7 @@ mod tests {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
     use proptest::prelude::*;
 
-    fn any(path: &str) -> Result<Key<'_>, Rejection> {
+    fn any(path: &str) -> Result<Key<'_>, Refusal> {
         key(path, Segments::Any)
     }
 
@@ -120,10 +120,10 @@ mod tests {
             assert_eq!(any(path).unwrap().as_str(), name, "{path}");
         }
         for path in ["/%", "/%2", "/%zz", "/a%+1", "/%2%", "/a/%"] {
-            assert_eq!(any(path), Err(Rejection::BadEscape), "{path}");
+            assert_eq!(any(path), Err(Refusal::BadEscape), "{path}");
         }
         for path in ["/", "", "/-/", "/-/a", "/-/%61"] {
-            assert_eq!(any(path), Err(Rejection::NoSuchPath), "{path}");
+            assert_eq!(any(path), Err(Refusal::NoSuchPath), "{path}");
         }
         for path in [
             "/%2e%2E",
@@ -143,7 +143,7 @@ mod tests {
             "/-%2Fmetrics",
             "/%2D/metrics",
         ] {
-            assert!(matches!(any(path), Err(Rejection::BadKey(_))), "{path}");
+            assert!(matches!(any(path), Err(Refusal::BadKey(_))), "{path}");
         }
     }
 
@@ -151,7 +151,7 @@ mod tests {
     fn with_one_segment_a_slash_is_no_part_of_a_key() {
         let one = |path| key(path, Segments::One).map(|key| key.as_str().len());
         assert_eq!(one("/a%20b"), Ok(3));
-        assert_eq!(one("/a/b"), Err(Rejection::NoSuchPath));
+        assert_eq!(one("/a/b"), Err(Refusal::NoSuchPath));
         assert_eq!(one("/a%2Fb"), Err(BadKey::Slash.into()));
     }
 
@@ -166,9 +166,9 @@ mod tests {
             assert_eq!(folder(path), Ok(Some(prefix.to_owned())), "{path}");
         }
         assert_eq!(folder("/a"), Ok(None));
-        assert_eq!(folder("/-/"), Err(Rejection::NoSuchPath));
+        assert_eq!(folder("/-/"), Err(Refusal::NoSuchPath));
         for path in ["//", "/a//", "/../", "/.data-server/", "/%2D/", "/%00/"] {
-            assert!(matches!(folder(path), Err(Rejection::BadKey(_))), "{path}");
+            assert!(matches!(folder(path), Err(Refusal::BadKey(_))), "{path}");
         }
     }
 
@@ -176,10 +176,10 @@ mod tests {
         #[test]
         fn decoding_undoes_encoding(name in "[^/]{1,30}(/[^/]{1,30}){0,3}") {
             const ALL_BUT_SLASHES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/');
-            let expected = Key::new(name.as_str()).map_err(Rejection::from);
+            let expected = Key::new(name.as_str()).map_err(Refusal::from);
             for set in [NON_ALPHANUMERIC, ALL_BUT_SLASHES] {
                 let path = format!("/{}", utf8_percent_encode(&name, set));
-                prop_assert_eq!(any(&path), expected.clone());
+                prop_assert_eq!(&any(&path), &expected);
             }
         }
 

@@ -9,7 +9,7 @@ use crate::http::auth::authorize::authorize_page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::head::syntax::{depth, encoded, up};
 use crate::http::listing::{ListFormat, ListTarget, Listed, Query, json, text};
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::{HomeRequest, Operation};
@@ -23,7 +23,7 @@ const WRITTEN_AT_ONCE: usize = 50;
 
 /// The listing of the keys in `folder` that the query asks for. HTML is the page for clients that prefer it, as browsers do, and an
 /// index of links for others.
-pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
+pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Refusal> {
     let by_person = ui::is_preferred(&head.headers);
     let query = Query::of(head.uri.query().unwrap_or_default(), by_person)?;
     let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
@@ -50,10 +50,10 @@ pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejectio
 }
 
 /// The operation of a link by which a person signs in or out.
-pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Rejection>> {
+pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Refusal>> {
     let mut query = form_urlencoded::parse(head.uri.query()?.as_bytes());
     match query.next()? {
-        (name, _) if name == "sign-out" => Some(Err(Rejection::SignedOut)),
+        (name, _) if name == "sign-out" => Some(Err(Refusal::SignedOut)),
         (name, folder) if name == "sign-in" => {
             // A name of no folder leads to the root.
             let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
@@ -66,7 +66,7 @@ pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Rejection>> {
 }
 
 impl Handler {
-    pub async fn list(&self, place: ListTarget) -> Result<Outcome, Outcome> {
+    pub async fn list(&self, place: ListTarget) -> Result<Outcome, Refusal> {
         match &*self.store {
             Store::Directory(directory) => {
                 let listing = directory.list(place.page.clone()).await?;
@@ -86,7 +86,7 @@ impl Handler {
         key: &Key<'_>,
         depth: usize,
         proof: Option<&Principal>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let mut page = Page {
             prefix: format!("{}/", key.as_str()),
             after: String::new(),
@@ -115,7 +115,7 @@ impl Handler {
         &self,
         request: HomeRequest,
         proof: Option<&Principal>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let page = &request.place.page;
         let grant = proof.map(|proof| &proof.subject.grant);
         let mut rights = PageRights::new(grant, self.config.read_only);
@@ -138,7 +138,7 @@ impl Handler {
         &self,
         place: ListTarget,
         listing: Arc<Listing<V>>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let (next, format) = (place.next_link(&listing), place.format);
         let render = move |listing: &Listing<V>| match format {
             ListFormat::Json => json(&place.page, listing),
@@ -154,7 +154,7 @@ impl Handler {
         request: HomeRequest,
         listing: Arc<Listing<V>>,
         rights: PageRights,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let HomeRequest {
             place,
             preconditions,

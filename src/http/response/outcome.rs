@@ -1,4 +1,4 @@
-//! The outcome of a request: what the store did, or why it did not.
+//! The outcome of a request that was not refused: what the store did or has.
 //!
 //! The executor makes it. The audit log and the renderer of responses read it. It has no status and no header.
 
@@ -7,14 +7,12 @@ use hyper::header::HeaderValue;
 use crate::http::admin;
 use crate::http::body::EndlessBody;
 use crate::http::forms::StoredFile;
-use crate::http::head::syntax::{FramingError, encoded};
 use crate::http::listing::ListFormat;
-use crate::http::refusal::rejection::Rejection;
-use crate::http::service::operation::{FormProgress, Target};
+use crate::http::service::operation::Target;
 use crate::http::ui::Document;
-use crate::http::uploads::UploadState;
+use crate::http::uploads::state::UploadState;
 use crate::http::values::representation::{Published, ValueResponse};
-use crate::store::{self, Key};
+use crate::store::Key;
 
 /// The outcome of a request.
 #[derive(Debug)]
@@ -30,8 +28,6 @@ pub enum Outcome {
     Discarded,
     /// All files of a form were stored.
     FormStored(FormStored),
-    /// A form ended before all of its files were stored.
-    FormHalted(Box<FormHalted>),
     Deleted,
     NoValue,
     Listed {
@@ -71,9 +67,6 @@ pub enum Outcome {
     Subscribed(Box<dyn EndlessBody>),
     /// The changes follow over a WebSocket, accepted by this Sec-WebSocket-Accept.
     Upgraded(String),
-    Refused(Rejection),
-    Failed(store::Error),
-    Panicked,
 }
 
 /// A form whose files were stored.
@@ -83,54 +76,4 @@ pub struct FormStored {
     pub folder: String,
     /// The client is led to the folder's page.
     pub wants_page: bool,
-}
-
-/// A form whose files were stored up to one.
-#[derive(Debug)]
-pub struct FormHalted {
-    pub folder: String,
-    /// The file that was not stored, if the form had come to one.
-    pub file: Option<Key<'static>>,
-    pub stored: Vec<StoredFile>,
-    pub why: Outcome,
-}
-
-impl FormHalted {
-    /// How far the form came, for the client.
-    pub fn progress(&self) -> FormProgress {
-        let path = |key: &Key<'_>| encoded(key.as_str()).to_string();
-        FormProgress {
-            folder: encoded(&self.folder).to_string(),
-            file: self.file.as_ref().map(path),
-            stored: self.stored.iter().map(|file| path(&file.key)).collect(),
-        }
-    }
-}
-
-impl Outcome {
-    /// The outcome of a request whose body was given up: a body that was cut off becomes one that is late.
-    pub fn of_late_body(self) -> Self {
-        match self {
-            Self::Refused(Rejection::CutOff) | Self::Failed(store::Error::Incomplete) => {
-                Rejection::FramingError(FramingError::Late).into()
-            }
-            Self::FormHalted(mut halted) => {
-                halted.why = halted.why.of_late_body();
-                Self::FormHalted(halted)
-            }
-            other => other,
-        }
-    }
-}
-
-impl From<Rejection> for Outcome {
-    fn from(rejection: Rejection) -> Self {
-        Self::Refused(rejection)
-    }
-}
-
-impl From<store::Error> for Outcome {
-    fn from(error: store::Error) -> Self {
-        Self::Failed(error)
-    }
 }

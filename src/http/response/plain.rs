@@ -3,7 +3,7 @@
 //!
 //! The page holds no script. Its links are relative: a proxy may serve this server below a path.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -17,9 +17,13 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::http::body::response::Body;
-use crate::http::head::syntax::{put, up};
-use crate::http::service::operation::{FormProgress, ResponseContext};
+use crate::http::head::syntax::{encoded, put, up};
+use crate::http::refusal::table::{Flag, Row, SIGNED_OUT};
+use crate::http::refusal::{HaltedForm, Refusal};
+use crate::http::service::operation::ResponseContext;
+use crate::http::service_config::ServiceConfig;
 use crate::http::ui::frame::Text;
+use crate::store::Key;
 
 /// The media type of a line for people.
 pub const TEXT: &str = "text/plain; charset=utf-8";
@@ -41,31 +45,67 @@ struct Problem<'a> {
 /// The members of the problem of a mismatching offset (draft-ietf-httpbis-resumable-upload, "Mismatching Offset").
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Offsets {
-    pub expected_offset: u64,
-    pub provided_offset: u64,
+struct Offsets {
+    expected_offset: u64,
+    provided_offset: u64,
 }
 
-/// An error, in the form that the context asks for. It is not stored by caches: they may keep some errors, 404 among them, and guess for
-/// how long (RFC 9110, section 15.1). A `name` that is a URI is the type itself.
-pub fn problem(
-    status: StatusCode,
-    name: &str,
-    why: impl Display,
-    offsets: Option<Offsets>,
+/// The progress of a form. Keys are as they stand in paths.
+struct FormProgress {
+    /// The folder of its files.
+    folder: String,
+    /// The file that was not stored.
+    file: Option<String>,
+    stored: Vec<String>,
+}
+
+impl FormProgress {
+    fn of(halted: &HaltedForm) -> Self {
+        let path = |key: &Key<'_>| encoded(key.as_str()).to_string();
+        Self {
+            folder: encoded(&halted.folder).to_string(),
+            file: halted.file.as_ref().map(path),
+            stored: halted.stored.iter().map(|file| path(&file.key)).collect(),
+        }
+    }
+}
+
+/// The response to a refused request, in the form that the context asks for.
+pub fn refuse(
+    refusal: &Refusal,
     context: &ResponseContext,
+    config: &ServiceConfig,
 ) -> Response<Body> {
-    let prefix = if name.starts_with("https:") {
-        ""
+    let row = refusal.row(config);
+    if row.has(Flag::Empty) {
+        return empty(row.status);
+    }
+    let mut response = if row.has(Flag::OfStore) && context.of_store && !context.problem {
+        store_error(row.status, refusal)
     } else {
-        "urn:data-server:problem:"
+        problem(row, refusal, context)
     };
-    let form = context.form.as_deref();
+    if row.has(Flag::Closes) {
+        close(&mut response);
+    }
+    refusal.describe(response.headers_mut(), config);
+    response
+}
+
+/// It is not stored by caches: they may keep some errors, 404 among them, and guess for how long (RFC 9110, section 15.1). A name that is
+/// a URI is the type itself.
+fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<Body> {
+    let Row { status, name, .. } = row;
+    let form = match refusal {
+        Refusal::OfForm(halted) => Some(FormProgress::of(halted)),
+        _ => None,
+    };
+    let form = form.as_ref();
     if let Some(depth) = context.page {
         let failure = Failure {
             status: status.as_u16(),
             name,
-            why: &why.to_string(),
+            why: &refusal.to_string(),
             depth,
             form,
         };
@@ -74,43 +114,50 @@ pub fn problem(
             put(headers, CONTENT_SECURITY_POLICY, FAILURE_POLICY.clone());
         });
     }
-    let why = form.map_or_else(|| why.to_string(), |form| progress(&why, form));
-    let (media_type, text) = if context.problem {
-        let problem = Problem {
-            r#type: format!("{prefix}{name}"),
-            title: status.canonical_reason().unwrap_or_default(),
-            status: status.as_u16(),
-            detail: why,
-            offsets,
-            stored: form.map_or(&[], |form| &form.stored),
-        };
-        let json = serde_json::to_string(&problem).unwrap_or_default();
-        ("application/problem+json", json)
+    let why = form.map_or_else(|| refusal.to_string(), |form| progress(refusal, form));
+    if !context.problem {
+        return error(status, TEXT, why);
+    }
+    let prefix = if name.starts_with("https:") {
+        ""
     } else {
-        (TEXT, why)
+        "urn:data-server:problem:"
     };
-    error(status, media_type, text)
+    let problem = Problem {
+        r#type: format!("{prefix}{name}"),
+        title: status.canonical_reason().unwrap_or_default(),
+        status: status.as_u16(),
+        detail: why,
+        offsets: match *refusal.reason() {
+            Refusal::MismatchingOffset { expected, provided } => Some(Offsets {
+                expected_offset: expected,
+                provided_offset: provided,
+            }),
+            _ => None,
+        },
+        stored: form.map_or(&[], |form| &form.stored),
+    };
+    let json = serde_json::to_string(&problem).unwrap_or_default();
+    error(status, "application/problem+json", json)
 }
 
 /// An error as S3 and Azure write it: from another body their clients show the status alone.
-pub fn store_error(status: StatusCode, why: impl Display) -> Response<Body> {
-    let why = why.to_string();
+fn store_error(status: StatusCode, refusal: &Refusal) -> Response<Body> {
+    let why = refusal.to_string();
     let why = quick_xml::escape::escape(&why);
     let text = format!("<Error><Code>NotImplemented</Code><Message>{why}</Message></Error>");
     error(status, "application/xml", text)
 }
 
 fn error(status: StatusCode, media_type: &'static str, text: String) -> Response<Body> {
-    let mut response = plain(status, Body::bytes(text + "\n"));
-    let media_type = HeaderValue::from_static(media_type);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, media_type);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    with(plain(status, Body::bytes(text + "\n")), |headers| {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    })
 }
 
 /// The line about a form that ended early: the file that was not stored, the reason, and the files that were stored before.
-fn progress(why: &impl Display, form: &FormProgress) -> String {
+fn progress(why: &Refusal, form: &FormProgress) -> String {
     let file = form.file.as_ref();
     let file = file.map_or_else(String::new, |file| format!("{file}: "));
     let stored = match form.stored.as_slice() {
@@ -143,9 +190,6 @@ pub fn close(response: &mut Response<Body>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
 }
-
-/// The name of the problem that is none: a client has signed out.
-pub const SIGNED_OUT: &str = "signed-out";
 
 const STYLE: &str = include_str!("../ui/failure.css");
 

@@ -15,6 +15,7 @@ use crate::http::body::response::Body;
 use crate::http::exchange::ConnectionState;
 use crate::http::exchange::record::{RequestInfo, RequestRecord, caught_in};
 use crate::http::exchange::request_metrics::LogContext;
+use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::{Handler, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
@@ -109,8 +110,8 @@ pub async fn perform(
                 )
                 .await
         });
-        let outcome = match caught_in(performed).await {
-            Ok(outcome) => outcome.unwrap_or_else(|failure| failure),
+        let result = match caught_in(performed).await {
+            Ok(result) => result,
             Err(panicked) => {
                 let id = record.request_id(|| LogContext {
                     ids: handler.ids.anonymous(),
@@ -118,11 +119,11 @@ pub async fn perform(
                     timing: None,
                 });
                 info.panicked(panicked, &id, &connection);
-                Outcome::Panicked
+                Err(Refusal::Panicked)
             }
         };
         failpoint::reach("respond", &info.path);
-        handler.conclude(outcome, &context, &record, Some(&info))
+        handler.conclude(result, &context, &record, info.peer, Some(&info))
     };
     if !info.wants_head_alone() {
         response = handler.wait_for_first_bytes(response, &context).await;
@@ -141,7 +142,7 @@ impl Handler {
         body: &mut Received<'_>,
         connection: &ConnectionState,
         asker: Asker<'_>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let proof = asker.proof;
         match operation {
             Operation::Put { .. } if self.config.discard => {

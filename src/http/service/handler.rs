@@ -21,8 +21,8 @@ use crate::http::exchange::request_log::{
 use crate::http::exchange::request_metrics::{LogContext, Timing};
 use crate::http::forms::StoredFile;
 use crate::http::head::syntax::encoded;
-use crate::http::refusal::rejected;
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
+use crate::http::refusal::table::Flag;
 use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
 use crate::http::response::render;
@@ -46,7 +46,8 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// `response`, once its first bytes are in memory: a value that cannot be read is an error, not a body that is cut off.
+    /// Waits until the first bytes of the body are in memory, so that an unreadable value becomes an error response instead of a truncated
+    /// body.
     pub async fn wait_for_first_bytes(
         &self,
         mut response: Response<Body>,
@@ -54,54 +55,59 @@ impl Handler {
     ) -> Response<Body> {
         match response.body_mut().begin().await {
             Ok(()) => response,
-            Err(error) => self.render(error.into(), context),
+            Err(error) => self.render(Err(error.into()), context),
         }
     }
 
-    /// The response with `outcome`, which the audit log gets.
+    /// The response to a request, by what came of it, which the audit log gets.
     pub fn conclude(
         &self,
-        mut outcome: Outcome,
+        mut result: Result<Outcome, Refusal>,
         context: &ResponseContext,
         record: &RequestRecord,
+        peer: Peer,
         info: Option<&RequestInfo>,
     ) -> Response<Body> {
         if record.is_late() {
-            outcome = outcome.of_late_body();
+            result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            record.set_audit(audit_outcome(&outcome, &self.config));
+            record.set_audit(audit_outcome(&result, &self.config));
         }
-        self.log_outcome(&outcome, info);
-        render(outcome, context, &self.config)
+        if let Err(refusal) = &result {
+            self.log_refusal(refusal, Some(peer), info);
+        }
+        render(result, context, &self.config)
     }
 
-    /// The response with `outcome`; failures of the store are logged.
-    pub fn render(&self, outcome: Outcome, context: &ResponseContext) -> Response<Body> {
-        self.log_outcome(&outcome, None);
-        render(outcome, context, &self.config)
+    /// The response to a request of which no log tells more.
+    pub fn render(
+        &self,
+        result: Result<Outcome, Refusal>,
+        context: &ResponseContext,
+    ) -> Response<Body> {
+        if let Err(refusal) = &result {
+            self.log_refusal(refusal, None, None);
+        }
+        render(result, context, &self.config)
     }
 
-    fn log_outcome(&self, outcome: &Outcome, info: Option<&RequestInfo>) {
-        match outcome {
-            Outcome::FormHalted(halted) => self.log_outcome(&halted.why, info),
-            Outcome::Upload(outcome, _) => self.log_outcome(outcome, info),
-            Outcome::Failed(error) => self.log_failure(error, info),
+    /// Logs a refusal of a host or an origin, which an option can allow, and a failure of the store with the cause, which the client does
+    /// not get.
+    fn log_refusal(&self, refusal: &Refusal, peer: Option<Peer>, info: Option<&RequestInfo>) {
+        let message = "refused a host or an origin";
+        match refusal.reason() {
+            Refusal::Store(error) => self.log_failure(error, info),
+            cause if cause.row(&self.config).has(Flag::Logged) => {
+                if let Some(left_out) = self.throttle.pass(message) {
+                    let peer = peer.map(display);
+                    tracing::warn!(peer, %cause, left_out, "{message}");
+                }
+            }
             _ => {}
         }
     }
 
-    /// Logs a rejection that the table has logged: an option can allow its host or origin.
-    pub fn log_rejection(&self, rejection: &Rejection, peer: Peer) {
-        let message = "refused a host or an origin";
-        if rejected(rejection, &self.config).logged
-            && let Some(left_out) = self.throttle.pass(message)
-        {
-            tracing::warn!(%peer, cause = %rejection, left_out, "{message}");
-        }
-    }
-
-    /// Logs a failure of the store, with the cause, which the client does not get.
     fn log_failure(&self, error: &Error, info: Option<&RequestInfo>) {
         let message = match error {
             Error::Unsynced(why) => return self.log_failure(why, info),
@@ -200,38 +206,41 @@ pub fn attach_record(
     response.body_mut().ends(record);
 }
 
-/// The events of `outcome` in the audit log.
-pub fn audit_outcome(outcome: &Outcome, config: &ServiceConfig) -> AuditOutcome {
-    let (mut events, mut is_complete) = (Vec::new(), true);
+/// The events of a request in the audit log, by what came of it.
+pub fn audit_outcome(result: &Result<Outcome, Refusal>, config: &ServiceConfig) -> AuditOutcome {
+    let mut events = Vec::new();
+    match result {
+        Ok(Outcome::Upload(outcome, _)) => add_changes(outcome, &mut events),
+        Ok(outcome) => add_changes(outcome, &mut events),
+        Err(refusal) => {
+            let mut file = None;
+            if let Refusal::OfForm(halted) = refusal {
+                events.extend(changed(&halted.stored));
+                file = halted.file.as_ref().map(path);
+            }
+            let row = refusal.row(config);
+            let is_audited = row.has(Flag::Audited);
+            events.extend(is_audited.then_some(AuditEvent::Refused(row.name, file)));
+        }
+    }
+    let reason = result.as_ref().err().map(Refusal::reason);
+    AuditOutcome {
+        events,
+        is_complete: !matches!(
+            reason,
+            Some(Refusal::Store(Error::OutcomeUnknown { .. }) | Refusal::Panicked)
+        ),
+    }
+}
+
+fn add_changes(outcome: &Outcome, events: &mut Vec<AuditEvent>) {
     match outcome {
         Outcome::Stored(_) | Outcome::Deleted => events.push(AuditEvent::Changed(None)),
         Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
             events.push(AuditEvent::Changed(Some(path(key))));
         }
         Outcome::FormStored(stored) => events.extend(changed(&stored.files)),
-        Outcome::FormHalted(halted) => {
-            events.extend(changed(&halted.stored));
-            let why = audit_outcome(&halted.why, config);
-            let of_file = |event| match event {
-                AuditEvent::Refused(problem, None) => {
-                    AuditEvent::Refused(problem, halted.file.as_ref().map(path))
-                }
-                event => event,
-            };
-            events.extend(why.events.into_iter().map(of_file));
-            is_complete = why.is_complete;
-        }
-        Outcome::Upload(outcome, _) => return audit_outcome(outcome, config),
-        Outcome::Refused(why) => {
-            let row = rejected(why, config);
-            events.extend(row.audited.then_some(AuditEvent::Refused(row.name, None)));
-        }
-        Outcome::Failed(Error::OutcomeUnknown { .. }) | Outcome::Panicked => is_complete = false,
         _ => {}
-    }
-    AuditOutcome {
-        events,
-        is_complete,
     }
 }
 
@@ -246,7 +255,7 @@ fn path(key: &Key<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::response::outcome::FormHalted;
+    use crate::http::refusal::HaltedForm;
     use crate::http::service::handler::*;
     use crate::http::values::representation::Published;
 
@@ -262,20 +271,18 @@ mod tests {
                 published: Some(Published::Tag(String::new())),
             }];
             let file = Some(key("out/c"));
-            let halted = FormHalted {
+            let halted = HaltedForm {
                 folder: String::new(),
                 file,
                 stored,
                 why,
             };
-            audit_outcome(
-                &Outcome::FormHalted(Box::new(halted)),
-                &ServiceConfig::default(),
-            )
+            let result = Err(Refusal::OfForm(Box::new(halted)));
+            audit_outcome(&result, &ServiceConfig::default())
         };
         let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
         let realm = "r".into();
-        let refused = halted(Rejection::Unauthenticated { realm }.into());
+        let refused = halted(Refusal::Unauthenticated { realm });
         let second = AuditEvent::Refused("unauthenticated", Some("/out/c".to_owned()));
         assert_eq!(
             (refused.events, refused.is_complete),

@@ -146,18 +146,6 @@ pub struct ResponseContext {
     pub identified: bool,
     /// The client wants no further response on this connection.
     pub closes: bool,
-    /// The progress of a form that ended too early.
-    pub form: Option<Box<FormProgress>>,
-}
-
-/// The progress of a form. Keys are as they stand in paths.
-#[derive(Clone, Debug, Default)]
-pub struct FormProgress {
-    /// The folder of its files.
-    pub folder: String,
-    /// The file that was not stored.
-    pub file: Option<String>,
-    pub stored: Vec<String>,
 }
 
 impl Operation<'_> {

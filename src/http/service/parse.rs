@@ -1,4 +1,4 @@
-//! The parser: from method, target and headers to an [`Operation`], or a [`Rejection`].
+//! The parser: from method, target and headers to an [`Operation`], or a [`Refusal`].
 //!
 //! The fields of a request are read here and in the pure functions that this file calls. A request that can be refused without the
 //! store is refused here, before a byte of the body is read. Knows no status.
@@ -23,7 +23,7 @@ use crate::http::head::accept::prefers_problem;
 use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::{list, session};
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::http::service::operation::{GetOptions, Operation, PutOptions, ResponseContext, Target};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
@@ -46,7 +46,6 @@ impl ResponseContext {
             varies: !config.allowed.origins.is_empty(),
             identified: common.has_request_id,
             closes: common.wants_close,
-            form: None,
             origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
         }
     }
@@ -84,7 +83,7 @@ pub fn identify(
     guard: &Guard,
     proven: &AuthCache,
     context: &ResponseContext,
-) -> Result<Identified, Rejection> {
+) -> Result<Identified, Refusal> {
     let RequestHead {
         head,
         client,
@@ -92,12 +91,12 @@ pub fn identify(
         ..
     } = request;
     if proven.has_ended() {
-        return Err(Rejection::CertificateEnded);
+        return Err(Refusal::CertificateEnded);
     }
     common.check(head, client, &config.allowed.hosts)?;
     other_store::check(head, common.presented, common.of_store, config.authorizes)?;
     if !head.method.is_safe() && request.is_foreign(context) {
-        return Err(Rejection::CrossSite(common.unlisted()));
+        return Err(Refusal::CrossSite(common.unlisted()));
     }
     if !config.authorizes || is_open(page(head.uri.path(), config.routes), config.routes) {
         return Ok(Identified::Known(None));
@@ -118,11 +117,11 @@ pub fn parse_request<'a>(
     config: &ServiceConfig,
     guard: &Guard,
     context: &mut ResponseContext,
-) -> Result<Operation<'a>, Rejection> {
+) -> Result<Operation<'a>, Refusal> {
     // A browser sends an ambient proof by itself, for the request of any page.
     let is_ambient = proof.as_ref().is_some_and(|proof| proof.is_ambient());
     if is_ambient && request.is_untrusted(context, config) {
-        return Err(Rejection::CrossSite(request.common.unlisted()));
+        return Err(Refusal::CrossSite(request.common.unlisted()));
     }
     context.proof = proof;
     let mut operation = operation(request, config)?;
@@ -139,22 +138,22 @@ fn subscription(
     len: Option<u64>,
     client: Client,
     config: &ServiceConfig,
-) -> Result<WatchRequest, Rejection> {
+) -> Result<WatchRequest, Refusal> {
     match head.method {
         Method::GET => {
             let is_allowed = |headers: &_| allowed_origin(headers, config).is_some();
             Ok(WatchRequest::of(head, len, client.by_tls, is_allowed)?)
         }
-        _ if config.compat => Err(Rejection::Method),
+        _ if config.compat => Err(Refusal::Method),
         // No HEAD: the response has no end.
-        _ => Err(Rejection::PageMethod("GET")),
+        _ => Err(Refusal::PageMethod("GET")),
     }
 }
 
 fn operation<'a>(
     request: RequestHead<'a>,
     config: &ServiceConfig,
-) -> Result<Operation<'a>, Rejection> {
+) -> Result<Operation<'a>, Refusal> {
     let RequestHead {
         head,
         len,
@@ -172,12 +171,12 @@ fn operation<'a>(
                     MetricsFormat::preferred(&head.headers),
                 ));
             }
-            _ if !config.compat => return Err(Rejection::PageMethod("GET, HEAD")),
+            _ if !config.compat => return Err(Refusal::PageMethod("GET, HEAD")),
             _ => {}
         }
     }
     if config.routes == Routes::Pages {
-        return Err(Rejection::NoSuchPath);
+        return Err(Refusal::NoSuchPath);
     }
     if head.uri.path() == FORMS && !config.compat {
         return form(head, config);
@@ -195,13 +194,13 @@ fn operation<'a>(
         Method::DELETE => {
             let key = changed(head.uri.path(), config)?;
             if config.read_only {
-                return Err(Rejection::ReadOnly);
+                return Err(Refusal::ReadOnly);
             }
             let preconditions = Preconditions::of(&head.headers);
             Ok(Operation::Delete { key, preconditions })
         }
         Method::OPTIONS if !config.compat => Ok(options(head, Target::Values)),
-        _ => Err(Rejection::Method),
+        _ => Err(Refusal::Method),
     }
 }
 
@@ -217,24 +216,24 @@ fn options(head: &Parts, of: Target) -> Operation<'static> {
 }
 
 /// A request to the path that takes forms with files.
-fn form(head: &Parts, config: &ServiceConfig) -> Result<Operation<'static>, Rejection> {
+fn form(head: &Parts, config: &ServiceConfig) -> Result<Operation<'static>, Refusal> {
     match head.method {
         Method::OPTIONS => Ok(options(head, Target::Forms)),
-        Method::POST if config.read_only => Err(Rejection::ReadOnly),
+        Method::POST if config.read_only => Err(Refusal::ReadOnly),
         Method::POST => {
             needs_length(head)?;
             let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
-            Ok(Operation::Form(Box::new(request.ok_or(Rejection::NoForm)?)))
+            Ok(Operation::Form(Box::new(request.ok_or(Refusal::NoForm)?)))
         }
-        _ => Err(Rejection::PageMethod(Target::Forms.methods(config))),
+        _ => Err(Refusal::PageMethod(Target::Forms.methods(config))),
     }
 }
 
 fn upload_resource(
-    id: Result<UploadId, Rejection>,
+    id: Result<UploadId, Refusal>,
     head: &Parts,
     len: Option<u64>,
-) -> Result<Operation<'static>, Rejection> {
+) -> Result<Operation<'static>, Refusal> {
     if head.method == Method::OPTIONS {
         return Ok(options(head, Target::Upload));
     }
@@ -244,11 +243,11 @@ fn upload_resource(
 }
 
 /// An HTTP/1.0 body without a length would end with the connection, as a cut-off one does.
-fn needs_length(head: &Parts) -> Result<(), Rejection> {
+fn needs_length(head: &Parts) -> Result<(), Refusal> {
     let has_body = matches!(head.method, Method::PUT | Method::POST | Method::PATCH);
     let has_length = || head.headers.contains_key(CONTENT_LENGTH);
     if has_body && head.version < Version::HTTP_11 && !has_length() {
-        return Err(Rejection::LengthRequired);
+        return Err(Refusal::LengthRequired);
     }
     Ok(())
 }
@@ -257,9 +256,9 @@ fn get<'a>(
     head: &'a Parts,
     common: &CommonHeaders<'_>,
     config: &ServiceConfig,
-) -> Result<Operation<'a>, Rejection> {
+) -> Result<Operation<'a>, Refusal> {
     match head.uri.path() {
-        "/" if config.compat => Err(Rejection::NoSuchPath),
+        "/" if config.compat => Err(Refusal::NoSuchPath),
         "/" if config.authorizes
             && let Some(operation) = session(head) =>
         {
@@ -288,12 +287,11 @@ fn get<'a>(
 }
 
 /// The key at `path`, whose value is to be changed.
-fn changed<'a>(path: &'a str, config: &ServiceConfig) -> Result<Key<'a>, Rejection> {
-    let is_folder = |why: &Rejection| {
-        *why == Rejection::BadKey(BadKey::EmptySegment) && matches!(folder(path), Ok(Some(_)))
-    };
+fn changed<'a>(path: &'a str, config: &ServiceConfig) -> Result<Key<'a>, Refusal> {
     key(path, segments(config)).map_err(|why| match why {
-        why if is_folder(&why) => Rejection::Folder,
+        Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(path), Ok(Some(_))) => {
+            Refusal::Folder
+        }
         why => why,
     })
 }
@@ -311,22 +309,22 @@ fn put<'a>(
     len: Option<u64>,
     common: &CommonHeaders<'_>,
     config: &ServiceConfig,
-) -> Result<Operation<'a>, Rejection> {
-    let key = changed(head.uri.path(), config).map_err(|rejection| match rejection {
-        Rejection::NoSuchPath => Rejection::NoKey,
+) -> Result<Operation<'a>, Refusal> {
+    let key = changed(head.uri.path(), config).map_err(|why| match why {
+        Refusal::NoSuchPath => Refusal::NoKey,
         other => other,
     })?;
     if config.read_only {
-        return Err(Rejection::ReadOnly);
+        return Err(Refusal::ReadOnly);
     }
     check_depth(&key, config.limits.max_key_depth)?;
     if config.compat && len.is_none_or(|len| len == 0) {
-        return Err(Rejection::NothingToStore);
+        return Err(Refusal::NothingToStore);
     }
     needs_length(head)?;
     let limit = config.limits.max_body;
     if len.is_some_and(|len| len > limit) {
-        return Err(Rejection::TooLarge { limit });
+        return Err(Refusal::TooLarge { limit });
     }
     let mut options = if common.has_only_plain_fields {
         Box::default()
@@ -337,7 +335,7 @@ fn put<'a>(
         options.creation = Creation::of(head, len, config)?;
     }
     if head.method == Method::POST && options.creation.is_none() {
-        return Err(Rejection::Method);
+        return Err(Refusal::Method);
     }
     Ok(Operation::Put { key, len, options })
 }

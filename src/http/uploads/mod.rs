@@ -6,8 +6,7 @@
 //! connection sends the others as bytes. [`perform`] does what is asked.
 
 pub mod perform;
-
-use std::fmt;
+pub mod state;
 
 use bytes::{Bytes, BytesMut};
 use hyper::header::{
@@ -19,9 +18,10 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response};
 use sfv::{BareItem, Item, Parser};
 
-use crate::http::head::syntax::{depth, only, put, up};
-use crate::http::refusal::rejection::Rejection;
+use crate::http::head::syntax::{depth, only, put};
+use crate::http::refusal::Refusal;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
+use crate::http::uploads::state::{UPLOADS, UploadAddress, UploadState};
 use crate::http::values::digest_fields::{BadDigest, DIGEST, Expected, REPR_DIGEST};
 use crate::store::{Field, UploadId};
 
@@ -42,9 +42,6 @@ const PARTIAL_UPLOAD: &str = "application/partial-upload";
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 const MAX_INTEGER: u64 = 999_999_999_999_999;
-
-/// The beginning of the paths of upload resources.
-const UPLOADS: &str = "/-/uploads/";
 
 /// The methods of an upload resource.
 pub const UPLOAD_METHODS: &str = "GET, HEAD, PATCH, DELETE, OPTIONS";
@@ -107,7 +104,7 @@ impl Part {
         len: Option<u64>,
         offset: u64,
         is_last: bool,
-    ) -> Result<Self, Rejection> {
+    ) -> Result<Self, Refusal> {
         let end = len.map(|len| offset.saturating_add(len));
         let length = integer(headers, &UPLOAD_LENGTH).or(end.filter(|_| is_last));
         let contradicts = match (length, end) {
@@ -117,7 +114,7 @@ impl Part {
             (None, _) => false,
         };
         if contradicts {
-            return Err(Rejection::InconsistentLength);
+            return Err(Refusal::InconsistentLength);
         }
         Ok(Self {
             len,
@@ -148,7 +145,7 @@ impl Creation {
         head: &Parts,
         len: Option<u64>,
         config: &ServiceConfig,
-    ) -> Result<Option<Box<Self>>, Rejection> {
+    ) -> Result<Option<Box<Self>>, Refusal> {
         let headers = &head.headers;
         let Some(is_last) = upload_complete(headers) else {
             return Ok(None);
@@ -156,7 +153,7 @@ impl Creation {
         let part = Part::of(headers, len, 0, is_last)?;
         let limit = config.limits.max_body;
         if part.length.is_some_and(|length| length > limit) {
-            return Err(Rejection::TooLarge { limit });
+            return Err(Refusal::TooLarge { limit });
         }
         Ok(Some(Box::new(Self {
             part,
@@ -168,16 +165,16 @@ impl Creation {
 }
 
 impl UploadRequest {
-    pub fn of(method: &Method, headers: &HeaderMap, len: Option<u64>) -> Result<Self, Rejection> {
+    pub fn of(method: &Method, headers: &HeaderMap, len: Option<u64>) -> Result<Self, Refusal> {
         match *method {
             Method::GET | Method::HEAD => Ok(Self::Offset),
             Method::DELETE => Ok(Self::Cancel),
             Method::PATCH => Self::append(headers, len),
-            _ => Err(Rejection::PageMethod(UPLOAD_METHODS)),
+            _ => Err(Refusal::PageMethod(UPLOAD_METHODS)),
         }
     }
 
-    fn append(headers: &HeaderMap, len: Option<u64>) -> Result<Self, Rejection> {
+    fn append(headers: &HeaderMap, len: Option<u64>) -> Result<Self, Refusal> {
         let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let essence = media_type.and_then(|text| text.split(|&b| b == b';').next());
         let is_part = essence.is_some_and(|text| {
@@ -185,12 +182,12 @@ impl UploadRequest {
                 .eq_ignore_ascii_case(PARTIAL_UPLOAD.as_bytes())
         });
         if !is_part {
-            return Err(Rejection::NotPartialUpload);
+            return Err(Refusal::NotPartialUpload);
         }
         let offset = integer(headers, &UPLOAD_OFFSET);
-        let offset = offset.ok_or(Rejection::UploadField("Upload-Offset"))?;
+        let offset = offset.ok_or(Refusal::UploadField("Upload-Offset"))?;
         let is_last = upload_complete(headers);
-        let is_last = is_last.ok_or(Rejection::UploadField("Upload-Complete"))?;
+        let is_last = is_last.ok_or(Refusal::UploadField("Upload-Complete"))?;
         let part = Part::of(headers, len, offset, is_last)?;
         if !is_last && !part.of_value.wanted().is_none() {
             return Err(BadDigest::OfPart.into());
@@ -200,24 +197,9 @@ impl UploadRequest {
 }
 
 /// The upload resource at `path`, if the path is one of upload resources.
-pub fn upload(path: &str) -> Option<Result<UploadId, Rejection>> {
+pub fn upload(path: &str) -> Option<Result<UploadId, Refusal>> {
     let name = path.strip_prefix(UPLOADS)?;
-    Some(UploadId::parse(name).ok_or(Rejection::NoSuchUpload))
-}
-
-/// The address of an upload resource, relative to the request that created it.
-#[derive(Clone, Copy, Debug)]
-pub struct UploadAddress {
-    pub id: UploadId,
-    /// The depth of that request's address below the root.
-    pub depth: usize,
-}
-
-impl fmt::Display for UploadAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (up, uploads) = (up(self.depth), &UPLOADS[1..]);
-        write!(f, "{up}{uploads}{}", self.id)
-    }
+    Some(UploadId::parse(name).ok_or(Refusal::NoSuchUpload))
 }
 
 /// The fields of `headers` that are kept. Bytes that are no UTF-8 are replaced: such a value matches nothing and is valid nowhere,
@@ -268,17 +250,6 @@ fn integer(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
 fn item(headers: &HeaderMap, name: &HeaderName) -> Option<BareItem> {
     let item: Item = Parser::new(only(headers, name)?.as_bytes()).parse().ok()?;
     Some(item.bare_item)
-}
-
-/// The state of a resumable upload.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct UploadState {
-    /// Its address, where the client is told.
-    pub location: Option<UploadAddress>,
-    /// The response is of the target of the upload, not of the upload resource.
-    pub complete: bool,
-    pub offset: Option<u64>,
-    pub length: Option<u64>,
 }
 
 /// Adds the fields that tell the state of an upload.

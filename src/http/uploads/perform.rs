@@ -10,13 +10,13 @@ use crate::access::Right;
 use crate::http::auth::authorize::Asker;
 use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
+use crate::http::uploads::state::{UploadAddress, UploadState};
 use crate::http::uploads::{
-    Creation, Part, UploadAddress, UploadRequest, UploadState, in_http1, in_http2, kept_headers,
-    resumption_supported,
+    Creation, Part, UploadRequest, in_http1, in_http2, kept_headers, resumption_supported,
 };
 use crate::http::values::digest_fields::Expected;
 use crate::http::values::put::{InFlight, verify};
@@ -49,7 +49,7 @@ impl Handler {
         body: &mut Received<'_>,
         counters: &ReactorCounters,
         asker: Asker<'_>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let proof = asker.proof;
         let part = creation.part;
         let can_tell = creation.wants_104 && body.can_send_interim() && self.config.store_resumes;
@@ -113,15 +113,15 @@ impl Handler {
         body: &mut Received<'_>,
         counters: &ReactorCounters,
         proof: Option<&Principal>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         // The client's right may have been revoked since, and another client may have the identifier. A client that is refused
         // claims nothing: the claim would end another request for the upload.
         let directory = self.resumable_store()?;
         if proof.is_some() {
-            let key = (directory.key_of_upload(id)).ok_or(Rejection::NoSuchUpload)?;
+            let key = (directory.key_of_upload(id)).ok_or(Refusal::NoSuchUpload)?;
             self.guard.allow(proof, Right::Create, key.as_str())?;
         }
-        let mut upload = (directory.resume(id).await?).ok_or(Rejection::NoSuchUpload)?;
+        let mut upload = (directory.resume(id).await?).ok_or(Refusal::NoSuchUpload)?;
         match request {
             UploadRequest::Offset => {
                 upload.secure().await?;
@@ -151,16 +151,16 @@ impl Handler {
         part: &Part,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
-    ) -> Result<Expected, Outcome> {
+    ) -> Result<Expected, Refusal> {
         if upload.is_complete() {
             let state = UploadState {
                 complete: false,
                 ..state(upload)
             };
-            return Err(of_upload(Rejection::UploadComplete, state));
+            return Err(Refusal::OfUpload(Refusal::UploadComplete.into(), state));
         }
         if offset != upload.offset() {
-            let why = Rejection::MismatchingOffset {
+            let why = Refusal::MismatchingOffset {
                 expected: upload.offset(),
                 provided: offset,
             };
@@ -170,11 +170,11 @@ impl Handler {
             let limit = self.config.limits.max_body;
             match upload.length() {
                 None if length > limit => {
-                    return Err(refused(upload, Rejection::TooLarge { limit }).await);
+                    return Err(refused(upload, Refusal::TooLarge { limit }).await);
                 }
                 None => upload.set_length(length).await?,
                 Some(known) if known == length => {}
-                Some(_) => return Err(refused(upload, Rejection::InconsistentLength).await),
+                Some(_) => return Err(refused(upload, Refusal::InconsistentLength).await),
             }
         }
         self.receive_part(upload, part, body, counters).await
@@ -187,16 +187,14 @@ impl Handler {
         part: &Part,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
-    ) -> Result<Expected, Outcome> {
+    ) -> Result<Expected, Refusal> {
         let _in_flight = InFlight::begin(counters);
         let (start, room) = (upload.offset(), self.room(upload));
         if part.len.is_some_and(|len| len > room.bytes) {
-            return Err(refused(upload, room.why).await);
+            return Err(refused(upload, room.refusal()).await);
         }
         let received = append(upload, part.len, body, &room).await;
-        if let Err(Outcome::Refused(Rejection::InconsistentLength | Rejection::TooLarge { .. })) =
-            &received
-        {
+        if let Err(Refusal::InconsistentLength | Refusal::TooLarge { .. }) = &received {
             // "Length": an upload that goes beyond its length can never be completed.
             upload.remove().await?;
         }
@@ -216,7 +214,7 @@ impl Handler {
         part: &Part,
         start: u64,
         body: &Received<'_>,
-    ) -> Result<Expected, Outcome> {
+    ) -> Result<Expected, Refusal> {
         let compared = match part.digests(body.trailers.as_ref()) {
             Ok((expected, of_value)) if expected.wanted().is_none() => Ok(of_value),
             Ok((expected, of_value)) => {
@@ -238,13 +236,10 @@ impl Handler {
     /// The room that is left for `upload`.
     fn room(&self, upload: &Resumable) -> Room {
         let limit = self.config.limits.max_body;
-        let (most, why) = match upload.length() {
-            Some(length) if length <= limit => (length, Rejection::InconsistentLength),
-            _ => (limit, Rejection::TooLarge { limit }),
-        };
+        let length = upload.length().filter(|&length| length <= limit);
         Room {
-            bytes: most.saturating_sub(upload.offset()),
-            why,
+            bytes: length.unwrap_or(limit).saturating_sub(upload.offset()),
+            limit: length.is_none().then_some(limit),
         }
     }
 
@@ -255,15 +250,15 @@ impl Handler {
         upload: &mut Resumable,
         of_value: Expected,
         proof: Option<&Principal>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let offset = upload.offset();
         match upload.length() {
             None => upload.set_length(offset).await?,
             Some(length) if length == offset => {}
-            Some(_) => return Err(refused(upload, Rejection::InconsistentLength).await),
+            Some(_) => return Err(refused(upload, Refusal::InconsistentLength).await),
         }
         let stored = self.publish_file(directory, upload, of_value, proof).await;
-        if matches!(&stored, Err(Outcome::Failed(error)) if error.is_transient()) {
+        if matches!(&stored, Err(Refusal::Store(error)) if error.is_transient()) {
             // The upload stays: the client may ask again.
             return stored;
         }
@@ -275,8 +270,9 @@ impl Handler {
         if stored.is_err() {
             upload.remove().await?;
         }
-        let told = |outcome| of_upload(outcome, state);
-        stored.map(told).map_err(told)
+        stored
+            .map(|stored| of_upload(stored, state))
+            .map_err(|why| Refusal::OfUpload(Box::new(why), state))
     }
 
     async fn publish_file(
@@ -285,12 +281,12 @@ impl Handler {
         upload: &Resumable,
         of_value: Expected,
         proof: Option<&Principal>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let headers = kept_headers(&upload.fields().await?);
         let mut options = PutOptions::of(&headers, &self.config)?;
         let key = upload.key().clone();
         self.permit_put(proof, &key, &mut options)?;
-        let expected = options.expected.and(of_value).map_err(Rejection::from)?;
+        let expected = options.expected.and(of_value)?;
         let mut value = upload.append(None)?;
         describe(
             &mut value,
@@ -318,7 +314,15 @@ impl Handler {
 /// The number of bytes that may still be received, and the refusal of more.
 struct Room {
     bytes: u64,
-    why: Rejection,
+    /// `None` where the length of the upload is the limit.
+    limit: Option<u64>,
+}
+
+impl Room {
+    fn refusal(&self) -> Refusal {
+        let too_large = |limit| Refusal::TooLarge { limit };
+        self.limit.map_or(Refusal::InconsistentLength, too_large)
+    }
 }
 
 /// Appends all of `body` to the file of `upload`. The bytes that arrived stay there when it breaks off.
@@ -327,7 +331,7 @@ async fn append(
     len: Option<u64>,
     body: &mut Received<'_>,
     room: &Room,
-) -> Result<(), Outcome> {
+) -> Result<(), Refusal> {
     if let Some(len) = len.filter(|&len| store::is_large(len)) {
         upload.has_space(len).await?;
     }
@@ -336,7 +340,7 @@ async fn append(
         let receiving = pin!(receive(&mut appending, body, room));
         tokio::select! {
             biased;
-            () = upload.is_wanted() => Err(Rejection::UploadTaken.into()),
+            () = upload.is_wanted() => Err(Refusal::UploadTaken),
             received = receiving => received,
         }
     };
@@ -347,7 +351,7 @@ async fn append(
 }
 
 /// Receives all of `body`.
-async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> Result<(), Outcome> {
+async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> Result<(), Refusal> {
     if let Some(source) = body.source() {
         // Its length was held to the room before.
         return Ok(upload.receive(source).await?);
@@ -355,23 +359,23 @@ async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> R
     let mut left = room.bytes;
     while let Some(data) = body.next().await? {
         let rest = left.checked_sub(data.len() as u64);
-        left = rest.ok_or_else(|| room.why.clone())?;
+        left = rest.ok_or_else(|| room.refusal())?;
         upload.push(data).await?;
     }
     Ok(())
 }
 
 /// The refusal `why` of a request for `upload`, whose offset it tells: that is on the disk, where this is promised.
-async fn refused(upload: &mut Resumable, why: impl Into<Outcome>) -> Outcome {
+async fn refused(upload: &mut Resumable, why: Refusal) -> Refusal {
     match upload.secure().await {
-        Ok(()) => of_upload(why, state(upload)),
+        Ok(()) => Refusal::OfUpload(Box::new(why), state(upload)),
         Err(error) => error.into(),
     }
 }
 
 /// The `outcome` of a request for an upload that stands at `state`.
-fn of_upload(outcome: impl Into<Outcome>, state: UploadState) -> Outcome {
-    Outcome::Upload(Box::new(outcome.into()), state)
+fn of_upload(outcome: Outcome, state: UploadState) -> Outcome {
+    Outcome::Upload(Box::new(outcome), state)
 }
 
 /// The state of `upload`, as a response tells it.

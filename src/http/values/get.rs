@@ -12,7 +12,7 @@ use hyper::http::request::Parts;
 
 use crate::http::body::sources::{Encoded, RemotePart};
 use crate::http::exchange::ConnectionState;
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::GetOptions;
@@ -51,11 +51,7 @@ impl GetOptions {
     }
 
     /// Selects the part that is sent of a value of `len` bytes in this `representation`.
-    pub fn select(
-        &self,
-        representation: &Representation,
-        len: u64,
-    ) -> Result<Selection, Rejection> {
+    pub fn select(&self, representation: &Representation, len: u64) -> Result<Selection, Refusal> {
         let (preconditions, current) = (self.preconditions.as_ref(), representation.current());
         let selection = select(preconditions, &self.ranges, current, len)?;
         Ok(match selection {
@@ -92,7 +88,7 @@ impl Handler {
         directory: &Directory,
         key: &Key<'_>,
         options: Option<&GetOptions>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let Some(object) = directory.get(key).await? else {
             return Ok(Outcome::NoValue);
         };
@@ -100,7 +96,7 @@ impl Handler {
             Some(algorithm) => Some(digest(directory, &object, algorithm).await?),
             None => None,
         };
-        Ok(self.found(object, key, options, digest))
+        self.found(object, key, options, digest)
     }
 
     /// The answer with `object`, the value of `key`.
@@ -110,15 +106,12 @@ impl Handler {
         key: &Key<'_>,
         options: Option<&GetOptions>,
         digest: Option<String>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let value = ShownValue::new(object, key, &self.config);
         let (mut selection, mut encoded) = (Selection::Whole, None);
         if let Some(options) = options {
             let (representation, len) = (value.representation(), value.object().meta().len);
-            selection = match options.select(representation, len) {
-                Ok(selection) => selection,
-                Err(why) => return why.into(),
-            };
+            selection = options.select(representation, len)?;
             // A digest is of the value as it is.
             let is_whole = selection == Selection::Whole && digest.is_none();
             let is_worth_it = representation.is_compressible && len > MIN_COMPRESSED;
@@ -127,12 +120,12 @@ impl Handler {
                 Box::new(Encoded::new(object, self.store.compute().clone()))
             });
         }
-        Outcome::Value(ValueResponse {
+        Ok(Outcome::Value(ValueResponse {
             value: FoundValue::Directory(value),
             selection,
             digest,
             encoded,
-        })
+        }))
     }
 
     /// Answers a value of an S3 store. A HEAD is answered without asking for the value itself.
@@ -142,7 +135,7 @@ impl Handler {
         key: Key<'static>,
         options: Option<&GetOptions>,
         is_head: bool,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let is_plain = |options: &GetOptions| {
             options.preconditions.is_none() && options.ranges.is_empty() && options.digest.is_none()
         };
@@ -201,7 +194,7 @@ impl Handler {
         s3: &Arc<S3>,
         key: &Key<'static>,
         options: Option<&GetOptions>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let gateway = s3.gateway(self.reactor);
         match gateway.get(key, ReadRequest::default()).await? {
             GetOutcome::Value(meta, body) => {
@@ -220,7 +213,7 @@ impl Handler {
         key: &Key<'static>,
         meta: &RemoteMeta,
         options: Option<&GetOptions>,
-    ) -> Result<(Box<RemoteValue>, Selection), Outcome> {
+    ) -> Result<(Box<RemoteValue>, Selection), Refusal> {
         let media_type = media::of(key.as_str(), meta.media_type.as_deref(), false);
         let validators = Validators {
             etag: meta.etag.clone(),

@@ -6,7 +6,7 @@ use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 
 use crate::http::auth::authorize::Asker;
 use crate::http::body::request::Received;
-use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
@@ -20,10 +20,10 @@ use crate::metrics::ReactorCounters;
 use crate::store::{BlockingPool, Digests, Key, Wanted};
 
 impl PutOptions {
-    pub fn of(headers: &HeaderMap, config: &ServiceConfig) -> Result<Self, Rejection> {
+    pub fn of(headers: &HeaderMap, config: &ServiceConfig) -> Result<Self, Refusal> {
         // RFC 9110, section 14.4: a part must not be stored as if it were the whole.
         if headers.contains_key(CONTENT_RANGE) {
-            return Err(Rejection::PartialPut);
+            return Err(Refusal::PartialPut);
         }
         // Some clients of S3 send aws-chunked and leave out the Content-Encoding that says so.
         let sha256 = headers.get(AMZ_CONTENT_SHA256);
@@ -60,7 +60,7 @@ impl Handler {
         body: &mut Received<'_>,
         counters: &ReactorCounters,
         asker: Asker<'_>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<Outcome, Refusal> {
         let announced = Announced {
             len,
             uploader: self.uploader(asker),
@@ -99,7 +99,7 @@ pub async fn receive(
     options: &PutOptions,
     body: &mut Received<'_>,
     compute: &BlockingPool,
-) -> Result<(), Outcome> {
+) -> Result<(), Refusal> {
     // Any digest may follow as a trailer.
     let wanted = if options.digests_follow {
         Wanted::ALL
@@ -119,8 +119,8 @@ pub async fn receive(
     }
     let mut expected = options.expected;
     if let Some(trailers) = &body.trailers {
-        let trailers = Expected::of(trailers).map_err(Rejection::from)?;
-        expected = expected.and(trailers).map_err(Rejection::from)?;
+        let trailers = Expected::of(trailers)?;
+        expected = expected.and(trailers)?;
     }
     // A trailer that was not announced asks for digests only now.
     let wanted = wanted.union(expected.wanted());
@@ -132,7 +132,7 @@ pub async fn receive(
 }
 
 /// Refuses a value whose `digests` are not the `expected` ones.
-pub fn verify(expected: &Expected, digests: &Digests) -> Result<(), Rejection> {
+pub fn verify(expected: &Expected, digests: &Digests) -> Result<(), Refusal> {
     let same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
         && (expected.sha512.is_none() || expected.sha512 == digests.sha512)
         && (expected.md5.is_none() || expected.md5 == digests.md5)
@@ -140,6 +140,6 @@ pub fn verify(expected: &Expected, digests: &Digests) -> Result<(), Rejection> {
     if same {
         Ok(())
     } else {
-        Err(Rejection::DigestMismatch)
+        Err(Refusal::DigestMismatch)
     }
 }

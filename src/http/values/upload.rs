@@ -11,8 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::FutureExt;
 
-use crate::http::refusal::rejection::Rejection;
-use crate::http::response::outcome::Outcome;
+use crate::http::refusal::Refusal;
 use crate::http::service::handler::Handler;
 use crate::http::values::conditional::{Current, Preconditions, Single};
 use crate::http::values::media;
@@ -55,7 +54,7 @@ pub enum ValueUpload<'a> {
     Remote(Box<Remote<'a>>),
 }
 
-type Publishing<'a> = Pin<Box<dyn Future<Output = Result<Published, Outcome>> + 'a>>;
+type Publishing<'a> = Pin<Box<dyn Future<Output = Result<Published, Refusal>> + 'a>>;
 
 /// A value that an S3 store receives.
 pub struct Remote<'a> {
@@ -71,7 +70,7 @@ impl Handler {
         &self,
         key: &Key<'_>,
         announced: Announced<'_>,
-    ) -> Result<ValueUpload<'_>, Outcome> {
+    ) -> Result<ValueUpload<'_>, Refusal> {
         match &*self.store {
             Store::Directory(directory) => {
                 if let Some(preconditions) = announced.preconditions {
@@ -94,7 +93,7 @@ impl Handler {
         s3: &'a Arc<S3>,
         key: &Key<'_>,
         announced: Announced<'_>,
-    ) -> Result<Remote<'a>, Outcome> {
+    ) -> Result<Remote<'a>, Refusal> {
         let gateway = s3.gateway(self.reactor);
         let condition = exact(announced.preconditions);
         if let Some(preconditions) = announced.preconditions {
@@ -126,7 +125,7 @@ impl Handler {
         s3: &Arc<S3>,
         key: &Key<'_>,
         preconditions: Option<Preconditions>,
-    ) -> Result<bool, Outcome> {
+    ) -> Result<bool, Refusal> {
         let gateway = s3.gateway(self.reactor);
         let Some(preconditions) = preconditions else {
             return Ok(gateway.delete(key, None).await?);
@@ -228,7 +227,7 @@ impl Remote<'_> {
         self,
         key: &Key<'_>,
         preconditions: Option<Preconditions>,
-    ) -> Result<Published, Outcome> {
+    ) -> Result<Published, Refusal> {
         let Self {
             gateway,
             mut upload,
@@ -255,11 +254,11 @@ pub async fn ask_early(
     directory: &Directory,
     key: &Key<'_>,
     preconditions: &Preconditions,
-) -> Result<(), Outcome> {
+) -> Result<(), Refusal> {
     if holds(preconditions, directory.meta(key).await?) {
         Ok(())
     } else {
-        Err(Rejection::Precondition.into())
+        Err(Refusal::Precondition)
     }
 }
 
@@ -296,7 +295,7 @@ async fn publish_under(
     key: &Key<'_>,
     preconditions: Option<&Preconditions>,
     mut publish: impl AsyncFnMut(&WriteCondition) -> Result<Written, Error>,
-) -> Result<Published, Outcome> {
+) -> Result<Published, Refusal> {
     let Some(preconditions) = preconditions else {
         return Ok(Published::Tag(publish(&WriteCondition::Any).await?.etag));
     };
@@ -317,14 +316,14 @@ async fn publish_under(
 fn swap(
     preconditions: &Preconditions,
     current: Option<&RemoteMeta>,
-) -> Result<WriteCondition, Outcome> {
+) -> Result<WriteCondition, Refusal> {
     let known = current.map(|meta| Current {
         etag: &meta.etag,
         variant: None,
         modified: meta.modified,
     });
     if !preconditions.for_write(known) {
-        return Err(Rejection::Precondition.into());
+        return Err(Refusal::Precondition);
     }
     Ok(current.map_or(WriteCondition::Create, |meta| {
         WriteCondition::Swap(meta.etag.clone())

@@ -52,12 +52,12 @@ pub fn subscribe(
             // The send buffer of a subscriber is small, too small for the responses to other requests.
             connection.close_after_response();
             let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
-            let mut response = handler.render(outcome, context);
+            let mut response = handler.render(Ok(outcome), context);
             attach_record(&mut response, connection, record);
             (response, None)
         }
         WatchTransport::WebSocket(accept) => {
-            let mut response = handler.render(Outcome::Upgraded(accept), context);
+            let mut response = handler.render(Ok(Outcome::Upgraded(accept)), context);
             let status = response.status().as_u16();
             record.answered(status, response.headers_mut());
             let session = Session::new(subscription, record);
