@@ -4,6 +4,8 @@
 //! `DATA_SERVER_MISBEHAVE` for what `misdeeds` does. Why not a library for it: there is little that is to happen, and there are few
 //! places; what the kernel refuses, strace shows better.
 
+use std::env;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The variables that debug builds take from the environment for tests.
@@ -25,10 +27,9 @@ pub(crate) const VARIABLES: &[&str] = if cfg!(debug_assertions) {
 /// Panics or misbehaves if that was asked for, of this `place` and `what`.
 #[cfg(debug_assertions)]
 pub(crate) fn reach(place: &str, what: &str) {
-    static PANIC: std::sync::LazyLock<Option<String>> =
-        std::sync::LazyLock::new(|| std::env::var("DATA_SERVER_PANIC").ok());
-    static MISBEHAVE: std::sync::LazyLock<Option<String>> =
-        std::sync::LazyLock::new(|| std::env::var("DATA_SERVER_MISBEHAVE").ok());
+    static PANIC: LazyLock<Option<String>> = LazyLock::new(|| env::var("DATA_SERVER_PANIC").ok());
+    static MISBEHAVE: LazyLock<Option<String>> =
+        LazyLock::new(|| env::var("DATA_SERVER_MISBEHAVE").ok());
     let is_asked = |variable: &Option<String>| {
         let asked = variable.as_deref().and_then(|asked| asked.split_once(':'));
         asked == Some((place, what))
@@ -44,38 +45,21 @@ pub(crate) fn reach(place: &str, what: &str) {
 #[inline]
 pub(crate) fn reach(_place: &str, _what: &str) {}
 
-/// True where connections take their sockets over for long bodies: with `DATA_SERVER_TAKEOVER=off` hyper moves those too, so that tests can
-/// compare the answers of both.
-#[cfg(debug_assertions)]
-pub(crate) fn takes_over() -> bool {
-    static IS_OFF: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
-        std::env::var("DATA_SERVER_TAKEOVER").is_ok_and(|how| how == "off")
-    });
-    !*IS_OFF
-}
-
-/// True: this is a release.
-#[cfg(not(debug_assertions))]
+/// True where connections take their sockets over for long bodies, as they always do in a release: with `DATA_SERVER_TAKEOVER=off` hyper moves
+/// those too, so that tests can compare the answers of both.
 #[inline]
 pub(crate) fn takes_over() -> bool {
-    true
+    static IS_OFF: LazyLock<bool> =
+        LazyLock::new(|| env::var("DATA_SERVER_TAKEOVER").is_ok_and(|how| how == "off"));
+    !cfg!(debug_assertions) || !*IS_OFF
 }
 
-/// The interval of the journal's checkpoints: `DATA_SERVER_CHECKPOINT` seconds, so that a test can hold it off.
-#[cfg(debug_assertions)]
+/// The interval of the journal's checkpoints: `usual` in a release, else `DATA_SERVER_CHECKPOINT` seconds, so that a test can hold it off.
 pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
-    static SECONDS: std::sync::LazyLock<Option<u64>> = std::sync::LazyLock::new(|| {
-        let asked = std::env::var("DATA_SERVER_CHECKPOINT").ok();
-        asked.and_then(|asked| asked.parse().ok())
-    });
-    SECONDS.map_or(usual, Duration::from_secs)
-}
-
-/// The usual interval: this is a release.
-#[cfg(not(debug_assertions))]
-#[inline]
-pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
-    usual
+    static SECONDS: LazyLock<Option<u64>> =
+        LazyLock::new(|| env::var("DATA_SERVER_CHECKPOINT").ok()?.parse().ok());
+    let asked = cfg!(debug_assertions).then(|| *SECONDS).flatten();
+    asked.map_or(usual, Duration::from_secs)
 }
 
 /// The misdeeds that code which came into the process from outside would try, each once. The log has what became of them.

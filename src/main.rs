@@ -5,13 +5,14 @@
 //! cannot do without, which ends the process with 1.
 
 use std::ffi::OsStr;
+use std::future::poll_fn;
 use std::io::{IsTerminal as _, Write};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread::JoinHandle;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use data_server::client;
@@ -41,37 +42,39 @@ fn main() -> ExitCode {
     let args = match Args::gather(std::env::args_os()) {
         Ok(args) => args,
         Err(UsageError::Help(text)) => text.exit(),
-        Err(UsageError::CommandLine(why)) => return fail_unlogged(&why, USAGE),
-        Err(UsageError::File(error)) => return fail_unlogged(&error, USAGE),
+        Err(UsageError::Wrong(why)) => return fail_unlogged(&why, USAGE),
     };
-    if let Some(text) = args.printed() {
-        // A reader that takes only the beginning has what it wanted.
-        let _ = std::io::stdout().write_all(&text);
-        return ExitCode::SUCCESS;
-    }
-    if let Some(command) = args.offline() {
-        return run_offline(command);
-    }
-    let task = args.task();
-    let config = match Config::try_from(args) {
-        Ok(config) => config,
-        Err(error) => return fail_unlogged(&error, USAGE),
-    };
-    match task {
-        Task::Serve => match data_server::prepare(&config) {
+    match args.task() {
+        Task::Print(text) => {
+            // A reader that takes only the beginning has what it wanted.
+            let _ = std::io::stdout().write_all(&text);
+            ExitCode::SUCCESS
+        }
+        Task::Offline(command) => run_offline(&command),
+        Task::Serve => configured(args, |config| match data_server::prepare(&config) {
             Ok(confined) => logged(config, |config, log| {
                 confined.report();
                 run(config, log)
             }),
             Err(error) => fail_unlogged(&error, OTHER),
-        },
-        Task::CheckStore => logged(config, |config, log| check_store(&config, log)),
-        Task::CheckFile(file) => check_file(&file, &config),
-        Task::Health(asked) => ask(&asked, &config),
+        }),
+        Task::CheckStore => configured(args, |config| {
+            logged(config, |config, log| check_store(&config, log))
+        }),
+        Task::CheckFile(file) => configured(args, |config| check_file(&file, &config)),
+        Task::Health(asked) => configured(args, |config| ask(&asked, &config)),
     }
 }
 
-/// Does what takes no server.
+/// Does a task that needs the configuration.
+fn configured(args: Args, task: impl FnOnce(Config) -> ExitCode) -> ExitCode {
+    match Config::try_from(args) {
+        Ok(config) => task(config),
+        Err(error) => fail_unlogged(&error, USAGE),
+    }
+}
+
+/// Runs a command that needs no server.
 fn run_offline(command: &Command) -> ExitCode {
     match commands::run(command) {
         Ok((text, is_yes)) => {
@@ -97,7 +100,7 @@ fn check_file(file: &Path, config: &Config) -> ExitCode {
     }
 }
 
-/// Asks a server whether it is well.
+/// Checks the health of a server.
 fn ask(asked: &Health, config: &Config) -> ExitCode {
     let Some(url) = asked.url(&config.listen) else {
         return fail_unlogged(
@@ -131,7 +134,7 @@ fn fail_unlogged(error: &dyn std::fmt::Display, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Tries the store, and prints what it does; the exit code.
+/// Tests the store, and prints what it does; returns the exit code.
 fn check_store(config: &Config, log: &Log) -> u8 {
     match data_server::check_store(config) {
         Ok(report) => {
@@ -145,7 +148,7 @@ fn check_store(config: &Config, log: &Log) -> u8 {
     }
 }
 
-/// Serves to the end; the exit code.
+/// Serves to the end; returns the exit code.
 fn run(config: Config, log: &Log) -> u8 {
     let fail = |error: &dyn std::fmt::Display, code| {
         log.line(&format!("data-server: {error}"));
@@ -182,9 +185,7 @@ fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
         Signals::install()?
     };
     // Not on the runtime: a start that fails drops what it has made, and no runtime may be dropped on another.
-    let starting = Starting::begin(log)?;
-    let server = Server::bind(config)?;
-    starting.end();
+    let server = bind(config, log)?;
     runtime.block_on(async {
         let urls: Vec<_> = server.urls().collect();
         // A person wants to know more than a script.
@@ -214,48 +215,39 @@ fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
     })
 }
 
-/// A start that ends at a signal: it may replay a journal, or wait for a store. The next one begins anew.
-struct Starting {
-    served: oneshot::Sender<()>,
-    watching: JoinHandle<()>,
-}
-
-impl Starting {
-    /// Ends the process at a signal, from now on.
-    fn begin(log: &Log) -> std::io::Result<Self> {
-        let (served, is_served) = oneshot::channel();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let log = log.clone();
-        let watch = move || {
-            runtime.block_on(async {
-                let Ok(mut signals) = Signals::install() else {
-                    return;
-                };
-                tokio::select! {
-                    biased;
-                    _ = is_served => {}
-                    () = signals.end_of_start() => {
-                        tracing::info!("ended by a signal before it served");
-                        log.finish();
-                        std::process::exit(DRAINED.into());
-                    }
+/// Binds the server. A signal meanwhile ends the process: a start may replay a journal, or wait for a store, and the next start
+/// begins anew.
+fn bind(config: Config, log: &Log) -> Result<Server, StartError> {
+    let (bound, is_bound) = oneshot::channel::<()>();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let log = log.clone();
+    let watch = move || {
+        runtime.block_on(async {
+            let Ok(mut signals) = Signals::install() else {
+                return;
+            };
+            tokio::select! {
+                biased;
+                _ = is_bound => {}
+                () = signals.end_of_start() => {
+                    tracing::info!("ended by a signal before it served");
+                    log.finish();
+                    std::process::exit(DRAINED.into());
                 }
-            });
-        };
-        let watching = std::thread::Builder::new()
-            .name("start".into())
-            .spawn(watch)?;
-        Ok(Self { served, watching })
-    }
-
-    /// Leaves signals to the server.
-    fn end(self) {
-        drop(self.served);
-        // The thread has nothing to fail with.
-        let _ = self.watching.join();
-    }
+            }
+        });
+    };
+    let watching = std::thread::Builder::new()
+        .name("start".into())
+        .spawn(watch)?;
+    let server = Server::bind(config)?;
+    // From here on signals are left to the server.
+    drop(bound);
+    // The thread has nothing to fail with.
+    let _ = watching.join();
+    Ok(server)
 }
 
 /// Tells the service manager, where there is one that listens (`sd_notify(3)`).
@@ -280,56 +272,60 @@ fn manager(place: &OsStr) -> std::io::Result<UnixDatagram> {
 }
 
 /// The signals that the server handles.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    quit: Signal,
-    hang_up: Signal,
-    user_1: Signal,
-    user_2: Signal,
-}
+struct Signals(Vec<(SignalKind, Signal)>);
 
 impl Signals {
     fn install() -> std::io::Result<Self> {
         // A write beyond RLIMIT_FSIZE fails, and the client hears of it, instead of ending the process: the handler that
         // this installs stays for good.
         let _ = signal(SignalKind::from_raw(SIGXFSZ))?;
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-            hang_up: signal(SignalKind::hangup())?,
-            user_1: signal(SignalKind::user_defined1())?,
-            user_2: signal(SignalKind::user_defined2())?,
+        let kinds = [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::quit(),
+            SignalKind::hangup(),
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+        ];
+        let all = kinds.into_iter().map(|kind| Ok((kind, signal(kind)?)));
+        all.collect::<std::io::Result<_>>().map(Self)
+    }
+
+    async fn next(&mut self) -> SignalKind {
+        poll_fn(|cx| {
+            for (kind, signal) in &mut self.0 {
+                if signal.poll_recv(cx).is_ready() {
+                    return Poll::Ready(*kind);
+                }
+            }
+            Poll::Pending
         })
+        .await
     }
 
     /// Waits for a signal that asks for the end, while there is nothing yet to be done at another.
     async fn end_of_start(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = self.quit.recv() => {}
-        }
+        while !is_end(self.next().await) {}
     }
 
     /// Waits for a signal that asks for the end; logs the others.
     async fn end(&mut self, reload: &Reloader) {
         loop {
-            let ignored = tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-                _ = self.quit.recv() => return,
-                _ = self.hang_up.recv() => {
-                    // The log has what came of it.
-                    let _ = reload.reload();
-                    continue;
-                }
+            let kind = tokio::select! {
+                kind = self.next() => kind,
                 () = reload.serve() => continue,
-                _ = self.user_1.recv() => "SIGUSR1",
-                _ = self.user_2.recv() => "SIGUSR2",
             };
-            tracing::info!(signal = ignored, "signal ignored: it has no meaning here");
+            if is_end(kind) {
+                return;
+            }
+            if kind == SignalKind::hangup() {
+                // The log has the result.
+                let _ = reload.reload();
+                continue;
+            }
+            let first = kind == SignalKind::user_defined1();
+            let signal = if first { "SIGUSR1" } else { "SIGUSR2" };
+            tracing::info!(signal, "signal ignored: it has no meaning here");
         }
     }
 
@@ -346,4 +342,13 @@ impl Signals {
             }
         }
     }
+}
+
+fn is_end(kind: SignalKind) -> bool {
+    let ends = [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::quit(),
+    ];
+    ends.contains(&kind)
 }

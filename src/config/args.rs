@@ -14,7 +14,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::file::{ConfigFileError, File};
+use super::file::File;
 use super::help::{self, is_given, warnings};
 use super::mistakes::{directory, misuse};
 use super::network::Network;
@@ -86,27 +86,17 @@ impl Args {
         help::helpful(command.mut_arg("place", |option| option.value_parser(parser)))
     }
 
-    /// The text to be printed instead of serving, if one was asked for.
-    pub fn printed(&self) -> Option<Vec<u8>> {
-        match self.command.as_ref()? {
-            Commands::Man => Some(help::manual(Self::described())),
-            Commands::Completions { shell } => Some(help::completions(&Self::described(), *shell)),
-            Commands::Version => Some(Self::described().render_version().into_bytes()),
-            _ => None,
-        }
-    }
-
-    /// The command that needs no server and none of its options, if one is given.
-    pub fn offline(&self) -> Option<&commands::Command> {
-        match self.command.as_ref()? {
-            Commands::Offline(command) => Some(command),
-            _ => None,
-        }
-    }
-
     /// The task.
     pub fn task(&self) -> Task {
         match (&self.command, &self.file) {
+            (Some(Commands::Man), _) => Task::Print(help::manual(Self::described())),
+            (Some(Commands::Completions { shell }), _) => {
+                Task::Print(help::completions(&Self::described(), *shell))
+            }
+            (Some(Commands::Version), _) => {
+                Task::Print(Self::described().render_version().into_bytes())
+            }
+            (Some(Commands::Offline(command)), _) => Task::Offline(command.clone()),
             (Some(Commands::Health(health)), _) => Task::Health(health.clone()),
             (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path().to_owned()),
             (Some(Commands::CheckStore(_)), _) => Task::CheckStore,
@@ -152,13 +142,17 @@ pub enum ConfigCommand {
 /// The task of the process.
 #[derive(Clone, Debug)]
 pub enum Task {
+    /// Print this text.
+    Print(Vec<u8>),
+    /// A command that needs no server and none of its options.
+    Offline(commands::Command),
     /// Serve.
     Serve,
-    /// Try the store, and print what it does.
+    /// Test the store, and print what it does.
     CheckStore,
-    /// Say that this file of options is right: it is, where there is a [`Config`](super::Config).
+    /// Report that this file of options is right: it is, where there is a [`Config`](super::Config).
     CheckFile(PathBuf),
-    /// Ask a server whether it is well.
+    /// Check the health of a server.
     Health(Health),
 }
 
@@ -230,10 +224,8 @@ fn own_url(listen: &Listen) -> Option<String> {
 pub enum UsageError {
     /// The help or the version is asked for.
     Help(clap::Error),
-    /// The command line or the environment is wrong: what is, and what to do.
-    CommandLine(String),
-    /// The configuration file is wrong.
-    File(ConfigFileError),
+    /// The command line, the environment or the configuration file is wrong: what is, and what to do.
+    Wrong(String),
 }
 
 impl Args {
@@ -241,7 +233,7 @@ impl Args {
     pub fn gather(words: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
         let words: Vec<OsString> = words.into_iter().collect();
         let command = Self::described();
-        let misuse = |error: clap::Error| UsageError::CommandLine(misuse(&error, &command, &words));
+        let misuse = |error: clap::Error| UsageError::Wrong(misuse(&error, &command, &words));
         // Says what is given where. Its errors are found again below, with all that the file gives.
         let lenient = command.clone().ignore_errors(true);
         let given = lenient
@@ -250,16 +242,16 @@ impl Args {
         let is_typed = |option| given.value_source(option) == Some(ValueSource::CommandLine);
         if is_typed("place") && is_typed("dir") {
             let why = "the directory is given twice: give DIR or --dir DIR";
-            return Err(UsageError::CommandLine(why.to_owned()));
+            return Err(UsageError::Wrong(why.to_owned()));
         }
         let Some(path) = named_file(&given) else {
             let args = parse(&command, &words).map_err(misuse)?;
             return match args.command {
-                Some(Commands::Config { .. }) => Err(UsageError::CommandLine(NO_FILE.to_owned())),
+                Some(Commands::Config { .. }) => Err(UsageError::Wrong(NO_FILE.to_owned())),
                 _ => Ok(args),
             };
         };
-        let mut file = File::read(&path, &command).map_err(UsageError::File)?;
+        let mut file = File::read(&path, &command).map_err(UsageError::Wrong)?;
         file.without(|option| {
             is_given(&given, option) || option == "dir" && is_given(&given, "place")
         });
@@ -272,7 +264,7 @@ impl Args {
                 ..args
             }),
             Err(error) => Err(match file.lacking(&error, &command) {
-                Some(bad) => UsageError::File(bad),
+                Some(bad) => UsageError::Wrong(bad),
                 None => misuse(error),
             }),
         }

@@ -16,7 +16,6 @@ use toml::de::{DeTable, DeValue};
 
 use super::mistakes::{message, nearest};
 use crate::file_error::unreadable;
-use crate::net::{BadCount, Listen};
 
 /// The prefix of the path of a unix socket, where a place to listen is given.
 pub const UNIX: &str = "unix:";
@@ -37,68 +36,34 @@ struct Entry {
     words: Vec<OsString>,
 }
 
-/// The fault of a file.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigFileError {
-    /// It cannot be read.
-    #[error("{path}: {why}", path = path.display(), why = unreadable(path, why))]
-    Unreadable {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        why: std::io::Error,
-    },
-    /// Something in it is wrong.
-    #[error("{place}: {why}")]
-    Wrong {
-        /// The file and the line.
-        place: String,
-        /// The fault there.
-        why: String,
-    },
-    /// Several things in it are wrong.
-    #[error("{}", lines(.0))]
-    Several(Vec<ConfigFileError>),
-}
-
-/// One line for each.
-fn lines(faults: &[ConfigFileError]) -> String {
-    let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    lines.join("\n")
-}
-
 impl File {
     /// Reads the options of `command` that the file at `path` gives.
-    pub fn read(path: &Path, command: &Command) -> Result<Self, ConfigFileError> {
-        let text = fs::read_to_string(path).map_err(|why| ConfigFileError::Unreadable {
-            path: path.to_owned(),
-            why,
-        })?;
-        let wrong = |at: usize, why: String| ConfigFileError::Wrong {
-            place: place(path, line(&text, at)),
-            why,
-        };
+    pub fn read(path: &Path, command: &Command) -> Result<Self, String> {
+        let text = fs::read_to_string(path)
+            .map_err(|why| format!("{}: {}", path.display(), unreadable(path, &why)))?;
+        let wrong = |at: usize, why: &str| format!("{}: {why}", place(path, line(&text, at)));
         let table = DeTable::parse(&text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let why = match without_value(&text, at) {
                 Some(name) => format!("{name} has no value"),
                 None => error.message().replace('\n', ", "),
             };
-            wrong(at, why)
+            wrong(at, &why)
         })?;
         let mut given: Vec<_> = table.get_ref().iter().collect();
         given.sort_by_key(|(name, _)| name.span().start);
+        // A line for each fault.
         let (mut faults, mut entries) = (Vec::new(), Vec::new());
         for (name, value) in given {
             let at = name.span().start;
             let (line, value) = (line(&text, at), value.get_ref());
             match Entry::new(line, name.get_ref(), value, &folder(path), command) {
                 Ok(entry) => entries.push(entry),
-                Err(why) => faults.push(wrong(at, why)),
+                Err(why) => faults.push(wrong(at, &why)),
             }
         }
         if !faults.is_empty() {
-            return Err(ConfigFileError::Several(faults));
+            return Err(faults.join("\n"));
         }
         Ok(Self {
             path: path.to_owned(),
@@ -130,8 +95,8 @@ impl File {
         Some(place(&self.path, entry.line))
     }
 
-    /// The fault of the file that `error` is, if that is that one of its options lacks another one.
-    pub fn lacking(&self, error: &clap::Error, command: &Command) -> Option<ConfigFileError> {
+    /// The fault of the file, if `error` means that one of its options lacks another option.
+    pub fn lacking(&self, error: &clap::Error, command: &Command) -> Option<String> {
         let lacking = missing(error)?;
         let command = without_variables(command);
         self.entries.iter().find_map(|entry| {
@@ -139,10 +104,9 @@ impl File {
             let needed = missing(&alone)?.iter();
             let needed = needed.filter(|option| lacking.contains(option));
             let needed: Vec<&str> = needed.map(String::as_str).collect();
-            (!needed.is_empty()).then(|| ConfigFileError::Wrong {
-                place: place(&self.path, entry.line),
-                why: format!("{} needs {}", entry.name, needed.join(" and ")),
-            })
+            let needed = needed.join(" and ");
+            let at = || place(&self.path, entry.line);
+            (!needed.is_empty()).then(|| format!("{}: {} needs {needed}", at(), entry.name))
         })
     }
 }
@@ -301,99 +265,21 @@ fn place(path: &Path, line: usize) -> String {
     format!("{}:{line}", path.display())
 }
 
-/// The fault of the arguments, naming the option.
+/// The fault of an option, in words that begin with the option, or with the place in a file where it was given.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A value that its option does not take.
-    #[error("{option} {given}: {why}")]
-    Value {
-        /// The option.
-        option: &'static str,
-        /// As typed.
-        given: String,
-        /// The fault of it, and what to give instead.
-        why: String,
-    },
-    /// An address that is none.
-    #[error(
-        "{option} {given}: {why}; give an address and a port, such as {address}:{port}, or :{port} for all addresses, or unix:PATH"
-    )]
-    Address {
-        /// The option.
-        option: &'static str,
-        /// As typed.
-        given: String,
-        /// The fault of it.
-        why: String,
-        /// The address of the example: the given one, where there is one.
-        address: String,
-        /// The port of the example, likewise.
-        port: String,
-    },
-    /// A socket that was passed is one, and `reuse-port` takes one for each reactor.
-    #[error(
-        "--dispatch reuse-port needs sockets of its own: give --listen addresses, not {listen}"
-    )]
-    Dispatch {
-        /// Which socket.
-        listen: Listen,
-    },
-    /// A service manager passes a socket, and clients that connect to it would wait for ever.
-    #[error(
-        "--listen does not name {0}, a socket that the service manager passes, so its clients would wait for ever: give \
-         --listen {0} too, or no --listen"
-    )]
-    Unserved(Listen),
-    /// Other machines reach a place, and nothing says who may do what.
-    #[error(
-        "--listen {listen}: other machines reach it, and anyone could write and delete; give --access FILE to say who may, or \
-         --read-only, or --allow-anonymous to let anyone"
-    )]
-    Exposed {
-        /// Which place.
-        listen: Listen,
-    },
-    /// The environment passes no number of sockets.
-    #[error(transparent)]
-    Passed(#[from] BadCount),
-    /// The options of TLS do not fit each other.
-    #[error("{0}")]
-    Tls(&'static str),
-    /// An option of a directory that an S3 store cannot have.
-    #[error("{option} cannot be had with --store: {why}")]
-    NotWithStore {
-        /// The option.
-        option: &'static str,
-        /// Why not.
-        why: &'static str,
-    },
-    /// An option that a configuration file gives.
-    #[error("{place}: {error}")]
-    InFile {
-        /// The file and the line.
-        place: String,
-        /// The fault of the option.
-        error: Box<ConfigError>,
-    },
-}
+#[error("{0}")]
+pub struct ConfigError(pub(super) String);
 
 impl ConfigError {
     /// The fault of a value.
-    pub(crate) fn value(option: &'static str, given: impl Into<String>, why: &dyn Display) -> Self {
-        Self::Value {
-            option,
-            given: given.into(),
-            why: why.to_string(),
-        }
+    pub(super) fn value(option: &str, given: impl Display, why: impl Display) -> Self {
+        Self(format!("{option} {given}: {why}"))
     }
 
     /// The fault with the place in a file where the option was given, which `place` finds by the message.
-    pub(crate) fn at(self, place: impl FnOnce(&str) -> Option<String>) -> Self {
-        match place(&self.to_string()) {
-            Some(place) => Self::InFile {
-                place,
-                error: Box::new(self),
-            },
+    pub(super) fn at(self, place: impl FnOnce(&str) -> Option<String>) -> Self {
+        match place(&self.0) {
+            Some(place) => Self(format!("{place}: {}", self.0)),
             None => self,
         }
     }

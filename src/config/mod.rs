@@ -17,9 +17,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use self::args::Commands;
 pub use self::args::{Args, Health, Task, UsageError};
-pub use self::file::{ConfigError, ConfigFileError};
+pub use self::file::ConfigError;
 pub use self::network::{ConnectionConfig, DescriptorLimitError, Descriptors};
 pub use self::security::{ListenConfig, SandboxConfig};
 pub use self::storage::DirectoryConfig;
@@ -164,6 +166,17 @@ impl Config {
             warnings,
         })
     }
+}
+
+/// The parser of an option that takes one of these words, each with its meaning.
+fn one_of<T: Clone + Send + Sync + 'static, const N: usize>(
+    words: [(&'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(words.each_ref().map(|(word, _)| *word));
+    names.try_map(move |given| {
+        let found = words.iter().find(|(word, _)| *word == given);
+        found.map(|(_, meaning)| meaning.clone()).ok_or("unknown")
+    })
 }
 
 #[cfg(test)]

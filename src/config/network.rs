@@ -9,13 +9,14 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
 
 use bytesize::ByteSize;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use rustix::process::{Resource, getrlimit};
 
 use super::file::{ConfigError, UNIX};
+use super::one_of;
 use super::security::ListenConfig;
 use crate::commands::size;
-use crate::net::{self, At, Limits, Listen};
+use crate::net::{self, At, Dispatch, Limits, Listen};
 
 /// Where to listen unless told otherwise.
 const DEFAULT: &str = "127.0.0.1:8080";
@@ -85,7 +86,10 @@ pub struct Network {
     allow_anonymous: bool,
 
     /// How connections come to reactors: in turn, or by the kernel
-    #[arg(long, value_name = "HOW", default_value = "round-robin")]
+    #[arg(long, value_name = "HOW", default_value = "round-robin", value_parser = one_of([
+        ("round-robin", Dispatch::Acceptor),
+        ("reuse-port", Dispatch::ReusePort),
+    ]))]
     dispatch: Dispatch,
 
     /// Keep each reactor on one CPU, and disk and compute threads on the others
@@ -126,12 +130,6 @@ pub struct Network {
     pub grace_period: humantime::Duration,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Dispatch {
-    RoundRobin,
-    ReusePort,
-}
-
 impl Network {
     pub fn threads(&self) -> usize {
         self.threads.map_or_else(num_cpus::get, usize::from)
@@ -161,7 +159,7 @@ impl Network {
     pub fn descriptors(&self) -> Descriptors {
         let acceptors = match self.dispatch {
             Dispatch::ReusePort => self.threads(),
-            Dispatch::RoundRobin => 1,
+            Dispatch::Acceptor => 1,
         };
         let places = self
             .given()
@@ -195,28 +193,31 @@ impl Network {
         let given = self.given().map(|given| place("--listen", given));
         let mut at = given.collect::<Result<Vec<_>, _>>()?;
         let is_named = |fd: &_| at.iter().chain(&admin).any(|listen| listen.at == *fd);
-        let passed = net::inherited_fds()?.map(At::Fd);
+        let passed = net::inherited_fds().map_err(|bad| ConfigError(bad.to_string()))?;
+        let passed = passed.map(At::Fd);
         let unnamed: Vec<_> = passed.filter(|fd| !is_named(fd)).collect();
         if at.is_empty() {
             at.extend(unnamed.into_iter().map(Listen::in_the_clear));
         } else if let Some(fd) = unnamed.into_iter().next() {
-            return Err(ConfigError::Unserved(Listen::in_the_clear(fd)));
+            let listen = Listen::in_the_clear(fd);
+            return Err(ConfigError(format!(
+                "--listen does not name {listen}, a socket that the service manager passes, so its clients would wait for ever: \
+                 give --listen {listen} too, or no --listen"
+            )));
         }
         if at.is_empty() {
             at.push(place("--listen", DEFAULT)?);
         }
         let passed = at.iter().find(|at| matches!(at.at, At::Fd(_)));
         if let (Some(listen), Dispatch::ReusePort) = (passed, self.dispatch) {
-            let listen = listen.clone();
-            return Err(ConfigError::Dispatch { listen });
+            return Err(ConfigError(format!(
+                "--dispatch reuse-port needs sockets of its own: give --listen addresses, not {listen}"
+            )));
         }
         Ok(ListenConfig {
             at,
             admin,
-            dispatch: match self.dispatch {
-                Dispatch::RoundRobin => net::Dispatch::Acceptor,
-                Dispatch::ReusePort => net::Dispatch::ReusePort,
-            },
+            dispatch: self.dispatch,
             allow_anonymous: self.allow_anonymous,
         })
     }
@@ -249,20 +250,15 @@ fn without_https(given: &str) -> Option<&str> {
 /// The address of `place`, which was `given` with its scheme.
 fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError> {
     let bad = |why: &str| {
-        let (is_address, is_port) = (place.parse::<IpAddr>().is_ok(), is_number(place));
-        let own_or = |is_own: bool, other: &str| if is_own { place } else { other }.to_owned();
-        ConfigError::Address {
-            option,
-            given: given.to_owned(),
-            why: match (is_address, is_port) {
-                (true, _) => "an address without a port",
-                (_, true) => "a port without an address",
-                _ => why,
-            }
-            .to_owned(),
-            address: own_or(is_address, "127.0.0.1"),
-            port: own_or(is_port, "8080"),
-        }
+        let (why, address, port) = match (place.parse::<IpAddr>(), is_number(place)) {
+            (Ok(_), _) => ("an address without a port", place, "8080"),
+            (_, true) => ("a port without an address", "127.0.0.1", place),
+            _ => (why, "127.0.0.1", "8080"),
+        };
+        ConfigError(format!(
+            "{option} {given}: {why}; give an address and a port, such as {address}:{port}, or :{port} for all addresses, or \
+             unix:PATH"
+        ))
     };
     if let Some(path) = place.strip_prefix(UNIX) {
         let path = Some(path).filter(|path| !path.is_empty());

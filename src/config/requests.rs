@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args};
 use tracing::level_filters::LevelFilter;
 
 use super::file::ConfigError;
+use super::one_of;
 use crate::commands::size;
 use crate::http::{
     AllowLists, CACHE_CONTROL, Hosts, LogFormat, Origins, RequestLogs, Routes, ServiceConfig,
@@ -42,8 +43,9 @@ pub struct Protocol {
     max_key_depth: u16,
 
     /// Tell clients of resumable uploads where to resume (104) before the answer: nginx and Varnish break on it
-    #[arg(long, value_name = "WHETHER", default_value = "on")]
-    interim: Interim,
+    #[arg(long, value_name = "WHETHER", default_value = "on", action = ArgAction::Set,
+        value_parser = one_of([("on", true), ("off", false)]))]
+    interim: bool,
 
     /// Refuse PUT and DELETE with 403; the directory must exist, and may be on a read-only file system
     #[arg(long)]
@@ -87,12 +89,6 @@ pub struct Protocol {
     server_timing: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Interim {
-    On,
-    Off,
-}
-
 impl Protocol {
     pub fn hosts(&self) -> Result<Hosts, ConfigError> {
         let mut hosts = Hosts::default();
@@ -122,7 +118,7 @@ impl Protocol {
         each("--trusted-proxy", &self.trusted_proxy, add)?;
         let given = &self.cache_control;
         let cache_control = cache_control(given)
-            .map_err(|why| ConfigError::value("--cache-control", format!("{given:?}"), &why))?;
+            .map_err(|why| ConfigError::value("--cache-control", format_args!("{given:?}"), why))?;
         let (max_staged, expiry) = staging;
         let storable = max_staged
             .filter(|_| !self.discard)
@@ -135,7 +131,7 @@ impl Protocol {
             read_only: self.read_only,
             authorizes: false,
             store_resumes: true,
-            interim: self.interim == Interim::On,
+            interim: self.interim,
             limits: UploadLimits {
                 max_key_depth: self.max_key_depth.into(),
                 max_body: max_body.min(storable),
@@ -163,7 +159,7 @@ fn each<E: Display>(
     given: &[String],
     mut add: impl FnMut(&str) -> Result<(), E>,
 ) -> Result<(), ConfigError> {
-    let bad = |given, why| ConfigError::value(option, given, &why);
+    let bad = |given, why| ConfigError::value(option, given, why);
     filled(given).try_for_each(|given| add(given).map_err(|why| bad(given, why)))
 }
 
@@ -179,8 +175,9 @@ pub struct Logging {
     log_level: Option<LevelFilter>,
 
     /// Form of the log, on standard error
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    log_format: Shape,
+    #[arg(long = "log-format", value_name = "FORM", default_value = "text", action = ArgAction::Set,
+        value_parser = one_of([("text", false), ("json", true)]))]
+    is_json: bool,
 
     /// Log a line for each request
     #[arg(long)]
@@ -188,25 +185,16 @@ pub struct Logging {
 
     /// What such a line says: fields; also the query, the range, the client's program and the page that led there (full, also for
     /// --audit-log); or as full, with the line of nginx's format for --access-log (combined)
-    #[arg(long, value_name = "FORMAT", default_value = "fields")]
-    access_log_format: Format,
+    #[arg(long, value_name = "FORMAT", default_value = "fields", value_parser = one_of([
+        ("fields", LogFormat::Fields),
+        ("full", LogFormat::Full),
+        ("combined", LogFormat::Combined),
+    ]))]
+    access_log_format: LogFormat,
 
     /// Log a line for each change of a value, and for each refusal of who asks
     #[arg(long)]
     audit_log: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Shape {
-    Text,
-    Json,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    Fields,
-    Full,
-    Combined,
 }
 
 impl Logging {
@@ -215,11 +203,7 @@ impl Logging {
         RequestLogs {
             access: self.access_log,
             audit: self.audit_log,
-            format: match self.access_log_format {
-                Format::Fields => LogFormat::Fields,
-                Format::Full => LogFormat::Full,
-                Format::Combined => LogFormat::Combined,
-            },
+            format: self.access_log_format,
         }
     }
 
@@ -232,7 +216,7 @@ impl Logging {
         };
         log::Options {
             level: self.log_level.unwrap_or(usual),
-            json: matches!(self.log_format, Shape::Json),
+            json: self.is_json,
         }
     }
 }

@@ -5,9 +5,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args};
 
 use super::file::ConfigError;
+use super::one_of;
 use crate::net::{At, ClientAuthority, Dispatch, Identity, Listen, TlsOptions};
 use crate::sandbox::{Allowed, Mode};
 
@@ -40,15 +41,16 @@ impl ListenConfig {
         let is_admin = |listen: &&Listen| self.admin.iter().any(|admin| admin.at == listen.at);
         if let Some(listen) = sockets.find(is_admin) {
             let why = "--listen has this socket too: pass one for each";
-            return Err(ConfigError::value("--admin", listen.to_string(), &why));
+            return Err(ConfigError::value("--admin", listen, why));
         }
         if is_guarded || self.allow_anonymous {
             return Ok(());
         }
         match self.at.iter().find(|listen| listen.is_exposed()) {
-            Some(listen) => Err(ConfigError::Exposed {
-                listen: listen.clone(),
-            }),
+            Some(listen) => Err(ConfigError(format!(
+                "--listen {listen}: other machines reach it, and anyone could write and delete; give --access FILE to say who \
+                 may, or --read-only, or --allow-anonymous to let anyone"
+            ))),
             None => Ok(()),
         }
     }
@@ -74,20 +76,16 @@ pub struct Tls {
     #[arg(
         long = "tls-client-auth",
         value_name = "WHETHER",
-        default_value = "require"
+        default_value = "require",
+        action = ArgAction::Set,
+        value_parser = one_of([("require", true), ("allow", false)])
     )]
-    client_auth: ClientAuth,
+    requires_client: bool,
 
     /// Make a certificate at the start, for the names of --listen and --allowed-host, and log its fingerprint: to try
     /// TLS out
     #[arg(long = "tls-self-signed")]
     self_signed: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ClientAuth {
-    Require,
-    Allow,
 }
 
 impl Tls {
@@ -103,32 +101,29 @@ impl Tls {
             files.cloned().collect::<Vec<_>>()
         };
         let (certificates, keys) = (given(&self.cert), given(&self.key));
+        let refused = |why: &str| Err(ConfigError(why.to_owned()));
         if certificates.len() != keys.len() {
-            return Err(ConfigError::Tls("give as many --tls-key as --tls-cert"));
+            return refused("give as many --tls-key as --tls-cert");
         }
         let identity = match (certificates.is_empty(), self.self_signed) {
-            (false, true) => {
-                return Err(ConfigError::Tls(
-                    "--tls-self-signed and --tls-cert exclude each other",
-                ));
-            }
+            (false, true) => return refused("--tls-self-signed and --tls-cert exclude each other"),
             (false, false) => Identity::Files(certificates.into_iter().zip(keys).collect()),
             (true, true) => Identity::SelfSigned(own_names(names)),
             (true, false) if is_wanted => {
-                return Err(ConfigError::Tls(
+                return refused(
                     "--listen https://...: give --tls-cert and --tls-key, or --tls-self-signed",
-                ));
+                );
             }
             (true, false) => return Ok(None),
         };
         if !is_wanted {
-            return Err(ConfigError::Tls(
-                "there is a certificate, and no place to show it: give --listen https://ADDR:PORT",
-            ));
+            return refused(
+                "there is a certificate but no TLS listener: give --listen https://ADDR:PORT",
+            );
         }
         let clients = self.client_ca.clone().map(|file| ClientAuthority {
             file,
-            is_required: self.client_auth == ClientAuth::Require,
+            is_required: self.requires_client,
         });
         Ok(Some(TlsOptions { identity, clients }))
     }
@@ -180,15 +175,12 @@ pub struct SandboxConfig {
 pub struct Sandbox {
     /// Give up all rights to files and the network that serving does not need, by Landlock: as far as the kernel can
     /// (auto), or refuse to start where it cannot (require), or not (off)
-    #[arg(long = "sandbox", value_name = "HOW", default_value = "auto")]
-    how: How,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum How {
-    Auto,
-    Require,
-    Off,
+    #[arg(long = "sandbox", value_name = "HOW", default_value = "auto", value_parser = one_of([
+        ("auto", Mode::Auto),
+        ("require", Mode::Require),
+        ("off", Mode::Off),
+    ]))]
+    mode: Mode,
 }
 
 impl Sandbox {
@@ -202,11 +194,6 @@ impl Sandbox {
         tls: Option<&TlsOptions>,
         others: impl IntoIterator<Item = PathBuf>,
     ) -> SandboxConfig {
-        let mode = match self.how {
-            How::Auto => Mode::Auto,
-            How::Require => Mode::Require,
-            How::Off => Mode::Off,
-        };
         let places = || listen.at.iter().chain(&listen.admin);
         let socket = |at: &At| match at {
             At::Unix(path) => Some(path.clone()),
@@ -226,7 +213,10 @@ impl Sandbox {
             connect: Vec::new(),
             bind: ports(listen),
         };
-        SandboxConfig { mode, allowed }
+        SandboxConfig {
+            mode: self.mode,
+            allowed,
+        }
     }
 }
 

@@ -13,10 +13,11 @@ use clap::{Args, ValueEnum};
 use super::file::ConfigError;
 use super::help::with_variable;
 use super::network::Descriptors;
+use super::one_of;
 use crate::commands::size;
 use crate::http::{ServiceConfig, is_guessed_text};
 use crate::s3::{BucketPrefix, Conditions, S3Resources, Settings};
-use crate::store::{self, StagingBounds};
+use crate::store::{self, Durability, StagingBounds};
 
 /// The directory of the values.
 #[derive(Clone, Debug)]
@@ -53,7 +54,10 @@ pub struct Storage {
 
     /// What an acknowledged write survives: the death of the process (os), or a power failure (disk), with a journal
     /// that takes half of --journal-size from the first changes on [default: os]
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", value_parser = one_of([
+        ("os", Durability::Os),
+        ("disk", Durability::Disk),
+    ]))]
     durability: Option<Durability>,
 
     /// With --durability disk, write small values and deletes to a journal first: on ext4, xfs and btrfs (auto), or not
@@ -88,12 +92,6 @@ pub struct Storage {
     /// Disk space that uploads leave free: others are answered 507; 0 is none [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     min_free: Option<ByteSize>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Durability {
-    Os,
-    Disk,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -189,7 +187,9 @@ impl Storage {
             (service.compat, "--compat", "the C server had a directory"),
         ];
         match given.into_iter().find(|&(is_given, ..)| is_given) {
-            Some((_, option, why)) => Err(ConfigError::NotWithStore { option, why }),
+            Some((_, option, why)) => Err(ConfigError(format!(
+                "{option} cannot be had with --store: {why}"
+            ))),
             None => Ok(S3Resources {
                 reactors,
                 cpus: None,
@@ -226,10 +226,7 @@ impl Storage {
             cache: self.cache.unwrap_or(CACHE).as_u64(),
             cached_files: descriptors.cached_files(),
             listing_index: self.listing_index.unwrap_or(LISTING_INDEX).as_u64(),
-            durability: match self.durability.unwrap_or(Durability::Os) {
-                Durability::Os => store::Durability::Os,
-                Durability::Disk => store::Durability::Disk,
-            },
+            durability: self.durability.unwrap_or(Durability::Os),
             journal: store::JournalOptions {
                 is_used: self.journal != Journal::Off,
                 discards: self.journal == Journal::Discard,
@@ -280,8 +277,11 @@ pub struct S3Store {
     s3_connections: u16,
 
     /// A store that does not honour conditions on writes: refuse to start (require), or answer such writes 501 (off)
-    #[arg(long, value_name = "HOW", default_value = "require")]
-    s3_conditions: OnConditions,
+    #[arg(long, value_name = "HOW", default_value = "require", value_parser = one_of([
+        ("require", Conditions::Require),
+        ("off", Conditions::Off),
+    ]))]
+    s3_conditions: Conditions,
 
     /// Directory for uploads of unknown length [default: that of temporary files]
     #[arg(long, value_name = "DIR", requires = "store")]
@@ -291,12 +291,6 @@ pub struct S3Store {
     /// reach at --s3-endpoint; it works for 5 minutes, for anybody who has it [default: never]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "store")]
     redirect_from: Option<ByteSize>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum OnConditions {
-    Require,
-    Off,
 }
 
 /// The region where none is given, as AWS's own clients have it.
@@ -331,10 +325,7 @@ impl S3Store {
             ca: self.s3_ca.clone(),
             timeout: *self.s3_timeout,
             connections: usize::from(self.s3_connections),
-            conditions: match self.s3_conditions {
-                OnConditions::Require => Conditions::Require,
-                OnConditions::Off => Conditions::Off,
-            },
+            conditions: self.s3_conditions,
             spool: self.spool.clone().unwrap_or_else(std::env::temp_dir),
             redirect_from: self.redirect_from.map(|size| size.as_u64()),
         }))
@@ -344,7 +335,7 @@ impl S3Store {
 /// The fault of a store that is `given`.
 pub fn bad_store(given: &str, why: &str) -> ConfigError {
     let why = format!("{why}; give s3://BUCKET or s3://BUCKET/PREFIX");
-    ConfigError::value("--store", given, &why)
+    ConfigError::value("--store", given, why)
 }
 
 /// The bucket and the prefix that `given` names.
@@ -376,7 +367,7 @@ fn place(given: &str) -> Result<BucketPrefix, &'static str> {
 fn endpoint(given: &str) -> Result<String, ConfigError> {
     let bad = |why| {
         let why = format!("{why}; give an address such as https://s3.example:9000");
-        ConfigError::value("--s3-endpoint", given, &why)
+        ConfigError::value("--s3-endpoint", given, why)
     };
     let uri: hyper::Uri = given.parse().map_err(|_| bad("it is no URL"))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {

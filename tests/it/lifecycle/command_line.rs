@@ -33,7 +33,7 @@ check-store ; there is none to check; give s3://BUCKET ; 2
 --listen 0.0.0.0:0 ; other machines reach it, and anyone could write and delete; give --access FILE ; 2
 --listen https://127.0.0.1:0 ; give --tls-cert and --tls-key, or --tls-self-signed ; 2
 --listen https://127.0.0.1:0 --tls-cert c ; give as many --tls-key as --tls-cert ; 2
---tls-cert c --tls-key k ; there is a certificate, and no place to show it: give --listen https://ADDR:PORT ; 2
+--tls-cert c --tls-key k ; there is a certificate but no TLS listener: give --listen https://ADDR:PORT ; 2
 --cors-origin https://App.example/ ; no browser spells an origin so; write https://app.example ; 2
 --trusted-proxy nonsense ; give one such as 10.0.0.0/8 ; 2
 --store http://bucket ; it has to begin with s3://; give s3://BUCKET ; 2
