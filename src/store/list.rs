@@ -7,7 +7,6 @@
 
 mod events;
 mod index;
-mod sorted;
 mod tree;
 mod walk;
 

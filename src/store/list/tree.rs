@@ -5,19 +5,21 @@
 //! that comes, goes or is renamed is forgotten with all that lies below it; if it is there, it is read again. Blocks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
+use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
 use super::events::{Events, EventsLost, Mounts, Watch, may_be_mount};
-use super::sorted::Sorted;
 use super::walk::{Entries, ListedDir, Met, joined, walk};
 use crate::store::directory_fd::Entry;
 use crate::value::{Failure, Key, Page, may_have_keys};
 
-/// Bytes that a folder takes in memory beside its path.
-const OVERHEAD: usize = 128;
+/// Memory that a key takes beside its bytes, as measured: its part of a node, and the allocator's own.
+const KEY_OVERHEAD: usize = 52;
+
+/// Memory that a folder takes beside its path.
+const FOLDER_OVERHEAD: usize = 128;
 
 /// The names of the whole directory, kept in memory and followed by events.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub struct Tree {
     dir: Arc<ListedDir>,
     /// Memory that it may take, in bytes.
     most: u64,
-    keys: Sorted,
+    keys: Keys,
     events: Events,
     root: Watch,
     mounts: Mounts,
@@ -72,7 +74,7 @@ impl Tree {
         let mut tree = Self {
             dir: Arc::clone(dir),
             most,
-            keys: Sorted::default(),
+            keys: Keys::default(),
             events,
             root: root.ok_or(TreeError::Remote)?,
             mounts,
@@ -91,12 +93,12 @@ impl Tree {
 
     /// How many keys there are.
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.keys.names.len()
     }
 
     /// The memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.keys.bytes() + self.folders.bytes
+        self.keys.bytes + self.folders.bytes
     }
 
     /// From when this is called, all that had happened before is known.
@@ -115,7 +117,7 @@ impl Tree {
     }
 
     fn check(&self) -> Result<(), TreeError> {
-        let unread = self.unread.len() * OVERHEAD;
+        let unread = self.unread.len() * FOLDER_OVERHEAD;
         if (self.bytes() + unread) as u64 > self.most {
             return Err(TreeError::TooLarge);
         }
@@ -236,6 +238,46 @@ fn behind(folder: &str) -> String {
     behind
 }
 
+/// The keys, in byte order.
+#[derive(Debug, Default)]
+struct Keys {
+    names: BTreeSet<Box<str>>,
+    bytes: usize,
+}
+
+impl Keys {
+    fn insert(&mut self, name: &str) {
+        if !self.names.contains(name) {
+            self.names.insert(name.into());
+            self.bytes += name.len() + KEY_OVERHEAD;
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        if self.names.remove(name) {
+            self.bytes -= name.len() + KEY_OVERHEAD;
+        }
+    }
+
+    /// Removes the names that begin with `prefix`.
+    fn remove_all(&mut self, prefix: &str) {
+        loop {
+            let first = self.from(prefix).next();
+            let first = first.filter(|name| name.starts_with(prefix));
+            let Some(name) = first.map(str::to_owned) else {
+                return;
+            };
+            self.remove(&name);
+        }
+    }
+
+    /// The names from `from` on, in order.
+    fn from(&self, from: &str) -> impl Iterator<Item = &str> + use<'_> {
+        let names = self.names.range::<str, _>((Included(from), Unbounded));
+        names.map(|name| &**name)
+    }
+}
+
 /// The watched folders.
 #[derive(Debug, Default)]
 struct Folders {
@@ -255,15 +297,15 @@ impl Folders {
             return Err(TreeError::Twice(path.to_owned()));
         }
         self.by_path.insert(path.into(), watch);
-        self.bytes += 2 * path.len() + OVERHEAD;
+        self.bytes += 2 * path.len() + FOLDER_OVERHEAD;
         Ok(())
     }
 
     /// Removes `path` and those below it; what watched them.
     fn remove(&mut self, path: &str) -> Vec<Watch> {
         let below = format!("{path}/");
-        let from = (Bound::Included(&*below), Bound::Unbounded);
-        let there = self.by_path.range::<str, _>(from).map(|(path, _)| path);
+        let there = self.by_path.range::<str, _>((Included(&*below), Unbounded));
+        let there = there.map(|(path, _)| path);
         let mut gone: Vec<Box<str>> = there
             .take_while(|path| path.starts_with(&below))
             .cloned()
@@ -272,7 +314,7 @@ impl Folders {
         let removed = gone.iter().filter_map(|path| {
             let watch = self.by_path.remove(path)?;
             self.by_watch.remove(&watch);
-            self.bytes -= 2 * path.len() + OVERHEAD;
+            self.bytes -= 2 * path.len() + FOLDER_OVERHEAD;
             Some(watch)
         });
         removed.collect()
@@ -286,7 +328,7 @@ mod tests {
     use std::cell::Cell;
 
     /// The items of `page` that may be seen, for how many pages the tree was asked, and at how many names it looked.
-    fn seen(keys: &Sorted, page: &Page) -> (Vec<String>, usize, usize) {
+    fn seen(keys: &Keys, page: &Page) -> (Vec<String>, usize, usize) {
         let (asked, looked_at) = (Cell::new(0), Cell::new(0));
         let mut found = page.visible();
         while let Some(part) = found.next() {
@@ -303,7 +345,7 @@ mod tests {
     #[test]
     fn a_page_of_few_keys_among_many_looks_at_few_names() {
         const HIDDEN: usize = 50_000;
-        let mut keys = Sorted::default();
+        let mut keys = Keys::default();
         for n in 0..HIDDEN {
             keys.insert(&format!("hidden{}/{n:05}", n % 100));
             keys.insert(&format!("x{n:05}"));
@@ -344,7 +386,7 @@ mod tests {
         }
         eprintln!(
             "{pages} pages of {} names: at most {most} looked at",
-            keys.len()
+            keys.names.len()
         );
         let whole = Page {
             prefix: String::new(),
@@ -353,6 +395,21 @@ mod tests {
             by_folder: false,
             within: Prefixes::all(),
         };
-        assert_eq!(seen(&keys, &whole).2, keys.len(), "each name is counted");
+        let all = keys.names.len();
+        assert_eq!(seen(&keys, &whole).2, all, "each name is counted");
+    }
+
+    #[test]
+    fn keys_that_are_removed_give_their_memory_back() {
+        let mut keys = Keys::default();
+        for key in ["a", "a/1", "a/2", "a0", "b/1", "a/1"] {
+            keys.insert(key);
+        }
+        assert_eq!(keys.bytes, 5 * KEY_OVERHEAD + 12);
+        keys.remove_all("a/");
+        assert!(keys.from("").eq(["a", "a0", "b/1"]));
+        keys.remove("a/1");
+        keys.remove_all("");
+        assert_eq!((keys.names.len(), keys.bytes), (0, 0));
     }
 }
