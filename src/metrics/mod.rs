@@ -199,51 +199,35 @@ impl SharedHistogram {
     }
 }
 
-/// The kernel's figures of this process, from `/proc` alone, which waits for no device. One that cannot be read is 0: a scrape
-/// has no use for an error.
-#[derive(Clone, Copy, Debug)]
-pub struct Process {
-    /// Memory that is resident, in bytes.
-    pub resident: u64,
-    /// Open descriptors.
-    pub descriptors: u64,
-    /// Processor time used by all threads, in seconds.
-    pub cpu: f64,
+/// Resident memory of the process, in bytes. Like the other figures of the process, it comes from `/proc`, which waits for no device,
+/// and is 0 where it cannot be read: a scrape has no use for an error.
+pub fn resident_bytes() -> u64 {
+    // proc_pid_statm(5): the second number is the resident pages.
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
-impl Process {
-    /// The figures of now.
-    pub fn read() -> Self {
-        let cpu = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime));
-        Self {
-            resident: resident().unwrap_or(0),
-            descriptors: descriptors(),
-            cpu: cpu.map_or(0.0, |time| time.as_secs_f64()),
-        }
-    }
-
-    /// The start of the process, in seconds since 1970; to be asked once, soon after it.
-    pub fn started() -> f64 {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = now.unwrap_or(Duration::ZERO).as_secs_f64();
-        age().map_or(now, |age| now - age)
-    }
-}
-
-/// `proc_pid_statm(5)`: the second number is the resident pages.
-fn resident() -> Option<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
-}
-
-/// Since Linux 6.2 the directory's size is the number of descriptors; before, they are counted one by one.
-fn descriptors() -> u64 {
+/// Open descriptors of the process. Since Linux 6.2 the directory's size is their number; before, they are counted one by one.
+pub fn open_descriptors() -> u64 {
     const DIR: &str = "/proc/self/fd";
     match std::fs::metadata(DIR).map(|dir| dir.len()) {
         Ok(0) | Err(_) => std::fs::read_dir(DIR).map_or(0, |dir| dir.count() as u64),
         Ok(open) => open,
     }
+}
+
+/// Processor time used by all threads, in seconds.
+pub fn cpu_seconds() -> f64 {
+    let cpu = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime));
+    cpu.map_or(0.0, |time| time.as_secs_f64())
+}
+
+/// The start of the process, in seconds since 1970; to be asked once, soon after the start.
+pub fn process_start() -> f64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.unwrap_or(Duration::ZERO).as_secs_f64();
+    age().map_or(now, |age| now - age)
 }
 
 /// Seconds since the process was started. `proc_pid_stat(5)`: the 22nd field, in ticks since the boot; the 2nd is a name in
@@ -297,12 +281,11 @@ mod tests {
 
     #[test]
     fn the_process_is_seen() {
-        let process = Process::read();
-        assert!(process.resident > 100_000, "{process:?}");
-        assert!(process.descriptors >= 3, "{process:?}");
-        assert!(process.cpu > 0.0, "{process:?}");
+        assert!(resident_bytes() > 100_000);
+        assert!(open_descriptors() >= 3);
+        assert!(cpu_seconds() > 0.0);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let age = now.unwrap().as_secs_f64() - Process::started();
+        let age = now.unwrap().as_secs_f64() - process_start();
         assert!((0.0..3600.0).contains(&age), "{age}");
     }
 
@@ -312,7 +295,7 @@ mod tests {
             let files: Vec<_> = (0..n)
                 .map(|_| std::fs::File::open("/proc/self/stat"))
                 .collect();
-            let open = descriptors();
+            let open = open_descriptors();
             drop(files);
             open
         };

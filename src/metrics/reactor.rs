@@ -1,46 +1,32 @@
 //! The counters of one reactor, of the thread that accepts for it, and of authentication.
 //!
 //! A reactor's thread writes its own without an atomic addition; authentication is rare enough for counters that all
-//! threads share.
+//! threads share. An array of counters has one for each variant of an enum, whose `NAMES` are in the same order.
 
 use super::{Counter, Histogram, Scale, SharedCounter, SharedHistogram};
 
 /// The methods that are counted apart; a client may invent any number of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant is its own name")]
 pub enum Method {
-    /// GET.
     Get,
-    /// HEAD.
     Head,
-    /// PUT.
     Put,
-    /// POST.
     Post,
-    /// PATCH.
     Patch,
-    /// DELETE.
     Delete,
-    /// OPTIONS.
     Options,
-    /// Any other.
     Other,
 }
 
 impl Method {
-    /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 8] = [
-        (Self::Get, "GET"),
-        (Self::Head, "HEAD"),
-        (Self::Put, "PUT"),
-        (Self::Post, "POST"),
-        (Self::Patch, "PATCH"),
-        (Self::Delete, "DELETE"),
-        (Self::Options, "OPTIONS"),
-        (Self::Other, "other"),
+    /// The names of the methods.
+    pub const NAMES: [&str; 8] = [
+        "GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "other",
     ];
 }
 
-/// Which way a body moves.
+/// The direction in which a body moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From a client.
@@ -50,11 +36,11 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both, with their names.
-    pub const ALL: [(Self, &'static str); 2] = [(Self::Receive, "receive"), (Self::Send, "send")];
+    /// The names of both.
+    pub const NAMES: [&str; 2] = ["receive", "send"];
 }
 
-/// The time limits that a client is told of, or cut for.
+/// The time limits whose excess ends a request or a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeLimit {
     /// Of the head of a request.
@@ -66,38 +52,35 @@ pub enum TimeLimit {
 }
 
 impl TimeLimit {
-    /// All of them, with the options that set them.
-    pub const ALL: [(Self, &'static str); 3] = [
-        (Self::Header, "header-timeout"),
-        (Self::Body, "body-timeout"),
-        (Self::Rate, "min-rate"),
-    ];
+    /// The options that set the limits.
+    pub const NAMES: [&str; 3] = ["header-timeout", "body-timeout", "min-rate"];
 }
 
-/// How a handshake of TLS ends.
+/// The result of a TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
-    /// A session has begun.
+    /// A new session.
     Full,
-    /// A session goes on that was begun by a connection before.
+    /// The session of an earlier connection continues.
     Resumed,
-    /// The connection ends before there is a session.
+    /// The connection ended before there was a session.
     Failed,
 }
 
 impl Handshake {
-    /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 3] = [
-        (Self::Full, "full"),
-        (Self::Resumed, "resumed"),
-        (Self::Failed, "failed"),
-    ];
+    /// The names of the results.
+    pub const NAMES: [&str; 3] = ["full", "resumed", "failed"];
 }
 
-/// The classes of statuses, by their first digit. No status at all: the client left before there was an answer.
+/// The classes of statuses, by their first digit; `none`: the client left before there was an answer.
 pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// The counters of one reactor. Its thread alone writes them, but for [`ReactorCounters::accepting`].
+/// The index of `status` in [`STATUSES`]; a `status` of 0 is none.
+pub(super) fn class_of(status: u16) -> usize {
+    usize::from(status / 100).min(STATUSES.len() - 1)
+}
+
+/// The counters of one reactor. Its thread alone writes them, except for [`ReactorCounters::accepting`].
 #[derive(Debug, Default)]
 pub struct ReactorCounters {
     /// Written by the thread that accepts for the reactor.
@@ -108,30 +91,31 @@ pub struct ReactorCounters {
     pub bad_proxy_headers: Counter,
     /// Panics that were caught.
     pub panics: Counter,
-    /// The bytes that moved through its sockets.
-    pub bytes: ByteCounters,
-    /// How long things took.
+    /// Bytes from clients.
+    pub received_bytes: Counter,
+    /// Bytes to clients, those that the kernel sent from a file among them.
+    pub sent_bytes: Counter,
+    /// How long requests took, and how late timers ran.
     pub latency: LatencyHistograms,
-    /// How reads met the cache.
-    pub cache: CacheCounters,
-    /// Values that clients send.
-    pub uploads: UploadCounters,
-    takeovers: [Counter; Direction::ALL.len()],
-    handshakes: [Counter; Handshake::ALL.len()],
-    time_limits: [Counter; TimeLimit::ALL.len()],
-    requests: [[Counter; STATUSES.len()]; Method::ALL.len()],
+    /// Reads answered from the cache.
+    pub cache_hits: Counter,
+    /// Reads that the cache could not answer.
+    pub cache_misses: Counter,
+    /// Uploads that have started.
+    pub uploads_started: Counter,
+    /// Uploads that have ended, however they did.
+    pub uploads_finished: Counter,
+    /// Long bodies that connections took over from hyper, by [`Direction`].
+    pub takeovers: [Counter; Direction::NAMES.len()],
+    /// Handshakes, by [`Handshake`].
+    pub handshakes: [Counter; Handshake::NAMES.len()],
+    /// Clients over a limit, by [`TimeLimit`].
+    pub time_limits: [Counter; TimeLimit::NAMES.len()],
+    /// Requests answered, by [`Method`] and class of status, as [`STATUSES`] names it.
+    pub requests: [[Counter; STATUSES.len()]; Method::NAMES.len()],
 }
 
-/// Bytes that the sockets of a reactor moved.
-#[derive(Debug, Default)]
-pub struct ByteCounters {
-    /// From clients.
-    pub received: Counter,
-    /// To clients, those that the kernel sent from a file among them.
-    pub sent: Counter,
-}
-
-/// How long the requests of a reactor took, and how late it was.
+/// How long the requests of a reactor took, and how late its timers ran.
 #[derive(Debug)]
 pub struct LatencyHistograms {
     /// From the head of a request to the last byte of its answer.
@@ -152,24 +136,6 @@ impl Default for LatencyHistograms {
     }
 }
 
-/// How reads met the cache.
-#[derive(Debug, Default)]
-pub struct CacheCounters {
-    /// Reads answered from it.
-    pub hits: Counter,
-    /// Reads that it had no answer to.
-    pub misses: Counter,
-}
-
-/// Values that clients send.
-#[derive(Debug, Default)]
-pub struct UploadCounters {
-    /// Uploads that have started.
-    pub started: Counter,
-    /// Uploads that have ended, however they did.
-    pub finished: Counter,
-}
-
 /// The counters of the thread that accepts, for one reactor. Kept on cache lines of its own: it writes these while the
 /// reactor writes the others.
 #[derive(Debug, Default)]
@@ -185,46 +151,10 @@ pub struct AcceptCounters {
 }
 
 impl ReactorCounters {
-    /// A request has been answered; a `status` of 0 is none.
+    /// Counts a request that was answered; a `status` of 0 is no answer.
     #[inline]
     pub fn answered(&self, method: Method, status: u16) {
-        let class = usize::from(status / 100).min(STATUSES.len() - 1);
-        self.requests[method as usize][class].add(1);
-    }
-
-    /// Requests answered, by method and class of status.
-    pub fn requests(&self, method: Method, class: usize) -> u64 {
-        self.requests[method as usize][class].get()
-    }
-
-    /// A connection takes its socket over from hyper for a long body.
-    pub fn takes_over(&self, direction: Direction) {
-        self.takeovers[direction as usize].add(1);
-    }
-
-    /// Long bodies that connections took over, by the way they moved.
-    pub fn takeovers(&self, direction: Direction) -> u64 {
-        self.takeovers[direction as usize].get()
-    }
-
-    /// A handshake of TLS has ended so.
-    pub fn shakes_hands(&self, handshake: Handshake) {
-        self.handshakes[handshake as usize].add(1);
-    }
-
-    /// Handshakes of TLS that ended so.
-    pub fn handshakes(&self, handshake: Handshake) -> u64 {
-        self.handshakes[handshake as usize].get()
-    }
-
-    /// A client was over this limit.
-    pub fn exceeds(&self, limit: TimeLimit) {
-        self.time_limits[limit as usize].add(1);
-    }
-
-    /// Clients that were over this limit.
-    pub fn exceeded(&self, limit: TimeLimit) -> u64 {
-        self.time_limits[limit as usize].get()
+        self.requests[method as usize][class_of(status)].add(1);
     }
 
     /// All requests answered.
@@ -250,11 +180,11 @@ pub enum AuthResult {
     Certificate,
     /// A signed link was right.
     Link,
-    /// The claim was wrong.
+    /// The credentials were wrong.
     Wrong,
-    /// There was no claim where one is needed.
+    /// There were no credentials where some are needed.
     Missing,
-    /// It was known who asked, and that one may not.
+    /// The subject is known, and lacks the right.
     NotAllowed,
     /// The client had failed too often.
     Limited,
@@ -263,40 +193,29 @@ pub enum AuthResult {
 }
 
 impl AuthResult {
-    /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 9] = [
-        (Self::Token, "token"),
-        (Self::Password, "password"),
-        (Self::Certificate, "certificate"),
-        (Self::Link, "link"),
-        (Self::Wrong, "wrong"),
-        (Self::Missing, "missing"),
-        (Self::NotAllowed, "not_allowed"),
-        (Self::Limited, "limited"),
-        (Self::Busy, "busy"),
+    /// The names of the results.
+    pub const NAMES: [&str; 9] = [
+        "token",
+        "password",
+        "certificate",
+        "link",
+        "wrong",
+        "missing",
+        "not_allowed",
+        "limited",
+        "busy",
     ];
 }
 
 /// The counters of authentication, of all reactors together.
 #[derive(Debug, Default)]
 pub struct AccessCounters {
-    results: [SharedCounter; AuthResult::ALL.len()],
-    /// Passwords that were right a short while ago.
+    /// Authentications and refusals, by [`AuthResult`].
+    pub results: [SharedCounter; AuthResult::NAMES.len()],
+    /// Passwords that were not checked again, as they were right a short while ago.
     pub remembered: SharedCounter,
     /// Readings of the file that replaced the policy, and that did not.
     pub reloads: [SharedCounter; 2],
     /// Durations of the checks of passwords.
     pub checks: SharedHistogram,
-}
-
-impl AccessCounters {
-    /// A claim ended so.
-    pub fn ended(&self, result: AuthResult) {
-        self.results[result as usize].add(1);
-    }
-
-    /// How many ended so.
-    pub fn results(&self, result: AuthResult) -> u64 {
-        self.results[result as usize].get()
-    }
 }

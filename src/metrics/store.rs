@@ -1,10 +1,10 @@
 //! The counters of the store, apart from those of the reactors.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::reactor::STATUSES;
+use super::reactor::{STATUSES, class_of};
 use super::{Counter, Histogram, Scale, SharedCounter, SharedHistogram};
 
 /// The counters of a store.
@@ -64,31 +64,15 @@ impl Journal {
     }
 }
 
-/// How a directory is listed.
+/// The listings of a directory.
 #[derive(Debug, Default)]
 pub struct Listings {
     /// Walks of the directory that were begun.
     pub walks: SharedCounter,
-    index_keys: AtomicUsize,
-    index_bytes: AtomicUsize,
-}
-
-impl Listings {
-    /// The index now has so many keys, in so many bytes.
-    pub fn index(&self, keys: usize, bytes: usize) {
-        self.index_keys.store(keys, Ordering::Relaxed);
-        self.index_bytes.store(bytes, Ordering::Relaxed);
-    }
-
     /// Keys in the index.
-    pub fn index_keys(&self) -> u64 {
-        self.index_keys.load(Ordering::Relaxed) as u64
-    }
-
-    /// Memory that the index takes, in bytes.
-    pub fn index_bytes(&self) -> u64 {
-        self.index_bytes.load(Ordering::Relaxed) as u64
-    }
+    pub index_keys: AtomicU64,
+    /// Memory of the index, in bytes.
+    pub index_bytes: AtomicU64,
 }
 
 /// The jobs of a pool of threads.
@@ -150,16 +134,8 @@ pub enum StoreOperation {
 }
 
 impl StoreOperation {
-    /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 7] = [
-        (Self::Get, "get"),
-        (Self::Head, "head"),
-        (Self::Put, "put"),
-        (Self::Delete, "delete"),
-        (Self::List, "list"),
-        (Self::Multipart, "multipart"),
-        (Self::Probe, "probe"),
-    ];
+    /// The names of the operations.
+    pub const NAMES: [&str; 7] = ["get", "head", "put", "delete", "list", "multipart", "probe"];
 }
 
 /// The counters of one S3 client. The thread of its reactor alone writes them.
@@ -173,29 +149,14 @@ pub struct S3Counters {
     pub unknown: Counter,
     /// Unknown ones that turned out to have been made.
     pub resolved: Counter,
-    requests: [[Counter; STATUSES.len()]; StoreOperation::ALL.len()],
+    /// Requests, by [`StoreOperation`] and class of status, as [`STATUSES`] names it.
+    pub requests: [[Counter; STATUSES.len()]; StoreOperation::NAMES.len()],
 }
 
 impl S3Counters {
-    /// A request was answered with this status after this time.
-    pub fn answered(&self, operation: StoreOperation, status: u16, after: Duration) {
-        self.count(operation, status);
-        self.time_to_head.observe_duration(after);
-    }
-
-    /// A request had no answer.
-    pub fn unanswered(&self, operation: StoreOperation) {
-        self.count(operation, 0);
-    }
-
-    /// Requests, by operation and class of status, as [`STATUSES`] names it.
-    pub fn requests(&self, operation: StoreOperation, class: usize) -> u64 {
-        self.requests[operation as usize][class].get()
-    }
-
-    fn count(&self, operation: StoreOperation, status: u16) {
-        let class = usize::from(status / 100).min(STATUSES.len() - 1);
-        self.requests[operation as usize][class].add(1);
+    /// Counts a request; a `status` of 0 is no answer.
+    pub fn count(&self, operation: StoreOperation, status: u16) {
+        self.requests[operation as usize][class_of(status)].add(1);
     }
 }
 
@@ -218,16 +179,18 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_counted_by_what_it_does_and_how_it_ended() {
+    fn a_request_is_counted_by_its_operation_and_the_class_of_its_status() {
         let counters = S3Counters::default();
-        counters.answered(StoreOperation::Put, 412, Duration::from_millis(1));
-        counters.answered(StoreOperation::Probe, 999, Duration::from_millis(1));
-        counters.unanswered(StoreOperation::Put);
-        assert_eq!(counters.requests(StoreOperation::Put, 4), 1);
-        assert_eq!(counters.requests(StoreOperation::Put, 0), 1);
-        assert_eq!(counters.requests(StoreOperation::Probe, 5), 1);
-        for (at, (operation, _)) in StoreOperation::ALL.into_iter().enumerate() {
-            assert_eq!(operation as usize, at);
-        }
+        counters.count(StoreOperation::Put, 412);
+        counters.count(StoreOperation::Probe, 999);
+        counters.count(StoreOperation::Put, 0);
+        let requests = |operation, class: usize| counters.requests[operation as usize][class].get();
+        assert_eq!(requests(StoreOperation::Put, 4), 1);
+        assert_eq!(requests(StoreOperation::Put, 0), 1);
+        assert_eq!(requests(StoreOperation::Probe, 5), 1);
+        assert_eq!(
+            StoreOperation::NAMES[StoreOperation::Probe as usize],
+            "probe"
+        );
     }
 }

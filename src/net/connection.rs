@@ -188,7 +188,7 @@ async fn serve_http1(
                 break;
             }
             Next::Receive(upload) => {
-                context.reactor.counters.takes_over(Direction::Receive);
+                context.reactor.counters.takeovers[Direction::Receive as usize].add(1);
                 let receiving = Box::pin(takeover::receive(context, upload, received));
                 if follow_commands(context, receiving).await? {
                     break;
@@ -343,7 +343,7 @@ impl HandshakeCounter<'_> {
     fn count_if_done(&mut self) {
         if let Some(handshake) = self.session.and_then(TlsSession::handshake) {
             self.session = None;
-            self.counters.shakes_hands(handshake);
+            self.counters.handshakes[handshake as usize].add(1);
         }
     }
 }
@@ -351,7 +351,7 @@ impl HandshakeCounter<'_> {
 impl Drop for HandshakeCounter<'_> {
     fn drop(&mut self) {
         if self.session.is_some() {
-            self.counters.shakes_hands(Handshake::Failed);
+            self.counters.handshakes[Handshake::Failed as usize].add(1);
         }
     }
 }

@@ -1,311 +1,444 @@
-//! The writer of metrics, the library's encoder in fewer words; and the metrics of the store.
+//! All metrics of the server: their names, their help, and how their samples are read from the counters that each thread keeps.
 //!
-//! A directory has uploads, the cache, the pools of threads, listings, publishing and the journal. An S3 store has the requests to it by
-//! their status, its connections, and the writes whose response was lost.
+//! Metrics that show how load is spread have a label for the reactor, all others are sums, made when a scrape asks. No label has a
+//! value or a name that a client can choose. A directory has uploads, the cache, listings, publishing and the journal. An S3 store has
+//! the requests to it by their status, its connections, and the writes whose response was lost.
 
-use std::fmt::Result;
+use std::sync::atomic::Ordering::Relaxed;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Unit;
-
-use crate::metrics::{Histogram, S3Counters, STATUSES, StoreCounters, StoreOperation};
+use crate::http::admin::exposition::{Exposition, Metric, Samples, float};
+use crate::http::admin::{Admin, MetricsFormat};
+use crate::metrics::{
+    AccessCounters, AuthResult, CERTIFICATE_END, Counter, Direction, Handshake, LAST_RELOAD_FAILED,
+    LOG_LINES_LOST, Method, ReactorCounters, S3Counters, STATUSES, SharedCounter, StoreOperation,
+    TimeLimit, cpu_seconds, open_descriptors, resident_bytes,
+};
 use crate::s3::S3;
-use crate::store::{BlockingPool, Directory, Store};
+use crate::store::{Directory, Store};
 
-/// Writes metrics one after the other.
-pub struct MetricWriter<'a>(pub DescriptorEncoder<'a>);
-
-impl MetricWriter<'_> {
-    pub fn metric(
-        &mut self,
-        name: &str,
-        unit: Option<&Unit>,
-        help: &str,
-        kind: MetricType,
-        encode: impl FnOnce(&mut MetricEncoder<'_>) -> Result,
-    ) -> Result {
-        encode(&mut self.0.encode_descriptor(name, help, unit, kind)?)
+/// All metrics of the server, as text.
+pub fn all(server: &Admin, format: MetricsFormat) -> String {
+    let mut exposition = Exposition::new(format);
+    exposition.add(SERVER, server);
+    exposition.add(STORE, &*server.store);
+    match &*server.store {
+        Store::Directory(directory) => exposition.add(DIRECTORY, &**directory),
+        Store::S3(s3) => exposition.add(S3_STORE, &**s3),
     }
-
-    pub fn counter(&mut self, name: &str, help: &str, value: u64) -> Result {
-        self.metric(name, None, help, MetricType::Counter, |metric| {
-            encode_counter(metric, value)
-        })
+    if let Some(access) = &server.access {
+        exposition.add(ACCESS, access.counters());
     }
-
-    /// A counter for each set of labels.
-    pub fn counters<L: EncodeLabelSet>(
-        &mut self,
-        name: &str,
-        unit: Option<&Unit>,
-        help: &str,
-        values: impl IntoIterator<Item = (L, u64)>,
-    ) -> Result {
-        self.metric(name, unit, help, MetricType::Counter, |metric| {
-            let mut values = values.into_iter();
-            values.try_for_each(|(labels, value)| {
-                encode_counter(&mut metric.encode_family(&labels)?, value)
-            })
-        })
-    }
-
-    pub fn gauge(&mut self, name: &str, unit: Option<&Unit>, help: &str, value: u64) -> Result {
-        self.metric(name, unit, help, MetricType::Gauge, |metric| {
-            metric.encode_gauge(&value)
-        })
-    }
-
-    pub fn histogram(
-        &mut self,
-        name: &str,
-        unit: Option<&Unit>,
-        help: &str,
-        histogram: &Histogram,
-    ) -> Result {
-        self.metric(name, unit, help, MetricType::Histogram, |metric| {
-            encode_histogram(metric, histogram)
-        })
-    }
-
-    /// A histogram of durations, in seconds, for each reactor.
-    pub fn histograms<'a>(
-        &mut self,
-        name: &str,
-        help: &str,
-        histograms: impl Iterator<Item = &'a Histogram>,
-    ) -> Result {
-        let unit = Some(&Unit::Seconds);
-        self.metric(name, unit, help, MetricType::Histogram, |metric| {
-            let mut histograms = histograms.enumerate();
-            histograms.try_for_each(|(index, histogram)| {
-                let labels = [("reactor", index.to_string())];
-                encode_histogram(&mut metric.encode_family(&labels)?, histogram)
-            })
-        })
-    }
+    exposition.finish()
 }
 
-fn encode_counter(metric: &mut MetricEncoder<'_>, value: u64) -> Result {
-    metric.encode_counter::<[(&str, &str); 0], u64, u64>(&value, None)
-}
+const SERVER: &[Metric<Admin>] = &[
+    (
+        "data_server_build_info",
+        "The version that runs; always 1.",
+        |_, to| to.labelled(&[("version", env!("CARGO_PKG_VERSION"))], 1),
+    ),
+    (
+        "data_server_log_lines_lost_total",
+        "Lines of the log that were lost: their reader stalled, or writing them failed.",
+        |_, to| to.number(LOG_LINES_LOST.get()),
+    ),
+    (
+        "data_server_config_last_reload_successful",
+        "0 where the last reload failed and what was there before still counts, else 1.",
+        |_, to| to.number(u64::from(!LAST_RELOAD_FAILED.load(Relaxed))),
+    ),
+    (
+        "data_server_ready",
+        "1 where /-/ready answers 200, else 0.",
+        |server, to| to.number(u64::from(server.was_ready.load(Relaxed))),
+    ),
+    (
+        "data_server_free_bytes",
+        "What the file system of the values has free.",
+        |server, to| to.number(server.probe.free()),
+    ),
+    (
+        "data_server_tls_certificate_end_timestamp_seconds",
+        "When the first of the server's certificates ends, since 1970.",
+        |_, to| to.number(Some(CERTIFICATE_END.load(Relaxed)).filter(|&end| end > 0)),
+    ),
+    (
+        "process_resident_memory_bytes",
+        "Resident memory.",
+        |_, to| to.number(resident_bytes()),
+    ),
+    ("process_open_fds", "Open file descriptors.", |_, to| {
+        to.number(open_descriptors())
+    }),
+    (
+        "process_cpu_seconds_total",
+        "Processor time of all threads, user and system.",
+        |_, to| to.labelled(&[], float(cpu_seconds())),
+    ),
+    (
+        "process_start_time_seconds",
+        "When the process was started, since 1970.",
+        |server, to| to.labelled(&[], float(server.started)),
+    ),
+    (
+        "data_server_connections_accepted_total",
+        "Connections handed to a reactor.",
+        |server, to| to.each(server.each(|reactor| reactor.accepting.accepted.get())),
+    ),
+    (
+        "data_server_connections_active",
+        "Connections that a reactor has.",
+        |server, to| to.each(server.each(ReactorCounters::active)),
+    ),
+    (
+        "data_server_connections_finished_total",
+        "Connections that have ended.",
+        |server, to| to.each(server.each(|reactor| reactor.finished.get())),
+    ),
+    (
+        "data_server_accept_errors_total",
+        "Attempts to accept a connection that failed.",
+        |server, to| to.number(server.sum(|reactor| reactor.accepting.errors.get())),
+    ),
+    (
+        "data_server_connections_refused_total",
+        "Connections closed at once, for --max-connections-per-ip.",
+        |server, to| to.number(server.sum(|reactor| reactor.accepting.refused.get())),
+    ),
+    (
+        "data_server_proxy_headers_refused_total",
+        "Connections closed because they began with no valid header of the PROXY protocol.",
+        |server, to| to.number(server.sum(|reactor| reactor.bad_proxy_headers.get())),
+    ),
+    (
+        "data_server_tls_handshakes_total",
+        "Handshakes of TLS, by how they ended.",
+        |server, to| server.each_of("result", Handshake::NAMES, |r| &r.handshakes, to),
+    ),
+    (
+        "data_server_time_limits_total",
+        "Clients that were over a time limit, by the option that sets it.",
+        |server, to| server.each_of("limit", TimeLimit::NAMES, |r| &r.time_limits, to),
+    ),
+    (
+        "data_server_panics_total",
+        "Panics that were caught.",
+        |server, to| to.number(server.sum(|reactor| reactor.panics.get())),
+    ),
+    (
+        "data_server_requests_total",
+        "Requests whose answer has ended; of status none where there was no answer.",
+        requests,
+    ),
+    (
+        "data_server_takeovers_total",
+        "Long bodies that the connection moved itself, past hyper.",
+        |server, to| server.each_of("direction", Direction::NAMES, |r| &r.takeovers, to),
+    ),
+    (
+        "data_server_received_bytes_total",
+        "Bytes received.",
+        |server, to| to.each(server.each(|reactor| reactor.received_bytes.get())),
+    ),
+    (
+        "data_server_sent_bytes_total",
+        "Bytes sent.",
+        |server, to| to.each(server.each(|reactor| reactor.sent_bytes.get())),
+    ),
+    (
+        "data_server_request_duration_seconds",
+        "From the head of a request to the last byte of its answer given to the socket.",
+        |server, to| to.histograms(server.reactors.iter().map(|r| &r.latency.request)),
+    ),
+    (
+        "data_server_time_to_first_byte_seconds",
+        "From the head of a request to the first byte of its answer given to the socket.",
+        |server, to| to.histograms(server.reactors.iter().map(|r| &r.latency.first_byte)),
+    ),
+    (
+        "data_server_event_loop_lag_seconds",
+        "How much later than due a timer of the reactor ran.",
+        |server, to| to.histograms(server.reactors.iter().map(|r| &r.latency.event_loop)),
+    ),
+    (
+        "data_server_uploads_in_flight",
+        "Values being received.",
+        |server, to| {
+            // Ends are read first: an upload that ends between the two readings counts once more, not once less.
+            let finished = server.sum(|reactor| reactor.uploads_finished.get());
+            let started = server.sum(|reactor| reactor.uploads_started.get());
+            to.number(started.saturating_sub(finished));
+        },
+    ),
+    (
+        "data_server_cache_hits_total",
+        "Reads answered from the cache.",
+        |server, to| to.number(server.sum(|reactor| reactor.cache_hits.get())),
+    ),
+    (
+        "data_server_cache_misses_total",
+        "Reads that the cache could not answer.",
+        |server, to| to.number(server.sum(|reactor| reactor.cache_misses.get())),
+    ),
+];
 
-fn encode_histogram(metric: &mut MetricEncoder<'_>, histogram: &Histogram) -> Result {
-    let (buckets, sum) = histogram.read();
-    let count = buckets.iter().map(|(_, count)| count).sum();
-    metric.encode_histogram::<[(&str, &str); 0]>(sum, count, &buckets, None)
-}
+impl Admin {
+    /// The `count` of each reactor.
+    fn each<'a>(
+        &'a self,
+        count: impl Fn(&ReactorCounters) -> u64 + 'a,
+    ) -> impl Iterator<Item = u64> + 'a {
+        self.reactors.iter().map(move |reactor| count(reactor))
+    }
 
-/// Writes the metrics of `store`.
-pub fn encode_store(to: &mut MetricWriter<'_>, store: &Store) -> Result {
-    to.gauge(
-        "data_server_staged",
-        Some(&Unit::Bytes),
-        "Bytes of uploads, received or announced by a request under way, and not published yet; without --max-staged, of those above 64 KiB.",
-        store.staged().bytes,
-    )?;
-    encode_pool(to, "disk", store.disk())?;
-    encode_pool(to, "compute", store.compute())?;
-    match store {
-        Store::Directory(directory) => {
-            encode_pool(to, "listing", directory.listing())?;
-            encode_uploads(to, directory)?;
-            encode_memory(to, directory)?;
-            encode_listings(to, directory.counters())?;
-            encode_publishing(to, directory.counters())?;
-            encode_journal(to, directory.counters())
+    fn sum(&self, count: impl Fn(&ReactorCounters) -> u64) -> u64 {
+        self.each(count).sum()
+    }
+
+    /// Adds the `counters` of each reactor, each of which has one of `names` as the value of `label`.
+    fn each_of<const N: usize>(
+        &self,
+        label: &str,
+        names: [&str; N],
+        counters: fn(&ReactorCounters) -> &[Counter; N],
+        to: &mut Samples<'_>,
+    ) {
+        for (index, reactor) in self.reactors.iter().enumerate() {
+            for (name, counter) in names.iter().zip(counters(reactor)) {
+                let labels = [("reactor", &*index.to_string()), (label, name)];
+                to.labelled(&labels, counter.get());
+            }
         }
-        Store::S3(s3) => encode_s3(to, s3),
     }
 }
 
-fn encode_uploads(to: &mut MetricWriter<'_>, directory: &Directory) -> Result {
-    to.gauge(
+/// The requests of each reactor, method and class of status. Combinations that have not happened are left out, so that the
+/// metrics of many reactors stay readable.
+fn requests(server: &Admin, to: &mut Samples<'_>) {
+    for (index, reactor) in server.reactors.iter().enumerate() {
+        for (method, counters) in Method::NAMES.into_iter().zip(&reactor.requests) {
+            for (status, counter) in STATUSES.into_iter().zip(counters) {
+                let reactor = &*index.to_string();
+                let labels = [("reactor", reactor), ("method", method), ("status", status)];
+                if counter.get() > 0 || (method, status) == ("GET", "2xx") {
+                    to.labelled(&labels, counter.get());
+                }
+            }
+        }
+    }
+}
+
+const STORE: &[Metric<Store>] = &[
+    (
+        "data_server_staged_bytes",
+        "Bytes of uploads, received or announced by a request under way, and not published yet; without --max-staged, of those above 64 KiB.",
+        |store, to| to.number(store.staged().bytes),
+    ),
+    (
+        "data_server_disk_queue_length",
+        "Jobs that wait for one of the disk threads.",
+        |store, to| to.number(store.disk().jobs().waiting()),
+    ),
+    (
+        "data_server_disk_threads_busy",
+        "Those of the disk threads that have a job.",
+        |store, to| to.number(store.disk().jobs().busy()),
+    ),
+    (
+        "data_server_compute_queue_length",
+        "Jobs that wait for one of the compute threads.",
+        |store, to| to.number(store.compute().jobs().waiting()),
+    ),
+    (
+        "data_server_compute_threads_busy",
+        "Those of the compute threads that have a job.",
+        |store, to| to.number(store.compute().jobs().busy()),
+    ),
+];
+
+const DIRECTORY: &[Metric<Directory>] = &[
+    (
+        "data_server_listing_queue_length",
+        "Jobs that wait for one of the listing threads.",
+        |directory, to| to.number(directory.listing().jobs().waiting()),
+    ),
+    (
+        "data_server_listing_threads_busy",
+        "Those of the listing threads that have a job.",
+        |directory, to| to.number(directory.listing().jobs().busy()),
+    ),
+    (
         "data_server_uploads_unfinished",
-        None,
         "Resumable uploads that have not been published, cancelled or expired.",
-        directory.unfinished_uploads() as u64,
-    )?;
-    to.counter(
-        "data_server_uploads_expired",
+        |directory, to| to.number(directory.unfinished_uploads() as u64),
+    ),
+    (
+        "data_server_uploads_expired_total",
         "Resumable uploads that expired unfinished.",
-        directory.counters().uploads_expired.get(),
-    )?;
-    to.gauge(
+        |directory, to| to.number(directory.counters().uploads_expired.get()),
+    ),
+    (
         "data_server_uploads_refused_for_space",
-        None,
         "1 while uploads are refused because no more than --min-free is free, else 0.",
-        u64::from(directory.is_short_of_space()),
-    )
-}
-
-fn encode_memory(to: &mut MetricWriter<'_>, directory: &Directory) -> Result {
-    to.gauge(
-        "data_server_cache",
-        Some(&Unit::Bytes),
+        |directory, to| to.number(u64::from(directory.is_short_of_space())),
+    ),
+    (
+        "data_server_cache_bytes",
         "Part of --cache that is taken; where descriptors bound it, a value takes its share of them.",
-        directory.cached_bytes(),
-    )?;
-    to.gauge(
+        |directory, to| to.number(directory.cached_bytes()),
+    ),
+    (
         "data_server_cache_values",
-        None,
         "Cached values; each keeps a descriptor open.",
-        directory.cached_values(),
-    )?;
-    to.gauge(
+        |directory, to| to.number(directory.cached_values()),
+    ),
+    (
         "data_server_watch_subscribers",
-        None,
         "Clients that watch for changes.",
-        directory.changes().subscribers(),
-    )
-}
-
-fn encode_pool(to: &mut MetricWriter<'_>, name: &str, pool: &BlockingPool) -> Result {
-    let queue = format!("data_server_{name}_queue_length");
-    let help = format!("Jobs that wait for one of the {name} threads.");
-    to.gauge(&queue, None, &help, pool.jobs().waiting())?;
-    let busy = format!("data_server_{name}_threads_busy");
-    let help = format!("Those of the {name} threads that have a job.");
-    to.gauge(&busy, None, &help, pool.jobs().busy())
-}
-
-fn encode_listings(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Result {
-    let listings = &counters.listings;
-    to.counter(
-        "data_server_listing_walks",
+        |directory, to| to.number(directory.changes().subscribers()),
+    ),
+    (
+        "data_server_listing_walks_total",
         "Walks of the directory that were begun for listings.",
-        listings.walks.get(),
-    )?;
-    to.gauge(
+        |directory, to| to.number(directory.counters().listings.walks.get()),
+    ),
+    (
         "data_server_listing_index_keys",
-        None,
         "Keys in the index of the directory.",
-        listings.index_keys(),
-    )?;
-    to.gauge(
-        "data_server_listing_index",
-        Some(&Unit::Bytes),
+        |directory, to| to.number(directory.counters().listings.index_keys.load(Relaxed)),
+    ),
+    (
+        "data_server_listing_index_bytes",
         "Memory that the index of the directory takes.",
-        listings.index_bytes(),
-    )
-}
-
-fn encode_publishing(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Result {
-    to.histogram(
+        |directory, to| to.number(directory.counters().listings.index_bytes.load(Relaxed)),
+    ),
+    (
         "data_server_publish_batch_size",
-        None,
         "Changes that the publisher made together.",
-        &counters.batches,
-    )?;
-    to.histogram(
-        "data_server_sync_duration",
-        Some(&Unit::Seconds),
+        |directory, to| to.histogram(&directory.counters().batches),
+    ),
+    (
+        "data_server_sync_duration_seconds",
         "Syncs of values, of names and of the journal, under --durability disk.",
-        &counters.syncs.lock(),
-    )
-}
-
-fn encode_journal(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Result {
-    let journal = &counters.journal;
-    to.counter(
-        "data_server_journal_appended_bytes",
+        |directory, to| to.histogram(&directory.counters().syncs.lock()),
+    ),
+    (
+        "data_server_journal_appended_bytes_total",
         "What was appended to the journal.",
-        journal.appended.get(),
-    )?;
-    to.gauge(
-        "data_server_journal_unsettled",
-        Some(&Unit::Bytes),
+        |directory, to| to.number(directory.counters().journal.appended.get()),
+    ),
+    (
+        "data_server_journal_unsettled_bytes",
         "What a replay would read: changes in the journal that no checkpoint has settled.",
-        journal.unsettled(),
-    )?;
-    to.counter(
-        "data_server_journal_replayed_records",
+        |directory, to| to.number(directory.counters().journal.unsettled()),
+    ),
+    (
+        "data_server_journal_replayed_records_total",
         "Records that the start has replayed.",
-        journal.replayed.get(),
-    )?;
-    to.counter(
-        "data_server_journal_failures",
+        |directory, to| to.number(directory.counters().journal.replayed.get()),
+    ),
+    (
+        "data_server_journal_failures_total",
         "Writes and syncs of the journal that failed.",
-        journal.failures.get(),
-    )?;
-    to.histogram(
-        "data_server_journal_checkpoint_duration",
-        Some(&Unit::Seconds),
+        |directory, to| to.number(directory.counters().journal.failures.get()),
+    ),
+    (
+        "data_server_journal_checkpoint_duration_seconds",
         "Checkpoints of the journal.",
-        &journal.checkpoints.lock(),
-    )?;
-    to.histogram(
-        "data_server_journal_wait_duration",
-        Some(&Unit::Seconds),
+        |directory, to| to.histogram(&directory.counters().journal.checkpoints.lock()),
+    ),
+    (
+        "data_server_journal_wait_duration_seconds",
         "How long all writers waited for a free segment of the journal, each time that one was full.",
-        &journal.waits.lock(),
-    )
-}
+        |directory, to| to.histogram(&directory.counters().journal.waits.lock()),
+    ),
+];
 
-fn encode_s3(to: &mut MetricWriter<'_>, s3: &S3) -> Result {
-    to.counters(
-        "data_server_store_requests",
-        None,
+const S3_STORE: &[Metric<S3>] = &[
+    (
+        "data_server_store_requests_total",
         "Requests to the store that have ended; of status none where there was no answer.",
-        s3_requests(s3),
-    )?;
-    to.histograms(
-        "data_server_store_time_to_head",
+        store_requests,
+    ),
+    (
+        "data_server_store_time_to_head_seconds",
         "From a request to the store to the head of its answer.",
-        s3.counters().map(|counters| &counters.time_to_head),
-    )?;
-    to.counter(
-        "data_server_store_retries",
+        |s3, to| to.histograms(s3.counters().map(|counters| &counters.time_to_head)),
+    ),
+    (
+        "data_server_store_retries_total",
         "Requests to the store that were sent again.",
-        sum(s3, |counters| counters.retries.get()),
-    )?;
-    to.counter(
-        "data_server_store_unknown",
+        |s3, to| to.number(sum(s3, |counters| &counters.retries)),
+    ),
+    (
+        "data_server_store_unknown_total",
         "Writes and removals whose outcome was not known when they ended.",
-        sum(s3, |counters| counters.unknown.get()),
-    )?;
-    to.counter(
-        "data_server_store_resolved",
+        |s3, to| to.number(sum(s3, |counters| &counters.unknown)),
+    ),
+    (
+        "data_server_store_resolved_total",
         "Those of them that turned out to have been made.",
-        sum(s3, |counters| counters.resolved.get()),
-    )?;
-    to.gauge(
+        |s3, to| to.number(sum(s3, |counters| &counters.resolved)),
+    ),
+    (
         "data_server_store_requests_active",
-        None,
         "Requests to the store that are under way; each has a connection.",
-        s3.requests_under_way() as u64,
-    )?;
-    let connections = s3.connections();
-    to.gauge(
+        |s3, to| to.number(s3.requests_under_way() as u64),
+    ),
+    (
         "data_server_store_connections_open",
-        None,
         "Connections to the store that are open.",
-        connections.open as u64,
-    )?;
-    to.gauge(
+        |s3, to| to.number(s3.connections().open as u64),
+    ),
+    (
         "data_server_store_connections_idle",
-        None,
         "Those of them that wait for a request.",
-        connections.idle as u64,
-    )
-}
+        |s3, to| to.number(s3.connections().idle as u64),
+    ),
+];
 
 /// The requests to the store by operation and class of status. Combinations that have not happened are left out.
-fn s3_requests(s3: &S3) -> impl Iterator<Item = ([(&'static str, &'static str); 2], u64)> {
-    StoreOperation::ALL
-        .into_iter()
-        .flat_map(move |(operation, name)| {
-            STATUSES
-                .into_iter()
-                .enumerate()
-                .filter_map(move |(class, status)| {
-                    let requests = sum(s3, |counters| counters.requests(operation, class));
-                    let labels = [("operation", name), ("status", status)];
-                    (requests > 0).then_some((labels, requests))
-                })
-        })
+fn store_requests(s3: &S3, to: &mut Samples<'_>) {
+    for (operation, name) in StoreOperation::NAMES.into_iter().enumerate() {
+        for (class, status) in STATUSES.into_iter().enumerate() {
+            let requests = sum(s3, |counters| &counters.requests[operation][class]);
+            if requests > 0 {
+                to.labelled(&[("operation", name), ("status", status)], requests);
+            }
+        }
+    }
 }
 
-fn sum(s3: &S3, count: impl Fn(&S3Counters) -> u64) -> u64 {
-    s3.counters().map(count).sum()
+fn sum(s3: &S3, counter: impl Fn(&S3Counters) -> &Counter) -> u64 {
+    s3.counters().map(|counters| counter(counters).get()).sum()
+}
+
+const ACCESS: &[Metric<AccessCounters>] = &[
+    (
+        "data_server_auth_total",
+        "Claims of who asks, once for each connection that makes the same, and refusals, by how they ended.",
+        |access, to| each_of(AuthResult::NAMES, &access.results, to),
+    ),
+    (
+        "data_server_auth_cache_hits_total",
+        "Passwords that were not checked again, for they were right a short while ago.",
+        |access, to| to.number(access.remembered.get()),
+    ),
+    (
+        "data_server_password_checks_seconds",
+        "Time that checking a password took.",
+        |access, to| to.histogram(&access.checks.lock()),
+    ),
+    (
+        "data_server_access_reloads_total",
+        "Readings of the file of --access after the start.",
+        |access, to| each_of(["ok", "failed"], &access.reloads, to),
+    ),
+];
+
+/// Adds `counters`, each with one of `names` as its result.
+fn each_of<const N: usize>(names: [&str; N], counters: &[SharedCounter; N], to: &mut Samples<'_>) {
+    for (name, counter) in names.iter().zip(counters) {
+        to.labelled(&[("result", name)], counter.get());
+    }
 }

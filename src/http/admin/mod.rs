@@ -1,26 +1,20 @@
 //! The server's own pages, under `/-/`: their names, and their texts.
 //!
-//! The pages tell the state of the server, and change nothing. No page reads a value, and no key has the path of a page. Metrics
-//! come in the two text formats of Prometheus: the library writes `OpenMetrics` 1.0, and the older format (0.0.4) is made from it,
-//! where a counter is declared under the name that it is told with, and there are neither units nor an end mark.
+//! The pages show the state of the server, and change nothing. No page reads a value, and no key has the path of a page.
 
 mod exposition;
 mod health;
 mod metrics;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use hyper::header::HeaderMap;
-use prometheus_client::encoding::text;
-use prometheus_client::registry::Registry;
 
 use crate::access::Access;
-use crate::http::admin::exposition::registry;
-use crate::http::admin::health::{LastAnswer, Lifecycle, Phase, Probe, Readiness};
+use crate::http::admin::health::{Probe, Readiness};
 use crate::http::head::accept::prefers_open_metrics;
-use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
+use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
 
 /// The paths of the pages.
@@ -55,87 +49,83 @@ impl Page {
     }
 }
 
-/// The state that the pages tell; the server has one.
+/// The state that the pages show; the server has one.
 #[derive(Debug)]
 pub struct Admin {
-    lifecycle: Lifecycle,
+    /// The start of the process, in seconds since 1970.
+    started: f64,
+    is_serving: AtomicBool,
+    is_draining: AtomicBool,
+    /// The readiness that the last scrape found.
+    was_ready: AtomicBool,
     probe: Probe,
-    answer: Arc<LastAnswer>,
-    metrics: Registry,
+    reactors: Vec<Arc<ReactorCounters>>,
+    store: Arc<Store>,
+    access: Option<Arc<Access>>,
 }
 
 impl Admin {
-    /// The pages of a server that is starting.
+    /// The pages of a server that is starting. To be made once, when the process starts.
     pub fn new(
         reactors: Vec<Arc<ReactorCounters>>,
         store: &Arc<Store>,
         access: Option<Arc<Access>>,
     ) -> Self {
-        let answer = Arc::<LastAnswer>::default();
         Self {
-            lifecycle: Lifecycle::default(),
-            probe: Probe::new(Arc::clone(store), Arc::clone(&answer)),
-            metrics: registry(reactors, Arc::clone(store), access, Arc::clone(&answer)),
-            answer,
+            started: process_start(),
+            is_serving: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
+            was_ready: AtomicBool::new(false),
+            probe: Probe::new(Arc::clone(store)),
+            reactors,
+            store: Arc::clone(store),
+            access,
         }
     }
 
     /// Makes the server ready; every thread runs.
     pub fn start_serving(&self) {
-        self.lifecycle.enter(Phase::Serving);
+        self.is_serving.store(true, Relaxed);
     }
 
     /// Ends readiness for good, before the server ends.
     pub fn start_draining(&self) {
-        self.lifecycle.enter(Phase::Draining);
+        self.is_draining.store(true, Relaxed);
     }
 
     /// The text of `page`, in the format that the client prefers.
     pub async fn answer(&self, page: Page, format: MetricsFormat) -> PageText {
         match page {
-            Page::Index => PageText::line(INDEX),
-            Page::Health => PageText::line("alive"),
+            Page::Index => PageText::line(true, INDEX),
+            Page::Health => PageText::line(true, "alive"),
             Page::Ready => {
-                let readiness = self.readiness().await;
-                let mut line = readiness.to_string();
-                if LAST_RELOAD_FAILED.load(Ordering::Relaxed) {
-                    line += STALE;
+                let Readiness { is_ready, mut text } = self.readiness(false).await;
+                if LAST_RELOAD_FAILED.load(Relaxed) {
+                    text += STALE;
                 }
-                PageText {
-                    is_good: readiness.is_ready(),
-                    ..PageText::line(&line)
-                }
+                PageText::line(is_ready, &text)
             }
             Page::Metrics => {
-                self.answer.note(&match self.lifecycle.phase() {
-                    Phase::Serving => self.probe.for_scrape().await,
-                    _ => self.readiness().await,
-                });
+                let readiness = self.readiness(true).await;
+                self.was_ready.store(readiness.is_ready, Relaxed);
                 PageText {
                     is_good: true,
                     media_type: format.media_type(),
-                    body: self.metrics(format),
+                    body: metrics::all(self, format),
                 }
             }
         }
     }
 
-    /// The metrics as text; the library writes `OpenMetrics`.
-    fn metrics(&self, format: MetricsFormat) -> String {
-        let mut open = String::new();
-        // Writing to memory does not fail.
-        let _ = text::encode(&mut open, &self.metrics);
-        match format {
-            MetricsFormat::Prometheus => prometheus(&open),
-            MetricsFormat::OpenMetrics => open,
-        }
-    }
-
-    async fn readiness(&self) -> Readiness {
-        match self.lifecycle.phase() {
-            Phase::Starting => Readiness::Starting,
-            Phase::Serving => self.probe.readiness().await,
-            Phase::Draining => Readiness::Draining,
+    async fn readiness(&self, is_scrape: bool) -> Readiness {
+        if self.is_draining.load(Relaxed) {
+            Readiness::not_ready("draining")
+        } else if !self.is_serving.load(Relaxed) {
+            Readiness::not_ready("starting")
+        } else if is_scrape {
+            self.probe.for_scrape().await
+        } else {
+            self.probe.readiness().await
         }
     }
 }
@@ -143,16 +133,16 @@ impl Admin {
 /// The text of a page, true at this moment only.
 #[derive(Debug)]
 pub struct PageText {
-    /// False where it says that the server is not ready.
+    /// False where the text says that the server is not ready.
     pub is_good: bool,
     pub media_type: &'static str,
     pub body: String,
 }
 
 impl PageText {
-    fn line(line: &str) -> Self {
+    fn line(is_good: bool, line: &str) -> Self {
         Self {
-            is_good: true,
+            is_good,
             media_type: "text/plain; charset=utf-8",
             body: format!("{line}\n"),
         }
@@ -181,44 +171,5 @@ impl MetricsFormat {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         }
-    }
-}
-
-/// The text `open`, of `OpenMetrics`, in the format 0.0.4.
-fn prometheus(open: &str) -> String {
-    let mut text = String::with_capacity(open.len());
-    let mut help = "";
-    for line in open.lines() {
-        // HELP comes before TYPE, which says how the name ends.
-        if line.starts_with("# HELP ") {
-            help = line;
-        } else if let Some(declared) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = declared.split_once(' ').unwrap_or((declared, ""));
-            let ending = if kind == "counter" { "_total" } else { "" };
-            let said = help.strip_prefix("# HELP ").unwrap_or_default();
-            let said = said.strip_prefix(name).unwrap_or_default();
-            let _ = writeln!(text, "# HELP {name}{ending}{said}");
-            let _ = writeln!(text, "# TYPE {name}{ending} {kind}");
-        } else if !line.starts_with("# ") {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::http::admin::*;
-
-    #[test]
-    fn prometheus_text_declares_counters_as_they_are_told() {
-        let open = "# HELP a_bytes What a does.\n# TYPE a_bytes counter\n# UNIT a_bytes bytes\na_bytes_total 1\n\
-            # HELP b B.\n# TYPE b gauge\nb{x=\"# y\"} 2\n# EOF\n";
-        assert_eq!(
-            prometheus(open),
-            "# HELP a_bytes_total What a does.\n# TYPE a_bytes_total counter\na_bytes_total 1\n\
-                # HELP b B.\n# TYPE b gauge\nb{x=\"# y\"} 2\n"
-        );
     }
 }

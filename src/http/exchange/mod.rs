@@ -269,7 +269,7 @@ impl ConnectionState {
     /// Has the connection send `piece` itself, in the place of the next hole.
     pub fn move_next(&self, piece: Piece) {
         if !self.has_moved.replace(true) {
-            self.metrics.counters().takes_over(Direction::Send);
+            self.metrics.counters().takeovers[Direction::Send as usize].add(1);
         }
         *self.piece.borrow_mut() = Some(piece);
     }

@@ -171,7 +171,7 @@ impl RequestMetrics {
 
     /// The socket took `bytes`; `more` of what hyper has wait for it.
     pub fn sent(&self, bytes: usize, more: bool) {
-        self.counters.bytes.sent.add(bytes as u64);
+        self.counters.sent_bytes.add(bytes as u64);
         let is_last = self.stage.get() == Stage::Ended && !more;
         let is_interim = self.stage.get() == Stage::Received;
         // All of a response in one go needs no reading of its own: the end is taken at once.
@@ -182,7 +182,7 @@ impl RequestMetrics {
 
     /// The socket gave `bytes`.
     pub fn received(&self, bytes: usize) {
-        self.counters.bytes.received.add(bytes as u64);
+        self.counters.received_bytes.add(bytes as u64);
     }
 
     /// Everything that hyper had has been handed to the socket.

@@ -76,8 +76,8 @@ impl Handler {
         let found = directory.get_cached(key);
         let counters = connection.metrics().counters();
         match found {
-            Some(_) => counters.cache.hits.add(1),
-            None => counters.cache.misses.add(1),
+            Some(_) => counters.cache_hits.add(1),
+            None => counters.cache_misses.add(1),
         }
         found
     }

@@ -82,14 +82,14 @@ pub struct InFlight<'a>(&'a ReactorCounters);
 
 impl<'a> InFlight<'a> {
     pub fn begin(counters: &'a ReactorCounters) -> Self {
-        counters.uploads.started.add(1);
+        counters.uploads_started.add(1);
         Self(counters)
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.0.uploads.finished.add(1);
+        self.0.uploads_finished.add(1);
     }
 }
 

@@ -255,7 +255,7 @@ impl Client {
         let sent = timeout_at(until, self.send(call, body, payload, permit)).await;
         let left = until.saturating_duration_since(Instant::now());
         let sent = sent.unwrap_or_else(|_| {
-            self.counters.unanswered(call.operation());
+            self.counters.count(call.operation(), 0);
             Err(Failure::Late)
         });
         sent?.checked(left).await
@@ -284,7 +284,7 @@ impl Client {
         let (operation, began) = (call.operation(), Instant::now());
         let sent = self.pool.request(request.map_err(Failure::NotTried)?).await;
         let response = sent.map_err(|error| {
-            self.counters.unanswered(operation);
+            self.counters.count(operation, 0);
             if error.is_connect() {
                 self.reach.endpoints.avoid(endpoint);
             }
@@ -292,7 +292,9 @@ impl Client {
         })?;
         let (mut head, body) = response.into_parts();
         let status = head.status.as_u16();
-        self.counters.answered(operation, status, began.elapsed());
+        self.counters.count(operation, status);
+        let time_to_head = &self.counters.time_to_head;
+        time_to_head.observe_duration(began.elapsed());
         Ok(Answer {
             status,
             headers: head.headers,
