@@ -33,7 +33,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::certificates::{Listed, add_authorities};
 
-/// The path that is asked where the URL has none.
+/// The path that is requested when the URL has none.
 const PATH: &str = "/-/healthz";
 
 /// The reason why a server is not well, or not known to be.
@@ -44,7 +44,7 @@ pub struct HealthError {
     why: String,
 }
 
-/// Fails unless `url` is answered 200 within `timeout`, over TLS by a server that `trust` lets in.
+/// Fails unless `url` is answered 200 within `timeout`; over TLS the server's certificate must satisfy `trust`.
 pub fn check_health(url: &str, trust: &Trust, timeout: Duration) -> Result<(), HealthError> {
     answer(url, trust, timeout).map_err(|why| HealthError {
         url: url.to_owned(),
@@ -52,7 +52,7 @@ pub fn check_health(url: &str, trust: &Trust, timeout: Duration) -> Result<(), H
     })
 }
 
-/// An error, and what it comes from.
+/// An error with its causes.
 fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     let causes: Vec<_> = causes.map(ToString::to_string).collect();
@@ -76,7 +76,7 @@ fn answer(url: &str, trust: &Trust, timeout: Duration) -> Result<(), Box<dyn Err
     }
 }
 
-/// The URL to ask.
+/// The URL to check.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
     /// A page over TCP or TLS.
@@ -142,7 +142,7 @@ where
     Ok(answer.await?.status().to_string())
 }
 
-/// Has `host` prove itself on `stream`.
+/// Opens a TLS session on `stream` with `host`.
 async fn connect(
     stream: TcpStream,
     host: &str,
@@ -153,11 +153,12 @@ async fn connect(
     connector.connect(name, stream).await.map_err(explained)
 }
 
-/// Says what helps against a certificate that proves nothing.
+/// Adds the options that help against an untrusted certificate.
 fn explained(error: io::Error) -> Box<dyn Error> {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     if let Some(rustls::Error::InvalidCertificate(_)) = inner {
-        let help = "--ca FILE names what it may be issued by, and --insecure takes any";
+        let help =
+            "--ca FILE names CA certificates to trust, and --insecure accepts any certificate";
         return format!("{error}; {help}").into();
     }
     error.into()
@@ -166,11 +167,11 @@ fn explained(error: io::Error) -> Box<dyn Error> {
 /// Which certificate a server over TLS may show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// One of its name, issued by those of the system.
+    /// A certificate for the server's name, issued by an authority of the system.
     System,
     /// A certificate for the server's name, issued by an authority in this file or listed in it.
     File(PathBuf),
-    /// Any.
+    /// Any certificate.
     Any,
 }
 
@@ -218,20 +219,20 @@ pub fn tls_client(
     Ok(client.with_custom_certificate_verifier(Arc::new(verifier)))
 }
 
-/// A client that is to be told yet what it trusts.
+/// A client whose trust is still to be configured.
 fn untrusting_client() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
 }
 
-/// The certificates of the system. One that cannot be read is left out: it is seen when it is needed.
+/// The certificates of the system, without those that cannot be read: a missing one shows when it is needed.
 pub fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots
 }
 
-/// Takes any certificate whose key the server has.
+/// Accepts any certificate whose key the server has.
 #[derive(Debug)]
 struct AnyCertificate(WebPkiSupportedAlgorithms);
 

@@ -55,23 +55,23 @@ pub enum Failure {
 /// A command that needs no server and none of its options. Its documentation is its help.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Have a server reread certificates and the file of --access, as SIGHUP does: 0 when all was read, else 1, with
-    /// the reason
+    /// Have a server reread certificates and the access file, as SIGHUP does: exits with 0 when all was read, else 1
+    /// and the reason
     Reload {
-        /// Its process
+        /// Process id of the server
         pid: u32,
     },
-    /// Make a token: on the first line for its user, on the second its digest for the file of --access
+    /// Make a token: prints the token for its user, and on a second line its digest for the access file
     NewToken,
-    /// Hash the password on the first line of standard input, for the file of --access
+    /// Hash the password on the first line of standard input, for the access file
     HashPassword,
-    /// Look at a file of --access
+    /// Check or explain an access file
     #[command(subcommand)]
     Access(AccessCommand),
     /// Look at the journal of a directory
     #[command(subcommand)]
     Journal(JournalCommand),
-    /// Sign a link, by which one value may be read, or stored once, without a token
+    /// Sign a link by which one value may be read, or stored once, without a token
     Sign(LinkOrder),
 }
 
@@ -83,7 +83,7 @@ pub enum AccessCommand {
         /// The file
         file: PathBuf,
     },
-    /// Say which rule decides; 0 when the request is allowed, else 1
+    /// Print which rule decides; exits with 0 when the request is allowed, else 1
     Explain {
         /// The file
         file: PathBuf,
@@ -99,8 +99,8 @@ pub enum AccessCommand {
 /// A look at a journal.
 #[derive(Clone, Debug, Subcommand)]
 pub enum JournalCommand {
-    /// Say what a journal has, whether it is damaged, and what a replay would do, changing nothing; 0 when it is whole,
-    /// else 1
+    /// Print what a journal has, whether it is damaged, and what a replay would do, changing nothing; exits with 0 when
+    /// it is whole, else 1
     Check {
         /// Directory of the values
         dir: PathBuf,
@@ -115,25 +115,25 @@ pub enum JournalCommand {
 pub struct LinkOrder {
     /// The URL or the path of the value; with --base also its key, percent-encoded
     url: String,
-    /// Name of the link-key in the file of --access
+    /// Name of the link-key in the access file
     #[arg(long, value_name = "NAME")]
     by: String,
     /// File of its secret
     #[arg(long, value_name = "FILE", required_unless_present = "access")]
     secret_file: Option<PathBuf>,
-    /// The file of --access, in place of the secret: refuses what the server would refuse
+    /// Access file, in place of the secret: refuses what the server would refuse
     #[arg(long, value_name = "FILE", conflicts_with = "secret_file")]
     access: Option<PathBuf>,
     /// URL of the server's root, where it is below a path of a proxy
     #[arg(long, value_name = "URL")]
     base: Option<String>,
-    /// For how long the link counts
+    /// Time for which the link is valid
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     lasts: humantime::Duration,
-    /// For one PUT, where there is no value, and not for GET
+    /// For one PUT, where there is no value, instead of GET
     #[arg(long)]
     put: bool,
-    /// With --put, the most that may be stored
+    /// With --put, the longest value that may be stored
     #[arg(long, value_name = "SIZE", requires = "put", value_parser = size)]
     max: Option<ByteSize>,
 }

@@ -72,7 +72,7 @@ pub struct Args {
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Configuration file")]
 struct Source {
-    /// File of options, in TOML: their long names are its keys
+    /// File of options, in TOML, with the long names of options as keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -112,12 +112,12 @@ pub enum Commands {
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Ask a server whether it answers 200 within --timeout (5s): 0 if so, else 1, with the reason
+    /// Check whether a server answers 200 within --timeout (5s): exits with 0 if so, else 1 and the reason
     Health(Health),
     #[command(flatten)]
     Offline(commands::Command),
-    /// Test an S3 store at length, through every endpoint, and print a line for each thing; 0 where it can be served,
-    /// else 1
+    /// Test an S3 store at length, through every endpoint, and print a line for each check; exits with 0 if it can be
+    /// served, else 1
     CheckStore(Box<S3Store>),
     /// Print the manual page, in roff
     Man,
@@ -159,15 +159,16 @@ pub enum Task {
 /// Which server to ask whether it is well.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Health {
-    /// What to ask: without a path its page /-/healthz, whether it runs; /-/ready is whether it serves; or unix:PATH [default: the server with these options]
+    /// URL to check: without a path /-/healthz, whether the server runs; /-/ready is whether it serves; or unix:PATH
+    /// [default: the server with these options]
     url: Option<String>,
-    /// Longest wait for the answer
+    /// Longest wait for the response
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     timeout: humantime::Duration,
-    /// File of certificates, in PEM, that the one of an https server must be issued by [default: those of the system]
+    /// CA certificates (PEM) that the certificate of an https server must chain to [default: those of the system]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// Take any certificate of an https server, as is done without a URL and --ca
+    /// Accept any certificate of an https server, as without a URL and --ca
     #[arg(long)]
     insecure: bool,
 }

@@ -159,8 +159,8 @@ fn option<'a>(command: &'a Command, name: &str) -> Result<&'a Arg, String> {
     let found = options().find(|option| option.get_long() == Some(name));
     let near = || nearest(&name.replace('_', "-"), options().filter_map(Arg::get_long));
     found.ok_or_else(|| match near() {
-        Some(near) => format!("{name} is no option of a file; did you mean {near}?"),
-        None => format!("{name} is no option of a file: give long names of options, without --"),
+        Some(near) => format!("{name} cannot be set in a file; did you mean {near}?"),
+        None => format!("{name} cannot be set in a file: give long names of options, without --"),
     })
 }
 

@@ -44,14 +44,14 @@ its variable, and that over the file of --config. As a variable, a switch is off
 
 /// The outputs of the server.
 pub const OUTPUT: &str = "\
-On standard output the server writes a line for each place, once it serves: 'listening on http://ADDR:PORT'. Logs go to \
+On standard output the server writes a line for each listener, once it serves: 'listening on http://ADDR:PORT'. Logs go to \
 standard error.";
 
 /// Files that the server has or reads.
 pub const FILES: &[(&str, &str)] = &[
     (
         "DIR/.data-server/",
-        "The server's own files: uploads that are not finished, the journal, the lock.",
+        "The server's own files: unfinished uploads, the journal, the lock.",
     ),
     (
         "/etc/data-server/data-server.toml",
@@ -63,11 +63,11 @@ pub const FILES: &[(&str, &str)] = &[
 const SIGNALS: &[(&str, &str)] = &[
     (
         "SIGTERM, SIGINT, SIGQUIT",
-        "Finishes the requests in flight, for at most --grace-period, and ends; a second one ends at once.",
+        "Finishes requests in flight, for at most --grace-period, and exits; a second signal exits at once.",
     ),
     (
         "SIGHUP",
-        "Rereads certificates and the file of --access, as data-server reload does, which also says whether all was read.",
+        "Rereads certificates and the access file; data-server reload does the same and reports the result.",
     ),
     ("SIGUSR1, SIGUSR2", "Are ignored."),
 ];
@@ -76,7 +76,7 @@ const SIGNALS: &[(&str, &str)] = &[
 pub const EXIT_STATUS: &[(&str, &str)] = &[
     (
         "0",
-        "drained after a signal, or the answer of a command is yes",
+        "drained after a signal, or a command or check succeeded",
     ),
     ("1", "any other failure, or a second signal"),
     ("2", "the command line or the configuration file is wrong"),

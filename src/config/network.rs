@@ -63,10 +63,10 @@ pub struct Network {
     #[arg(long, visible_alias = "workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Where to listen; repeat for more. ADDRESS:PORT, of which port 0 is a free one and :8080 all addresses;
-    /// unix:PATH; or fd:3, an inherited socket. https:// before an address, or https+ before the others, is TLS; proxy+
-    /// before that is for a proxy that sends the PROXY protocol, version 1 or 2 [default: the sockets that a service
-    /// manager passes, else 127.0.0.1:8080]
+    /// Where to listen; repeat for more. ADDRESS:PORT (port 0 picks a free one, :8080 is all addresses), unix:PATH, or
+    /// fd:3, an inherited socket. https:// before an address, or https+ before unix: or fd:, is TLS; proxy+ before that
+    /// expects the PROXY protocol, version 1 or 2 [default: the sockets that a service manager passes, else
+    /// 127.0.0.1:8080]
     #[arg(
         long,
         visible_alias = "bind",
@@ -75,17 +75,17 @@ pub struct Network {
     )]
     listen: Vec<String>,
 
-    /// Where to listen for metrics alone (/-/metrics, with /-/healthz and /-/ready), on a thread of its own and without
+    /// Where to listen for metrics only (/-/metrics, with /-/healthz and /-/ready), on a thread of its own and without
     /// --access; --listen then has no metrics
     #[arg(long, value_name = "PLACE")]
     admin: Option<String>,
 
-    /// Let anyone who reaches the server read, write and delete: without this, --access or --read-only it listens on
-    /// loopback and unix sockets alone
+    /// Let anyone who reaches the server read, write and delete: without this, --access or --read-only the server
+    /// listens only on loopback addresses and unix sockets
     #[arg(long)]
     allow_anonymous: bool,
 
-    /// How connections come to reactors: in turn, or by the kernel
+    /// How connections are assigned to reactors: in turn, or by the kernel
     #[arg(long, value_name = "HOW", default_value = "round-robin", value_parser = one_of([
         ("round-robin", Dispatch::Acceptor),
         ("reuse-port", Dispatch::ReusePort),
@@ -96,12 +96,13 @@ pub struct Network {
     #[arg(long)]
     pub pin: bool,
 
-    /// Connections open at once; when more wait, those idle longest are closed [default: what the limit on descriptors
-    /// leaves beside files, at most 65536]
+    /// Most connections open at once; when more wait, the connections idle longest are closed [default: what the limit
+    /// on descriptors leaves beside files, at most 65536]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: Option<u32>,
 
-    /// Connections open at once from one IPv4 address or IPv6 network of 64 bits; more are closed [default: no limit]
+    /// Most connections open at once from one IPv4 address or IPv6 network of 64 bits; further connections are closed
+    /// [default: no limit]
     #[arg(long, value_name = "N")]
     max_connections_per_ip: Option<NonZeroU32>,
 
@@ -109,19 +110,19 @@ pub struct Network {
     #[arg(long)]
     http2_clear: bool,
 
-    /// Time for the head of a request to arrive; 0s is for ever
+    /// Time for the head of a request to arrive; 0s is no limit
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     header_timeout: humantime::Duration,
 
-    /// Time a connection may stay open between requests; 0s is for ever
+    /// Time a connection may stay open between requests; 0s is no limit
     #[arg(long, value_name = "DURATION", default_value = "75s")]
     idle_timeout: humantime::Duration,
 
-    /// Time that a client may keep the server waiting in a body, at once or in pieces; 0s is for ever
+    /// Time that a client may keep the server waiting within a body, in one wait or in several; 0s is no limit
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     body_timeout: humantime::Duration,
 
-    /// Bytes of a body that give a client one second of --body-timeout back, up to all of it; 0: any byte gives all back
+    /// Bytes of a body that restore one second of --body-timeout, up to all of it; 0: any byte restores all of it
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1KiB")]
     min_rate: ByteSize,
 

@@ -34,15 +34,15 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Requests")]
 pub struct Protocol {
-    /// Longest value taken; longer ones are answered 413 [default: no limit]
+    /// Longest value accepted; a longer value is answered 413 [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_body: Option<ByteSize>,
 
-    /// Most segments of a key that is stored; more are answered 400, and can still be read and removed
+    /// Most segments of a key that can be stored; deeper keys are answered 400, and can still be read and removed
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     max_key_depth: u16,
 
-    /// Tell clients of resumable uploads where to resume (104) before the answer: nginx and Varnish break on it
+    /// Send 104 (Upload Resumption Supported) before the final response; nginx and Varnish mishandle it
     #[arg(long, value_name = "WHETHER", default_value = "on", action = ArgAction::Set,
         value_parser = one_of([("on", true), ("off", false)]))]
     interim: bool,
@@ -60,16 +60,16 @@ pub struct Protocol {
     #[arg(long)]
     compat: bool,
 
-    /// Compress answers (gzip) of media types worth it
+    /// Compress (gzip) responses of media types that are worth it
     #[arg(long)]
     compress: bool,
 
-    /// Cache-Control of listings, and of values that were stored without one; with the default, caches ask before each
-    /// use; '' sends none
+    /// Cache-Control of listings, and of values that were stored without one; with the default, caches revalidate
+    /// before each use; '' sends none
     #[arg(long, value_name = "VALUE", default_value = CACHE_CONTROL)]
     cache_control: String,
 
-    /// Host name that clients may use, beside localhost and loopback addresses; others are answered 421 (DNS
+    /// Host name that clients may use, in addition to localhost and loopback addresses; others are answered 421 (DNS
     /// rebinding); '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else
     /// any]
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
@@ -79,12 +79,12 @@ pub struct Protocol {
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
 
-    /// Network or address of a proxy, or unix for those on a unix socket, whose Forwarded or X-Forwarded-For names the
-    /// client; repeat for more [default: none]
+    /// Network or address of a proxy, or unix for the proxies on a unix socket, whose Forwarded or X-Forwarded-For names
+    /// the client; repeat for more [default: none]
     #[arg(long, value_name = "NET", value_delimiter = ',')]
     trusted_proxy: Vec<String>,
 
-    /// Tell clients how long an answer took, in a Server-Timing header
+    /// Send the duration of a request in a Server-Timing header
     #[arg(long)]
     server_timing: bool,
 }
@@ -174,7 +174,7 @@ pub struct Logging {
     )]
     log_level: Option<LevelFilter>,
 
-    /// Form of the log, on standard error
+    /// Format of the log, on standard error
     #[arg(long = "log-format", value_name = "FORM", default_value = "text", action = ArgAction::Set,
         value_parser = one_of([("text", false), ("json", true)]))]
     is_json: bool,
@@ -183,8 +183,8 @@ pub struct Logging {
     #[arg(long)]
     access_log: bool,
 
-    /// What such a line says: fields; also the query, the range, the client's program and the page that led there (full, also for
-    /// --audit-log); or as full, with the line of nginx's format for --access-log (combined)
+    /// Line format: `fields`; `full` adds query, range, user agent and referrer (also to --audit-log); `combined` is
+    /// `full` with --access-log lines in nginx's combined format
     #[arg(long, value_name = "FORMAT", default_value = "fields", value_parser = one_of([
         ("fields", LogFormat::Fields),
         ("full", LogFormat::Full),
@@ -192,7 +192,7 @@ pub struct Logging {
     ]))]
     access_log_format: LogFormat,
 
-    /// Log a line for each change of a value, and for each refusal of who asks
+    /// Log a line for each change of a value and for each refused client
     #[arg(long)]
     audit_log: bool,
 }

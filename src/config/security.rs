@@ -59,16 +59,16 @@ impl ListenConfig {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "TLS")]
 pub struct Tls {
-    /// Certificate chain in PEM, the server's first; repeat it, with a --tls-key each, to serve several names (SNI):
-    /// the first is the default. SIGHUP rereads them
+    /// Certificate chain in PEM, the server's certificate first; repeat, with one --tls-key each, to serve several
+    /// names (SNI): the first chain is the default. SIGHUP rereads the files
     #[arg(long = "tls-cert", value_name = "FILE", value_delimiter = ',')]
     cert: Vec<PathBuf>,
 
-    /// Its private key, in PEM
+    /// Private key of the certificate, in PEM
     #[arg(long = "tls-key", value_name = "FILE", value_delimiter = ',')]
     key: Vec<PathBuf>,
 
-    /// Certificates, in PEM, that those of clients must be issued by
+    /// CA certificates (PEM) that client certificates must chain to
     #[arg(long = "tls-client-ca", value_name = "FILE")]
     client_ca: Option<PathBuf>,
 
@@ -82,8 +82,8 @@ pub struct Tls {
     )]
     requires_client: bool,
 
-    /// Make a certificate at the start, for the names of --listen and --allowed-host, and log its fingerprint: to try
-    /// TLS out
+    /// Make a certificate at startup, for the names of --listen and --allowed-host, and log its fingerprint: for trying
+    /// out TLS
     #[arg(long = "tls-self-signed")]
     self_signed: bool,
 }
@@ -146,8 +146,8 @@ fn own_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Access")]
 pub struct AccessOptions {
-    /// File of who may do what, in TOML: subjects with tokens and passwords, and rules by prefix of keys. What no rule
-    /// allows is refused. SIGHUP rereads it
+    /// Access file, in TOML: subjects with tokens and passwords, and rules by key prefix. What no rule allows is
+    /// refused. SIGHUP rereads the file
     #[arg(long, value_name = "FILE")]
     access: Option<PathBuf>,
 }
@@ -174,7 +174,7 @@ pub struct SandboxConfig {
 #[command(next_help_heading = "Sandbox")]
 pub struct Sandbox {
     /// Give up all rights to files and the network that serving does not need, by Landlock: as far as the kernel can
-    /// (auto), or refuse to start where it cannot (require), or not (off)
+    /// (auto), all or refuse to start (require), or none (off)
     #[arg(long = "sandbox", value_name = "HOW", default_value = "auto", value_parser = one_of([
         ("auto", Mode::Auto),
         ("require", Mode::Require),

@@ -40,15 +40,15 @@ pub struct Storage {
     #[arg(long, visible_alias = "root", value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Memory for hot small values, fewer where descriptors are few; 0 is none [default: 64MiB]
+    /// Memory for hot small values, less where descriptors are few; 0 is no cache [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     cache: Option<ByteSize>,
 
-    /// Threads at most for digests and compression [default: the CPUs less one]
+    /// Most threads for digests and compression [default: the CPUs less one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     compute_threads: Option<u16>,
 
-    /// Memory for the names of a large directory, so that listings need no walk; 0 is none [default: 128MiB]
+    /// Memory for the names of a large directory, so that listings need no walk; 0 is no index [default: 128MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     listing_index: Option<ByteSize>,
 
@@ -60,8 +60,8 @@ pub struct Storage {
     ]))]
     durability: Option<Durability>,
 
-    /// With --durability disk, write small values and deletes to a journal first: on ext4, xfs and btrfs (auto), or not
-    /// (off); discard gives up, at this start, what cannot be read of a damaged journal
+    /// With --durability disk, write small values and deletes to a journal first: on ext4, xfs and btrfs (auto), or
+    /// never (off); discard gives up, at this start, the records of a damaged journal that cannot be read
     #[arg(long, value_name = "HOW", default_value = "auto")]
     journal: Journal,
 
@@ -73,23 +73,24 @@ pub struct Storage {
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = journal_size)]
     journal_size: ByteSize,
 
-    /// Bytes of uploads received or announced, and not yet published; more are answered 503; 0 is any
+    /// Most bytes of uploads received or announced, and not yet published; more are answered 503; 0 is no limit
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0")]
     max_staged: ByteSize,
 
-    /// Those of one client: a subject of --access, else an address; 0 is any [default: half of --max-staged]
+    /// As --max-staged, for one client (subject of --access, else address); 0 is no limit [default: half of
+    /// --max-staged]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_staged_per_client: Option<ByteSize>,
 
-    /// Unfinished resumable uploads of one client at once; more are answered 503; 0 is any
+    /// Most unfinished resumable uploads of one client at once; more are answered 503; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = store::UPLOADS_OF_ONE)]
     max_uploads_per_client: u32,
 
-    /// Time to keep an unfinished resumable upload after its last request; 0s is for ever
+    /// Time to keep an unfinished resumable upload after its last request; 0s is no limit
     #[arg(long, value_name = "DURATION", default_value = "24h")]
     upload_expiry: humantime::Duration,
 
-    /// Disk space that uploads leave free: others are answered 507; 0 is none [default: 64MiB]
+    /// Disk space that uploads must leave free: any other upload is answered 507; 0 is none [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     min_free: Option<ByteSize>,
 }
@@ -251,8 +252,8 @@ pub struct S3Store {
     #[arg(long, value_name = "s3://BUCKET[/PREFIX]")]
     store: Option<String>,
 
-    /// Address of the store, such as `https://s3.example:9000`; repeat for several, which are asked in turn [default: that of AWS in the
-    /// region]
+    /// Address of the store, such as `https://s3.example:9000`; repeat for several, used round-robin [default: that of
+    /// AWS in the region]
     #[arg(long, value_name = "URL", value_delimiter = ',', requires = "store")]
     s3_endpoint: Vec<String>,
 
@@ -260,23 +261,23 @@ pub struct S3Store {
     #[arg(long, value_name = "REGION", requires = "store")]
     s3_region: Option<String>,
 
-    /// Name the bucket in the host (BUCKET.s3.example) and not in the path; the default for AWS
+    /// Name the bucket in the host (BUCKET.s3.example) instead of the path; the default for AWS
     #[arg(long, requires = "store")]
     s3_virtual_host: bool,
 
-    /// Certificates in PEM to trust for an https endpoint, beside those of the system
+    /// CA certificates (PEM) to trust for an https endpoint, in addition to the system's
     #[arg(long, value_name = "FILE", requires = "store")]
     s3_ca: Option<PathBuf>,
 
-    /// Longest wait for the store: for the head of an answer, and between two pieces of a body
+    /// Longest wait for the store: for the head of a response, and between two pieces of a body
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     s3_timeout: humantime::Duration,
 
-    /// Connections to the store at most, for each reactor
+    /// Most connections to the store, for each reactor
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u16).range(1..))]
     s3_connections: u16,
 
-    /// A store that does not honour conditions on writes: refuse to start (require), or answer such writes 501 (off)
+    /// If the store does not honour conditions on writes: refuse to start (require), or answer such writes 501 (off)
     #[arg(long, value_name = "HOW", default_value = "require", value_parser = one_of([
         ("require", Conditions::Require),
         ("off", Conditions::Off),
@@ -288,7 +289,7 @@ pub struct S3Store {
     spool: Option<PathBuf>,
 
     /// Answer GET and HEAD of values of at least this size with 307 and a signed link to the store, which clients must
-    /// reach at --s3-endpoint; it works for 5 minutes, for anybody who has it [default: never]
+    /// reach at --s3-endpoint; the link works for 5 minutes, for anyone who has it [default: never]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "store")]
     redirect_from: Option<ByteSize>,
 }

@@ -44,17 +44,17 @@ const SERVER: &[Metric<Admin>] = &[
     ),
     (
         "data_server_config_last_reload_successful",
-        "0 where the last reload failed and what was there before still counts, else 1.",
+        "0 if the last reload failed, so that the files read before still count, else 1.",
         |_, to| to.number(u64::from(!LAST_RELOAD_FAILED.load(Relaxed))),
     ),
     (
         "data_server_ready",
-        "1 where /-/ready answers 200, else 0.",
+        "1 if /-/ready answers 200, else 0.",
         |server, to| to.number(u64::from(server.was_ready.load(Relaxed))),
     ),
     (
         "data_server_free_bytes",
-        "What the file system of the values has free.",
+        "Free space of the values' file system.",
         |server, to| to.number(server.probe.free()),
     ),
     (
@@ -87,7 +87,7 @@ const SERVER: &[Metric<Admin>] = &[
     ),
     (
         "data_server_connections_active",
-        "Connections that a reactor has.",
+        "Open connections.",
         |server, to| to.each(server.each(ReactorCounters::active)),
     ),
     (
@@ -112,12 +112,12 @@ const SERVER: &[Metric<Admin>] = &[
     ),
     (
         "data_server_tls_handshakes_total",
-        "Handshakes of TLS, by how they ended.",
+        "TLS handshakes, by result.",
         |server, to| server.each_of("result", Handshake::NAMES, |r| &r.handshakes, to),
     ),
     (
         "data_server_time_limits_total",
-        "Clients that were over a time limit, by the option that sets it.",
+        "Clients that exceeded a time limit, by the option that sets the limit.",
         |server, to| server.each_of("limit", TimeLimit::NAMES, |r| &r.time_limits, to),
     ),
     (
@@ -127,12 +127,12 @@ const SERVER: &[Metric<Admin>] = &[
     ),
     (
         "data_server_requests_total",
-        "Requests whose answer has ended; of status none where there was no answer.",
+        "Requests whose response has ended; status none: the client left before a response.",
         requests,
     ),
     (
         "data_server_takeovers_total",
-        "Long bodies that the connection moved itself, past hyper.",
+        "Long bodies moved by splice or sendfile, without hyper.",
         |server, to| server.each_of("direction", Direction::NAMES, |r| &r.takeovers, to),
     ),
     (
@@ -147,12 +147,12 @@ const SERVER: &[Metric<Admin>] = &[
     ),
     (
         "data_server_request_duration_seconds",
-        "From the head of a request to the last byte of its answer given to the socket.",
+        "Time from the request head to the last byte of the response given to the socket.",
         |server, to| to.histograms(server.reactors.iter().map(|r| &r.latency.request)),
     ),
     (
         "data_server_time_to_first_byte_seconds",
-        "From the head of a request to the first byte of its answer given to the socket.",
+        "Time from the request head to the first byte of the response given to the socket.",
         |server, to| to.histograms(server.reactors.iter().map(|r| &r.latency.first_byte)),
     ),
     (
@@ -236,22 +236,22 @@ const STORE: &[Metric<Store>] = &[
     ),
     (
         "data_server_disk_queue_length",
-        "Jobs that wait for one of the disk threads.",
+        "Jobs that wait for a disk thread.",
         |store, to| to.number(store.disk().jobs().waiting()),
     ),
     (
         "data_server_disk_threads_busy",
-        "Those of the disk threads that have a job.",
+        "Disk threads that have a job.",
         |store, to| to.number(store.disk().jobs().busy()),
     ),
     (
         "data_server_compute_queue_length",
-        "Jobs that wait for one of the compute threads.",
+        "Jobs that wait for a compute thread.",
         |store, to| to.number(store.compute().jobs().waiting()),
     ),
     (
         "data_server_compute_threads_busy",
-        "Those of the compute threads that have a job.",
+        "Compute threads that have a job.",
         |store, to| to.number(store.compute().jobs().busy()),
     ),
 ];
@@ -259,12 +259,12 @@ const STORE: &[Metric<Store>] = &[
 const DIRECTORY: &[Metric<Directory>] = &[
     (
         "data_server_listing_queue_length",
-        "Jobs that wait for one of the listing threads.",
+        "Jobs that wait for a listing thread.",
         |directory, to| to.number(directory.listing().jobs().waiting()),
     ),
     (
         "data_server_listing_threads_busy",
-        "Those of the listing threads that have a job.",
+        "Listing threads that have a job.",
         |directory, to| to.number(directory.listing().jobs().busy()),
     ),
     (
@@ -284,7 +284,7 @@ const DIRECTORY: &[Metric<Directory>] = &[
     ),
     (
         "data_server_cache_bytes",
-        "Part of --cache that is taken; where descriptors bound it, a value takes its share of them.",
+        "Used part of --cache; where descriptors bound the cache, each value counts its share of them.",
         |directory, to| to.number(directory.cached_bytes()),
     ),
     (
@@ -309,7 +309,7 @@ const DIRECTORY: &[Metric<Directory>] = &[
     ),
     (
         "data_server_listing_index_bytes",
-        "Memory that the index of the directory takes.",
+        "Memory of the index of the directory.",
         |directory, to| to.number(directory.counters().listings.index_bytes.load(Relaxed)),
     ),
     (
@@ -324,17 +324,17 @@ const DIRECTORY: &[Metric<Directory>] = &[
     ),
     (
         "data_server_journal_appended_bytes_total",
-        "What was appended to the journal.",
+        "Bytes appended to the journal.",
         |directory, to| to.number(directory.counters().journal.appended.get()),
     ),
     (
         "data_server_journal_unsettled_bytes",
-        "What a replay would read: changes in the journal that no checkpoint has settled.",
+        "Bytes that a replay would read: changes in the journal that no checkpoint covers.",
         |directory, to| to.number(directory.counters().journal.unsettled()),
     ),
     (
         "data_server_journal_replayed_records_total",
-        "Records that the start has replayed.",
+        "Records replayed at startup.",
         |directory, to| to.number(directory.counters().journal.replayed.get()),
     ),
     (
@@ -349,7 +349,7 @@ const DIRECTORY: &[Metric<Directory>] = &[
     ),
     (
         "data_server_journal_wait_duration_seconds",
-        "How long all writers waited for a free segment of the journal, each time that one was full.",
+        "How long all writers waited for a free segment of the journal, each time a segment was full.",
         |directory, to| to.histogram(&directory.counters().journal.waits.lock()),
     ),
 ];
@@ -357,12 +357,12 @@ const DIRECTORY: &[Metric<Directory>] = &[
 const S3_STORE: &[Metric<S3>] = &[
     (
         "data_server_store_requests_total",
-        "Requests to the store that have ended; of status none where there was no answer.",
+        "Requests to the store that have ended; status none: there was no response.",
         store_requests,
     ),
     (
         "data_server_store_time_to_head_seconds",
-        "From a request to the store to the head of its answer.",
+        "Time from a request to the store to the head of its response.",
         |s3, to| to.histograms(s3.counters().map(|counters| &counters.time_to_head)),
     ),
     (
@@ -377,7 +377,7 @@ const S3_STORE: &[Metric<S3>] = &[
     ),
     (
         "data_server_store_resolved_total",
-        "Those of them that turned out to have been made.",
+        "Writes and removals of unknown outcome that turned out to have been made.",
         |s3, to| to.number(sum(s3, |counters| &counters.resolved)),
     ),
     (
@@ -392,7 +392,7 @@ const S3_STORE: &[Metric<S3>] = &[
     ),
     (
         "data_server_store_connections_idle",
-        "Those of them that wait for a request.",
+        "Connections to the store that wait for a request.",
         |s3, to| to.number(s3.connections().idle as u64),
     ),
 ];
@@ -416,12 +416,12 @@ fn sum(s3: &S3, counter: impl Fn(&S3Counters) -> &Counter) -> u64 {
 const ACCESS: &[Metric<AccessCounters>] = &[
     (
         "data_server_auth_total",
-        "Claims of who asks, once for each connection that makes the same, and refusals, by how they ended.",
+        "Authentications (repeats on a connection count once) and refusals, by result.",
         |access, to| each_of(AuthResult::NAMES, &access.results, to),
     ),
     (
         "data_server_auth_cache_hits_total",
-        "Passwords that were not checked again, for they were right a short while ago.",
+        "Passwords accepted without a check, as they were right a short while ago.",
         |access, to| to.number(access.remembered.get()),
     ),
     (
@@ -431,7 +431,7 @@ const ACCESS: &[Metric<AccessCounters>] = &[
     ),
     (
         "data_server_access_reloads_total",
-        "Readings of the file of --access after the start.",
+        "Rereads of the access file, by result.",
         |access, to| each_of(["ok", "failed"], &access.reloads, to),
     ),
 ];

@@ -200,14 +200,14 @@ const WRONG: &str = "
 nonsense ; 1 ; expected
 threads = 1|threads = 2| ; 2 ; duplicate key
 threads =  ; 1 ; threads has no value
-a = 1| ; 1 ; a is no option of a file
-# max||max_body = 1| ; 3 ; max_body is no option of a file; did you mean max-body?
+a = 1| ; 1 ; a cannot be set in a file
+# max||max_body = 1| ; 3 ; max_body cannot be set in a file; did you mean max-body?
 root = '/tmp'| ; 1 ; root is no option
 [log]|level = 'info'| ; 1 ; there are no sections such as [log]
-man = true| ; 1 ; man is no option of a file
-completions = 'bash'| ; 1 ; completions is no option of a file
-config = 'other.toml'| ; 1 ; config is no option of a file
-help = true| ; 1 ; help is no option of a file
+man = true| ; 1 ; man cannot be set in a file
+completions = 'bash'| ; 1 ; completions cannot be set in a file
+config = 'other.toml'| ; 1 ; config cannot be set in a file
+help = true| ; 1 ; help cannot be set in a file
 threads = 0| ; 1 ; '--threads <N>': give a whole number from 1 to 1024
 threads = 'nope'| ; 1 ; '--threads <N>': give a whole number
 threads = true| ; 1 ; threads takes a string or an integer, not this boolean
