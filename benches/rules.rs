@@ -5,8 +5,9 @@ use std::time::SystemTime;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use data_server::http::Framing;
-use data_server::http::conditional::{Current, Preconditions};
+use data_server::http::conditional::preconditions as preconditions_of;
 use data_server::http::range::ranges;
+use data_server::store::Current;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, RANGE};
 
 const ETAG: &str = "\"18ea04c1e2788651\"";
@@ -26,18 +27,18 @@ fn preconditions(c: &mut Criterion) {
         modified: SystemTime::UNIX_EPOCH,
     };
     let none = headers(&[]);
-    group.bench_function("none", |b| b.iter(|| Preconditions::of(black_box(&none))));
+    group.bench_function("none", |b| b.iter(|| preconditions_of(black_box(&none))));
     let known = headers(&[(IF_NONE_MATCH, ETAG)]);
     group.bench_function("if_none_match", |b| {
         b.iter(|| {
-            let preconditions = Preconditions::of(black_box(&known));
+            let preconditions = preconditions_of(black_box(&known));
             preconditions.is_some_and(|p| p.for_write(Some(current)))
         });
     });
     let listed = headers(&[(IF_MATCH, "\"a\", \"b\", \"c\", \"18ea04c1e2788651\"")]);
     group.bench_function("if_match_of_four", |b| {
         b.iter(|| {
-            let preconditions = Preconditions::of(black_box(&listed));
+            let preconditions = preconditions_of(black_box(&listed));
             preconditions.is_some_and(|p| p.for_write(Some(current)))
         });
     });

@@ -34,7 +34,9 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::http::uploads;
 use crate::http::values::fields::mark_private;
-use crate::http::values::representation::{ELSEWHERE, NAME, Sent, describe_elsewhere, sent};
+use crate::http::values::representation::{
+    ELSEWHERE, NAME, Sent, describe_elsewhere, describe_stored, sent,
+};
 use crate::http::watch::request::{accept_websocket, announce_events};
 
 /// The response to a request, by what came of it.
@@ -84,7 +86,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::Value(response) => value(sent(response)),
         Outcome::Page(page) => own_page(page),
         Outcome::Stored(published) | Outcome::Completed(_, published) => {
-            with(empty(S::OK), |headers| published.describe(headers))
+            with(empty(S::OK), |headers| describe_stored(headers, published))
         }
         Outcome::Discarded | Outcome::Deleted => empty(S::OK),
         Outcome::NoValue => refuse(&Refusal::NoSuchKey, context, config),

@@ -44,7 +44,7 @@ use crate::http::service::parse::{RequestHead, identify, parse_request};
 use crate::http::service_config::ServiceConfig;
 use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
-use crate::store::Store;
+use crate::store::{Found, Store};
 
 /// The service of one reactor.
 #[derive(Debug)]
@@ -277,8 +277,10 @@ impl Service {
         if options.is_some_and(|options| options.digest.is_some()) {
             return None;
         }
-        let object = self.handler.cached(key, connection)?;
-        Some(self.handler.found(object, key, options, None))
+        let Handler { store, .. } = &*self.handler;
+        let counters = connection.metrics().counters();
+        let found = Found::File(store.get_cached(key, counters)?);
+        Some(self.handler.found(found, key, options))
     }
 
     /// The response to a request that has `begun`.

@@ -18,11 +18,10 @@ use hyper::header::{
 };
 
 use crate::http::head::syntax::{encoded, up};
-use crate::http::listing::{Item, ListFormat, ListTarget, Listed, items};
+use crate::http::listing::{Item, ListFormat, ListTarget, items};
 use crate::http::refusal::Refusal;
 use crate::http::ui::frame::{Attribute, FRAME, Size, Slots, Text};
-use crate::http::values::conditional::{Current, Preconditions, Verdict};
-use crate::store::Listing;
+use crate::store::{Current, ListedValue, Listing, Preconditions, Verdict};
 
 pub use frame::{Document, PageRights};
 
@@ -32,11 +31,7 @@ pub fn is_preferred(headers: &HeaderMap) -> bool {
 }
 
 /// The page of `listing`, of `place`, for a client with these rights.
-pub fn document<V: Listed>(
-    place: &ListTarget,
-    listing: &Listing<V>,
-    rights: &PageRights,
-) -> Document {
+pub fn document(place: &ListTarget, listing: &Listing, rights: &PageRights) -> Document {
     FRAME.fill(&slots(place, listing, rights))
 }
 
@@ -78,7 +73,7 @@ pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
 const ROW: usize = 320;
 
 /// The slots of the page of `listing`.
-fn slots<V: Listed>(place: &ListTarget, listing: &Listing<V>, rights: &PageRights) -> Slots {
+fn slots(place: &ListTarget, listing: &Listing, rights: &PageRights) -> Slots {
     let folder = &*place.folder;
     let is_empty = listing.keys.is_empty() && listing.folders.is_empty();
     let next = place.next_query(listing).map(|query| {
@@ -125,11 +120,11 @@ fn crumbs(folder: &str) -> String {
     crumbs
 }
 
-fn rows<V: Listed>(folder: &str, listing: &Listing<V>) -> String {
+fn rows(folder: &str, listing: &Listing) -> String {
     let mut items = items(listing);
     let mut rows = String::with_capacity(ROW * (items.len() + 1));
     if !folder.is_empty() {
-        row::<V>(&mut rows, "../", &"../", None);
+        row(&mut rows, "../", &"../", None);
     }
     // Folders first. The sort is stable: each kind stays in byte order.
     items.sort_by_key(|item| item.value.is_some());
@@ -140,7 +135,7 @@ fn rows<V: Listed>(folder: &str, listing: &Listing<V>) -> String {
     rows
 }
 
-fn row<V: Listed>(rows: &mut String, name: &str, href: &dyn Display, value: Option<&V>) {
+fn row(rows: &mut String, name: &str, href: &dyn Display, value: Option<&ListedValue>) {
     let name = Text(name);
     // The style of narrow screens takes the roles of a table away, so they are written.
     let _ = write!(
@@ -226,7 +221,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// The index of `listing`, of `place`.
-pub fn index<V: Listed>(place: &ListTarget, listing: &Listing<V>) -> Vec<u8> {
+pub fn index(place: &ListTarget, listing: &Listing) -> Vec<u8> {
     let folder = &*place.folder;
     let items = items(listing);
     let mut index = String::with_capacity(LINE * (items.len() + 4));
@@ -255,7 +250,7 @@ pub fn index<V: Listed>(place: &ListTarget, listing: &Listing<V>) -> Vec<u8> {
     index.into_bytes()
 }
 
-fn line<V: Listed>(index: &mut String, folder: &str, item: &Item<'_, V>) {
+fn line(index: &mut String, folder: &str, item: &Item<'_>) {
     let name = item.text.strip_prefix(folder).unwrap_or(item.text);
     let (href, text) = (encoded(name), Text(name));
     let _ = write!(index, "<a href=\"{href}\">{text}</a>");
@@ -323,7 +318,8 @@ mod tests {
     fn listing(keys: &[(&str, u64, i128)], folders: &[&str], next: Option<&str>) -> Listing {
         let keys = keys.iter().map(|&(key, len, nanos)| {
             let version = Version::from_nanos(nanos);
-            (Key::new(key.to_owned()).unwrap(), Meta::new(len, version))
+            let value = ListedValue::File(Meta::new(len, version));
+            (Key::new(key.to_owned()).unwrap(), value)
         });
         Listing {
             keys: keys.collect(),
@@ -559,7 +555,8 @@ mod index_tests {
                 version.time(),
                 SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
             );
-            (Key::new(key.to_owned()).unwrap(), Meta::new(len, version))
+            let value = ListedValue::File(Meta::new(len, version));
+            (Key::new(key.to_owned()).unwrap(), value)
         });
         Listing {
             keys: keys.collect(),

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::transfer::{BlockingPool, StagingQuota, Uploader};
+use crate::transfer::{BlockingPool, StagingQuota};
 use crate::value::Error;
+
+pub use crate::value::WriteCondition;
 
 /// The settings that an S3 store is reached with. Credentials are not among them: they come from the environment, files or metadata
 /// services.
@@ -100,58 +102,11 @@ pub struct ReadRequest<'a> {
     pub only: Option<&'a str>,
 }
 
-/// The condition of a write, as a store can decide it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WriteCondition {
-    /// No condition.
-    Any,
-    /// There is no value.
-    Create,
-    /// The value has this entity tag.
-    Swap(String),
-}
-
-/// The media type, fields and digest that are kept with a value.
-#[derive(Clone, Debug, Default)]
-pub struct StoredHeaders {
-    /// Its media type.
-    pub media_type: Option<Box<str>>,
-    /// Its fields, a line `name: value` for each.
-    pub fields: Option<Box<[u8]>>,
-    /// Its digest, where that is known before the body is received: the store refuses any other body.
-    pub sha256: Option<[u8; 32]>,
-}
-
-/// The facts that an upload begins with.
-#[derive(Debug, Default)]
-pub struct UploadPlan {
-    /// The length of the value, where that is known.
-    pub len: Option<u64>,
-    /// The attributes that are kept with the value.
-    pub kept: StoredHeaders,
-    /// The condition, where it is known before the body is received. Without one, the value is kept until
-    /// its publishing gives it, which may then be called again.
-    pub condition: Option<WriteCondition>,
-    /// The client that it counts for, where that matters.
-    pub uploader: Option<Uploader>,
-}
-
 /// A write that was made.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The entity tag of the value.
     pub etag: String,
-}
-
-/// The metadata that a listing has of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteValue {
-    /// Its length in bytes.
-    pub len: u64,
-    /// The entity tag that the store gives it, quotes included.
-    pub etag: String,
-    /// When it was written.
-    pub modified: SystemTime,
 }
 
 /// The parts that the reactors of an S3 store share.

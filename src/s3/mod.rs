@@ -26,13 +26,12 @@ use transport::answer::explained;
 use transport::credentials::{self, Credentials};
 use transport::{Client, Reach};
 
-pub use contract::{
-    BucketPrefix, Conditions, ReadRequest, RemoteMeta, RemoteValue, Report, Row, Settings,
-    StoredHeaders, UploadPlan, Verdict, What, WriteCondition, Written,
-};
+pub use contract::{BucketPrefix, Conditions, Report, Row, Settings, Verdict, What};
 pub use objects::Gateway;
-pub use objects::get::{GetOutcome, RemoteBody, RemotePiece};
-pub use objects::upload::{PIECE, RemoteUpload, is_long};
+pub use objects::conditional::ConditionalUpload;
+pub use objects::get::{RemoteBody, RemotePiece};
+pub use objects::upload::PIECE;
+pub use objects::value::RemoteValue;
 pub use transport::Connections;
 pub use trial::OpenError;
 

@@ -17,12 +17,16 @@ use proptest::test_runner::{Config, TestRunner};
 use sha2::Digest as _;
 
 use super::*;
+use crate::s3::contract::{ReadRequest, WriteCondition, Written};
+use crate::s3::objects::get::GetOutcome;
 use crate::s3::objects::multipart::Multipart;
 use crate::s3::objects::put::{Write, nonce};
+use crate::s3::objects::upload::RemoteUpload;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::s3::transport::credentials::Credentials;
 use crate::s3::transport::sign::Secrets;
-use crate::value::{Digest, Error, Key, Page, Prefixes, Wanted};
+use crate::transfer::UploadHead;
+use crate::value::{Attributes, Digest, Error, Key, Page, Prefixes, Wanted};
 
 fn value(len: u32) -> Vec<u8> {
     let words = (0..len.div_ceil(4)).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes());
@@ -80,16 +84,15 @@ async fn write(
     gateway: Gateway<'_>,
     key: &Key<'_>,
     value: &[u8],
-    kept: StoredHeaders,
+    attributes: Attributes,
     condition: &WriteCondition,
 ) -> Result<Written, Error> {
-    let begin = UploadPlan {
+    let head = UploadHead {
         len: Some(value.len() as u64),
-        kept,
-        condition: Some(condition.clone()),
-        ..UploadPlan::default()
+        attributes,
+        ..UploadHead::default()
     };
-    let mut upload = gateway.upload(key, begin).await?;
+    let mut upload = gateway.upload(key, head, Some(condition)).await?;
     push(&mut upload, value).await?;
     upload.publish(condition).await
 }
@@ -100,7 +103,7 @@ async fn put(gateway: Gateway<'_>, key: &Key<'_>, value: &[u8]) -> Result<Writte
         gateway,
         key,
         value,
-        StoredHeaders::default(),
+        Attributes::default(),
         &WriteCondition::Any,
     )
     .await
@@ -163,10 +166,9 @@ async fn a_value_is_written_read_and_removed() {
     let key = Key::new("a b/ü").unwrap();
     assert_eq!(gateway.head(&key).await.unwrap(), None);
     assert!(!gateway.delete(&key, None).await.unwrap());
-    let kept = StoredHeaders {
+    let kept = Attributes {
         media_type: Some("text/plain; charset=utf-8".into()),
         fields: Some(b"cache-control: no-store\ncontent-encoding: gzip\n"[..].into()),
-        sha256: None,
     };
     let written = write(gateway, &key, b"one", kept.clone(), &WriteCondition::Create)
         .await
@@ -202,7 +204,7 @@ async fn conditions_are_the_stores() {
     let key = Key::new("k").unwrap();
     let swap = WriteCondition::Swap("\"d41d8cd98f00b204e9800998ecf8427e\"".to_owned());
     let swap_in = async |value, condition| {
-        write(gateway, &key, value, StoredHeaders::default(), condition).await
+        write(gateway, &key, value, Attributes::default(), condition).await
     };
     assert!(matches!(
         swap_in(b"0", &swap).await,
@@ -269,10 +271,9 @@ async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
     let value = value(3_500_000);
     let wanted = Wanted::ALL;
     let expected = <[u8; 32]>::from(sha2::Sha256::digest(&value));
-    let kept = StoredHeaders {
+    let kept = Attributes {
         media_type: None,
         fields: Some(b"content-encoding: gzip\n"[..].into()),
-        sha256: None,
     };
     for (name, len, condition, hashed) in [
         (
@@ -292,13 +293,13 @@ async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
         ("kept", Some(3_500_000), None, true),
     ] {
         let key = Key::new(name).unwrap();
-        let begin = UploadPlan {
+        let head = UploadHead {
             len,
-            kept: kept.clone(),
-            condition: condition.clone(),
-            ..UploadPlan::default()
+            attributes: kept.clone(),
+            ..UploadHead::default()
         };
-        let mut upload = gateway.upload(&key, begin).await.unwrap();
+        let upload = gateway.upload(&key, head, condition.as_ref()).await;
+        let mut upload = upload.unwrap();
         if hashed {
             upload.hash(wanted);
         }
@@ -343,16 +344,13 @@ async fn a_digest_is_proved_by_the_store_and_kept_or_computed() {
         (Some(right), Some(900_000)),
         (Some(right), None),
     ] {
-        let begin = UploadPlan {
+        let head = UploadHead {
             len,
-            kept: StoredHeaders {
-                sha256,
-                ..StoredHeaders::default()
-            },
-            condition: Some(WriteCondition::Any),
-            ..UploadPlan::default()
+            sha256,
+            ..UploadHead::default()
         };
-        let mut upload = gateway.upload(&key, begin).await.unwrap();
+        let upload = gateway.upload(&key, head, Some(&WriteCondition::Any)).await;
+        let mut upload = upload.unwrap();
         push(&mut upload, &value).await.unwrap();
         let written = upload.publish(&WriteCondition::Any).await;
         if sha256 == Some([7; 32]) {
@@ -360,15 +358,16 @@ async fn a_digest_is_proved_by_the_store_and_kept_or_computed() {
             assert_eq!(gateway.head(&key).await.unwrap(), None);
             continue;
         }
-        let etag = written.unwrap().etag;
-        let meta = gateway.head(&key).await.unwrap().unwrap();
-        assert_eq!(meta.sha256, sha256);
-        let digest = gateway.digest(&key, &etag, false).await.unwrap();
+        let mut found = gateway.find(&key, false).await.unwrap().unwrap();
+        assert_eq!(found.meta.etag, written.unwrap().etag);
+        assert_eq!(found.meta.sha256, sha256);
+        let digest = found.digest(false).await.unwrap();
         assert_eq!(digest, Some(Digest::Sha256(right)));
-        let digest = gateway.digest(&key, &etag, true).await.unwrap();
+        let digest = found.digest(true).await.unwrap();
         assert_eq!(digest, Some(Digest::Sha512(sha512)));
+        found.meta.etag = "\"x\"".to_owned();
+        assert_eq!(found.digest(true).await.unwrap(), None);
     }
-    assert_eq!(gateway.digest(&key, "\"x\"", true).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -383,12 +382,12 @@ async fn an_upload_that_is_given_up_leaves_what_was_there() {
     let old = old.await.unwrap();
     for len in [Some(1_000_000), None] {
         for received in [0, 1, 500_000, 1_000_000] {
-            let begin = UploadPlan {
+            let head = UploadHead {
                 len,
-                condition: Some(WriteCondition::Any),
-                ..UploadPlan::default()
+                ..UploadHead::default()
             };
-            let mut upload = gateway.upload(&key, begin).await.unwrap();
+            let upload = gateway.upload(&key, head, Some(&WriteCondition::Any)).await;
+            let mut upload = upload.unwrap();
             push(&mut upload, &value(received)).await.unwrap();
             drop(upload);
             let meta = gateway.head(&key).await.unwrap().unwrap();
@@ -410,10 +409,9 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
     let key = Key::new("k").unwrap();
     let value = value(12_000_000);
     let parts = async |condition: &WriteCondition| -> Result<Written, Error> {
-        let kept = StoredHeaders {
+        let kept = Attributes {
             media_type: Some("text/plain".into()),
             fields: None,
-            sha256: None,
         };
         let call = Call::object(Method::PUT, &client.place, &key)?.keeping(&kept)?;
         let len = value.len() as u64;
@@ -629,12 +627,12 @@ async fn a_long_value_meets_the_faults_of_a_store() {
     let outcome = async |name: &'static str, len: Option<u64>, fault| {
         stub.fail("PUT", name, fault, 1);
         let key = Key::new(name).unwrap();
-        let begin = UploadPlan {
+        let head = UploadHead {
             len,
-            condition: Some(WriteCondition::Any),
-            ..UploadPlan::default()
+            ..UploadHead::default()
         };
-        let mut upload = gateway.upload(&key, begin).await?;
+        let condition = WriteCondition::Any;
+        let mut upload = gateway.upload(&key, head, Some(&condition)).await?;
         push(&mut upload, &value(1_000_000)).await?;
         upload.publish(&WriteCondition::Any).await
     };

@@ -14,6 +14,8 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::value::{Digest, Error, Version};
 
+pub use crate::value::Attributes;
+
 const MEDIA_TYPE: &str = "user.mime_type";
 const FIELDS: &str = "user.data-server.fields";
 const SHA256: &str = "user.data-server.sha-256";
@@ -34,24 +36,15 @@ const TICK: Duration = Duration::from_millis(10);
 /// How long the kernel may take to set an attribute: a digest that took longer does not count.
 const TO_SET: Duration = Duration::from_millis(5);
 
-/// The attributes that an upload leaves beside its value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
-    pub media_type: Option<Box<str>>,
-    pub fields: Option<Box<[u8]>>,
-}
-
-impl Attributes {
-    /// Writes them to `file`.
-    pub fn write(&self, file: impl AsFd) -> Result<(), Error> {
-        if let Some(media_type) = &self.media_type {
-            set(&file, MEDIA_TYPE, media_type.as_bytes())?;
-        }
-        if let Some(fields) = &self.fields {
-            set(&file, FIELDS, fields)?;
-        }
-        Ok(())
+/// Writes `attributes` to `file`.
+pub fn write(attributes: &Attributes, file: impl AsFd) -> Result<(), Error> {
+    if let Some(media_type) = &attributes.media_type {
+        set(&file, MEDIA_TYPE, media_type.as_bytes())?;
     }
+    if let Some(fields) = &attributes.fields {
+        set(&file, FIELDS, fields)?;
+    }
+    Ok(())
 }
 
 /// The media type kept with `file`, if there is one and it is valid. A failure to read it is an error: the response must

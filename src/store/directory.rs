@@ -1,7 +1,7 @@
 //! The directory store: one key, one file, the file's path is the key.
 //!
 //! A directory is [opened](open) for writing by one server alone, or for reading by any number. Reads are answered from the kernel's caches
-//! without blocking, and go to the disk threads only for bytes that those do not have. Writes go through an [`Upload`] to the publisher.
+//! without blocking, and go to the disk threads only for bytes that those do not have. Writes go through an [`FileUpload`] to the publisher.
 //! Any future here may be dropped: an upload that has not been handed over leaves nothing, and a change that was handed over is made.
 
 pub mod open;
@@ -18,9 +18,9 @@ use super::directory_fd::{Blocking, ValuesDir};
 use super::list::Lister;
 use super::object::{IsText, Object};
 use super::publish::{Condition, Publisher};
-use super::resumable::{NewUpload, Registry, Resumable};
+use super::resumable::{Field, Registry, Resumable};
 use super::space::Free;
-use super::upload::Upload;
+use super::upload::FileUpload;
 use super::upload_claim::UploadId;
 use super::value_file::{self, Opened};
 use super::write_context::WriteContext;
@@ -159,9 +159,9 @@ impl Directory {
         key: &Key<'_>,
         len: Option<u64>,
         uploader: Option<Uploader>,
-    ) -> Result<Upload, Error> {
+    ) -> Result<FileUpload, Error> {
         let writer = &self.writing()?.writer;
-        let begun = Upload::begin(Arc::clone(writer), key, len, uploader).await;
+        let begun = FileUpload::begin(Arc::clone(writer), key, len, uploader).await;
         begun.inspect_err(|error| writer.failed(error))
     }
 
@@ -170,7 +170,7 @@ impl Directory {
     pub async fn put(
         &self,
         key: Key<'static>,
-        upload: Upload,
+        upload: FileUpload,
         condition: Option<Condition>,
     ) -> Result<Meta, Error> {
         let writing = self.writing()?;
@@ -180,11 +180,19 @@ impl Directory {
         heard(&writing.writer, published)
     }
 
-    /// Makes an upload that can be received in several requests, and claims it.
-    pub async fn begin_resumable(&self, new: NewUpload) -> Result<Resumable, Error> {
-        let writing = self.writing()?;
-        let begun = Resumable::begin(&writing.writer, &writing.uploads, new).await;
-        heard(&writing.writer, begun)
+    /// Makes an upload that can be received in several requests, and claims it; `fields` are kept with it until it is published.
+    pub async fn begin_resumable(
+        &self,
+        key: Key<'static>,
+        length: Option<u64>,
+        fields: Vec<Field>,
+        uploader: Uploader,
+    ) -> Result<Resumable, Error> {
+        let Writing {
+            writer, uploads, ..
+        } = self.writing()?;
+        let begun = Resumable::begin(writer, uploads, key, length, fields, uploader).await;
+        heard(writer, begun)
     }
 
     /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.

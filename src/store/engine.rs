@@ -1,19 +1,32 @@
-//! The store as the rooms above see it: an enum over engines.
+//! The store as the rooms above see it: an enum over engines, with one type of a value that was found and one of a value on its way in.
 //!
-//! The engines promise the same where they can, and differ in how a value comes and goes: from a [`Directory`] as a file,
-//! from an [`S3`] store as a stream. So a request matches the engine once, and then speaks to that.
+//! The engines promise the same where they can. No room above has to know which one answers, but for what one of them lacks: resumable
+//! uploads and the feed of changes. The futures of an S3 store are boxed, so that those of a directory are not longer for them.
 
+use std::ops::Range;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
 
 use super::changes::Changes;
 use super::directory::Directory;
 use super::directory::open::Options;
 use super::layout::OpenError;
+use super::object::Object;
+use super::publish::Condition;
+use super::resumable::Resumable;
 use super::space::Free;
-use crate::s3::{PIECE, S3};
-use crate::transfer::{BlockingPool, CHUNK, InFlight};
-use crate::value::Error;
+use super::upload::FileUpload;
+use crate::metrics::ReactorCounters;
+use crate::s3::{ConditionalUpload, PIECE, RemoteValue, S3};
+use crate::transfer::{BlockingPool, BodySource, CHUNK, InFlight, UploadHead, read};
+use crate::value::{
+    Current, Digest, Digests, Error, Key, Listing, Meta, Page, Preconditions, Validators, Wanted,
+    gzip_tag,
+};
 
 /// Keys and their values, in one of the engines.
 #[derive(Debug)]
@@ -24,8 +37,268 @@ pub enum Store {
     S3(Arc<S3>),
 }
 
+/// A value that was found.
+#[derive(Debug)]
+pub enum Found {
+    /// A file of a directory.
+    File(Arc<Object>),
+    /// An object of an S3 store.
+    Object(Box<RemoteValue>),
+}
+
+/// A value on its way in. One that is dropped leaves what was there.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a small value of a directory is received without another allocation"
+)]
+pub enum Upload<'a> {
+    /// To a file of a directory, published under these preconditions.
+    File(&'a Directory, FileUpload, Option<Preconditions>),
+    /// To an object of an S3 store.
+    Object(Box<ConditionalUpload<'a>>),
+}
+
+impl Found {
+    /// Its length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "it is no container")]
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::File(object) => object.meta().len,
+            Self::Object(object) => object.meta.len,
+        }
+    }
+
+    /// The address at the store of a value that clients read there, for a GET or for a HEAD.
+    pub fn link(&self, is_head: bool) -> Result<Option<String>, Error> {
+        match self {
+            Self::File(_) => Ok(None),
+            Self::Object(object) => object.link(is_head),
+        }
+    }
+
+    /// Asks for the first bytes that are sent, those of `range`; false where the value is another one now, or gone.
+    pub async fn begin(&mut self, range: Range<u64>) -> Result<bool, Error> {
+        match self {
+            Self::File(_) => Ok(true),
+            Self::Object(object) => Box::pin(object.begin(range)).await,
+        }
+    }
+}
+
+/// The validators of a value that was published; an S3 store does not say when that was.
+#[derive(Debug)]
+pub struct Published {
+    /// The entity tag, quotes included.
+    pub etag: String,
+    /// When it was written.
+    pub modified: Option<SystemTime>,
+}
+
+/// The publishing of a value.
+pub type Publishing<'a> = Pin<Box<dyn Future<Output = Result<Published, Error>> + 'a>>;
+
 /// A probe of the store: what is free for values, where that is known and values may be written.
-pub type Probe = std::pin::Pin<Box<dyn Future<Output = Result<Option<Free>, Error>> + Send>>;
+pub type Probe = Pin<Box<dyn Future<Output = Result<Option<Free>, Error>> + Send>>;
+
+/// Values. `reactor` is the number of the reactor that asks: each has its own connections to an S3 store.
+impl Store {
+    /// The value of `key`, if it is in the cache and proved current; counted in `counters`, where there is a cache.
+    pub fn get_cached(&self, key: &Key<'_>, counters: &ReactorCounters) -> Option<Arc<Object>> {
+        let Self::Directory(directory) = self else {
+            return None;
+        };
+        let found = directory.get_cached(key);
+        match found {
+            Some(_) => counters.cache_hits.add(1),
+            None => counters.cache_misses.add(1),
+        }
+        found
+    }
+
+    /// The value of `key`, or `None` when there is none. Where `all` of it is wanted, an S3 store is asked once.
+    pub async fn get(
+        &self,
+        reactor: usize,
+        key: &Key<'_>,
+        all: bool,
+    ) -> Result<Option<Found>, Error> {
+        match self {
+            Self::Directory(directory) => Ok(directory.get(key).await?.map(Found::File)),
+            Self::S3(s3) => {
+                let found = Box::pin(s3.gateway(reactor).find(key, all)).await?;
+                Ok(found.map(Box::new).map(Found::Object))
+            }
+        }
+    }
+
+    /// The digest of `found`, SHA-512 or else SHA-256: as it is kept, or computed on the compute threads; `None` where the value is
+    /// another one now, or gone.
+    pub async fn digest(&self, found: &Found, sha512: bool) -> Result<Option<Digest>, Error> {
+        match found {
+            Found::File(object) => {
+                let keep = matches!(self, Self::Directory(directory) if directory.is_writable());
+                let digest = object.digest(sha512, keep, self.compute());
+                Ok(Some(digest.await?))
+            }
+            Found::Object(object) => Box::pin(object.digest(sha512)).await,
+        }
+    }
+
+    /// Begins to receive the value of `key` that `head` announces, unless its preconditions fail already.
+    pub async fn upload(
+        &self,
+        reactor: usize,
+        key: &Key<'_>,
+        head: UploadHead,
+    ) -> Result<Upload<'_>, Error> {
+        match self {
+            Self::Directory(directory) => {
+                if let Some(preconditions) = &head.preconditions {
+                    Box::pin(check(directory, key, preconditions)).await?;
+                }
+                let mut upload = directory.upload(key, head.len, head.uploader).await?;
+                upload.attributes = head.attributes;
+                Ok(Upload::File(directory, upload, head.preconditions))
+            }
+            Self::S3(s3) => {
+                let upload = Box::pin(s3.gateway(reactor).put(key, head)).await?;
+                Ok(Upload::Object(Box::new(upload)))
+            }
+        }
+    }
+
+    /// Removes the value of `key`, if the preconditions hold at that moment; false when there was none.
+    pub async fn delete(
+        &self,
+        reactor: usize,
+        key: Key<'static>,
+        preconditions: Option<Preconditions>,
+    ) -> Result<bool, Error> {
+        match self {
+            Self::Directory(directory) => directory.delete(key, preconditions.map(condition)).await,
+            Self::S3(s3) => Box::pin(s3.gateway(reactor).remove(&key, preconditions)).await,
+        }
+    }
+
+    /// One page of the keys, in byte order.
+    pub async fn list(&self, reactor: usize, page: Page) -> Result<Arc<Listing>, Error> {
+        match self {
+            Self::Directory(directory) => directory.list(page).await,
+            Self::S3(s3) => Ok(Arc::new(s3.gateway(reactor).list(&page).await?)),
+        }
+    }
+
+    /// The value of a resumable upload, all of which has been received, to be published with this `head`.
+    pub fn publish_resumable(
+        &self,
+        upload: &Resumable,
+        head: UploadHead,
+    ) -> Result<Upload<'_>, Error> {
+        let mut value = upload.append(None)?;
+        value.attributes = head.attributes;
+        Ok(Upload::File(self.resumable()?, value, head.preconditions))
+    }
+
+    /// The directory, for uploads that are received in several requests.
+    pub fn resumable(&self) -> Result<&Directory, Error> {
+        match self {
+            Self::Directory(directory) => Ok(directory),
+            Self::S3(_) => Err(Error::NotSupported {
+                name: "no-resumable-uploads",
+                what: "uploads to an S3 store cannot be resumed: send all of the value with one PUT",
+            }),
+        }
+    }
+}
+
+/// Fails with [`Error::Precondition`] if `preconditions` do not hold for the value of `key` now.
+pub async fn check(
+    directory: &Directory,
+    key: &Key<'_>,
+    preconditions: &Preconditions,
+) -> Result<(), Error> {
+    let holds = holds(preconditions, directory.meta(key).await?);
+    holds.then_some(()).ok_or(Error::Precondition)
+}
+
+/// `preconditions` as the publisher decides them.
+fn condition(preconditions: Preconditions) -> Condition {
+    Box::new(move |current| holds(&preconditions, current))
+}
+
+fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
+    let Some(meta) = current else {
+        return preconditions.for_write(None);
+    };
+    let Validators { etag, modified } = Validators::from(meta);
+    preconditions.for_write(Some(Current {
+        etag: &etag,
+        variant: Some(&gzip_tag(&etag)),
+        modified,
+    }))
+}
+
+impl<'a> Upload<'a> {
+    /// Computes the digests that are `wanted` from the bytes to come.
+    pub fn hash(&mut self, wanted: Wanted) {
+        match self {
+            Self::File(directory, upload, _) => upload.hash(wanted, directory.compute().clone()),
+            Self::Object(object) => object.upload.hash(wanted),
+        }
+    }
+
+    /// Takes the next bytes.
+    pub async fn push(&mut self, data: Bytes) -> Result<(), Error> {
+        match self {
+            Self::File(_, upload, _) => upload.push(data).await,
+            Self::Object(object) => Box::pin(object.upload.push(data)).await,
+        }
+    }
+
+    /// Takes all that `source` has. Nothing is hashed on the way.
+    pub async fn take(&mut self, source: &mut dyn BodySource) -> Result<(), Error> {
+        let object = match self {
+            Self::File(_, upload, _) => return upload.receive(source).await,
+            Self::Object(object) => object,
+        };
+        while source.remaining() > 0 {
+            Box::pin(object.upload.push(read(source).await?)).await?;
+        }
+        Ok(())
+    }
+
+    /// The digests that are `wanted`, of the value received.
+    pub async fn digests(&mut self, wanted: Wanted) -> Result<Digests, Error> {
+        match self {
+            Self::File(directory, upload, _) => upload.digests(wanted, directory.compute()).await,
+            Self::Object(object) => Box::pin(object.upload.digests(wanted)).await,
+        }
+    }
+
+    /// Publishes the value as that of `key`, if its preconditions hold at that moment. The future is boxed, so that the futures of
+    /// uploads are smaller.
+    pub fn publish(self, key: Key<'static>) -> Publishing<'a> {
+        match self {
+            Self::File(directory, upload, preconditions) => {
+                let publishing = directory.put(key, upload, preconditions.map(condition));
+                Box::pin(async {
+                    let Validators { etag, modified } = publishing.await?.into();
+                    Ok(Published {
+                        etag,
+                        modified: Some(modified),
+                    })
+                })
+            }
+            Self::Object(object) => Box::pin(async move {
+                let written = object.publish(&key).await?;
+                Ok(Published {
+                    etag: written.etag,
+                    modified: None,
+                })
+            }),
+        }
+    }
+}
 
 impl Store {
     /// Opens the directory `dir` for reading and writing, making it when it is missing.

@@ -19,7 +19,7 @@ use tokio::sync::watch::{self, Receiver, Sender};
 use super::directory_fd::{Entry, ValuesDir};
 use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
-use crate::value::{Error, Failure, Key, Listing, Page};
+use crate::value::{Error, Failure, Key, ListedValue, Listing, Page};
 use index::Index;
 use walk::{Cut, Entries, ListedDir};
 
@@ -71,10 +71,8 @@ impl Lister {
         let mut answer = self.ask(page);
         let answered = answer.wait_for(Option::is_some).await;
         let answer = answered.ok().and_then(|answer| answer.clone());
-        let given_up = || Error::Failed {
-            doing: "list",
-            source: std::io::Error::other("the thread that listed has ended"),
-        };
+        let ended = || std::io::Error::other("the thread that listed has ended");
+        let given_up = || Error::failed("list")(ended());
         Ok(answer.ok_or_else(given_up)??)
     }
 
@@ -133,7 +131,7 @@ impl Lister {
             }
             let Ok(key) = Key::new(item) else { continue };
             if let Entry::Value(meta, _) = entries.look_up(&key)? {
-                keys.push((key, meta));
+                keys.push((key, ListedValue::File(meta)));
             }
         }
         Ok(Listing {

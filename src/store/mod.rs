@@ -42,24 +42,25 @@ mod value_file;
 mod write_context;
 
 pub use crate::transfer::{
-    BlockingPool, BodySource, IN_MEMORY, InFlight, Piped, StagingBounds, UPLOADS_OF_ONE, Uploader,
-    is_large, read,
+    BlockingPool, BodySource, IN_MEMORY, InFlight, Piped, StagingBounds, UPLOADS_OF_ONE,
+    UploadHead, Uploader, is_large, read,
 };
 pub use crate::value::{
-    BadKey, Checksum, ChecksumKind, Digest, Digests, Error, Key, Listing, MAX_LEN, MAX_SEGMENT,
-    Meta, Page, Prefixes, RESERVED, Version, Wanted,
+    Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, Digest, Digests, Error, GZIP,
+    Key, ListedValue, Listing, MAX_LEN, MAX_LIST, MAX_SEGMENT, Meta, Page, Preconditions, Prefixes,
+    RESERVED, TRIES, Tags, UNKNOWN_TYPE, Validators, Verdict, Version, Wanted, WriteCondition,
+    etag, guessed_type, gzip_tag, second,
 };
 pub use attributes::MAX_FIELDS;
 pub use changes::{Change, Changes, Gap};
 pub use directory::Directory;
 pub use directory::open::{Inspected, JournalOptions, Options, inspect, take_default};
-pub use engine::{Probe, Store};
+pub use engine::{Found, Probe, Published, Publishing, Store, Upload, check};
 pub use journal::{Report as JournalReport, check as check_journal};
 pub use layout::{OpenError, make};
 pub use object::{Descriptor, IsText, Object};
-pub use publish::Condition;
-pub use resumable::{Field, NewUpload, Resumable};
+pub use resumable::{Field, Resumable};
 pub use space::Free;
-pub use upload::Upload;
+pub use upload::FileUpload;
 pub use upload_claim::UploadId;
 pub use write_context::Durability;

@@ -78,7 +78,7 @@ impl Object {
         self.media_type.as_deref()
     }
 
-    /// The fields it was stored with, as [`Upload::set_fields`](super::Upload::set_fields) got them.
+    /// The fields it was stored with.
     pub fn fields(&self) -> Option<&[u8]> {
         self.fields.as_deref()
     }

@@ -128,10 +128,7 @@ impl Publisher {
 }
 
 fn gone() -> Error {
-    Error::Failed {
-        doing: "publish",
-        source: std::io::Error::other("the publisher has ended"),
-    }
+    Error::failed("publish")(std::io::Error::other("the publisher has ended"))
 }
 
 impl Drop for Publisher {
@@ -178,7 +175,7 @@ fn make_all(
         let checked = committer.check();
         let make = |change: Change| match &checked {
             Ok(()) => committer.make_at_once(change),
-            Err(error) => change.unmade(Err(error.again())),
+            Err(error) => change.unmade(Err(error.clone())),
         };
         acknowledger.batch(|| batch.drain(..).map(make).collect());
     }

@@ -1,7 +1,7 @@
 //! Resumable uploads: a value that is received in several requests, and published then as every other.
 //!
 //! The received bytes lie in `.data-server/uploads`, under a name that cannot be guessed, and are still there after a
-//! restart. A [`Resumable`] is the claim of one request on one upload. Its [`Upload`] appends to the file; to be published,
+//! restart. A [`Resumable`] is the claim of one request on one upload. Its [`FileUpload`] appends to the file; to be published,
 //! it goes to the publisher, which renames the file. The length of the file alone says how much has been received.
 //!
 //! Promises that an offset that is answered stays: it survives the death of the process, and with `Durability::Disk` the
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustix::io::retry_on_intr;
 
 use super::temp_file::TempFile;
-use super::upload::Upload;
+use super::upload::FileUpload;
 use super::upload_claim::{Claim, Entry, Progress, Standing, Touched, UploadId};
 use super::value_file::ValueFile;
 use super::write_context::{Durability, WriteContext};
@@ -26,19 +26,6 @@ use registry::remove_files;
 
 pub use record::Field;
 pub use registry::Registry;
-
-/// An upload to be made.
-#[derive(Debug)]
-pub struct NewUpload {
-    /// The key that it will be the value of.
-    pub key: Key<'static>,
-    /// How long it will be, where that is known.
-    pub length: Option<u64>,
-    /// Fields that are kept with it until it is published.
-    pub fields: Vec<Field>,
-    /// The client that it counts for.
-    pub uploader: Uploader,
-}
 
 /// The claim on a resumable upload.
 #[derive(Debug)]
@@ -96,14 +83,14 @@ impl Resumable {
     }
 
     /// Begins to receive the next bytes, `len` of them where that is known.
-    pub fn append(&self, len: Option<u64>) -> Result<Upload, Error> {
+    pub fn append(&self, len: Option<u64>) -> Result<FileUpload, Error> {
         let file = self.file.clone().ok_or(Error::Truncated)?;
         let mut share = ReservationHandle::Common(Arc::clone(&self.claim.entry.reservation));
         let end = self.offset.saturating_add(len.unwrap_or(0));
         share.grow(end)?;
         let (dir, name) = (&self.writer.temp_dir, self.id().to_string());
         let file = TempFile::claimed(dir, file, name, Arc::clone(&self.claim));
-        Ok(Upload::resume(
+        Ok(FileUpload::resume(
             Arc::clone(&self.writer),
             file,
             self.offset,
@@ -118,7 +105,7 @@ impl Resumable {
             .await
     }
 
-    /// Takes the offset from the file, after an [`Upload`] was paused.
+    /// Takes the offset from the file, after an [`FileUpload`] was paused.
     pub fn appended(&mut self) -> Result<(), Error> {
         let Some(file) = &self.file else {
             return Ok(());
@@ -197,13 +184,19 @@ impl Resumable {
     /// Removes it.
     pub async fn remove(&mut self) -> Result<(), Error> {
         (self.file, self.is_known) = (None, true);
-        let (writer, registry) = (Arc::clone(&self.writer), Arc::clone(&self.registry));
-        let claim = Arc::clone(&self.claim);
+        let remove = self.removal();
         let remove = move || {
-            registry.remove(&claim, &writer.temp_dir.uploads);
+            remove();
             Ok(())
         };
         self.writer.dir().disk.spawn(remove).await
+    }
+
+    /// The job that removes it.
+    fn removal(&self) -> impl FnOnce() + Send + use<> {
+        let (writer, registry) = (Arc::clone(&self.writer), Arc::clone(&self.registry));
+        let claim = Arc::clone(&self.claim);
+        move || registry.remove(&claim, &writer.temp_dir.uploads)
     }
 
     async fn keep_record(&self) -> Result<(), Error> {
@@ -223,27 +216,27 @@ impl Resumable {
 
 impl Drop for Resumable {
     fn drop(&mut self) {
-        if self.is_known {
-            return;
+        if !self.is_known {
+            self.writer.dir().disk.spawn_detached(self.removal());
         }
-        let (writer, registry) = (Arc::clone(&self.writer), Arc::clone(&self.registry));
-        let claim = Arc::clone(&self.claim);
-        let remove = move || registry.remove(&claim, &writer.temp_dir.uploads);
-        self.writer.dir().disk.spawn_detached(remove);
     }
 }
 
 impl Resumable {
-    /// Makes an upload. It goes with the claim, unless its client is to be told of it.
+    /// Makes an upload for the value of `key`, of this `length` where it is known, that counts for `uploader`; `fields` are kept with it
+    /// until it is published. It goes with the claim, unless its client is to be told of it.
     pub async fn begin(
         writer: &Arc<WriteContext>,
         registry: &Arc<Registry>,
-        new: NewUpload,
+        key: Key<'static>,
+        length: Option<u64>,
+        fields: Vec<Field>,
+        uploader: Uploader,
     ) -> Result<Self, Error> {
-        let reservation = Reservation::of_unfinished(&writer.quota, new.uploader)?;
+        let reservation = Reservation::of_unfinished(&writer.quota, uploader)?;
         let is_synced = writer.durability == Durability::Disk;
         let progress = Progress {
-            length: new.length,
+            length,
             synced: is_synced.then_some(0),
             received: 0,
             is_ahead: false,
@@ -251,7 +244,7 @@ impl Resumable {
             standing: Standing::Open,
         };
         let id = UploadId::random()?;
-        let entry = Entry::new(id, new.key, progress, reservation);
+        let entry = Entry::new(id, key, progress, reservation);
         let claim = entry.try_claim().map(Arc::new).ok_or(Error::Truncated)?;
         let mut upload = Self {
             writer: Arc::clone(writer),
@@ -266,7 +259,7 @@ impl Resumable {
             for id in upload.registry.add(entry)? {
                 remove_files(&upload.writer.temp_dir.uploads, id);
             }
-            upload.create(new.fields).map(|()| upload)
+            upload.create(fields).map(|()| upload)
         };
         writer.dir().disk.spawn(job).await
     }
@@ -275,8 +268,7 @@ impl Resumable {
     fn create(&mut self, fields: Vec<Field>) -> Result<(), Error> {
         let created = create(&self.writer, &self.claim, fields);
         if created.is_err() {
-            self.registry
-                .remove(&self.claim, &self.writer.temp_dir.uploads);
+            self.removal()();
             self.is_known = true;
         }
         self.file = Some(Arc::new(created?));
@@ -350,12 +342,12 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.unwrap().block_on(async {
             for _ in 0..20 {
-                let mut beginning = Box::pin(directory.begin_resumable(NewUpload {
-                    key: Key::new("k").unwrap(),
-                    length: None,
-                    fields: Vec::new(),
-                    uploader: Uploader::new("a client"),
-                }));
+                let mut beginning = Box::pin(directory.begin_resumable(
+                    Key::new("k").unwrap(),
+                    None,
+                    Vec::new(),
+                    Uploader::new("a client"),
+                ));
                 poll_fn(|cx| match beginning.as_mut().poll(cx) {
                     Poll::Ready(Err(error)) => panic!("{error}"),
                     _ => Poll::Ready(()),

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, Dir, FallocateFlags, Mode, Timespec, Timestamps};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::attributes::Attributes;
+use super::attributes::{Attributes, write};
 use super::directory_fd::{Folder, ValuesDir};
 use super::inherit;
 use super::layout::file_system;
@@ -189,7 +189,7 @@ impl TempFile {
     pub fn seal(&self, attributes: &Attributes, version: Version) -> Result<(), Error> {
         self.stamp(version)
             .map_err(Error::errno_while("stamp the version"))?;
-        attributes.write(&*self.file)
+        write(attributes, &*self.file)
     }
 
     /// Gives the file what one has that is made in `folder` in place of a value of the mode `replaced`, if there is one; whether that

@@ -1,8 +1,8 @@
 //! A value on its way in: received in memory, or in a temporary file that the disk threads write, and then published whole.
 //!
 //! A value stays in memory up to [`SMALL`] bytes: it touches no file before it is published. Of a larger one, at most two
-//! chunks are in memory: one being filled while the other is written. An [`Upload`] that is dropped leaves nothing behind.
-//! Its only way out is [`Upload::finish`], to the publisher, as a [`NewValue`].
+//! chunks are in memory: one being filled while the other is written. An [`FileUpload`] that is dropped leaves nothing behind.
+//! Its only way out is [`FileUpload::finish`], to the publisher, as a [`NewValue`].
 
 mod file_writer;
 
@@ -25,12 +25,13 @@ use crate::value::{Digests, Error, Key, Version, Wanted};
 use file_writer::FileWriter;
 
 /// A value being received.
-pub struct Upload {
+pub struct FileUpload {
     writer: Arc<WriteContext>,
     destination: Destination,
     /// The bytes that have been received and are not being written.
     received: Receiver,
-    attributes: Attributes,
+    /// The attributes to keep beside the value: the fields have at most [`MAX_FIELDS`](super::MAX_FIELDS) bytes.
+    pub attributes: Attributes,
 }
 
 /// Where the bytes of an upload go.
@@ -51,7 +52,7 @@ impl Destination {
     }
 }
 
-impl Upload {
+impl FileUpload {
     /// Begins an upload of `len` bytes, where that is known, for `key`: so much of the quota is its own before any arrives. One that the
     /// disk has no space for, or that cannot get to its folder, is refused.
     pub async fn begin(
@@ -105,16 +106,6 @@ impl Upload {
         }
     }
 
-    /// Keeps `media_type` beside the value.
-    pub fn set_media_type(&mut self, media_type: &str) {
-        self.attributes.media_type = Some(media_type.into());
-    }
-
-    /// Keeps `fields`, at most [`MAX_FIELDS`](super::MAX_FIELDS) bytes, beside the value.
-    pub fn set_fields(&mut self, fields: Box<[u8]>) {
-        self.attributes.fields = Some(fields);
-    }
-
     /// Has the digests that are `wanted` computed from the bytes to come, on the `compute` threads.
     pub fn hash(&mut self, wanted: Wanted, compute: BlockingPool) {
         self.received.hash(wanted, compute);
@@ -122,7 +113,7 @@ impl Upload {
 
     /// The digests of the value that are `wanted`, once all of it has been pushed.
     ///
-    /// Costs little for those that [`Upload::hash`] has had computed on the way; for others the value is read again.
+    /// Costs little for those that [`FileUpload::hash`] has had computed on the way; for others the value is read again.
     pub async fn digests(
         &mut self,
         wanted: Wanted,

@@ -111,15 +111,17 @@ pub struct Entry {
     pub key: Key<'static>,
     progress: Mutex<Progress>,
     pub reservation: Arc<Mutex<Reservation>>,
-    /// Held by the holder of the claim.
-    lock: UploadLock,
+    /// Its one permit is held by the holder of the claim.
+    permit: Arc<Semaphore>,
+    /// How many requests wait for the claim.
+    waiting: watch::Sender<usize>,
 }
 
 /// The right to change an upload.
 #[derive(Debug)]
 pub struct Claim {
     pub entry: Arc<Entry>,
-    _held: Held,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Entry {
@@ -134,27 +136,30 @@ impl Entry {
             key,
             progress: Mutex::new(progress),
             reservation: Arc::new(Mutex::new(reservation)),
-            lock: UploadLock::new(),
+            permit: Arc::new(Semaphore::new(1)),
+            waiting: watch::Sender::new(0),
         })
     }
 
     /// The claim, once its holder has given it up; `None` when the upload was removed.
     pub async fn claim(self: &Arc<Self>) -> Option<Claim> {
-        let held = self.lock.acquire().await?;
-        self.claimed(held)
+        let waiting = Waiting::begin(&self.waiting);
+        let permit = Arc::clone(&self.permit).acquire_owned().await.ok();
+        drop(waiting);
+        self.claimed(permit?)
     }
 
     /// The claim, if nothing has it.
     pub fn try_claim(self: &Arc<Self>) -> Option<Claim> {
-        let held = self.lock.try_acquire()?;
-        self.claimed(held)
+        let permit = Arc::clone(&self.permit).try_acquire_owned().ok()?;
+        self.claimed(permit)
     }
 
-    fn claimed(self: &Arc<Self>, held: Held) -> Option<Claim> {
+    fn claimed(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Option<Claim> {
         let is_there = self.progress().standing != Standing::Removed;
         is_there.then(|| Claim {
             entry: Arc::clone(self),
-            _held: held,
+            _permit: permit,
         })
     }
 
@@ -187,9 +192,10 @@ impl Claim {
         self.entry.progress().is_ahead = true;
     }
 
-    /// Waits until another request wants the claim.
+    /// Waits until another request wants the claim, which has to outlive the future.
     pub fn is_wanted(&self) -> impl Future<Output = ()> + use<> {
-        self.entry.lock.is_wanted()
+        let mut waiting = self.entry.waiting.subscribe();
+        async move { drop(waiting.wait_for(|&waiting| waiting > 0).await) }
     }
 
     /// Its file has the name of the key now.
@@ -220,47 +226,7 @@ impl Drop for Claim {
     }
 }
 
-/// The lock of one upload: a request learns when another wants it.
-#[derive(Debug)]
-struct UploadLock {
-    /// Its one permit is the lock.
-    permit: Arc<Semaphore>,
-    /// How many requests wait for it.
-    waiting: watch::Sender<usize>,
-}
-
-/// The lock is held as long as this lives.
-type Held = OwnedSemaphorePermit;
-
-impl UploadLock {
-    fn new() -> Self {
-        Self {
-            permit: Arc::new(Semaphore::new(1)),
-            waiting: watch::Sender::new(0),
-        }
-    }
-
-    /// The lock, once its holder has given it up.
-    async fn acquire(&self) -> Option<Held> {
-        let waiting = Waiting::begin(&self.waiting);
-        let held = Arc::clone(&self.permit).acquire_owned().await.ok();
-        drop(waiting);
-        held
-    }
-
-    /// The lock, if nothing has it.
-    fn try_acquire(&self) -> Option<Held> {
-        Arc::clone(&self.permit).try_acquire_owned().ok()
-    }
-
-    /// Waits until another request wants the lock. The lock has to outlive it.
-    fn is_wanted(&self) -> impl Future<Output = ()> + use<> {
-        let mut waiting = self.waiting.subscribe();
-        async move { drop(waiting.wait_for(|&waiting| waiting > 0).await) }
-    }
-}
-
-/// A request that waits for the lock.
+/// A request that waits for the claim.
 struct Waiting<'a>(&'a watch::Sender<usize>);
 
 impl<'a> Waiting<'a> {

@@ -24,7 +24,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::metrics::Jobs;
-use crate::value::Error;
+use crate::value::{Attributes, Error, Preconditions};
 
 pub use pipes::{BodySource, Pipe, Piped, Pipes, read};
 pub use quota::{
@@ -59,6 +59,21 @@ pub const RESERVED_AT_ONCE: u64 = CHUNK as u64;
 /// Freeing the blocks of a file longer than this takes long enough to delay others on the same thread: the disk threads
 /// close it.
 pub const SLOW_TO_FREE: u64 = 256 << 10;
+
+/// The facts of a value that are known before it is received.
+#[derive(Debug, Default)]
+pub struct UploadHead {
+    /// Its length in bytes.
+    pub len: Option<u64>,
+    /// The attributes to keep with it.
+    pub attributes: Attributes,
+    /// Its digest.
+    pub sha256: Option<[u8; 32]>,
+    /// The preconditions under which it is published.
+    pub preconditions: Option<Preconditions>,
+    /// The client whose quota it counts against, where there is one.
+    pub uploader: Option<Uploader>,
+}
 
 /// 128 bits that cannot be guessed.
 pub fn random() -> Result<u128, Errno> {
@@ -175,10 +190,7 @@ impl BlockingPool {
 }
 
 fn failed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::Failed {
-        doing: "run a job",
-        source: io::Error::other(why),
-    }
+    Error::failed("run a job")(io::Error::other(why))
 }
 
 fn start(name: &'static str, most: usize, cpus: Option<CpuSet>, nice: i32) -> io::Result<Runtime> {

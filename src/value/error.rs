@@ -3,10 +3,12 @@
 //! The operating system's error numbers stop here: an error that leaves `store/` tells what happened to the value, and carries
 //! the cause for the log alone. It holds no HTTP status.
 
+use std::sync::Arc;
+
 use rustix::io::Errno;
 
 /// The error of an operation on the store. Whatever it is, the value is as it was before.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The device, the quota or the inodes are used up: `reason` says which.
     #[error("{reason}")]
@@ -33,7 +35,7 @@ pub enum Error {
         /// The operation, for the log.
         doing: &'static str,
         /// The cause, for the log.
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
     /// The name or a part of it is taken by something else, which is left alone: its description, for the client.
     #[error("{0}")]
@@ -107,14 +109,23 @@ pub enum Error {
         /// The operation, for the log.
         doing: &'static str,
         /// The cause, for the log.
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
 }
+
+/// The most tries of a request to an S3 store whose value is another one each time.
+pub const TRIES: usize = 8;
+
+/// The value was another one at each of [`TRIES`].
+pub const CONTENDED: Error = Error::Busy { retry_after: 1 };
 
 impl Error {
     /// For `map_err`: a failure with no meaning of its own, met while `doing`.
     pub fn failed(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
-        move |source| Self::Failed { doing, source }
+        move |source| Self::Failed {
+            doing,
+            source: source.into(),
+        }
     }
 
     /// Seconds after which the same may be tried again.
@@ -128,28 +139,17 @@ impl Error {
     /// True where the bytes that were received may be published later. After a failed sync they may not: they, or their name, may
     /// not be on the disk, and a later sync would not tell.
     pub fn is_transient(&self) -> bool {
-        match self {
-            Self::NoSpace { .. }
-            | Self::ReadOnly
-            | Self::Exhausted { .. }
-            | Self::Displaced { .. }
-            | Self::Forbidden { .. }
-            | Self::Unreachable { .. }
-            | Self::Busy { .. }
-            | Self::TimedOut
-            | Self::OutcomeUnknown { .. }
-            | Self::Refused { .. }
-            | Self::BadGateway { .. }
-            | Self::Failed { .. } => true,
+        !matches!(
+            self,
             Self::TooLarge
-            | Self::Occupied(_)
-            | Self::Precondition
-            | Self::Incomplete
-            | Self::Truncated
-            | Self::NotSupported { .. }
-            | Self::BadKey(_)
-            | Self::Unsynced(_) => false,
-        }
+                | Self::Occupied(_)
+                | Self::Precondition
+                | Self::Incomplete
+                | Self::Truncated
+                | Self::NotSupported { .. }
+                | Self::BadKey(_)
+                | Self::Unsynced(_)
+        )
     }
 
     /// True when the file went away while it was worked on. File systems that look a file up by its name at each call, as FUSE
@@ -179,41 +179,18 @@ impl Error {
             Errno::FBIG => Self::TooLarge,
             Errno::ACCESS | Errno::PERM => Self::Forbidden {
                 doing,
-                source: errno.into(),
+                source: Arc::new(errno.into()),
             },
             other => Self::Failed {
                 doing,
-                source: other.into(),
-            },
-        }
-    }
-
-    /// A copy of a failure of the journal or the directory, for each change that meets it.
-    pub(crate) fn again(&self) -> Self {
-        match self {
-            Self::NoSpace { reason } => Self::NoSpace { reason },
-            Self::ReadOnly => Self::ReadOnly,
-            Self::Exhausted { reason } => Self::Exhausted { reason },
-            Self::Displaced { reason } => Self::Displaced { reason },
-            Self::Forbidden { doing, source } => Self::Forbidden {
-                doing,
-                source: std::io::Error::new(source.kind(), source.to_string()),
-            },
-            Self::Failed { doing, source } => Self::Failed {
-                doing,
-                source: std::io::Error::new(source.kind(), source.to_string()),
-            },
-            Self::Unsynced(why) => Self::Unsynced(Box::new(why.again())),
-            other => Self::Failed {
-                doing: "publish",
-                source: std::io::Error::other(other.to_string()),
+                source: Arc::new(other.into()),
             },
         }
     }
 
     /// The same, of a change that may have been made: not what its cause means for one that was not.
     pub(crate) fn in_doubt(&self) -> Self {
-        Self::Unsynced(Box::new(match self.again() {
+        Self::Unsynced(Box::new(match self.clone() {
             failed @ (Self::Failed { .. } | Self::Unsynced(_)) => failed,
             other => Self::failed("publish")(std::io::Error::other(other.to_string())),
         }))

@@ -159,6 +159,16 @@ fn check_segment(segment: &[u8]) -> Result<(), BadKey> {
     }
 }
 
+/// The media type of a value whose name suggests none.
+pub const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// The media type that the name `key` suggests, else [`UNKNOWN_TYPE`].
+pub fn guessed_type(key: &str) -> &'static str {
+    mime_guess::from_path(key)
+        .first_raw()
+        .unwrap_or(UNKNOWN_TYPE)
+}
+
 /// Keys that begin with one of some prefixes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Prefixes(

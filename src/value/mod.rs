@@ -1,22 +1,26 @@
-//! The words that all engines share: keys, versions, digests, pages of a listing, and errors.
+//! The words that all engines share: keys, versions, entity tags, preconditions, digests, pages of a listing, and errors.
 //!
-//! Owns the metadata of a value, which is known without reading it: its length and its version. Pure: it opens no file.
+//! Owns the metadata of a value, which is known without reading it: its length, its version and its validators. Pure: it opens no file.
 
 mod digest;
 mod error;
 mod key;
 mod page;
+mod preconditions;
 
 use std::time::{Duration, SystemTime};
 
+use data_encoding::HEXLOWER;
 use rustix::fs::{FileType, Stat, Timespec};
 
 pub use digest::{Checksum, ChecksumKind, Digest, Digests, Hasher, Wanted};
-pub use error::Error;
+pub use error::{CONTENDED, Error, TRIES};
 pub use key::{
-    BadKey, Key, MAX_LEN, MAX_SEGMENT, Prefixes, RESERVED, folder_and_above, may_have_keys,
+    BadKey, Key, MAX_LEN, MAX_SEGMENT, Prefixes, RESERVED, UNKNOWN_TYPE, folder_and_above,
+    guessed_type, may_have_keys,
 };
-pub use page::{Failure, Listing, Page};
+pub use page::{Failure, ListedValue, Listing, Page};
+pub use preconditions::{Current, MAX_LIST, Preconditions, Tags, Verdict, WriteCondition, second};
 
 /// The last second of the year 9999, in nanoseconds since the epoch.
 const LATEST: i128 = 253_402_300_799 * 1_000_000_000;
@@ -108,10 +112,80 @@ impl Meta {
     }
 }
 
+/// The validators of a value (RFC 9110, section 8.8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validators {
+    /// The entity tag: strong, quotes included.
+    pub etag: String,
+    /// When the value was written.
+    pub modified: SystemTime,
+}
+
+impl From<Meta> for Validators {
+    fn from(meta: Meta) -> Self {
+        Self {
+            etag: etag(meta),
+            modified: meta.modified(),
+        }
+    }
+}
+
+/// The attributes that are kept with a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Its media type.
+    pub media_type: Option<Box<str>>,
+    /// Its fields, a line `name: value` for each.
+    pub fields: Option<Box<[u8]>>,
+}
+
+/// The entity tag of a file, quotes included: strong, as no two writes of a key share it. The length tells files apart that were given
+/// the same date by hand.
+pub fn etag(meta: Meta) -> String {
+    let (mut version, mut len) = ([0; 32], [0; 16]);
+    let version = hex(&meta.version.nanos().to_be_bytes(), &mut version);
+    let len = hex(&meta.len.to_be_bytes(), &mut len);
+    ["\"", version, "-", len, "\""].concat()
+}
+
+/// The number with these `bytes` in hexadecimal `digits`. Each PUT writes two such numbers: `format!` takes three times as long.
+fn hex<'d>(bytes: &[u8], digits: &'d mut [u8]) -> &'d str {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    let bytes = &bytes[zeros.min(bytes.len() - 1)..];
+    let text = HEXLOWER.encode_mut_str(bytes, &mut digits[..2 * bytes.len()]);
+    &text[usize::from(bytes[0] < 0x10)..]
+}
+
+/// The content coding that the server can apply.
+pub const GZIP: &str = "gzip";
+
+/// The entity tag of the gzip representation of the value of `etag`: each representation has its own (RFC 9110, section 8.8.3.3).
+pub fn gzip_tag(etag: &str) -> String {
+    format!("{}-{GZIP}\"", etag.trim_end_matches('"'))
+}
+
 pub fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
 pub fn is_directory(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_tag_is_the_version_and_the_length_in_hexadecimal_digits(
+            nanos in prop_oneof![any::<i128>(), any::<i64>().prop_map(i128::from), Just(0)],
+            len in prop_oneof![any::<u64>(), 0..300_u64],
+        ) {
+            let meta = Meta::new(len, Version::from_nanos(nanos));
+            prop_assert_eq!(etag(meta), format!("\"{nanos:x}-{len:x}\""));
+        }
+    }
 }

@@ -3,11 +3,13 @@
 //! A page has items: keys, or, with [`Page::by_folder`], a folder in place of all keys below it. An item is on a page by its
 //! own text alone, so that pages give each item once, whatever comes and goes between them.
 
+use std::time::SystemTime;
+
 use rustix::io::Errno;
 
-use super::Meta;
 use super::error::Error;
 use super::key::{Key, Prefixes};
+use super::{Meta, Validators, etag};
 
 /// A request for a page of keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -152,11 +154,47 @@ impl<T: AsRef<str> + From<String>> Visible<'_, T> {
     }
 }
 
+/// A value as a listing shows it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ListedValue {
+    /// A file of a directory.
+    File(Meta),
+    /// An object of an S3 store: its length and its validators.
+    Object(u64, Validators),
+}
+
+impl ListedValue {
+    /// Its length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "it is no container")]
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::File(meta) => meta.len,
+            Self::Object(len, _) => *len,
+        }
+    }
+
+    /// Its entity tag, quotes included.
+    pub fn etag(&self) -> String {
+        match self {
+            Self::File(meta) => etag(*meta),
+            Self::Object(_, validators) => validators.etag.clone(),
+        }
+    }
+
+    /// When it was written.
+    pub fn modified(&self) -> SystemTime {
+        match self {
+            Self::File(meta) => meta.modified(),
+            Self::Object(_, validators) => validators.modified,
+        }
+    }
+}
+
 /// A page of keys.
 #[derive(Debug)]
-pub struct Listing<V = Meta> {
+pub struct Listing {
     /// In byte order.
-    pub keys: Vec<(Key<'static>, V)>,
+    pub keys: Vec<(Key<'static>, ListedValue)>,
     /// Folders that stand for their keys, in byte order: each ends with `/`.
     pub folders: Vec<String>,
     /// When there are more: the last item of this page, after which the next begins.

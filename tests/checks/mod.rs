@@ -22,10 +22,10 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::head::path::{self, Segments};
 use crate::http::listing::{ListFormat, ListTarget, Query};
-use crate::http::values::conditional::{Current, Preconditions, if_range};
+use crate::http::values::conditional::{if_range, preconditions as preconditions_of};
 use crate::http::values::digest_fields::{CONTENT_DIGEST, Expected, REPR_DIGEST, field as written};
 use crate::http::values::range::{MAX_PARTS, Ranges, ranges};
-use crate::store::{Digest, Key, Listing};
+use crate::store::{Current, Digest, Key, Listing};
 
 pub use access::{access_file, authorization, link};
 pub use form::form;
@@ -114,7 +114,7 @@ pub fn preconditions(data: &[u8]) {
         modified: SystemTime::UNIX_EPOCH,
     };
     if_range(&headers, current);
-    let Some(preconditions) = Preconditions::of(&headers) else {
+    let Some(preconditions) = preconditions_of(&headers) else {
         return;
     };
     preconditions.for_read(Some(current));
@@ -158,7 +158,7 @@ pub fn cursor(data: &[u8]) {
             return;
         };
         assert!((1..=10_000).contains(&first.page.limit));
-        let listing: Listing = Listing {
+        let listing = Listing {
             keys: Vec::new(),
             folders: Vec::new(),
             next: Some(first.page.after.clone()),

@@ -14,8 +14,7 @@ use crate::http::refusal::Refusal;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::{Operation, PutOptions};
 use crate::http::service_config::Routes;
-use crate::http::values::conditional::{Preconditions, Single};
-use crate::store::{self, Key, Uploader};
+use crate::store::{self, Key, Preconditions, Uploader, WriteCondition};
 
 /// A right that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +62,9 @@ pub fn permit(operation: &mut Operation<'_>, proof: &Principal) -> Result<(), De
 pub fn authorize_put(options: &mut PutOptions, key: &str, grant: &Grant) -> Result<(), Denied> {
     need(grant, Right::Create, key)?;
     let may_replace = grant.allows(Right::Write, key);
-    let single = options.preconditions.as_ref().map(Preconditions::single);
-    match single {
-        Some(Some(Single::IsNew)) => Ok(()),
+    let exact = options.preconditions.as_ref().map(Preconditions::exact);
+    match exact {
+        Some(Some(WriteCondition::Create)) => Ok(()),
         Some(_) if !may_replace => Err(Denied(Right::Write)),
         // A condition reveals the state of the value.
         Some(_) => need(grant, Right::Read, key),

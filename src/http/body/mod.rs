@@ -17,9 +17,9 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 
 use crate::failpoint;
-use crate::http::body::sources::{Encoded, FileBody, Region, RemotePart};
+use crate::http::body::sources::{Encoded, FileBody, Region};
 use crate::http::values::range::Multipart;
-use crate::s3::RemotePiece;
+use crate::s3::{RemoteBody, RemotePiece};
 use crate::store::{Error, IN_MEMORY, Object, Piped};
 
 /// A body without an end of its own, made as fast as the client takes it.
@@ -83,7 +83,7 @@ pub enum Content {
     Bytes(Bytes),
     File(FileBody),
     /// A value of an S3 store.
-    Remote(Box<RemotePart>),
+    Remote(Box<RemoteBody>),
     /// Contents that are sent one after the other, and the length of all that is left.
     Parts(VecDeque<Content>, u64),
     /// A value that is compressed on the way, to an unknown length.
@@ -93,7 +93,7 @@ pub enum Content {
 }
 
 impl Content {
-    pub fn remote(part: RemotePart) -> Self {
+    pub fn remote(part: RemoteBody) -> Self {
         match part.remaining() {
             0 => Self::Empty,
             _ => Self::Remote(Box::new(part)),
@@ -186,7 +186,7 @@ impl Content {
                 Poll::Ready(Some(Ok(bytes)))
             }
             Self::File(file) => file.poll_bytes(cx),
-            Self::Remote(part) => part.poll_bytes(cx),
+            Self::Remote(part) => part.poll_next(cx),
             Self::Parts(parts, left) => {
                 poll_parts(parts, left, Bytes::len, |part| part.poll_bytes(cx))
             }

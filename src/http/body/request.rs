@@ -137,12 +137,22 @@ impl<'a> Received<'a> {
         !matches!(self.body, RequestBody::Http1(_))
     }
 
-    /// Sends an interim response, where it can; `bytes` are the response in HTTP/1.1.
-    pub async fn announce(&mut self, interim: Response<()>, mut bytes: Bytes) {
+    /// Sends a 104 (Upload Resumption Supported), where it can.
+    pub async fn announce(&mut self, interim: Response<()>) {
         match &mut self.body {
             RequestBody::Http1(_) => {}
             RequestBody::Http2(body) => body.stream.announce(interim),
-            RequestBody::Socket(of) => poll_fn(|cx| of.poll_announce(cx, &mut bytes)).await,
+            RequestBody::Socket(source) => {
+                let mut head = BytesMut::from("HTTP/1.1 104 Upload Resumption Supported\r\n");
+                for (name, value) in interim.headers() {
+                    for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                        head.extend_from_slice(part);
+                    }
+                }
+                head.extend_from_slice(b"\r\n");
+                let mut head = head.freeze();
+                poll_fn(|cx| source.poll_announce(cx, &mut head)).await;
+            }
         }
     }
 

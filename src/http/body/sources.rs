@@ -1,8 +1,7 @@
-//! The sources of a response's body beside memory: a part of a file, a part of a value of an S3 store, a value compressed by gzip.
+//! The sources of a response's body beside memory: a part of a file, and a value compressed by gzip.
 //!
 //! Each holds one piece at a time, whatever the value's size, and no thread while the client takes nothing. A window of a file is
-//! brought into memory on the disk threads before a reactor touches it; a store is asked for a part when its turn comes; a value is
-//! compressed on the compute threads.
+//! brought into memory on the disk threads before a reactor touches it; a value is compressed on the compute threads.
 
 use std::io::Write;
 use std::ops::Range;
@@ -13,7 +12,6 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use flate2::write::GzEncoder;
 
-use crate::s3::{RemoteBody, RemotePiece};
 use crate::store::{BlockingPool, Descriptor, Error, Object};
 
 /// The bytes of a file that are brought into memory at once, and sent as one region.
@@ -147,54 +145,6 @@ impl std::fmt::Debug for FileBody {
             .field("next", &self.next)
             .field("end", &self.end)
             .finish_non_exhaustive()
-    }
-}
-
-/// A part of a value of an S3 store.
-pub enum RemotePart {
-    /// So many bytes, and the request for them; the store is asked when it is first polled.
-    Asking(u64, Asking),
-    Coming(RemoteBody),
-}
-
-type Asking = Pin<Box<dyn Future<Output = Result<RemoteBody, Error>>>>;
-
-impl RemotePart {
-    /// The number of bytes that are left.
-    pub fn remaining(&self) -> u64 {
-        match self {
-            Self::Asking(len, _) => *len,
-            Self::Coming(body) => body.remaining(),
-        }
-    }
-
-    /// The next bytes, or `None` at the end.
-    pub fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        ready!(self.poll_coming(cx))?.poll_next(cx)
-    }
-
-    /// The next piece, or `None` at the end.
-    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RemotePiece, Error>>> {
-        ready!(self.poll_coming(cx))?.poll_piece(cx)
-    }
-
-    /// The body, once the store has answered.
-    fn poll_coming(&mut self, cx: &mut Context<'_>) -> Poll<Result<&mut RemoteBody, Error>> {
-        if let Self::Asking(_, ask) = self {
-            *self = Self::Coming(ready!(ask.as_mut().poll(cx))?);
-        }
-        match self {
-            Self::Coming(body) => Poll::Ready(Ok(body)),
-            Self::Asking(..) => Poll::Pending,
-        }
-    }
-}
-
-impl std::fmt::Debug for RemotePart {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("RemotePart")
-            .field(&self.remaining())
-            .finish()
     }
 }
 

@@ -14,11 +14,10 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
 use crate::http::head::syntax::{has_bad_escape, is_token};
-use crate::http::values::conditional::Preconditions;
+use crate::http::values::conditional::preconditions;
 use crate::http::values::digest_fields::{Expected, REPR_DIGEST, are_announced};
 use crate::http::values::media;
-use crate::http::values::representation::Published;
-use crate::store::{BadKey, Key, MAX_LEN};
+use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published};
 
 /// The coding of a part for transports that do not take all bytes (RFC 2045, section 6).
 const TRANSFER_CODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
@@ -90,7 +89,7 @@ impl FormRequest {
         let is_good = |boundary: &String| (1..=MAX_BOUNDARY).contains(&boundary.len());
         Ok(boundary.filter(is_good).map(|boundary| Self {
             boundary,
-            preconditions: Preconditions::of(&head.headers).filter(Preconditions::are_of_writes),
+            preconditions: preconditions(&head.headers).filter(Preconditions::are_of_writes),
             wants_page,
         }))
     }
@@ -104,12 +103,12 @@ pub fn check_digests(fields: &HeaderMap) -> Result<(), BadForm> {
 
 /// A part of a form, without its data.
 #[derive(Debug)]
-pub struct Part {
+pub struct FormPart {
     pub disposition: Disposition,
     pub media_type: Option<Box<str>>,
 }
 
-impl Part {
+impl FormPart {
     /// The part with these `headers`. Fields that are not of its content are ignored (RFC 7578, section 4.8).
     fn of(headers: &HeaderMap) -> Result<Self, BadForm> {
         for (name, value) in headers {
@@ -354,14 +353,14 @@ pub struct StoredFile {
 struct JsonFile<'a> {
     key: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    etag: Option<String>,
+    etag: Option<&'a str>,
 }
 
 /// The stored files, for a program.
 pub fn json(files: &[StoredFile]) -> Vec<u8> {
     let files = files.iter().map(|StoredFile { key, published }| JsonFile {
         key: key.as_str(),
-        etag: published.as_ref().map(Published::etag),
+        etag: published.as_ref().map(|published| &*published.etag),
     });
     let files: Vec<_> = files.collect();
     let mut json = serde_json::to_vec(&files).unwrap_or_default();
@@ -480,7 +479,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_DISPOSITION, disposition.parse().unwrap());
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
-            Part::of(&headers).map(drop)
+            FormPart::of(&headers).map(drop)
         };
         for line in [
             "content-type: text/plain",

@@ -5,29 +5,29 @@
 //! of the body at a time, when it has found nothing in what it has, and few for a head: at most two frames and [`MAX_PART_HEAD`]
 //! are in memory.
 
+use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use futures_util::Stream;
+use futures_util::stream::poll_fn;
 use multer::{Field, Multipart};
 
 use crate::http::auth::authorize::Asker;
 use crate::http::body::request::Received;
 use crate::http::forms::{
-    BadForm, FormRequest, FormState, MAX_TEXT, Part, Role, StoredFile, check_digests,
+    BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, StoredFile, check_digests,
 };
 use crate::http::head::path::check_depth;
 use crate::http::refusal::{HaltedForm, Refusal};
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
-use crate::http::values::conditional::Preconditions;
-use crate::http::values::put::InFlight;
-use crate::http::values::upload::Announced;
+use crate::http::values::put::CountedUpload;
 use crate::metrics::ReactorCounters;
-use crate::store::Key;
+use crate::store::{Key, Preconditions, UploadHead};
 
 /// About the longest head of a part, in bytes.
 const MAX_PART_HEAD: usize = 16 * 1024;
@@ -133,7 +133,7 @@ impl FormUpload<'_, '_, '_> {
         };
         self.handler
             .permit_put(self.asker.proof, &key, &mut options)?;
-        let _in_flight = InFlight::begin(self.counters);
+        let _in_flight = CountedUpload::begin(self.counters);
         if self.handler.config.discard {
             let mut len = 0;
             while self.data(&mut len).await?.is_some() {}
@@ -154,20 +154,19 @@ impl FormUpload<'_, '_, '_> {
     async fn receive_file(
         &mut self,
         key: Key<'static>,
-        options: PutOptions,
+        mut options: PutOptions,
     ) -> Result<(), Refusal> {
-        let announced = Announced {
-            media_type: options.media_type.as_deref(),
-            preconditions: options.preconditions.as_ref(),
+        let Handler { store, reactor, .. } = self.handler;
+        let head = UploadHead {
             uploader: self.handler.uploader(self.asker),
-            ..Announced::default()
+            ..options.head()
         };
-        let mut upload = self.handler.begin_value(&key, announced).await?;
+        let mut upload = store.upload(*reactor, &key, head).await?;
         let mut len = 0;
         while let Some(data) = self.data(&mut len).await? {
             upload.push(data).await?;
         }
-        let published = Some(upload.publish(key.clone(), options.preconditions).await?);
+        let published = Some(upload.publish(key.clone()).await?);
         self.stored.push(StoredFile { key, published });
         Ok(())
     }
@@ -205,7 +204,8 @@ impl Frames for Received<'_> {
 /// A form as it arrives.
 pub struct Form<'f, F> {
     body: &'f mut F,
-    frame: NextFrame,
+    /// The way of the frames to multer, until the body has ended.
+    frames: Option<Sender<Bytes>>,
     parts: Multipart<'static>,
     /// The part whose data is next.
     part: Option<Field<'static>>,
@@ -213,24 +213,30 @@ pub struct Form<'f, F> {
 
 impl<'f, F: Frames> Form<'f, F> {
     pub fn new(boundary: String, body: &'f mut F) -> Self {
-        let frame = NextFrame::default();
+        let (frames, given) = channel();
+        // After each frame the form polls again, so that none has to be woken.
+        let frame = move |_: &mut Context<'_>| match given.try_recv() {
+            Ok(frame) => Poll::Ready(Some(Ok::<Bytes, Infallible>(frame))),
+            Err(TryRecvError::Empty) => Poll::Pending,
+            Err(TryRecvError::Disconnected) => Poll::Ready(None),
+        };
         Self {
             body,
-            parts: Multipart::new(frame.clone(), boundary),
-            frame,
+            frames: Some(frames),
+            parts: Multipart::new(poll_fn(frame), boundary),
             part: None,
         }
     }
 
     /// The next part, once the data of the one before has been taken; `None` behind the last.
-    pub async fn next(&mut self) -> Result<Option<Part>, Refusal> {
+    pub async fn next(&mut self) -> Result<Option<FormPart>, Refusal> {
         self.part = None;
         let mut taken = 0;
         loop {
             let mut cx = Context::from_waker(Waker::noop());
             match self.parts.poll_next_field(&mut cx) {
                 Poll::Ready(Ok(Some(field))) => {
-                    let part = Part::of(field.headers())?;
+                    let part = FormPart::of(field.headers())?;
                     self.part = Some(field);
                     return Ok(Some(part));
                 }
@@ -272,53 +278,14 @@ impl<'f, F: Frames> Form<'f, F> {
 
     /// Gives multer the next frame of the body, or its end; returns the length of the frame.
     async fn receive(&mut self) -> Result<usize, Refusal> {
-        if self.frame.has_ended() {
-            return Err(BadForm::Malformed.into());
-        }
-        let data = self.body.next_frame().await?;
-        let len = data.as_ref().map_or(0, Bytes::len);
-        self.frame.put(data);
+        let frames = self.frames.take().ok_or(BadForm::Malformed)?;
+        let Some(data) = self.body.next_frame().await? else {
+            return Ok(0);
+        };
+        let len = data.len();
+        // multer holds the other end as long as this form lasts.
+        let _ = frames.send(data);
+        self.frames = Some(frames);
         Ok(len)
-    }
-}
-
-/// The stream that multer reads: nothing yet, one frame, or the end. After each change the form polls again, so a waker that does
-/// nothing is enough.
-#[derive(Clone, Default)]
-struct NextFrame(Arc<Mutex<Given>>);
-
-#[derive(Default)]
-enum Given {
-    #[default]
-    Nothing,
-    Frame(Bytes),
-    End,
-}
-
-impl NextFrame {
-    fn put(&self, data: Option<Bytes>) {
-        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *given = data.map_or(Given::End, Given::Frame);
-    }
-
-    fn has_ended(&self) -> bool {
-        let given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(*given, Given::End)
-    }
-}
-
-impl Stream for NextFrame {
-    type Item = Result<Bytes, std::convert::Infallible>;
-
-    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::take(&mut *given) {
-            Given::Nothing => Poll::Pending,
-            Given::Frame(data) => Poll::Ready(Some(Ok(data))),
-            Given::End => {
-                *given = Given::End;
-                Poll::Ready(None)
-            }
-        }
     }
 }

@@ -3,8 +3,6 @@
 
 pub mod perform;
 
-use std::time::SystemTime;
-
 use form_urlencoded::parse;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION,
@@ -16,9 +14,7 @@ use serde::Serialize;
 use crate::http::head::accept::media_type;
 use crate::http::head::syntax::put;
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::representation::etag;
-use crate::s3::RemoteValue;
-use crate::store::{Listing, Meta, Page, Prefixes};
+use crate::store::{ListedValue, Listing, Page, Prefixes};
 
 /// The number of keys on a page, unless a program says it.
 const DEFAULT_LIMIT: usize = 1_000;
@@ -80,55 +76,15 @@ impl ListFormat {
     }
 }
 
-/// A value of either engine, as a listing shows it.
-pub trait Listed {
-    /// Its length in bytes.
-    fn len(&self) -> u64;
-
-    /// Its entity tag, quotes included.
-    fn etag(&self) -> String;
-
-    /// When it was written.
-    fn modified(&self) -> SystemTime;
-}
-
-impl Listed for Meta {
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn etag(&self) -> String {
-        etag(*self)
-    }
-
-    fn modified(&self) -> SystemTime {
-        Self::modified(self)
-    }
-}
-
-impl Listed for RemoteValue {
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn etag(&self) -> String {
-        self.etag.clone()
-    }
-
-    fn modified(&self) -> SystemTime {
-        self.modified
-    }
-}
-
 /// A key with its value, or a folder, which ends with `/`.
 #[derive(Debug)]
-pub struct Item<'a, V> {
+pub struct Item<'a> {
     pub text: &'a str,
-    pub value: Option<&'a V>,
+    pub value: Option<&'a ListedValue>,
 }
 
 /// The keys and folders of a page together, in byte order.
-pub fn items<V>(listing: &Listing<V>) -> Vec<Item<'_, V>> {
+pub fn items(listing: &Listing) -> Vec<Item<'_>> {
     let keys = listing.keys.iter().map(|(key, value)| Item {
         text: key.as_str(),
         value: Some(value),
@@ -137,7 +93,7 @@ pub fn items<V>(listing: &Listing<V>) -> Vec<Item<'_, V>> {
         text: folder,
         value: None,
     });
-    let mut items: Vec<Item<'_, V>> = keys.chain(folders).collect();
+    let mut items: Vec<Item<'_>> = keys.chain(folders).collect();
     items.sort_unstable_by_key(|item| item.text);
     items
 }
@@ -175,7 +131,7 @@ impl ListTarget {
     }
 
     /// The query of the place behind this one, in the same folder.
-    pub fn next_query<V>(&self, listing: &Listing<V>) -> Option<String> {
+    pub fn next_query(&self, listing: &Listing) -> Option<String> {
         let after = listing.next.as_deref()?;
         let prefix = self.page.prefix.strip_prefix(&self.folder);
         let mut query = form_urlencoded::Serializer::new(String::new());
@@ -197,7 +153,7 @@ impl ListTarget {
     }
 
     /// The `Link` to the next page (RFC 8288). Relative, as the server may be below a path of a proxy.
-    pub fn next_link<V>(&self, listing: &Listing<V>) -> Option<String> {
+    pub fn next_link(&self, listing: &Listing) -> Option<String> {
         let query = self.next_query(listing)?;
         Some(format!("<?{query}>; rel=\"next\""))
     }
@@ -295,7 +251,7 @@ const UNSAFE: &AsciiSet = &CONTROLS
     .add(b'}');
 
 /// The page as text: an item a line, encoded as in a path, so that no key looks like two. A folder ends with `/`.
-pub fn text<V>(listing: &Listing<V>) -> Vec<u8> {
+pub fn text(listing: &Listing) -> Vec<u8> {
     let mut text = String::new();
     for item in items(listing) {
         text.extend(utf8_percent_encode(item.text, UNSAFE));
@@ -323,7 +279,7 @@ struct JsonKey<'a> {
 }
 
 /// The page as JSON.
-pub fn json<V: Listed>(page: &Page, listing: &Listing<V>) -> Vec<u8> {
+pub fn json(page: &Page, listing: &Listing) -> Vec<u8> {
     let keys = listing.keys.iter().map(|(key, value)| JsonKey {
         key: key.as_str(),
         size: value.len(),

@@ -8,15 +8,15 @@ use hyper::http::request::Parts;
 use crate::http::auth::authorize::authorize_page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::head::syntax::{depth, encoded, up};
-use crate::http::listing::{ListFormat, ListTarget, Listed, Query, json, text};
+use crate::http::listing::{ListFormat, ListTarget, Query, json, text};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::{HomeRequest, Operation};
 use crate::http::ui::{self, PageRights};
-use crate::http::values::conditional::Preconditions;
+use crate::http::values::conditional::preconditions;
 use crate::http::values::representation::takes_gzip;
-use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
+use crate::store::{Error, Key, Listing, Page, Prefixes};
 
 /// The most items of a listing that a reactor writes itself.
 const WRITTEN_AT_ONCE: usize = 50;
@@ -40,7 +40,7 @@ pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Refusal>
     if format == ListFormat::Html && by_person {
         return Ok(Operation::Home(Box::new(HomeRequest {
             place,
-            preconditions: Preconditions::of(&head.headers),
+            preconditions: preconditions(&head.headers),
             takes_gzip: takes_gzip(&head.headers),
         })));
     }
@@ -67,16 +67,15 @@ pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Refusal>> {
 
 impl Handler {
     pub async fn list(&self, place: ListTarget) -> Result<Outcome, Refusal> {
-        match &*self.store {
-            Store::Directory(directory) => {
-                let listing = directory.list(place.page.clone()).await?;
-                self.listed(place, listing).await
-            }
-            Store::S3(s3) => {
-                let listing = s3.gateway(self.reactor).list(&place.page).await?;
-                self.listed(place, Arc::new(listing)).await
-            }
-        }
+        let listing = self.store.list(self.reactor, place.page.clone()).await?;
+        let (next, format) = (place.next_link(&listing), place.format);
+        let render = move |listing: &Listing| match format {
+            ListFormat::Json => json(&place.page, listing),
+            ListFormat::Text => text(listing),
+            ListFormat::Html => ui::index(&place, listing),
+        };
+        let text = self.written(listing, false, render).await?;
+        Ok(Outcome::Listed { text, format, next })
     }
 
     /// Redirects to the page of the folder of this name, if there is one that the client of `proof` may see. The address that was asked
@@ -98,11 +97,8 @@ impl Handler {
         if grant.is_some_and(|grant| authorize_page(&mut page, grant).is_err()) {
             return Ok(Outcome::NoValue);
         }
-        let is_folder = match &*self.store {
-            Store::Directory(directory) => !directory.list(page).await?.keys.is_empty(),
-            Store::S3(s3) => !s3.gateway(self.reactor).list(&page).await?.keys.is_empty(),
-        };
-        if !is_folder {
+        let found = self.store.list(self.reactor, page).await?;
+        if found.keys.is_empty() {
             return Ok(Outcome::NoValue);
         }
         // Relative, as the server may be below a path of a proxy.
@@ -116,52 +112,19 @@ impl Handler {
         request: HomeRequest,
         proof: Option<&Principal>,
     ) -> Result<Outcome, Refusal> {
-        let page = &request.place.page;
-        let grant = proof.map(|proof| &proof.subject.grant);
-        let mut rights = PageRights::new(grant, self.config.read_only);
-        if let Some(proof) = proof {
-            rights = rights.of(&proof.subject, proof.by == AuthMethod::Basic);
-        }
-        match &*self.store {
-            Store::Directory(directory) => {
-                let listing = directory.list(page.clone()).await?;
-                self.shown(request, listing, rights).await
-            }
-            Store::S3(s3) => {
-                let listing = s3.gateway(self.reactor).list(page).await?;
-                self.shown(request, Arc::new(listing), rights).await
-            }
-        }
-    }
-
-    async fn listed<V: Listed + Send + Sync + 'static>(
-        &self,
-        place: ListTarget,
-        listing: Arc<Listing<V>>,
-    ) -> Result<Outcome, Refusal> {
-        let (next, format) = (place.next_link(&listing), place.format);
-        let render = move |listing: &Listing<V>| match format {
-            ListFormat::Json => json(&place.page, listing),
-            ListFormat::Text => text(listing),
-            ListFormat::Html => ui::index(&place, listing),
-        };
-        let text = self.written(listing, false, render).await?;
-        Ok(Outcome::Listed { text, format, next })
-    }
-
-    async fn shown<V: Listed + Send + Sync + 'static>(
-        &self,
-        request: HomeRequest,
-        listing: Arc<Listing<V>>,
-        rights: PageRights,
-    ) -> Result<Outcome, Refusal> {
         let HomeRequest {
             place,
             preconditions,
             takes_gzip,
         } = request;
+        let grant = proof.map(|proof| &proof.subject.grant);
+        let mut rights = PageRights::new(grant, self.config.read_only);
+        if let Some(proof) = proof {
+            rights = rights.of(&proof.subject, proof.by == AuthMethod::Basic);
+        }
+        let listing = self.store.list(self.reactor, place.page.clone()).await?;
         let next = place.next_link(&listing);
-        let render = move |listing: &Listing<V>| {
+        let render = move |listing: &Listing| {
             let document = ui::document(&place, listing, &rights);
             let document = if takes_gzip {
                 document.compressed()
@@ -180,11 +143,11 @@ impl Handler {
     }
 
     /// The text that `render` makes of `listing`; on the compute threads, where it is long or `takes_long`.
-    async fn written<V: Send + Sync + 'static, T: Send + 'static>(
+    async fn written<T: Send + 'static>(
         &self,
-        listing: Arc<Listing<V>>,
+        listing: Arc<Listing>,
         takes_long: bool,
-        render: impl FnOnce(&Listing<V>) -> T + Send + 'static,
+        render: impl FnOnce(&Listing) -> T + Send + 'static,
     ) -> Result<T, Error> {
         if !takes_long && listing.keys.len() + listing.folders.len() <= WRITTEN_AT_ONCE {
             return Ok(render(&listing));

@@ -11,7 +11,6 @@ use crate::http::head::allowlists::NotAllowlisted;
 use crate::http::head::syntax::FramingError;
 use crate::http::listing::BadQuery;
 use crate::http::uploads::state::UploadState;
-use crate::http::values::conditional::NoSelection;
 use crate::http::values::digest_fields::BadDigest;
 use crate::http::values::fields::BadField;
 use crate::http::values::other_store::OtherStore;
@@ -177,14 +176,5 @@ impl From<store::Error> for Refusal {
 impl PartialEq for Refusal {
     fn eq(&self, other: &Self) -> bool {
         format!("{self:?}") == format!("{other:?}")
-    }
-}
-
-impl From<NoSelection> for Refusal {
-    fn from(why: NoSelection) -> Self {
-        match why {
-            NoSelection::Precondition => Self::Precondition,
-            NoSelection::Unsatisfiable(len) => Self::Unsatisfiable { len },
-        }
     }
 }

@@ -11,8 +11,8 @@ use crate::http::listing::ListFormat;
 use crate::http::service::operation::Target;
 use crate::http::ui::Document;
 use crate::http::uploads::state::UploadState;
-use crate::http::values::representation::{Published, ValueResponse};
-use crate::store::Key;
+use crate::http::values::representation::ValueResponse;
+use crate::store::{Key, Published};
 
 /// The outcome of a request.
 #[derive(Debug)]

@@ -19,9 +19,8 @@ use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::{Handler, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
-use crate::http::values::upload::condition;
 use crate::http::watch::feed::NO_WATCH;
-use crate::store::{BodySource, Store};
+use crate::store::BodySource;
 
 /// A request while it is performed.
 pub struct RequestContext {
@@ -156,11 +155,7 @@ impl Handler {
             } => {
                 let options = options.as_deref();
                 let folder = by_browser.map(|depth| (key.clone(), depth));
-                let found = match &*self.store {
-                    Store::Directory(directory) => self.get(directory, &key, options).await?,
-                    Store::S3(s3) => Box::pin(self.get_remote(s3, key, options, is_head)).await?,
-                };
-                match (found, folder) {
+                match (self.get(&key, options, is_head).await?, folder) {
                     (Outcome::NoValue, Some((key, depth))) => {
                         Box::pin(self.folder_of(&key, depth, proof)).await
                     }
@@ -194,13 +189,8 @@ impl Handler {
                 Box::pin(self.form(*request, body, counters, asker)).await
             }
             Operation::Delete { key, preconditions } => {
-                let deleted = match &*self.store {
-                    Store::Directory(directory) => {
-                        directory.delete(key, preconditions.map(condition)).await?
-                    }
-                    Store::S3(s3) => Box::pin(self.delete_remote(s3, &key, preconditions)).await?,
-                };
-                Ok(if deleted {
+                let deleted = self.store.delete(self.reactor, key, preconditions);
+                Ok(if deleted.await? {
                     Outcome::Deleted
                 } else {
                     Outcome::NoValue

@@ -257,7 +257,7 @@ fn path(key: &Key<'_>) -> String {
 mod tests {
     use crate::http::refusal::HaltedForm;
     use crate::http::service::handler::*;
-    use crate::http::values::representation::Published;
+    use crate::store::Published;
 
     fn key(name: &str) -> Key<'static> {
         Key::new(name.to_owned()).expect("a key")
@@ -268,7 +268,10 @@ mod tests {
         let halted = |why| {
             let stored = vec![StoredFile {
                 key: key("in/a b"),
-                published: Some(Published::Tag(String::new())),
+                published: Some(Published {
+                    etag: String::new(),
+                    modified: None,
+                }),
             }];
             let file = Some(key("out/c"));
             let halted = HaltedForm {

@@ -14,11 +14,10 @@ use crate::http::forms::FormRequest;
 use crate::http::listing::ListTarget;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::{Creation, UPLOAD_METHODS, UploadRequest};
-use crate::http::values::conditional::Preconditions;
 use crate::http::values::digest_fields::{Algorithm, Expected};
 use crate::http::values::fields::StoredFields;
 use crate::http::watch::request::WatchRequest;
-use crate::store::{Key, UploadId};
+use crate::store::{Key, Preconditions, UploadId};
 
 /// The operation that a request asks for.
 #[derive(Debug)]

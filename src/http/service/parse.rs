@@ -28,7 +28,7 @@ use crate::http::service::operation::{GetOptions, Operation, PutOptions, Respons
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
 use crate::http::uploads::{Creation, UploadRequest, upload};
-use crate::http::values::conditional::Preconditions;
+use crate::http::values::conditional::preconditions;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{BadKey, Key, UploadId};
@@ -196,7 +196,7 @@ fn operation<'a>(
             if config.read_only {
                 return Err(Refusal::ReadOnly);
             }
-            let preconditions = Preconditions::of(&head.headers);
+            let preconditions = preconditions(&head.headers);
             Ok(Operation::Delete { key, preconditions })
         }
         Method::OPTIONS if !config.compat => Ok(options(head, Target::Values)),

@@ -17,8 +17,7 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use crate::access::{Grant, Right, Subject};
-use crate::http::values::representation::gzip_tag;
-use crate::store::Prefixes;
+use crate::store::{Prefixes, gzip_tag};
 
 const HTML: &str = include_str!("index.html");
 const STYLES: &[(&str, &str)] = &[

@@ -8,7 +8,6 @@
 pub mod perform;
 pub mod state;
 
-use bytes::{Bytes, BytesMut};
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE,
     HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
@@ -64,7 +63,7 @@ static KEPT: [HeaderName; 11] = [
 /// A PUT that creates an upload.
 #[derive(Debug)]
 pub struct Creation {
-    pub part: Part,
+    pub part: UploadPart,
     /// The fields kept until the value is published.
     pub fields: Vec<Field>,
     /// The client understands a 104.
@@ -75,7 +74,7 @@ pub struct Creation {
 
 /// The part of a value that a request brings.
 #[derive(Debug)]
-pub struct Part {
+pub struct UploadPart {
     /// Its length in bytes, where the head tells.
     pub len: Option<u64>,
     pub is_last: bool,
@@ -93,11 +92,11 @@ pub enum UploadRequest {
     /// Tell how much has been received.
     Offset,
     /// Append a part, which begins at this offset.
-    Append(u64, Box<Part>),
+    Append(u64, Box<UploadPart>),
     Cancel,
 }
 
-impl Part {
+impl UploadPart {
     /// The part that a request with these `headers` brings, which begins at `offset` of the value.
     fn of(
         headers: &HeaderMap,
@@ -150,7 +149,7 @@ impl Creation {
         let Some(is_last) = upload_complete(headers) else {
             return Ok(None);
         };
-        let part = Part::of(headers, len, 0, is_last)?;
+        let part = UploadPart::of(headers, len, 0, is_last)?;
         let limit = config.limits.max_body;
         if part.length.is_some_and(|length| length > limit) {
             return Err(Refusal::TooLarge { limit });
@@ -188,7 +187,7 @@ impl UploadRequest {
         let offset = offset.ok_or(Refusal::UploadField("Upload-Offset"))?;
         let is_last = upload_complete(headers);
         let is_last = is_last.ok_or(Refusal::UploadField("Upload-Complete"))?;
-        let part = Part::of(headers, len, offset, is_last)?;
+        let part = UploadPart::of(headers, len, offset, is_last)?;
         if !is_last && !part.of_value.wanted().is_none() {
             return Err(BadDigest::OfPart.into());
         }
@@ -297,32 +296,14 @@ fn limit(of: &UploadLimits) -> String {
 /// The interim response that tells a client to send its body (RFC 9110, section 10.1.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The fields of a 104, which tells a client where its upload can be resumed ("Status Code 104").
-fn resumption_supported(address: UploadAddress, config: &ServiceConfig) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.insert(INTEROP_VERSION, INTEROP.into());
-    put(&mut headers, LOCATION, address.to_string());
-    tell_limit(&mut headers, config);
-    headers
-}
-
-/// A 104 with these fields over HTTP/1.1.
-fn in_http1(resumption_supported: &HeaderMap) -> Bytes {
-    let mut head = BytesMut::from("HTTP/1.1 104 Upload Resumption Supported\r\n");
-    for (name, value) in resumption_supported {
-        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            head.extend_from_slice(part);
-        }
-    }
-    head.extend_from_slice(b"\r\n");
-    head.freeze()
-}
-
-/// A 104 with these fields over HTTP/2.
-fn in_http2(resumption_supported: HeaderMap) -> Response<()> {
+/// A 104, which tells a client where its upload can be resumed ("Status Code 104").
+fn resumption_supported(address: UploadAddress, config: &ServiceConfig) -> Response<()> {
     let response = Response::builder().status(104).body(());
     let mut response = response.expect("a response");
-    *response.headers_mut() = resumption_supported;
+    let headers = response.headers_mut();
+    headers.insert(INTEROP_VERSION, INTEROP.into());
+    put(headers, LOCATION, address.to_string());
+    tell_limit(headers, config);
     response
 }
 

@@ -4,8 +4,6 @@
 //! and digests given with the first request are decided when the value is published. One request at a time has an upload: a later
 //! one ends it (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
-use std::pin::pin;
-
 use crate::access::Right;
 use crate::http::auth::authorize::Asker;
 use crate::http::auth::credentials::Principal;
@@ -16,30 +14,14 @@ use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
 use crate::http::uploads::state::{UploadAddress, UploadState};
 use crate::http::uploads::{
-    Creation, Part, UploadRequest, in_http1, in_http2, kept_headers, resumption_supported,
+    Creation, UploadPart, UploadRequest, kept_headers, resumption_supported,
 };
 use crate::http::values::digest_fields::Expected;
-use crate::http::values::put::{InFlight, verify};
-use crate::http::values::representation::Published;
-use crate::http::values::upload::{ask_early, condition, describe};
+use crate::http::values::put::{CountedUpload, compare, verify};
 use crate::metrics::ReactorCounters;
-use crate::store::{self, Directory, Error, Key, NewUpload, Resumable, Store, Upload, UploadId};
-
-/// The error of an S3 store.
-const NOT_RESUMABLE: Error = Error::NotSupported {
-    name: "no-resumable-uploads",
-    what: "uploads to an S3 store cannot be resumed: send all of the value with one PUT",
-};
+use crate::store::{self, Error, Key, Resumable, UploadId, check};
 
 impl Handler {
-    /// The store, if it keeps unfinished uploads.
-    fn resumable_store(&self) -> Result<&Directory, Error> {
-        match &*self.store {
-            Store::Directory(directory) => Ok(directory),
-            Store::S3(_) => Err(NOT_RESUMABLE),
-        }
-    }
-
     /// Performs a PUT that creates an upload.
     pub async fn create_upload(
         &self,
@@ -50,30 +32,25 @@ impl Handler {
         counters: &ReactorCounters,
         asker: Asker<'_>,
     ) -> Result<Outcome, Refusal> {
-        let proof = asker.proof;
         let part = creation.part;
         let can_tell = creation.wants_104 && body.can_send_interim() && self.config.store_resumes;
         let begun = if part.is_last && !can_tell {
             // The client never learns where it could resume.
             None
         } else {
-            let directory = self.resumable_store()?;
+            let directory = self.store.resumable()?;
             if let Some(preconditions) = &options.preconditions {
-                ask_early(directory, &key, preconditions).await?;
+                check(directory, &key, preconditions).await?;
             }
-            let new = NewUpload {
-                key: key.clone(),
-                length: part.length,
-                fields: creation.fields,
-                uploader: asker.uploader(),
-            };
-            match directory.begin_resumable(new).await {
+            let (fields, uploader) = (creation.fields, asker.uploader());
+            let begun = directory.begin_resumable(key.clone(), part.length, fields, uploader);
+            match begun.await {
                 // All of the value is here: it needs no place among the unfinished ones.
                 Err(Error::Exhausted { .. }) if part.is_last => None,
-                begun => Some((directory, begun?)),
+                begun => Some(begun?),
             }
         };
-        let Some((directory, mut upload)) = begun else {
+        let Some(mut upload) = begun else {
             // A PUT like any other.
             let state = UploadState {
                 complete: true,
@@ -89,14 +66,15 @@ impl Handler {
             depth: creation.depth,
         };
         if can_tell {
-            let fields = resumption_supported(announce(&mut upload), &self.config);
-            let bytes = in_http1(&fields);
-            body.announce(in_http2(fields), bytes).await;
+            let address = announce(&mut upload);
+            let interim = resumption_supported(address, &self.config);
+            body.announce(interim).await;
         }
-        let received = self.receive_part(&mut upload, &part, body, counters);
-        let of_value = received.await?;
+        let of_value = self.append(&mut upload, 0, &part, body, counters).await?;
         if part.is_last {
-            return self.publish(directory, &mut upload, of_value, proof).await;
+            return self
+                .publish(&mut upload, Some(options), of_value, asker.proof)
+                .await;
         }
         let state = UploadState {
             location: Some(announce(&mut upload)),
@@ -116,7 +94,7 @@ impl Handler {
     ) -> Result<Outcome, Refusal> {
         // The client's right may have been revoked since, and another client may have the identifier. A client that is refused
         // claims nothing: the claim would end another request for the upload.
-        let directory = self.resumable_store()?;
+        let directory = self.store.resumable()?;
         if proof.is_some() {
             let key = (directory.key_of_upload(id)).ok_or(Refusal::NoSuchUpload)?;
             self.guard.allow(proof, Right::Create, key.as_str())?;
@@ -133,7 +111,7 @@ impl Handler {
                 if !part.is_last {
                     return Ok(of_upload(Outcome::NoContent, state(&upload)));
                 }
-                self.publish(directory, &mut upload, of_value, proof).await
+                self.publish(&mut upload, None, of_value, proof).await
             }
             UploadRequest::Cancel => {
                 let key = upload.key().clone();
@@ -143,12 +121,13 @@ impl Handler {
         }
     }
 
-    /// Appends `part`, if the upload is at its `offset`. Returns the digests of the whole value that came with it.
+    /// Appends `part`, if the upload is at its `offset`: the bytes that arrive, unless they do not have the digests that come with
+    /// them. Returns the digests of the whole value that come with the part.
     async fn append(
         &self,
         upload: &mut Resumable,
         offset: u64,
-        part: &Part,
+        part: &UploadPart,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
     ) -> Result<Expected, Refusal> {
@@ -159,62 +138,36 @@ impl Handler {
             };
             return Err(Refusal::OfUpload(Refusal::UploadComplete.into(), state));
         }
-        if offset != upload.offset() {
+        let start = upload.offset();
+        if offset != start {
             let why = Refusal::MismatchingOffset {
-                expected: upload.offset(),
+                expected: start,
                 provided: offset,
             };
             return Err(refused(upload, why).await);
         }
-        if let Some(length) = part.length {
-            let limit = self.config.limits.max_body;
-            match upload.length() {
-                None if length > limit => {
-                    return Err(refused(upload, Refusal::TooLarge { limit }).await);
-                }
-                None => upload.set_length(length).await?,
-                Some(known) if known == length => {}
-                Some(_) => return Err(refused(upload, Refusal::InconsistentLength).await),
+        let limit = self.config.limits.max_body;
+        match (part.length, upload.length()) {
+            (Some(length), None) if length > limit => {
+                return Err(refused(upload, Refusal::TooLarge { limit }).await);
             }
+            (Some(length), None) => upload.set_length(length).await?,
+            (Some(length), Some(known)) if length != known => {
+                return Err(refused(upload, Refusal::InconsistentLength).await);
+            }
+            _ => {}
         }
-        self.receive_part(upload, part, body, counters).await
-    }
-
-    /// Receives `part`, and appends the bytes that arrive. Returns the digests of the whole value that came with it.
-    async fn receive_part(
-        &self,
-        upload: &mut Resumable,
-        part: &Part,
-        body: &mut Received<'_>,
-        counters: &ReactorCounters,
-    ) -> Result<Expected, Refusal> {
-        let _in_flight = InFlight::begin(counters);
-        let (start, room) = (upload.offset(), self.room(upload));
+        let _in_flight = CountedUpload::begin(counters);
+        let room = self.room(upload);
         if part.len.is_some_and(|len| len > room.bytes) {
             return Err(refused(upload, room.refusal()).await);
         }
-        let received = append(upload, part.len, body, &room).await;
+        let received = receive(upload, part.len, body, &room).await;
         if let Err(Refusal::InconsistentLength | Refusal::TooLarge { .. }) = &received {
             // "Length": an upload that goes beyond its length can never be completed.
             upload.remove().await?;
         }
         received?;
-        let of_value = self.compare(upload, part, start, body).await?;
-        if !part.is_last {
-            upload.secure().await?;
-        }
-        Ok(of_value)
-    }
-
-    /// Compares the bytes received from `start` on with the digests that came with them, and takes them back where they do not have
-    /// these. Returns the digests of the whole value.
-    async fn compare(
-        &self,
-        upload: &mut Resumable,
-        part: &Part,
-        start: u64,
-        body: &Received<'_>,
-    ) -> Result<Expected, Refusal> {
         let compared = match part.digests(body.trailers.as_ref()) {
             Ok((expected, of_value)) if expected.wanted().is_none() => Ok(of_value),
             Ok((expected, of_value)) => {
@@ -225,12 +178,14 @@ impl Handler {
             Err(why) => Err(why.into()),
         };
         match compared {
-            Ok(of_value) => Ok(of_value),
+            Ok(_) if !part.is_last => upload.secure().await?,
+            Ok(_) => {}
             Err(why) => {
                 upload.take_back(start).await?;
-                Err(refused(upload, why).await)
+                return Err(refused(upload, why).await);
             }
         }
+        Ok(compared?)
     }
 
     /// The room that is left for `upload`.
@@ -243,11 +198,11 @@ impl Handler {
         }
     }
 
-    /// Publishes `upload`, all of which has been received.
+    /// Publishes `upload`, all of which has been received, with these `options`, else with those of the request that created it.
     async fn publish(
         &self,
-        directory: &Directory,
         upload: &mut Resumable,
+        options: Option<Box<PutOptions>>,
         of_value: Expected,
         proof: Option<&Principal>,
     ) -> Result<Outcome, Refusal> {
@@ -257,7 +212,7 @@ impl Handler {
             Some(length) if length == offset => {}
             Some(_) => return Err(refused(upload, Refusal::InconsistentLength).await),
         }
-        let stored = self.publish_file(directory, upload, of_value, proof).await;
+        let stored = self.publish_file(upload, options, of_value, proof).await;
         if matches!(&stored, Err(Refusal::Store(error)) if error.is_transient()) {
             // The upload stays: the client may ask again.
             return stored;
@@ -277,33 +232,26 @@ impl Handler {
 
     async fn publish_file(
         &self,
-        directory: &Directory,
         upload: &Resumable,
+        options: Option<Box<PutOptions>>,
         of_value: Expected,
         proof: Option<&Principal>,
     ) -> Result<Outcome, Refusal> {
-        let headers = kept_headers(&upload.fields().await?);
-        let mut options = PutOptions::of(&headers, &self.config)?;
         let key = upload.key().clone();
-        self.permit_put(proof, &key, &mut options)?;
-        let expected = options.expected.and(of_value)?;
-        let mut value = upload.append(None)?;
-        describe(
-            &mut value,
-            options.media_type.as_deref(),
-            options.fields.encode(),
-        );
-        let wanted = expected.wanted();
-        if !wanted.is_none() {
-            let digests = value.digests(wanted, self.store.compute()).await?;
-            verify(&expected, &digests)?;
-        }
-        let condition = options.preconditions.map(condition);
-        let published = directory.put(key.clone(), value, condition).await;
-        let stored = match published {
-            Ok(meta) => Ok(Outcome::Completed(key, Published::File(meta))),
-            Err(error) => Err(error.into()),
+        let (mut options, expected) = if let Some(options) = options {
+            (*options, of_value)
+        } else {
+            let headers = kept_headers(&upload.fields().await?);
+            let mut options = PutOptions::of(&headers, &self.config)?;
+            self.permit_put(proof, &key, &mut options)?;
+            let expected = options.expected.and(of_value)?;
+            (options, expected)
         };
+        let mut value = self.store.publish_resumable(upload, options.head())?;
+        compare(&mut value, &expected, expected.wanted()).await?;
+        let published = value.publish(key.clone()).await;
+        let stored = published.map_err(Refusal::from);
+        let stored = stored.map(|published| Outcome::Completed(key, published));
         if options.is_only_new {
             return self.without_replacing(stored, proof);
         }
@@ -325,8 +273,8 @@ impl Room {
     }
 }
 
-/// Appends all of `body` to the file of `upload`. The bytes that arrived stay there when it breaks off.
-async fn append(
+/// Appends all of `body` to the file of `upload`, `len` bytes where that is known. The bytes that arrived stay there when it breaks off.
+async fn receive(
     upload: &mut Resumable,
     len: Option<u64>,
     body: &mut Received<'_>,
@@ -336,33 +284,28 @@ async fn append(
         upload.has_space(len).await?;
     }
     let mut appending = upload.append(len)?;
-    let received = {
-        let receiving = pin!(receive(&mut appending, body, room));
-        tokio::select! {
-            biased;
-            () = upload.is_wanted() => Err(Refusal::UploadTaken),
-            received = receiving => received,
+    let receiving = async {
+        if let Some(source) = body.source() {
+            // Its length was held to the room before.
+            return Ok(appending.receive(source).await?);
         }
+        let mut left = room.bytes;
+        while let Some(data) = body.next().await? {
+            let rest = left.checked_sub(data.len() as u64);
+            left = rest.ok_or_else(|| room.refusal())?;
+            appending.push(data).await?;
+        }
+        Ok(())
+    };
+    let received: Result<(), Refusal> = tokio::select! {
+        biased;
+        () = upload.is_wanted() => Err(Refusal::UploadTaken),
+        received = receiving => received,
     };
     let paused = appending.pause().await;
     upload.appended()?;
     received?;
     Ok(paused?)
-}
-
-/// Receives all of `body`.
-async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> Result<(), Refusal> {
-    if let Some(source) = body.source() {
-        // Its length was held to the room before.
-        return Ok(upload.receive(source).await?);
-    }
-    let mut left = room.bytes;
-    while let Some(data) = body.next().await? {
-        let rest = left.checked_sub(data.len() as u64);
-        left = rest.ok_or_else(|| room.refusal())?;
-        upload.push(data).await?;
-    }
-    Ok(())
 }
 
 /// The refusal `why` of a request for `upload`, whose offset it tells: that is on the disk, where this is promised.

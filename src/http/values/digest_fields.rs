@@ -25,29 +25,17 @@ pub const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-dige
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 /// SHA-256 in hexadecimal digits, or a word in its place.
 pub const AMZ_CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
-const AMZ_SHA256: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
+const AMZ_SHA256: &str = "x-amz-checksum-sha256";
 
 /// The fields of the checksums of S3 clients, base64 of their bytes.
 pub const AMZ_CHECKSUM: &str = "x-amz-checksum-";
 /// `x-amz-checksum-` and one of these is no checksum.
 const NO_CHECKSUMS: [&str; 3] = ["algorithm", "mode", "type"];
-static AMZ_CHECKSUMS: [(HeaderName, ChecksumKind); 4] = [
-    (
-        HeaderName::from_static("x-amz-checksum-crc32"),
-        ChecksumKind::Crc32,
-    ),
-    (
-        HeaderName::from_static("x-amz-checksum-crc32c"),
-        ChecksumKind::Crc32c,
-    ),
-    (
-        HeaderName::from_static("x-amz-checksum-crc64nvme"),
-        ChecksumKind::Crc64Nvme,
-    ),
-    (
-        HeaderName::from_static("x-amz-checksum-sha1"),
-        ChecksumKind::Sha1,
-    ),
+const AMZ_CHECKSUMS: [(&str, ChecksumKind); 4] = [
+    ("x-amz-checksum-crc32", ChecksumKind::Crc32),
+    ("x-amz-checksum-crc32c", ChecksumKind::Crc32c),
+    ("x-amz-checksum-crc64nvme", ChecksumKind::Crc64Nvme),
+    ("x-amz-checksum-sha1", ChecksumKind::Sha1),
 ];
 
 /// The algorithms of RFC 9530 for which an attacker cannot make two values with one digest.
@@ -143,18 +131,19 @@ impl Expected {
             sha256: headers.get(AMZ_CONTENT_SHA256).and_then(sha256_of_hex),
             ..Self::default()
         };
+        let malformed = |name| BadDigest::Checksum(HeaderName::from_static(name));
         for line in headers.get_all(AMZ_SHA256) {
             let bytes = STANDARD.decode(line).ok();
             let sha256 = bytes.and_then(|bytes| bytes.try_into().ok());
-            let sha256 = sha256.ok_or(BadDigest::Checksum(AMZ_SHA256))?;
+            let sha256 = sha256.ok_or_else(|| malformed(AMZ_SHA256))?;
             let differ = BadDigest::Contradiction(Algorithm::Sha256.name());
             all.sha256 = either(all.sha256, Some(sha256), differ)?;
         }
-        for (name, kind) in &AMZ_CHECKSUMS {
+        for (name, kind) in AMZ_CHECKSUMS {
             for line in headers.get_all(name) {
                 let bytes = STANDARD.decode(line).ok();
-                let checksum = bytes.and_then(|bytes| Checksum::new(*kind, &bytes));
-                let checksum = checksum.ok_or_else(|| BadDigest::Checksum(name.clone()))?;
+                let checksum = bytes.and_then(|bytes| Checksum::new(kind, &bytes));
+                let checksum = checksum.ok_or_else(|| malformed(name))?;
                 all.checksum = either(all.checksum, Some(checksum), BadDigest::Checksums)?;
             }
         }
@@ -292,7 +281,7 @@ pub fn is_checksum(name: &HeaderName) -> bool {
 
 /// True where the server can compute the checksum that comes in this field.
 pub fn is_known_checksum(name: &HeaderName) -> bool {
-    *name == AMZ_SHA256 || AMZ_CHECKSUMS.iter().any(|(known, _)| known == name)
+    *name == AMZ_SHA256 || AMZ_CHECKSUMS.iter().any(|(known, _)| name == known)
 }
 
 /// The digest of either; two that differ are this error.

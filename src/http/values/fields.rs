@@ -28,12 +28,9 @@ struct Field {
 
 /// The fields that are kept, in this order; all together are at most [`crate::store::MAX_FIELDS`] bytes.
 static FIELDS: [Field; 4] = [
-    Field {
-        name: CACHE_CONTROL,
-        max: 255,
-        is_list: true,
-        is_valid: |text| matches!(cache_control(text), Ok(Some(_))),
-    },
+    Field::list(CACHE_CONTROL, |text| {
+        matches!(cache_control(text), Ok(Some(_)))
+    }),
     Field {
         name: CONTENT_DISPOSITION,
         // A file name of 255 bytes, in percent-encoding and once more in ASCII.
@@ -41,18 +38,8 @@ static FIELDS: [Field; 4] = [
         is_list: false,
         is_valid: is_disposition,
     },
-    Field {
-        name: CONTENT_ENCODING,
-        max: 255,
-        is_list: true,
-        is_valid: |text| are_all(text, is_token),
-    },
-    Field {
-        name: CONTENT_LANGUAGE,
-        max: 255,
-        is_list: true,
-        is_valid: |text| are_all(text, is_language),
-    },
+    Field::list(CONTENT_ENCODING, |text| are_all(text, is_token)),
+    Field::list(CONTENT_LANGUAGE, |text| are_all(text, is_language)),
 ];
 
 /// The end of the names of compressed SVG.
@@ -76,7 +63,7 @@ pub enum BadField {
 
 /// The fields kept with one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StoredFields(Vec<(HeaderName, HeaderValue)>);
+pub struct StoredFields(pub Vec<(HeaderName, HeaderValue)>);
 
 impl StoredFields {
     /// The fields of a PUT with these `headers`. An empty field counts as absent.
@@ -147,16 +134,16 @@ impl StoredFields {
     }
 }
 
-impl IntoIterator for StoredFields {
-    type Item = (HeaderName, HeaderValue);
-    type IntoIter = std::vec::IntoIter<Self::Item>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
-}
-
 impl Field {
+    const fn list(name: HeaderName, is_valid: fn(&str) -> bool) -> Self {
+        Self {
+            name,
+            max: 255,
+            is_list: true,
+            is_valid,
+        }
+    }
+
     /// The value of this field in `headers`, if there is one to keep.
     fn of(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, BadField> {
         let mut lines = headers.get_all(&self.name).iter();
@@ -535,12 +522,12 @@ mod tests {
                 }
             }
             let fields = StoredFields::decode(&text);
-            for (name, value) in fields.clone() {
+            for (name, value) in fields.0.clone() {
                 prop_assert!(FIELDS.iter().any(|field| field.name == name));
                 prop_assert!(!value.as_bytes().iter().any(|b| b"\r\n\0".contains(b)));
             }
             // Each field that is read could have been sent.
-            let headers: HeaderMap = fields.clone().into_iter().collect();
+            let headers: HeaderMap = fields.0.clone().into_iter().collect();
             prop_assert_eq!(StoredFields::of(&headers), Ok(fields));
         }
     }

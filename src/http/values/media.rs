@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 
 use crate::http::head::syntax::{is_token, skip_quoted};
+use crate::store::guessed_type as guess;
 
-/// The type of a value without a known one.
-pub const UNKNOWN: &str = "application/octet-stream";
+pub use crate::store::UNKNOWN_TYPE as UNKNOWN;
 
 /// The type of a form without files.
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -52,11 +52,6 @@ pub fn of(key: &str, stored: Option<&str>, is_utf8: bool) -> Cow<'static, str> {
 /// True where the type of the value of `key` is guessed, as none is `stored`, and is text that may need a charset.
 pub fn is_guessed_text(key: &str, stored: Option<&str>) -> bool {
     is_text(guess(key)) && stored.is_none_or(|stored| check(stored.as_bytes()).is_none())
-}
-
-/// The type that the name of a value suggests, else [`UNKNOWN`].
-fn guess(key: &str) -> &'static str {
-    mime_guess::from_path(key).first_raw().unwrap_or(UNKNOWN)
 }
 
 /// True where browsers read a value of this type as text and guess its charset. JSON is always UTF-8, and XML is unless it declares

@@ -9,4 +9,3 @@ pub mod other_store;
 pub mod put;
 pub mod range;
 pub mod representation;
-pub mod upload;

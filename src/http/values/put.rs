@@ -11,13 +11,12 @@ use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::conditional::Preconditions;
+use crate::http::values::conditional::preconditions;
 use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, Expected, are_announced};
 use crate::http::values::fields::{BadField, StoredFields};
 use crate::http::values::media;
-use crate::http::values::upload::{Announced, ValueUpload};
 use crate::metrics::ReactorCounters;
-use crate::store::{BlockingPool, Digests, Key, Wanted};
+use crate::store::{Attributes, Digests, Key, Upload, UploadHead, Wanted};
 
 impl PutOptions {
     pub fn of(headers: &HeaderMap, config: &ServiceConfig) -> Result<Self, Refusal> {
@@ -31,7 +30,7 @@ impl PutOptions {
             return Err(BadField::Framing.into());
         }
         Ok(Self {
-            preconditions: Preconditions::of(headers),
+            preconditions: preconditions(headers),
             media_type: headers
                 .get(CONTENT_TYPE)
                 .and_then(|v| media::kept(v.as_bytes()))
@@ -49,6 +48,18 @@ impl PutOptions {
             creation: None,
         })
     }
+
+    /// Takes what is kept with the value, and the preconditions under which it is published.
+    pub fn head(&mut self) -> UploadHead {
+        UploadHead {
+            attributes: Attributes {
+                media_type: self.media_type.take(),
+                fields: self.fields.encode(),
+            },
+            preconditions: self.preconditions.take(),
+            ..UploadHead::default()
+        }
+    }
 }
 
 impl Handler {
@@ -56,38 +67,35 @@ impl Handler {
         &self,
         key: Key<'static>,
         len: Option<u64>,
-        options: Box<PutOptions>,
+        mut options: Box<PutOptions>,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
         asker: Asker<'_>,
     ) -> Result<Outcome, Refusal> {
-        let announced = Announced {
+        let head = UploadHead {
             len,
-            uploader: self.uploader(asker),
-            media_type: options.media_type.as_deref(),
-            fields: options.fields.encode(),
             sha256: options.expected.sha256,
-            preconditions: options.preconditions.as_ref(),
+            uploader: self.uploader(asker),
+            ..options.head()
         };
-        let mut upload = self.begin_value(&key, announced).await?;
-        let _in_flight = InFlight::begin(counters);
-        receive(&mut upload, &options, body, self.store.compute()).await?;
-        let published = upload.publish(key, options.preconditions).await?;
-        Ok(Outcome::Stored(published))
+        let mut upload = self.store.upload(self.reactor, &key, head).await?;
+        let _in_flight = CountedUpload::begin(counters);
+        receive(&mut upload, &options, body).await?;
+        Ok(Outcome::Stored(upload.publish(key).await?))
     }
 }
 
 /// An upload under way, counted by its reactor.
-pub struct InFlight<'a>(&'a ReactorCounters);
+pub struct CountedUpload<'a>(&'a ReactorCounters);
 
-impl<'a> InFlight<'a> {
+impl<'a> CountedUpload<'a> {
     pub fn begin(counters: &'a ReactorCounters) -> Self {
         counters.uploads_started.add(1);
         Self(counters)
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for CountedUpload<'_> {
     fn drop(&mut self) {
         self.0.uploads_finished.add(1);
     }
@@ -95,10 +103,9 @@ impl Drop for InFlight<'_> {
 
 /// Receives all of `body` into `upload`, and compares the digests that come with it.
 pub async fn receive(
-    upload: &mut ValueUpload<'_>,
+    upload: &mut Upload<'_>,
     options: &PutOptions,
     body: &mut Received<'_>,
-    compute: &BlockingPool,
 ) -> Result<(), Refusal> {
     // Any digest may follow as a trailer.
     let wanted = if options.digests_follow {
@@ -107,7 +114,7 @@ pub async fn receive(
         options.expected.wanted()
     };
     if !wanted.is_none() {
-        upload.hash(wanted, compute);
+        upload.hash(wanted);
     }
     match body.source().filter(|_| wanted.is_none()) {
         Some(source) => upload.take(source).await?,
@@ -123,10 +130,18 @@ pub async fn receive(
         expected = expected.and(trailers)?;
     }
     // A trailer that was not announced asks for digests only now.
-    let wanted = wanted.union(expected.wanted());
+    compare(upload, &expected, wanted.union(expected.wanted())).await
+}
+
+/// Refuses a received value without the `expected` digests; those that are `wanted` are computed.
+pub async fn compare(
+    upload: &mut Upload<'_>,
+    expected: &Expected,
+    wanted: Wanted,
+) -> Result<(), Refusal> {
     if !wanted.is_none() {
-        let digests = upload.digests(wanted, compute).await?;
-        verify(&expected, &digests)?;
+        let digests = upload.digests(wanted).await?;
+        verify(expected, &digests)?;
     }
     Ok(())
 }

@@ -9,7 +9,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use data_encoding::HEXLOWER;
 use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
     CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, SERVER, VARY,
@@ -18,16 +17,16 @@ use hyper::header::{
 
 use crate::http::body::Content;
 use crate::http::body::response::Body;
-use crate::http::body::sources::{Encoded, RemotePart};
+use crate::http::body::sources::Encoded;
 use crate::http::head::accept::content_coding;
 use crate::http::head::syntax::put;
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::conditional::{Current, Selection};
+use crate::http::values::conditional::Selection;
 use crate::http::values::digest_fields::REPR_DIGEST;
 use crate::http::values::fields::StoredFields;
 use crate::http::values::media;
-use crate::http::values::range::{Multipart, content_range, multipart_type};
-use crate::store::{Key, Meta, Object};
+use crate::http::values::range::{MAX_PARTS, Multipart, content_range, multipart_type};
+use crate::store::{Current, Found, GZIP, Key, Published, Validators, gzip_tag};
 
 /// The name in the Server header.
 pub const NAME: HeaderValue = HeaderValue::from_static("data-server");
@@ -51,55 +50,20 @@ pub struct Representation {
     pub is_compressible: bool,
 }
 
-/// The entity tag of a value, quotes included: strong, as no two writes of a key share it. The length tells files apart that a hand has
-/// given the same date.
-pub fn etag(meta: Meta) -> String {
-    let (mut version, mut len) = ([0; 32], [0; 16]);
-    let version = hex(&meta.version.nanos().to_be_bytes(), &mut version);
-    let len = hex(&meta.len.to_be_bytes(), &mut len);
-    ["\"", version, "-", len, "\""].concat()
-}
-
-/// The digits of the number that `bytes` are, in `digits`. Each PUT tells two such numbers: `format!` takes three times as long.
-fn hex<'d>(bytes: &[u8], digits: &'d mut [u8]) -> &'d str {
-    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-    let bytes = &bytes[zeros.min(bytes.len() - 1)..];
-    let text = HEXLOWER.encode_mut_str(bytes, &mut digits[..2 * bytes.len()]);
-    &text[usize::from(bytes[0] < 0x10)..]
-}
-
-/// The validators of a value (RFC 9110, section 8.8).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Validators {
-    /// Quotes included.
-    pub etag: String,
-    pub modified: SystemTime,
-}
-
-impl From<Meta> for Validators {
-    fn from(meta: Meta) -> Self {
-        Self {
-            etag: etag(meta),
-            modified: meta.modified(),
-        }
-    }
-}
-
-impl Validators {
-    fn headers(&self) -> [(HeaderName, HeaderValue); 2] {
-        let none = HeaderValue::from_static("");
-        let etag = HeaderValue::from_str(&self.etag);
-        let modified = HeaderValue::try_from(httpdate::fmt_http_date(self.modified));
-        [
-            (ETAG, etag.unwrap_or(none.clone())),
-            (LAST_MODIFIED, modified.unwrap_or(none)),
-        ]
-    }
+/// The fields with these validators.
+fn validators(etag: &str, modified: SystemTime) -> [(HeaderName, HeaderValue); 2] {
+    let none = HeaderValue::from_static("");
+    let etag = HeaderValue::from_str(etag);
+    let modified = HeaderValue::try_from(httpdate::fmt_http_date(modified));
+    [
+        (ETAG, etag.unwrap_or(none.clone())),
+        (LAST_MODIFIED, modified.unwrap_or(none)),
+    ]
 }
 
 impl Representation {
     pub fn new(
-        validators: Validators,
+        Validators { etag, modified }: Validators,
         media_type: Cow<'static, str>,
         fields: StoredFields,
         config: &ServiceConfig,
@@ -114,7 +78,7 @@ impl Representation {
             CONTENT_TYPE,
             content_type.unwrap_or(HeaderValue::from_static(media::UNKNOWN)),
         );
-        headers.extend(validators.headers());
+        headers.extend(validators(&etag, modified));
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if let Some(value) = &config.cache_control {
@@ -122,7 +86,7 @@ impl Representation {
         }
         let may_transform = fields.may_transform();
         // A field of the value replaces the operator's.
-        for (name, value) in fields {
+        for (name, value) in fields.0 {
             headers.insert(name, value);
         }
         if media::is_active(&media_type) {
@@ -142,7 +106,6 @@ impl Representation {
             headers.insert(VARY, HeaderValue::from_static(names));
         }
         headers.insert(SERVER, NAME);
-        let Validators { etag, modified } = validators;
         Self {
             headers,
             variant: is_compressible.then(|| gzip_tag(&etag)),
@@ -187,8 +150,8 @@ impl Representation {
     }
 }
 
-/// The content coding that the server can apply.
-const GZIP: &str = "gzip";
+/// The most parts of a value of an S3 store: each is a request to the store.
+const MAX_REMOTE_PARTS: usize = 16;
 
 /// Values shorter than this are sent as they are: the coding would save less than it costs.
 pub const MIN_COMPRESSED: u64 = 1 << 10;
@@ -198,78 +161,78 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
     content_coding(headers, &[GZIP]).is_some()
 }
 
-/// The entity tag of the gzip representation of the value of `etag`: each representation has its own (RFC 9110, section 8.8.3.3).
-pub fn gzip_tag(etag: &str) -> String {
-    format!("{}-{GZIP}\"", etag.trim_end_matches('"'))
+/// A value, as it is represented.
+#[derive(Debug)]
+pub struct ShownValue {
+    pub found: Found,
+    /// The representation of an object; that of a file is noted with the file.
+    own: Option<Box<Representation>>,
 }
 
-/// A value of a directory; its representation is noted with it.
-#[derive(Debug)]
-pub struct ShownValue(Arc<Object>);
-
 impl ShownValue {
-    /// `object`, the value of `key`, as it is represented under `config`.
-    pub fn new(object: Arc<Object>, key: &Key<'_>, config: &ServiceConfig) -> Self {
-        object.note(|| {
-            let fields = object.fields().map(StoredFields::decode);
-            let fields = fields.unwrap_or_default().with_coding_of(key.as_str());
+    /// `found`, the value of `key`, as it is represented under `config`.
+    pub fn new(found: Found, key: &Key<'_>, config: &ServiceConfig) -> Self {
+        let represent = |validators, fields: &[u8], stored, is_utf8| {
+            let fields = StoredFields::decode(fields).with_coding_of(key.as_str());
             // The charset is that of the text, and not of its coded bytes.
-            let is_utf8 = object.is_utf8() && !fields.has_coding();
-            let media_type = media::of(key.as_str(), object.media_type(), is_utf8);
-            Representation::new(object.meta().into(), media_type, fields, config)
-        });
-        Self(object)
-    }
-
-    pub fn object(&self) -> &Arc<Object> {
-        &self.0
+            let is_utf8 = is_utf8 && !fields.has_coding();
+            let media_type = media::of(key.as_str(), stored, is_utf8);
+            Representation::new(validators, media_type, fields, config)
+        };
+        let own = match &found {
+            Found::File(object) => {
+                object.note(|| {
+                    let fields = object.fields().unwrap_or_default();
+                    let stored = object.media_type();
+                    represent(object.meta().into(), fields, stored, object.is_utf8())
+                });
+                None
+            }
+            Found::Object(object) => {
+                let meta = &object.meta;
+                let validators = Validators {
+                    etag: meta.etag.clone(),
+                    modified: meta.modified,
+                };
+                let stored = meta.media_type.as_deref();
+                Some(Box::new(represent(validators, &meta.fields, stored, false)))
+            }
+        };
+        Self { found, own }
     }
 
     pub fn representation(&self) -> &Representation {
-        let noted = self.0.noted::<Representation>();
+        let noted = match &self.found {
+            Found::File(object) => object.noted(),
+            Found::Object(_) => self.own.as_deref(),
+        };
         noted.expect("a value that is shown has a representation")
     }
-}
 
-/// A value of an S3 store.
-#[derive(Debug)]
-pub struct RemoteValue {
-    pub representation: Representation,
-    pub len: u64,
-    /// The parts that are sent: one for each range, or all of it.
-    pub parts: Vec<RemotePart>,
-}
+    /// The most parts of one answer.
+    pub fn max_parts(&self) -> usize {
+        match self.found {
+            Found::File(_) => MAX_PARTS,
+            Found::Object(_) => MAX_REMOTE_PARTS,
+        }
+    }
 
-/// A value of either engine.
-#[derive(Debug)]
-pub enum FoundValue {
-    Directory(ShownValue),
-    S3(Box<RemoteValue>),
-}
-
-impl FoundValue {
     /// The body with one range of the value.
     fn part(self, range: Range<u64>) -> Body {
-        match self {
-            Self::Directory(value) => Body::of(Content::part(value.0, range)),
-            Self::S3(mut value) => {
-                let part = value.parts.pop();
-                Body::of(part.map_or(Content::Empty, Content::remote))
-            }
-        }
+        Body::of(match self.found {
+            Found::File(object) => Content::part(object, range),
+            Found::Object(mut object) => Content::remote(object.part(range)),
+        })
     }
 
     /// The body with several ranges of the value, each in its framing.
     fn parts(self, framing: Multipart) -> Body {
-        Body::of(match self {
-            Self::Directory(value) => {
-                Content::parts(framing, |range| Content::part(Arc::clone(&value.0), range))
+        Body::of(match self.found {
+            Found::File(object) => {
+                Content::parts(framing, |range| Content::part(Arc::clone(&object), range))
             }
-            Self::S3(value) => {
-                let mut parts = value.parts.into_iter();
-                Content::parts(framing, |_| {
-                    parts.next().map_or(Content::Empty, Content::remote)
-                })
+            Found::Object(mut object) => {
+                Content::parts(framing, |range| Content::remote(object.part(range)))
             }
         })
     }
@@ -278,7 +241,7 @@ impl FoundValue {
 /// A value that answers a request, and what of it is sent.
 #[derive(Debug)]
 pub struct ValueResponse {
-    pub value: FoundValue,
+    pub value: ShownValue,
     pub selection: Selection,
     /// The digest of all of the value, as a field.
     pub digest: Option<String>,
@@ -309,10 +272,7 @@ pub fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
         digest,
         encoded,
     } = response;
-    let (representation, len) = match &value {
-        FoundValue::Directory(value) => (value.representation(), value.0.meta().len),
-        FoundValue::S3(value) => (&value.representation, value.len),
-    };
+    let (representation, len) = (value.representation(), value.found.len());
     let mut headers = match &selection {
         Selection::NotModified(etag) => representation.not_modified(etag),
         _ => representation.headers.clone(),
@@ -353,50 +313,12 @@ pub fn describe_elsewhere(headers: &mut HeaderMap, to: String) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-/// A value that was stored.
-#[derive(Debug)]
-pub enum Published {
-    /// In a directory.
-    File(Meta),
-    /// In an S3 store, under this entity tag, quotes included.
-    Tag(String),
-}
-
-impl Published {
-    /// Its entity tag, quotes included.
-    pub fn etag(&self) -> String {
-        match self {
-            Self::File(meta) => etag(*meta),
-            Self::Tag(etag) => etag.clone(),
-        }
-    }
-
-    /// Adds the validators of the stored value.
-    pub fn describe(self, headers: &mut HeaderMap) {
-        // With what every response has, so that the map of a PUT does not grow.
-        headers.reserve(6);
-        match self {
-            Self::File(meta) => headers.extend(Validators::from(meta).headers()),
-            Self::Tag(etag) => put(headers, ETAG, etag),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::value::Version;
-
-    proptest! {
-        #[test]
-        fn a_tag_is_the_version_and_the_length_in_hexadecimal_digits(
-            nanos in prop_oneof![any::<i128>(), any::<i64>().prop_map(i128::from), Just(0)],
-            len in prop_oneof![any::<u64>(), 0..300_u64],
-        ) {
-            let meta = Meta::new(len, Version::from_nanos(nanos));
-            prop_assert_eq!(etag(meta), format!("\"{nanos:x}-{len:x}\""));
-        }
+/// Adds the validators of a value that was stored.
+pub fn describe_stored(headers: &mut HeaderMap, stored: Published) {
+    // With what every response has, so that the map of a PUT does not grow.
+    headers.reserve(6);
+    match stored.modified {
+        Some(modified) => headers.extend(validators(&stored.etag, modified)),
+        None => put(headers, ETAG, stored.etag),
     }
 }

@@ -20,8 +20,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use crate::access::{Access, Right, Subject};
 use crate::http::auth::credentials::Principal;
 use crate::http::exchange::ConnectionState;
-use crate::http::values::representation::etag;
-use crate::store::{Change, Changes, Error, Gap, Prefixes};
+use crate::store::{Change, Changes, Error, Gap, Prefixes, etag};
 
 /// The interval of messages that keep a quiet connection alive.
 pub const HEARTBEAT: Duration = Duration::from_secs(20);

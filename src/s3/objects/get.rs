@@ -196,12 +196,25 @@ impl RemoteBody {
         left: Range<u64>,
         answer: Answer,
     ) -> Self {
+        Self::with(client, call, etag, left, State::Reading(Box::new(answer)))
+    }
+
+    /// The bytes `left` of the version `etag` of what `call` names, which are asked for when they are first polled for.
+    pub fn later(client: &Arc<Client>, call: Call, etag: &str, left: Range<u64>) -> Self {
+        let mut body = Self::with(client, call, etag, left, State::Ended);
+        if let Err(error) = body.ask() {
+            body.state = State::Resuming(Box::pin(std::future::ready(Err(error))));
+        }
+        body
+    }
+
+    fn with(client: &Arc<Client>, call: Call, etag: &str, left: Range<u64>, state: State) -> Self {
         Self {
             client: Arc::clone(client),
             call: Box::new(call),
             etag: etag.to_owned(),
             left,
-            state: State::Reading(Box::new(answer)),
+            state,
             resumed: 0,
             patience: None,
             pipe: None,
@@ -349,6 +362,11 @@ impl RemoteBody {
             return Err(Error::BadGateway { said: broken });
         }
         self.resumed += 1;
+        self.ask()
+    }
+
+    /// Asks for the bytes that are left, of the same version.
+    fn ask(&mut self) -> Result<(), Error> {
         let client = Arc::clone(&self.client);
         let (etag, left) = (self.etag.clone(), self.left.clone());
         let call = self.call.ranged(&left)?.with(IF_MATCH, &etag)?;

@@ -9,12 +9,11 @@ use bytes::Bytes;
 use hyper::Method;
 use serde::Deserialize;
 
-use crate::s3::contract::RemoteValue;
 use crate::s3::transport::answer::{Failure, parse, unclear};
 use crate::s3::transport::call::{self, Call};
 use crate::s3::transport::{Client, ReadOutcome};
 use crate::transfer::{BlockingPool, COPIED};
-use crate::value::{Error, Key, Listing, Page, RESERVED};
+use crate::value::{Error, Key, ListedValue, Listing, Page, RESERVED, Validators};
 
 /// The longest page of a store that is read: 1,000 of the longest names, encoded, are a part of it.
 const MAX_PAGE: usize = 16 << 20;
@@ -58,16 +57,12 @@ struct CommonPrefix {
 /// An item of a listing.
 #[derive(Debug)]
 enum Item {
-    Key(Key<'static>, RemoteValue),
+    Key(Key<'static>, ListedValue),
     Folder(String),
 }
 
 /// One page of the keys, in byte order. Long pages of the store are read on the `compute` threads.
-pub async fn list(
-    client: &Client,
-    compute: &BlockingPool,
-    page: &Page,
-) -> Result<Listing<RemoteValue>, Error> {
+pub async fn list(client: &Client, compute: &BlockingPool, page: &Page) -> Result<Listing, Error> {
     let mut visible = page.visible();
     while let Some(part) = visible.next() {
         visible.add(collect(client, compute, &part).await?);
@@ -178,12 +173,11 @@ impl StorePage {
         let folders = folders.map(Item::Folder);
         let keys = self.contents.into_iter().filter_map(|object| {
             let key = Key::new(name(&object.key)?).ok()?;
-            let value = RemoteValue {
-                len: object.size,
+            let validators = Validators {
                 modified: object.modified(),
                 etag: object.etag,
             };
-            Some(Item::Key(key, value))
+            Some(Item::Key(key, ListedValue::Object(object.size, validators)))
         });
         folders.chain(keys).collect()
     }
@@ -212,7 +206,7 @@ impl From<String> for Item {
 }
 
 /// The first `limit` of `items`.
-fn listing(mut items: Vec<Item>, limit: usize) -> Listing<RemoteValue> {
+fn listing(mut items: Vec<Item>, limit: usize) -> Listing {
     let has_more = items.len() > limit;
     items.truncate(limit);
     let last = items.last().filter(|_| has_more);
@@ -279,9 +273,12 @@ mod tests {
         let [Item::Key(key, value)] = &items[..] else {
             panic!("{items:?}")
         };
-        assert_eq!((key.as_str(), value.len, &*value.etag), ("c+d", 0, "\"y\""));
         assert_eq!(
-            httpdate::fmt_http_date(value.modified),
+            (key.as_str(), value.len(), &*value.etag()),
+            ("c+d", 0, "\"y\"")
+        );
+        assert_eq!(
+            httpdate::fmt_http_date(value.modified()),
             "Sun, 22 Nov 2026 13:29:00 GMT"
         );
     }

@@ -3,13 +3,14 @@
 //! A value is read and listed as the store has it at that moment: nothing is cached. A condition is decided by the store, and
 //! is refused where the store was not seen to keep it.
 
+pub mod conditional;
 pub mod get;
 pub mod list;
 pub mod multipart;
 pub mod put;
 pub mod upload;
+pub mod value;
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
 use hyper::Method;
@@ -17,14 +18,14 @@ use hyper::header::{ETAG, IF_MATCH};
 
 use self::get::{GetOutcome, RemoteBody, check_range, meta};
 use self::upload::RemoteUpload;
-use super::contract::{ReadRequest, RemoteMeta, RemoteValue, S3Context, UploadPlan};
+use super::contract::{ReadRequest, RemoteMeta, S3Context, WriteCondition};
 use super::transport::answer::{Answer, Failure, doubted, says_undone, text, unclear};
 use super::transport::body::SendBody;
 use super::transport::call::Call;
 use super::transport::sign::NOTHING;
 use super::transport::{Client, ReadOutcome};
-use crate::transfer::{CHUNK, Hashing, WriteBuffer};
-use crate::value::{Digest, Error, Key, Listing, Page, Wanted};
+use crate::transfer::UploadHead;
+use crate::value::{Error, Key, Listing, Page};
 
 /// The way of one reactor to the store.
 #[derive(Clone, Copy, Debug)]
@@ -34,16 +35,6 @@ pub struct Gateway<'a> {
 }
 
 impl Gateway<'_> {
-    /// Refuses conditions on writes where the store does not keep them, even one that is seen not to hold.
-    pub fn takes_conditional_writes(&self) -> Result<(), Error> {
-        self.shared.promises.for_put()
-    }
-
-    /// Refuses conditions on removals where the store does not keep them.
-    pub fn takes_conditional_removals(&self) -> Result<(), Error> {
-        self.shared.promises.for_delete()
-    }
-
     /// The value of `key`, or the part of it that `read` names.
     pub async fn get(&self, key: &Key<'_>, read: ReadRequest<'_>) -> Result<GetOutcome, Error> {
         let mut call = Call::object(Method::GET, &self.client.place, key)?;
@@ -70,38 +61,6 @@ impl Gateway<'_> {
         Ok(GetOutcome::Value(meta, body))
     }
 
-    /// An address that lets its reader have the value of `key` from the store, by `method`, for a few minutes.
-    pub fn link(&self, method: &Method, key: &Key<'_>) -> Result<String, Error> {
-        self.client.link(method, key)
-    }
-
-    /// A digest of the value of `key` with this entity tag, SHA-512 or else SHA-256, computed from all of it on the compute threads while
-    /// it is read; `None`, when there is another version now, or none.
-    pub async fn digest(
-        &self,
-        key: &Key<'_>,
-        etag: &str,
-        sha512: bool,
-    ) -> Result<Option<Digest>, Error> {
-        let read = ReadRequest {
-            range: None,
-            only: Some(etag),
-        };
-        let GetOutcome::Value(_, mut body) = self.get(key, read).await? else {
-            return Ok(None);
-        };
-        let mut hashing = Hashing::new(Wanted::one(sha512), self.shared.compute.clone());
-        let mut buffer = WriteBuffer::default();
-        while let Some(data) = poll_fn(|cx| body.poll_next(cx)).await {
-            buffer.push(data?);
-            if buffer.len() >= CHUNK {
-                hashing = hashing.next(buffer.take()).await?;
-            }
-        }
-        let digests = hashing.next(buffer.take()).await?.finish().await?;
-        Ok(digests.one())
-    }
-
     /// The length, the entity tag and the fields of the value of `key`; `None` when there is none.
     pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
         let call = Call::object(Method::HEAD, &self.client.place, key)?;
@@ -114,13 +73,18 @@ impl Gateway<'_> {
     }
 
     /// One page of the keys, in byte order.
-    pub async fn list(&self, page: &Page) -> Result<Listing<RemoteValue>, Error> {
+    pub async fn list(&self, page: &Page) -> Result<Listing, Error> {
         list::list(self.client, &self.shared.compute, page).await
     }
 
-    /// Begins to receive a value for `key`.
-    pub async fn upload(&self, key: &Key<'_>, begin: UploadPlan) -> Result<RemoteUpload, Error> {
-        RemoteUpload::begin(self.shared, self.client, key, begin).await
+    /// Begins to receive the value of `key` that `head` announces, under this condition where it is known.
+    pub async fn upload(
+        &self,
+        key: &Key<'_>,
+        head: UploadHead,
+        condition: Option<&WriteCondition>,
+    ) -> Result<RemoteUpload, Error> {
+        RemoteUpload::begin(self.shared, self.client, key, head, condition).await
     }
 
     /// Removes the value of `key`, of the version with the entity tag `only` where one is given; false when there was none.

@@ -20,12 +20,12 @@ use rustix::io::Errno;
 
 use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
 use super::put::{Sending, Write, joined, nonce, refused};
-use crate::s3::contract::{S3Context, UploadPlan, WriteCondition, Written};
+use crate::s3::contract::{S3Context, WriteCondition, Written};
 use crate::s3::transport::Client;
 use crate::s3::transport::answer::Failure;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::{
-    BlockingPool, Receiver, Reservation, ReservationHandle, SMALL, random, write_at,
+    BlockingPool, Receiver, Reservation, ReservationHandle, SMALL, UploadHead, random, write_at,
 };
 use crate::value::{Digests, Error, Key, Wanted};
 
@@ -77,15 +77,17 @@ pub fn is_long(len: Option<u64>) -> bool {
 }
 
 impl RemoteUpload {
-    /// Begins to receive a value for `key`.
+    /// Begins to receive the value of `key` that `head` announces. Without the `condition` of its publishing it is kept until that is
+    /// known.
     pub async fn begin(
         shared: &Arc<S3Context>,
         client: &Arc<Client>,
         key: &Key<'_>,
-        begin: UploadPlan,
+        head: UploadHead,
+        condition: Option<&WriteCondition>,
     ) -> Result<Self, Error> {
-        let call = Call::object(Method::PUT, &client.place, key)?.keeping(&begin.kept)?;
-        let reservation = Reservation::new(&shared.quota, begin.uploader.clone());
+        let call = Call::object(Method::PUT, &client.place, key)?.keeping(&head.attributes)?;
+        let reservation = Reservation::new(&shared.quota, head.uploader);
         let mut upload = Self {
             shared: Arc::clone(shared),
             client: Arc::clone(client),
@@ -93,17 +95,17 @@ impl RemoteUpload {
             destination: Destination::Memory,
             received: Receiver::new(ReservationHandle::Own(reservation)),
             digests: Digests {
-                sha256: begin.kept.sha256,
+                sha256: head.sha256,
                 ..Digests::default()
             },
         };
-        if begin.len.is_some_and(|len| len > LONGEST) {
+        if head.len.is_some_and(|len| len > LONGEST) {
             return Err(Error::TooLarge);
         }
-        if let Some(condition) = &begin.condition {
+        if let Some(condition) = condition {
             shared.promises.check(condition)?;
         }
-        match (begin.len, &begin.condition) {
+        match (head.len, condition) {
             (Some(len), Some(condition)) if len > SMALL => {
                 upload.destination = upload.straight(len, condition).await?;
             }
@@ -189,8 +191,8 @@ impl RemoteUpload {
         Ok(self.digests)
     }
 
-    /// Publishes what was received, if `condition` holds at that moment; it is that of [`UploadPlan`], where that had one. After
-    /// [`Error::Precondition`] it may be called again, if [`UploadPlan`] had none.
+    /// Publishes what was received, if `condition` holds at that moment; it is the one that the upload began with, where that
+    /// had one. Else it may be called again after [`Error::Precondition`].
     pub async fn publish(&mut self, condition: &WriteCondition) -> Result<Written, Error> {
         self.shared.promises.check(condition)?;
         match &self.destination {

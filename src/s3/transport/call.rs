@@ -15,8 +15,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_
 use tokio::time::Instant;
 
 use crate::metrics::StoreOperation;
-use crate::s3::contract::{BucketPrefix, Settings, StoredHeaders, WriteCondition};
-use crate::value::{Error, Key};
+use crate::s3::contract::{BucketPrefix, Settings, WriteCondition};
+use crate::value::{Attributes, Error, Key};
 
 /// The longest name of an object, in bytes: what S3 allows.
 const MAX_NAME: usize = 1024;
@@ -121,8 +121,8 @@ impl Call {
         }
     }
 
-    /// Sets the fields that are `kept` with a value.
-    pub fn keeping(mut self, kept: &StoredHeaders) -> Result<Self, Error> {
+    /// Sets the fields for the attributes that are `kept` with a value.
+    pub fn keeping(mut self, kept: &Attributes) -> Result<Self, Error> {
         let media_type = kept.media_type.as_deref().unwrap_or(NO_MEDIA_TYPE);
         self.headers.insert(CONTENT_TYPE, header_value(media_type)?);
         let text = kept.fields.as_deref().unwrap_or_default();
@@ -344,10 +344,9 @@ mod tests {
 
     #[test]
     fn what_is_kept_goes_into_the_fields() {
-        let kept = StoredHeaders {
+        let kept = Attributes {
             media_type: None,
             fields: Some(b"cache-control: no-store\ncontent-language: de\n"[..].into()),
-            sha256: None,
         };
         let call = Call::bucket(Method::PUT).keeping(&kept).unwrap();
         assert_eq!(call.headers["content-type"], NO_MEDIA_TYPE);

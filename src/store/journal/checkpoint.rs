@@ -95,7 +95,7 @@ impl State {
         let made = self
             .refusal
             .map(Error::errno_while("make a segment of the journal"));
-        let settled = self.failure.as_ref().map(Error::again);
+        let settled = self.failure.clone();
         settled
             .or(made)
             .unwrap_or_else(|| Error::new("find room in the journal", Errno::IO))

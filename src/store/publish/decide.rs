@@ -254,9 +254,7 @@ pub(super) fn is_large(files: &impl Files, change: &Change) -> bool {
 /// Runs `work`; a panic is a failure of its change alone.
 pub(super) fn survive<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(Error::Failed {
-            doing: "publish",
-            source: std::io::Error::other("a panic"),
-        })
+        let panicked = std::io::Error::other("a panic");
+        Err(Error::failed("publish")(panicked))
     })
 }

@@ -125,7 +125,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         {
             let mut entry = match &may_change {
                 Ok(()) => decide(self.files, change, &self.state.pending),
-                Err(error) => Entry::answer(change, Err(error.again())),
+                Err(error) => Entry::answer(change, Err(error.clone())),
             };
             self.state.log(self.files, &mut entry, &mut frame);
             group.entries.push(entry);
@@ -301,7 +301,7 @@ impl Group {
     fn refuse(&mut self, files: &impl Files, error: &Error, pending: &mut Pending) {
         self.end = None;
         for entry in std::mem::take(&mut self.entries) {
-            let refused = || Err(error.again());
+            let refused = || Err(error.clone());
             let unknown = || Err(error.in_doubt());
             self.entries.push(match entry {
                 Entry::Make(mut planned) if is_large(files, &planned.change) => {

@@ -99,16 +99,8 @@ impl Record {
 
     /// The record of `id`; `None` where what is there is none. Blocks.
     pub fn find(uploads: &OwnedFd, id: UploadId) -> Result<Option<Self>, Error> {
-        match Self::text(uploads, id)? {
-            Some(text) => Ok(serde_json::from_slice(&text).ok()),
-            None => Ok(None),
-        }
-    }
-
-    /// The record of `id`. Blocks.
-    fn read(uploads: &OwnedFd, id: UploadId) -> Result<Self, Error> {
-        let text = Self::text(uploads, id)?.unwrap_or_default();
-        serde_json::from_slice(&text).map_err(|error| Error::failed("read a record")(error.into()))
+        let text = Self::text(uploads, id)?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
     /// The record that its file holds; `None` where there is none.
@@ -237,7 +229,9 @@ pub fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)
 
 /// The record of the upload that `claim` is on. Memory has only what changes, for fields may be long.
 pub fn record(writer: &WriteContext, claim: &Claim) -> Result<Record, Error> {
-    Record::read(&writer.temp_dir.uploads, claim.entry.id)
+    let record = Record::find(&writer.temp_dir.uploads, claim.entry.id)?;
+    let missing = || std::io::Error::other("there is no record that can be understood");
+    record.ok_or_else(|| Error::failed("read a record")(missing()))
 }
 
 /// Brings the record of the upload that `claim` is on up to date.

@@ -1,0 +1,115 @@
+//! Changes of a value under the preconditions of a request.
+//!
+//! A condition that the store can decide goes there with the change. Any other is decided here, for the version that a HEAD shows, and
+//! the change names that version; where the value is another one by then, all begins again.
+
+use super::Gateway;
+use super::upload::{RemoteUpload, is_long};
+use crate::s3::contract::{RemoteMeta, WriteCondition, Written};
+use crate::transfer::UploadHead;
+use crate::value::{CONTENDED, Current, Error, Key, Preconditions, TRIES, guessed_type};
+
+/// A value that the store receives, under preconditions.
+#[derive(Debug)]
+pub struct ConditionalUpload<'a> {
+    gateway: Gateway<'a>,
+    /// The bytes on their way.
+    pub upload: RemoteUpload,
+    /// The condition of publishing, where the store decides it.
+    condition: Option<WriteCondition>,
+    preconditions: Option<Preconditions>,
+}
+
+impl<'a> Gateway<'a> {
+    /// Begins to receive the value of `key` that `head` announces, unless its preconditions fail already.
+    pub async fn put(
+        self,
+        key: &Key<'_>,
+        mut head: UploadHead,
+    ) -> Result<ConditionalUpload<'a>, Error> {
+        let preconditions = head.preconditions.take();
+        let condition = match &preconditions {
+            None => Some(WriteCondition::Any),
+            Some(preconditions) => preconditions.exact(),
+        };
+        if let Some(preconditions) = &preconditions {
+            self.shared.promises.for_put()?;
+            // A store that refuses a long value hangs up before it has all of it, and its answer may be lost.
+            if condition.is_none() || is_long(head.len) {
+                swap(preconditions, self.head(key).await?.as_ref())?;
+            }
+        }
+        // Other clients of the store then see the type that this server would guess.
+        let media_type = &mut head.attributes.media_type;
+        media_type.get_or_insert_with(|| guessed_type(key.as_str()).into());
+        Ok(ConditionalUpload {
+            gateway: self,
+            upload: self.upload(key, head, condition.as_ref()).await?,
+            condition,
+            preconditions,
+        })
+    }
+
+    /// Removes the value of `key`, if the preconditions hold at that moment; false where there was none.
+    pub async fn remove(
+        self,
+        key: &Key<'_>,
+        preconditions: Option<Preconditions>,
+    ) -> Result<bool, Error> {
+        let Some(preconditions) = preconditions else {
+            return self.delete(key, None).await;
+        };
+        self.shared.promises.for_delete()?;
+        for _ in 0..TRIES {
+            let Some(meta) = self.head(key).await? else {
+                return Ok(false);
+            };
+            swap(&preconditions, Some(&meta))?;
+            match self.delete(key, Some(&meta.etag)).await {
+                Err(Error::Precondition) => {}
+                deleted => return deleted,
+            }
+        }
+        Err(CONTENDED)
+    }
+}
+
+impl ConditionalUpload<'_> {
+    /// Publishes what was received as the value of `key`, if the preconditions hold at that moment.
+    pub async fn publish(mut self, key: &Key<'_>) -> Result<Written, Error> {
+        let preconditions = match (&self.condition, &self.preconditions) {
+            (None, Some(preconditions)) => preconditions,
+            (condition, _) => {
+                let condition = condition.as_ref().unwrap_or(&WriteCondition::Any);
+                return self.upload.publish(condition).await;
+            }
+        };
+        for _ in 0..TRIES {
+            let current = self.gateway.head(key).await?;
+            let condition = swap(preconditions, current.as_ref())?;
+            match self.upload.publish(&condition).await {
+                Err(Error::Precondition) => {}
+                written => return written,
+            }
+        }
+        Err(CONTENDED)
+    }
+}
+
+/// The condition under which a write replaces `current` and nothing else, if `preconditions` allow that.
+fn swap(
+    preconditions: &Preconditions,
+    current: Option<&RemoteMeta>,
+) -> Result<WriteCondition, Error> {
+    let known = current.map(|meta| Current {
+        etag: &meta.etag,
+        variant: None,
+        modified: meta.modified,
+    });
+    if !preconditions.for_write(known) {
+        return Err(Error::Precondition);
+    }
+    Ok(current.map_or(WriteCondition::Create, |meta| {
+        WriteCondition::Swap(meta.etag.clone())
+    }))
+}

@@ -1,0 +1,121 @@
+//! A value of the store as it was found: its metadata, and the way to its bytes, which are all of the version that was found.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::Arc;
+
+use hyper::Method;
+
+use super::Gateway;
+use super::get::{GetOutcome, RemoteBody};
+use crate::s3::contract::{ReadRequest, RemoteMeta, S3Context};
+use crate::s3::transport::Client;
+use crate::s3::transport::call::Call;
+use crate::transfer::{CHUNK, Hashing, WriteBuffer};
+use crate::value::{Digest, Error, Key, Wanted};
+
+/// A value of the store.
+#[derive(Debug)]
+pub struct RemoteValue {
+    shared: Arc<S3Context>,
+    client: Arc<Client>,
+    key: Key<'static>,
+    /// A request for all of the object.
+    call: Call,
+    /// The metadata of the version that was found.
+    pub meta: RemoteMeta,
+    /// The bytes that the store sends already.
+    coming: Option<RemoteBody>,
+}
+
+impl Gateway<'_> {
+    /// Finds the value of `key`: with one request where `all` of it is to be read from this server, else by a HEAD.
+    pub async fn find(&self, key: &Key<'_>, all: bool) -> Result<Option<RemoteValue>, Error> {
+        let is_read_here = self.shared.settings.redirect_from.is_none();
+        let (meta, coming) = if all && is_read_here {
+            match self.get(key, ReadRequest::default()).await? {
+                GetOutcome::Value(meta, body) => (Some(meta), Some(body)),
+                GetOutcome::Gone | GetOutcome::Changed => (None, None),
+            }
+        } else {
+            (self.head(key).await?, None)
+        };
+        let Some(meta) = meta else { return Ok(None) };
+        Ok(Some(RemoteValue {
+            shared: Arc::clone(self.shared),
+            client: Arc::clone(self.client),
+            key: key.to_owned(),
+            call: Call::object(Method::GET, &self.client.place, key)?,
+            meta,
+            coming,
+        }))
+    }
+}
+
+impl RemoteValue {
+    /// The address at the store for a GET, or a HEAD, of a value that is so long that clients read it there.
+    pub fn link(&self, is_head: bool) -> Result<Option<String>, Error> {
+        let method = if is_head { Method::HEAD } else { Method::GET };
+        let redirect_from = self.shared.settings.redirect_from;
+        let is_read_there = redirect_from.is_some_and(|from| self.meta.len >= from);
+        is_read_there
+            .then(|| self.client.link(&method, &self.key))
+            .transpose()
+    }
+
+    /// Asks the store for the bytes of `range`, which [`Self::part`] then gives; false where the value is another one now, or gone.
+    pub async fn begin(&mut self, range: Range<u64>) -> Result<bool, Error> {
+        if self.coming.is_none() && !range.is_empty() {
+            let read = ReadRequest {
+                range: (range != (0..self.meta.len)).then_some(range),
+                only: Some(&self.meta.etag),
+            };
+            let GetOutcome::Value(_, body) = self.gateway().get(&self.key, read).await? else {
+                return Ok(false);
+            };
+            self.coming = Some(body);
+        }
+        Ok(true)
+    }
+
+    /// The bytes of `range`: the first time those that the store sends already; else the store is asked when they are first polled for.
+    pub fn part(&mut self, range: Range<u64>) -> RemoteBody {
+        let later = || {
+            let (client, call) = (&self.client, self.call.clone());
+            RemoteBody::later(client, call, &self.meta.etag, range)
+        };
+        self.coming.take().unwrap_or_else(later)
+    }
+
+    /// The digest of the value, SHA-512 or else SHA-256: kept by the store, or computed from all of it on the compute threads while it is
+    /// read; `None` where the value is another one now, or gone.
+    pub async fn digest(&self, sha512: bool) -> Result<Option<Digest>, Error> {
+        if let (Some(digest), false) = (self.meta.sha256, sha512) {
+            return Ok(Some(Digest::Sha256(digest)));
+        }
+        let read = ReadRequest {
+            range: None,
+            only: Some(&self.meta.etag),
+        };
+        let GetOutcome::Value(_, mut body) = self.gateway().get(&self.key, read).await? else {
+            return Ok(None);
+        };
+        let mut hashing = Hashing::new(Wanted::one(sha512), self.shared.compute.clone());
+        let mut buffer = WriteBuffer::default();
+        while let Some(data) = poll_fn(|cx| body.poll_next(cx)).await {
+            buffer.push(data?);
+            if buffer.len() >= CHUNK {
+                hashing = hashing.next(buffer.take()).await?;
+            }
+        }
+        let digests = hashing.next(buffer.take()).await?.finish().await?;
+        Ok(digests.one())
+    }
+
+    fn gateway(&self) -> Gateway<'_> {
+        Gateway {
+            shared: &self.shared,
+            client: &self.client,
+        }
+    }
+}
