@@ -23,11 +23,11 @@ pub struct Receiver<T>(Arc<Slot<T>>);
 struct Slot<T> {
     /// The thread that waits.
     thread: ThreadId,
-    state: Mutex<State<T>>,
+    state: Mutex<ReplyState<T>>,
 }
 
 #[derive(Debug)]
-enum State<T> {
+enum ReplyState<T> {
     Awaited(Option<Waker>),
     Known(T, Arc<Waiters>),
     /// The reply was taken, or is not wanted, or will not come.
@@ -42,17 +42,17 @@ struct Waiters(Mutex<VecDeque<Waker>>);
 #[derive(Debug, Default)]
 pub struct WakeBatch(Vec<(ThreadId, Arc<Waiters>)>);
 
-/// A channel for one reply, which this thread waits for.
+/// Returns a channel for one reply, which the calling thread waits for.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let slot = Arc::new(Slot {
         thread: thread::current().id(),
-        state: Mutex::new(State::Awaited(None)),
+        state: Mutex::new(ReplyState::Awaited(None)),
     });
     (Sender(Arc::clone(&slot)), Receiver(slot))
 }
 
 impl<T> Slot<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, ReplyState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -61,22 +61,22 @@ impl<T> Sender<T> {
     /// Sends the reply; the waiter is woken when `batch` is dropped.
     pub fn send(self, reply: T, batch: &mut WakeBatch) {
         let mut state = self.0.state();
-        let State::Awaited(waker) = &mut *state else {
+        let ReplyState::Awaited(waker) = &mut *state else {
             return;
         };
         let waiters = batch.waiters(self.0.thread);
         // Before the reply can be seen: a waiter that sees it then finds all the wakers, its own among them.
         waiters.wakers().extend(waker.take());
-        *state = State::Known(reply, waiters);
+        *state = ReplyState::Known(reply, waiters);
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        if let State::Awaited(waker) = &mut *state {
+        if let ReplyState::Awaited(waker) = &mut *state {
             let waker = waker.take();
-            *state = State::Over;
+            *state = ReplyState::Over;
             drop(state);
             waker.into_iter().for_each(Waker::wake);
         }
@@ -88,14 +88,14 @@ impl<T> Future for Receiver<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.0.state();
-        if let State::Awaited(waker) = &mut *state {
+        if let ReplyState::Awaited(waker) = &mut *state {
             match waker {
                 Some(waker) => waker.clone_from(cx.waker()),
                 None => *waker = Some(cx.waker().clone()),
             }
             return Poll::Pending;
         }
-        let known = std::mem::replace(&mut *state, State::Over);
+        let known = std::mem::replace(&mut *state, ReplyState::Over);
         drop(state);
         Poll::Ready(known.take())
     }
@@ -103,12 +103,12 @@ impl<T> Future for Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        let known = std::mem::replace(&mut *self.0.state(), State::Over);
+        let known = std::mem::replace(&mut *self.0.state(), ReplyState::Over);
         known.take();
     }
 }
 
-impl<T> State<T> {
+impl<T> ReplyState<T> {
     /// The reply. To take it is also to wake the other waiters of the thread.
     fn take(self) -> Option<T> {
         match self {

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
+use super::small_file;
 use crate::value::Version;
 
 /// How far ahead the bound is moved, in nanoseconds: there is one durable write in this time, and after a crash versions
@@ -37,7 +38,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Goes on after the bound in `file`, or starts now when it holds none.
+    /// Continues after the bound in `file`, or starts now if the file has no bound.
     pub fn resume(file: OwnedFd) -> Result<Self, Errno> {
         let mut text = [0; WIDTH];
         let n = retry_on_intr(|| rustix::io::pread(&file, &mut text, 0))?;
@@ -72,8 +73,7 @@ impl Clock {
             let now = now();
             let stride = if reading > now { SHORT_STRIDE } else { STRIDE };
             // The bound counts only once it is durable: after a failed sync it is written again.
-            self.store(reading + stride)?;
-            rustix::fs::fdatasync(&self.file)?;
+            self.store(reading + stride, true)?;
             self.bound = reading + stride;
             self.tell_if_ahead(reading - now);
         }
@@ -95,19 +95,16 @@ impl Clock {
         }
     }
 
-    fn store(&self, bound: i128) -> Result<(), Errno> {
+    fn store(&self, bound: i128, is_synced: bool) -> Result<(), Errno> {
         let text = format!("{bound:>WIDTH$}");
-        match retry_on_intr(|| rustix::io::pwrite(&self.file, text.as_bytes(), 0))? {
-            WIDTH => Ok(()),
-            _ => Err(Errno::NOSPC),
-        }
+        small_file::overwrite(&self.file, text.as_bytes(), is_synced)
     }
 }
 
 impl Drop for Clock {
     /// An orderly end leaves no gap between the last version and the next.
     fn drop(&mut self) {
-        let _ = self.store(self.last);
+        let _ = self.store(self.last, false);
     }
 }
 

@@ -17,12 +17,12 @@ use super::changes::Changes;
 use super::directory_fd::{Blocking, ValuesDir};
 use super::list::Lister;
 use super::object::{IsText, Object};
-use super::publish::{Condition, Publisher};
+use super::publish::{Condition, Publisher, ended};
 use super::resumable::{Field, Registry, Resumable};
 use super::space::Free;
 use super::upload::FileUpload;
 use super::upload_claim::UploadId;
-use super::value_file::{self, Opened};
+use super::value_file;
 use super::write_context::WriteContext;
 use crate::metrics::StoreCounters;
 use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, Uploader};
@@ -37,10 +37,14 @@ const TRIES: u32 = 32;
 #[derive(Debug)]
 pub struct Directory {
     dir: Arc<ValuesDir>,
-    compute: BlockingPool,
-    cache: Arc<Cache>,
-    counters: Arc<StoreCounters>,
-    changes: Arc<Changes>,
+    /// The threads for what keeps a processor busy.
+    pub compute: BlockingPool,
+    /// The values in memory.
+    pub cache: Arc<Cache>,
+    /// The counters.
+    pub counters: Arc<StoreCounters>,
+    /// The latest changes; of a store that is only read, none.
+    pub changes: Arc<Changes>,
     is_text: IsText,
     lister: Arc<Lister>,
     writing: Option<Writing>,
@@ -56,7 +60,7 @@ struct Writing {
 }
 
 /// Reports the result of a write to `writer`.
-fn heard<T>(writer: &WriteContext, done: Result<T, Error>) -> Result<T, Error> {
+fn note_outcome<T>(writer: &WriteContext, done: Result<T, Error>) -> Result<T, Error> {
     match &done {
         Ok(_) => writer.wrote(),
         Err(error) => writer.failed(error),
@@ -74,10 +78,10 @@ impl Directory {
 
     /// Fails while the file of `key`, read as `object`, may lack bytes that the journal has.
     fn may_read(&self, key: &Key<'_>, object: &Object) -> Result<(), Error> {
-        let writing = self.writing.as_ref();
-        writing.map_or(Ok(()), |writing| {
-            writing.writer.may_read(key, object.meta())
-        })
+        match self.writer() {
+            Some(writer) => writer.journal.may_read(key, object.meta()),
+            None => Ok(()),
+        }
     }
 
     /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.
@@ -103,7 +107,8 @@ impl Directory {
     }
 
     async fn read_file(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
-        let Some(opened) = self.open_value(key).await? else {
+        // From the kernel's caches, or on a disk thread where those do not have it.
+        let Some(opened) = self.ask_kernel("open", key, ValuesDir::open).await? else {
             return Ok(None);
         };
         let disk = &self.dir.disk;
@@ -121,11 +126,6 @@ impl Directory {
         let object = Arc::new(object);
         self.cache.keep(key, &object);
         Ok(Some(object))
-    }
-
-    /// Opens the file of `key` from the kernel's caches, or on a disk thread when those do not have it.
-    async fn open_value(&self, key: &Key<'_>) -> Result<Option<Opened>, Error> {
-        self.ask_kernel("open", key, ValuesDir::open).await
     }
 
     /// The length and the version of the value of `key`, or `None` when there is none. Takes no right to read the value.
@@ -175,9 +175,12 @@ impl Directory {
     ) -> Result<Meta, Error> {
         let writing = self.writing()?;
         let value = upload.finish().await?;
-        let published = writing.publisher.put(key.clone(), value, condition).await;
+        let change = writing
+            .publisher
+            .change(key.clone(), Some(value), condition);
+        let published = change.await;
         self.cache.forget(&key);
-        heard(&writing.writer, published)
+        note_outcome(&writing.writer, published)?.ok_or_else(ended)
     }
 
     /// Makes an upload that can be received in several requests, and claims it; `fields` are kept with it until it is published.
@@ -192,7 +195,7 @@ impl Directory {
             writer, uploads, ..
         } = self.writing()?;
         let begun = Resumable::begin(writer, uploads, key, length, fields, uploader).await;
-        heard(writer, begun)
+        note_outcome(writer, begun)
     }
 
     /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.
@@ -221,10 +224,11 @@ impl Directory {
         condition: Option<Condition>,
     ) -> Result<bool, Error> {
         let writing = self.writing()?;
-        let deleted = writing.publisher.delete(key.clone(), condition).await;
+        let removed = writing.publisher.change(key.clone(), None, condition).await;
         self.cache.forget(&key);
         // Where there was none, nothing was written.
-        deleted.inspect_err(|error| writing.writer.failed(error))
+        let removed = removed.inspect_err(|error| writing.writer.failed(error))?;
+        Ok(removed.is_some())
     }
 
     /// One page of the keys, in byte order; calls for the same page at the same time share it.
@@ -251,16 +255,6 @@ impl Directory {
         }
     }
 
-    /// The latest changes; of a store that is only read, none.
-    pub fn changes(&self) -> &Arc<Changes> {
-        &self.changes
-    }
-
-    /// The threads for what keeps a processor busy.
-    pub fn compute(&self) -> &BlockingPool {
-        &self.compute
-    }
-
     /// The threads for what may wait for a device.
     pub fn disk(&self) -> &BlockingPool {
         &self.dir.disk
@@ -271,44 +265,24 @@ impl Directory {
         self.lister.threads()
     }
 
-    /// The counters.
-    pub fn counters(&self) -> &StoreCounters {
-        &self.counters
-    }
-
-    /// Bytes of the capacity of the cache that are taken: a value takes at least its share of the descriptors.
-    pub fn cached_bytes(&self) -> u64 {
-        self.cache.bytes()
-    }
-
-    /// The number of cached values, each with a descriptor.
-    pub fn cached_values(&self) -> u64 {
-        self.cache.values()
-    }
-
     /// Tries, on a disk thread, whether the directory is where it was and a value can be published in it; answers what is
     /// free for values, where that is known, unless none may be written.
     pub fn probe(&self) -> impl Future<Output = Result<Option<Free>, Error>> + Send + use<> {
-        let writing = self.writing.as_ref();
-        let writer = writing.map(|writing| Arc::clone(&writing.writer));
-        let dir = Arc::clone(&self.dir);
-        async move {
-            let disk = dir.disk.clone();
-            let job = move || {
-                dir.location.check()?;
-                let probe = |writer: Arc<WriteContext>| {
-                    let probed = writer.probe();
-                    heard(&writer, probed)
-                };
-                writer.map_or(Ok(None), probe)
-            };
-            disk.run(job).await
-        }
+        let writer = self.writer().cloned();
+        let (dir, disk) = (Arc::clone(&self.dir), self.dir.disk.clone());
+        let job = move || {
+            dir.location.check()?;
+            match writer {
+                Some(writer) => note_outcome(&writer, writer.probe()),
+                None => Ok(None),
+            }
+        };
+        async move { disk.run(job).await }
     }
 
     /// The reason why there is no journal, where there should be one.
     pub fn unjournaled(&self) -> Option<&'static str> {
-        self.writing.as_ref()?.writer.unjournaled()
+        self.writer()?.journal.missing()
     }
 
     /// True if values may be changed.
@@ -318,22 +292,22 @@ impl Directory {
 
     /// The uploads and bytes that are staged at the moment, over all reactors.
     pub fn staged(&self) -> InFlight {
-        let in_flight = |writing: &Writing| writing.writer.quota.in_flight();
-        self.writing
-            .as_ref()
-            .map_or_else(InFlight::default, in_flight)
+        let writer = self.writer();
+        writer.map_or_else(InFlight::default, |w| w.quota.in_flight())
     }
 
     /// True if the quota of an upload in one request depends on its client.
     pub fn stages_by_client(&self) -> bool {
-        let is_by_client = |writing: &Writing| writing.writer.quota.is_by_client();
-        self.writing.as_ref().is_some_and(is_by_client)
+        self.writer().is_some_and(|w| w.quota.is_by_client())
     }
 
     /// True while uploads are refused because of `--min-free`.
     pub fn is_short_of_space(&self) -> bool {
-        let is_low = |writing: &Writing| writing.writer.space.is_low();
-        self.writing.as_ref().is_some_and(is_low)
+        self.writer().is_some_and(|w| w.space.is_low())
+    }
+
+    fn writer(&self) -> Option<&Arc<WriteContext>> {
+        self.writing.as_ref().map(|writing| &writing.writer)
     }
 
     fn writing(&self) -> Result<&Writing, Error> {

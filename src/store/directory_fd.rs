@@ -70,13 +70,13 @@ pub struct ValuesDir {
     pub disk: BlockingPool,
     /// The file system of the root: its device and its type.
     file_system: Option<(u64, FsType)>,
-    /// What the log was told of.
+    /// The links and names that were logged.
     pub unserved: Unserved,
 }
 
 /// The kind of thing that a name stands for.
 #[derive(Clone, Copy, Debug)]
-pub enum Entry {
+pub enum NameKind {
     Absent,
     /// A value, whose file has this mode.
     Value(Meta, Mode),
@@ -167,21 +167,21 @@ impl ValuesDir {
             Mode::empty(),
         )
         .ok()?;
-        Some(ValueFile::new(fd, self.disk.clone()))
+        Some(ValueFile::new(fd, self.disk.clone(), false))
     }
 }
 
 /// The entry under `name` in `folder` now.
-pub fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
+pub fn look_up(folder: impl AsFd, name: &str) -> Result<NameKind, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
     match retry_if_stale(stat) {
-        Ok(stat) if is_regular(&stat) => Ok(Entry::Value(
+        Ok(stat) if is_regular(&stat) => Ok(NameKind::Value(
             Meta::of(&stat),
             Mode::from_raw_mode(stat.st_mode) & RIGHTS,
         )),
-        Ok(stat) if is_directory(&stat) => Ok(Entry::Folder),
-        Ok(_) => Ok(Entry::Other),
-        Err(Errno::NOENT) => Ok(Entry::Absent),
+        Ok(stat) if is_directory(&stat) => Ok(NameKind::Folder),
+        Ok(_) => Ok(NameKind::Other),
+        Err(Errno::NOENT) => Ok(NameKind::Absent),
         Err(errno) => Err(errno),
     }
 }

@@ -242,7 +242,7 @@ impl<'a> Upload<'a> {
     /// Computes the digests that are `wanted` from the bytes to come.
     pub fn hash(&mut self, wanted: Wanted) {
         match self {
-            Self::File(directory, upload, _) => upload.hash(wanted, directory.compute().clone()),
+            Self::File(directory, upload, _) => upload.hash(wanted, directory.compute.clone()),
             Self::Object(object) => object.upload.hash(wanted),
         }
     }
@@ -270,7 +270,7 @@ impl<'a> Upload<'a> {
     /// The digests that are `wanted`, of the value received.
     pub async fn digests(&mut self, wanted: Wanted) -> Result<Digests, Error> {
         match self {
-            Self::File(directory, upload, _) => upload.digests(wanted, directory.compute()).await,
+            Self::File(directory, upload, _) => upload.digests(wanted, &directory.compute).await,
             Self::Object(object) => Box::pin(object.upload.digests(wanted)).await,
         }
     }
@@ -356,7 +356,7 @@ impl Store {
     /// The latest changes; of a store that is only read, none; of one that others change unseen, `None`.
     pub fn changes(&self) -> Option<&Arc<Changes>> {
         match self {
-            Self::Directory(directory) => Some(directory.changes()),
+            Self::Directory(directory) => Some(&directory.changes),
             Self::S3(_) => None,
         }
     }
@@ -364,7 +364,7 @@ impl Store {
     /// The threads for what keeps a processor busy.
     pub fn compute(&self) -> &BlockingPool {
         match self {
-            Self::Directory(directory) => directory.compute(),
+            Self::Directory(directory) => &directory.compute,
             Self::S3(s3) => s3.compute(),
         }
     }

@@ -1,8 +1,8 @@
 //! The group, rights and lists of a file that it takes from the folder that it is published in, and from the value that it replaces.
 //!
 //! A file that is made in a folder by hand gets the group of a setgid folder, of any on a mount with `grpid`, and the folder's default
-//! ACL from the kernel (`inode(7)`, `acl(5)`). One that is made elsewhere and then linked or renamed gets neither, so they are given to it here. A value
-//! that is replaced lends its mode: the new file never has a right for its group or for others that the old one had not.
+//! ACL from the kernel (`inode(7)`, `acl(5)`). One that is made elsewhere and then linked or renamed gets neither, so they are given to it here. The new
+//! file of a replaced value never has a right for group or others that the old file lacked.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -14,10 +14,10 @@ use rustix::io::{Errno, retry_on_intr};
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 const ACL: &str = "system.posix_acl_access";
 
-/// The most bytes that an ACL of most folders has; a longer one takes a second call.
+/// Bytes that hold the ACL of most folders; a longer ACL takes a second call.
 const USUAL: usize = 512;
 
-/// The most that any attribute has (`XATTR_SIZE_MAX`).
+/// The largest size of an attribute (`XATTR_SIZE_MAX`).
 const MOST: usize = 65_536;
 
 /// The tags of the entries of an ACL (`linux/posix_acl.h`).
@@ -30,7 +30,7 @@ const OTHERS: u16 = 0x20;
 const HEAD: usize = 4;
 const ENTRY: usize = 8;
 
-/// Values are not run: what `open(2)` would be asked for, too.
+/// Values are not executable: read and write, as for `open(2)`.
 const NOT_RUN: u16 = 6;
 
 /// The mode that the umask leaves of `mode`.
@@ -42,8 +42,8 @@ pub fn unmasked(mode: u32) -> Mode {
     Mode::from(mode & !umask.unwrap_or(0))
 }
 
-/// Gives `file`, which has the group of this process, or of `staging`, what one that is made in `folder` has; its mode, if that has changed.
-/// Where `gives_group`, the folder's group is that of what is made in it.
+/// Gives `file` the group and ACL of a file made in `folder`; returns whether that changed it, and its new mode. With `gives_group` new
+/// files get the group of their folder.
 pub fn of_folder(
     file: impl AsFd,
     folder: impl AsFd,
@@ -62,7 +62,7 @@ pub fn of_folder(
     Ok((true, Some(mode)))
 }
 
-/// Takes from `file`, which has `mode`, the rights of group and others that a value of the mode `replaced` has not; whether there are any.
+/// Removes from `file`, which has `mode`, the rights of group and others that `replaced` lacks; true if there were any.
 pub fn of_value(file: impl AsFd, mode: Mode, replaced: Mode) -> Result<bool, Errno> {
     let kept = mode & (replaced | Mode::RWXU);
     if kept != mode {
@@ -71,7 +71,7 @@ pub fn of_value(file: impl AsFd, mode: Mode, replaced: Mode) -> Result<bool, Err
     Ok(kept != mode)
 }
 
-/// Has `folder`, of files that do not have the rights of their values yet, be its owner's alone, and give nothing to them.
+/// Makes `folder` private, and removes its default ACL: its files do not have the rights of their values yet.
 pub fn keep_private(folder: impl AsFd) -> Result<(), Errno> {
     // Where there is no such attribute, this fails.
     let _ = rustix::fs::fremovexattr(&folder, DEFAULT_ACL);
@@ -116,7 +116,7 @@ fn default_acl(folder: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
     }
 }
 
-/// Takes from `acl` what a value never has; the mode that is left.
+/// Removes the right to execute from `acl`; returns the remaining mode.
 fn restrict(acl: &mut [u8]) -> Mode {
     let entries = acl.get_mut(HEAD..).unwrap_or_default();
     let of = |entry: &[u8]| u16::from_le_bytes([entry[0], entry[1]]);

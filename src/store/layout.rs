@@ -22,9 +22,9 @@ use super::temp_file::names;
 use super::write_context::Durability;
 use crate::file_error::owner;
 use crate::value::RESERVED;
-use file_system::{Capabilities, Unsupported};
+use file_system::Unsupported;
 
-/// How long the lock is tried for: a server that only reads holds it for some microseconds while it looks whether another writes.
+/// How long the lock is retried: a read-only server holds it for some microseconds while it checks for a writer.
 const LOOKED_AT: Duration = Duration::from_millis(500);
 
 /// Between two tries.
@@ -100,7 +100,11 @@ pub fn open_root(dir: &Path) -> Result<OwnedFd, OpenError> {
     let root = rustix::fs::open(dir, directory, Mode::empty());
     let root = root.map_err(OpenError::failed("open", dir))?;
     match open_beneath(&root, ".", directory, Mode::empty()) {
-        Err(Errno::NOSYS | Errno::PERM) => Err(OpenError::NoOpenat2(dir.to_owned())),
+        // Without it nothing keeps requests inside the directory.
+        Err(Errno::NOSYS | Errno::PERM) => Err(OpenError::Refused(format!(
+            "this kernel has no openat2 (Linux 5.6 or later is needed), so requests could not be kept inside {}",
+            dir.display()
+        ))),
         _ => Ok(root),
     }
 }
@@ -168,13 +172,17 @@ fn try_out(
     staging: &OwnedFd,
     kind: Option<&str>,
 ) -> Result<PublishMethod, OpenError> {
-    let dir = || dir.to_owned();
-    let capabilities =
-        file_system::try_out(root, staging).map_err(|unsupported| match unsupported {
-            Unsupported::CoarseTimes => OpenError::CoarseTimes(dir()),
-            Unsupported::NoMethod(tried) => OpenError::NoPublishMethod { dir: dir(), tried },
-        })?;
-    let Capabilities { method, attributes } = capabilities;
+    let dir = dir.display();
+    let (method, attributes) = file_system::try_out(root, staging).map_err(|unsupported| {
+        OpenError::Refused(match unsupported {
+            Unsupported::CoarseTimes => format!(
+                "the file system of {dir} keeps no times in nanoseconds, so versions of values could repeat"
+            ),
+            Unsupported::NoMethod(tried) => {
+                format!("values cannot be published in {dir}: {tried}")
+            }
+        })
+    })?;
     let kept = match attributes {
         Some(true) => "kept",
         Some(false) => "not kept",
@@ -202,11 +210,12 @@ fn prove_syncs(dir: &Path, root: &OwnedFd, kind: Option<&str>) -> Result<(), Ope
             format!("the kernel cannot tell whether {kind}, a program, syncs directories, and some do not")
         }),
     };
-    let unproved = |why| OpenError::NoSync {
-        dir: dir.to_owned(),
-        why,
-    };
-    why.map_or(Ok(()), |why| Err(unproved(why)))
+    let dir = dir.display();
+    why.map_or(Ok(()), |why| {
+        Err(OpenError::Refused(format!(
+            "--durability disk cannot be promised in {dir}: {why}; give --durability os, or a directory on ext4, xfs or btrfs"
+        )))
+    })
 }
 
 /// Makes `dir` if it is missing. The names of what it makes are as durable as the values are to be.
@@ -214,10 +223,7 @@ pub fn make(dir: &Path, durability: Durability) -> Result<(), OpenError> {
     let failed = |doing| OpenError::failed(doing, dir);
     match dir.metadata() {
         Ok(there) if there.is_dir() => return Ok(()),
-        Ok(_) => {
-            let dir = dir.to_owned();
-            return Err(OpenError::NoDirectory(dir));
-        }
+        Ok(_) => return Err(OpenError::no_directory(dir)),
         Err(_) => {}
     }
     let absolute = std::path::absolute(dir).map_err(failed("name"))?;
@@ -240,8 +246,8 @@ fn unless_unsyncable(error: std::io::Error) -> std::io::Result<()> {
     }
 }
 
-/// Puts names on the disk: those in `own`, and its own and those above it, as far as they lie in `there` or below. A
-/// sync of a directory promises nothing of the directory's own name.
+/// Syncs the names in `own`, and in each directory above it up to `there`: a sync of a directory does not cover the directory's
+/// own name.
 pub fn sync_names(own: &Path, there: &Path) -> std::io::Result<()> {
     for made in own.ancestors().take_while(|path| path.starts_with(there)) {
         std::fs::File::open(made)?.sync_all()?;
@@ -269,39 +275,9 @@ pub enum OpenError {
         /// The other server's process id, or `unknown`.
         pid: String,
     },
-    /// It is no directory.
-    #[error("{} is no directory: give the directory of the values", .0.display())]
-    NoDirectory(PathBuf),
-    /// The kernel lacks openat2 (Linux before 5.6), without which nothing keeps requests inside the directory.
-    #[error("this kernel has no openat2 (Linux 5.6 or later is needed), so requests could not be kept inside {}", .0.display())]
-    NoOpenat2(PathBuf),
-    /// The file system rounds times, so versions could repeat.
-    #[error("the file system of {} keeps no times in nanoseconds, so versions of values could repeat", .0.display())]
-    CoarseTimes(PathBuf),
-    /// No method of publishing a value works.
-    #[error("values cannot be published in {}: {tried}", dir.display())]
-    NoPublishMethod {
-        /// The directory.
-        dir: PathBuf,
-        /// Each method, and why it does not work.
-        tried: String,
-    },
-    /// Names cannot be put on the disk, or the kernel cannot tell whether they are.
-    #[error("--durability disk cannot be promised in {}: {why}; give --durability os, or a directory on ext4, xfs or btrfs", dir.display())]
-    NoSync {
-        /// The directory.
-        dir: PathBuf,
-        /// The thing that is missing.
-        why: String,
-    },
-    /// The default directory is not this user's own.
-    #[error("the default directory {} is {what}: it is not taken unless it is named; give --dir", dir.display())]
-    NotOurs {
-        /// The directory.
-        dir: PathBuf,
-        /// The thing that is there instead.
-        what: String,
-    },
+    /// It cannot be served for the reason given, which names it.
+    #[error("{0}")]
+    Refused(String),
     /// The directory was not closed in order, and its journal is not where it is looked for.
     #[error("the journal of the directory is not in {}, and may have changes that its files lack: it was in {}; give that as --journal-dir, or give those changes up with --journal discard", at.display(), noted.display())]
     NoJournal {
@@ -309,19 +285,6 @@ pub enum OpenError {
         at: PathBuf,
         /// Where it was.
         noted: PathBuf,
-    },
-    /// The directory that is to have the journal has that of another one.
-    #[error("{} has the journal of another directory, or of a server that runs: give each its own --journal-dir", .0.display())]
-    ForeignJournal(PathBuf),
-    /// The journal has changes that could not be made in the files.
-    #[error("the journal in {} cannot be replayed ({why}); nothing of it was changed: mend that and start again{}", at.display(), if *is_damaged { ", or look with `data-server journal check` at what it has, and give up what cannot be read with --journal discard" } else { "" })]
-    Unreplayed {
-        /// The directory of the journal.
-        at: PathBuf,
-        /// The thing that is in the way.
-        why: String,
-        /// It is the journal itself.
-        is_damaged: bool,
     },
     /// The note of the journal in the directory cannot be read.
     #[error("cannot read the journal's state in {}: {source}; a server that was not ended in order may have left changes in the journal alone: put the file back, or give them up with --journal discard", own.display())]
@@ -331,9 +294,6 @@ pub enum OpenError {
         /// The cause.
         source: std::io::Error,
     },
-    /// The journal has changes that a server which only reads cannot make in the files.
-    #[error("{} was not closed in order, and its journal has changes that its files lack: start it once without --read-only", .0.display())]
-    NotReplayed(PathBuf),
     /// Anything else.
     #[error("cannot {doing} {}: {source}{}", path.display(), hint(path, source))]
     Failed {
@@ -356,6 +316,14 @@ fn hint(path: &Path, error: &std::io::Error) -> String {
 }
 
 impl OpenError {
+    /// `dir` is no directory.
+    pub fn no_directory(dir: &Path) -> Self {
+        let dir = dir.display();
+        Self::Refused(format!(
+            "{dir} is no directory: give the directory of the values"
+        ))
+    }
+
     /// For `map_err`: as [`OpenError::io`].
     pub fn failed<E: Into<std::io::Error>>(doing: &'static str, path: &Path) -> impl Fn(E) -> Self {
         move |error| Self::io(doing, path, error.into())

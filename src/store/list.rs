@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 use tokio::sync::watch::{self, Receiver, Sender};
 
-use super::directory_fd::{Entry, ValuesDir};
+use super::directory_fd::{NameKind, ValuesDir};
 use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Failure, Key, ListedValue, Listing, Page};
@@ -130,7 +130,7 @@ impl Lister {
                 continue;
             }
             let Ok(key) = Key::new(item) else { continue };
-            if let Entry::Value(meta, _) = entries.look_up(&key)? {
+            if let NameKind::Value(meta, _) = entries.look_up(&key)? {
                 keys.push((key, ListedValue::File(meta)));
             }
         }

@@ -53,7 +53,7 @@ impl Object {
             fields: attributes::fields(&fd)?,
             is_utf8: false,
             fs_type,
-            file: Arc::new(ValueFile::new(fd, disk)),
+            file: Arc::new(ValueFile::new(fd, disk, false)),
             meta: Meta::of(&stat),
             stamp: FileStamp::of(&stat),
             bytes,
@@ -206,7 +206,7 @@ impl Object {
                 .is_resident(&*self.file, self.meta.len, offset, len)
     }
 
-    /// Brings `offset..offset + len` into memory on a disk thread, and asks the kernel for as much again behind it.
+    /// Reads `offset..offset + len` into memory on a disk thread, and asks the kernel to read ahead `len` bytes more.
     pub fn make_resident(
         &self,
         offset: u64,
@@ -280,14 +280,6 @@ pub fn is_utf8(start: &[u8], is_all: bool) -> bool {
 /// How much is hashed in a turn: some milliseconds, as a turn of compression takes.
 const TURN: u64 = 4 << 20;
 
-/// A digest being computed.
-struct Digesting {
-    object: Arc<Object>,
-    sha512: bool,
-    hasher: Hasher,
-    offset: u64,
-}
-
 impl Object {
     /// The digest that `sha512` chooses, SHA-256 otherwise: as kept beside the value, or computed by `compute` from all of
     /// it. That of a large value is then kept if `keep`.
@@ -297,22 +289,34 @@ impl Object {
         keep: bool,
         compute: &BlockingPool,
     ) -> Result<Digest, Error> {
-        let mut digesting = Box::new(Digesting {
-            object: Arc::clone(self),
-            sha512,
-            hasher: Hasher::new(Wanted::one(sha512)),
-            offset: 0,
-        });
+        let Meta { len, version, .. } = self.meta;
+        let (mut hasher, mut offset) = (Hasher::new(Wanted::one(sha512)), 0);
         loop {
-            match compute.run(move || digesting.take_turn()).await? {
-                ControlFlow::Break((digest, true)) if keep && is_large(self.meta.len) => {
-                    self.keep(digest).await;
-                    return Ok(digest);
+            let (object, turn) = (Arc::clone(self), offset..len.min(offset + TURN));
+            offset = turn.end;
+            let take_turn = move || {
+                let kept = match turn.start {
+                    0 => attributes::kept_digest(&object.file, version, sha512),
+                    _ => None,
+                };
+                match kept {
+                    Some(kept) => Ok(ControlFlow::Break(kept)),
+                    None => hash_file(&object.file, turn, hasher).map(ControlFlow::Continue),
                 }
-                ControlFlow::Break((digest, _)) => return Ok(digest),
-                ControlFlow::Continue(next) => digesting = next,
+            };
+            hasher = match compute.run(take_turn).await? {
+                ControlFlow::Break(kept) => return Ok(kept),
+                ControlFlow::Continue(hasher) => hasher,
+            };
+            if offset == len {
+                break;
             }
         }
+        let digest = hasher.finish().one().ok_or(Error::Truncated)?;
+        if keep && is_large(len) {
+            self.keep(digest).await;
+        }
+        Ok(digest)
     }
 
     /// Keeps `digest` beside the value, if that has not been changed.
@@ -326,26 +330,6 @@ impl Object {
         };
         // A convenience: the digest is as good without it.
         let _ = self.file.disk.run(keep).await;
-    }
-}
-
-impl Digesting {
-    /// The digest, and true if it was computed; or what is left to do after one turn.
-    fn take_turn(mut self: Box<Self>) -> Result<ControlFlow<(Digest, bool), Box<Self>>, Error> {
-        let (file, Meta { len, version, .. }) = (&self.object.file, self.object.meta);
-        if self.offset == 0
-            && let Some(kept) = attributes::kept_digest(file, version, self.sha512)
-        {
-            return Ok(ControlFlow::Break((kept, false)));
-        }
-        let end = len.min(self.offset + TURN);
-        self.hasher = hash_file(file, self.offset..end, self.hasher)?;
-        self.offset = end;
-        if end < len {
-            return Ok(ControlFlow::Continue(self));
-        }
-        let digest = self.hasher.finish().one().ok_or(Error::Truncated)?;
-        Ok(ControlFlow::Break((digest, true)))
     }
 }
 

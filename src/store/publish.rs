@@ -6,7 +6,6 @@
 //! written that to temporary files), and it makes every change that it was handed, whether or not the caller still waits.
 //! Each change that it publishes is appended to [`Changes`], in that order, before it is acknowledged.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -16,22 +15,20 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use super::batch_reply;
 use super::changes::Changes;
 use super::journal::Journal;
-use super::upload::NewValue;
+use super::new_value::NewValue;
 use super::write_context::WriteContext;
 use crate::transfer::spawn_vital;
-use crate::value::{Error, Key, Meta};
+use crate::value::{Error, Key};
 
 mod acknowledge;
-mod commit;
 mod decide;
-#[cfg(test)]
-mod model;
+mod files;
 mod pipeline;
 
 use acknowledge::Acknowledger;
-use commit::Committer;
 pub use decide::Condition;
-use decide::{Change, Files as _, PublishResult};
+use decide::{ChangeRequest, Files as _, PublishResult};
+use files::ValueFiles;
 use pipeline::Pipeline;
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
@@ -43,7 +40,7 @@ const BATCH: usize = 256;
 /// A handle on the publisher; dropping it lets the thread finish what waits and joins it.
 #[derive(Debug)]
 pub(super) struct Publisher {
-    queue: Option<mpsc::Sender<Change>>,
+    queue: Option<mpsc::Sender<ChangeRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -58,9 +55,9 @@ impl Publisher {
         let acknowledger = Acknowledger::start(Arc::clone(&writer), watched)?;
         // For waiting on two channels, no more.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let files = ValueFiles::new(writer);
         let thread = spawn_vital("disk-publisher", move || {
-            let committer = Committer::new(writer);
-            work(&committer, &runtime, journal, acknowledger, changes);
+            work(&files, &runtime, journal, acknowledger, changes);
         })?;
         Ok(Self {
             queue: Some(queue),
@@ -68,36 +65,17 @@ impl Publisher {
         })
     }
 
-    /// Hands the value over at once; the future resolves once it is published.
-    pub(super) fn put(
-        &self,
-        key: Key<'static>,
-        value: NewValue,
-        condition: Option<Condition>,
-    ) -> impl Future<Output = Result<Meta, Error>> {
-        let published = self.change(key, Some(value), condition);
-        async { published.await?.ok_or_else(gone) }
-    }
-
-    /// Whether there was a value to delete.
-    pub(super) async fn delete(
-        &self,
-        key: Key<'static>,
-        condition: Option<Condition>,
-    ) -> Result<bool, Error> {
-        let removed = self.change(key, None, condition).await?;
-        Ok(removed.is_some())
-    }
-
-    /// Not an async fn: its future would hold the whole change until it is handed over.
-    fn change(
+    /// Hands the change over at once: `value` is published as that of `key`, without one the value of `key` is removed. The future
+    /// resolves to what was published or removed, `None` where there was nothing to remove. Not an async fn: its future would hold the whole
+    /// change until it is handed over.
+    pub(super) fn change(
         &self,
         key: Key<'static>,
         value: Option<NewValue>,
         condition: Option<Condition>,
     ) -> impl Future<Output = PublishResult> {
         let (reply_to, reply) = batch_reply::channel();
-        let change = Change {
+        let change = ChangeRequest {
             key,
             value,
             condition,
@@ -105,29 +83,24 @@ impl Publisher {
             cancels: None,
             reply_to,
         };
-        let full = self.hand_over(change);
+        // A change that cannot be queued is dropped, and its receiver learns it.
+        let full = self.queue.as_ref().and_then(|queue| {
+            let Err(TrySendError::Full(change)) = queue.try_send(change) else {
+                return None;
+            };
+            Some(Box::pin(async { drop(queue.send(change).await) }))
+        });
         async {
             if let Some(waiting) = full {
                 waiting.await;
             }
-            reply.await.unwrap_or_else(|| Err(gone()))
-        }
-    }
-
-    /// Queues `change`; returns a future to wait for when the queue is full. A change that cannot be queued is dropped, and its receiver
-    /// learns it.
-    fn hand_over(&self, change: Change) -> Option<Pin<Box<impl Future<Output = ()>>>> {
-        let queue = self.queue.as_ref()?;
-        match queue.try_send(change) {
-            Err(TrySendError::Full(change)) => {
-                Some(Box::pin(async { drop(queue.send(change).await) }))
-            }
-            Err(TrySendError::Closed(_)) | Ok(()) => None,
+            reply.await.unwrap_or_else(|| Err(ended()))
         }
     }
 }
 
-fn gone() -> Error {
+/// The error of a change that the publisher did not make.
+pub(super) fn ended() -> Error {
     Error::failed("publish")(std::io::Error::other("the publisher has ended"))
 }
 
@@ -142,41 +115,32 @@ impl Drop for Publisher {
 
 /// Runs the publisher's thread.
 fn work(
-    committer: &Committer,
+    files: &ValueFiles,
     runtime: &Runtime,
     journal: Option<Journal>,
     acknowledger: Acknowledger,
-    mut changes: mpsc::Receiver<Change>,
+    mut changes: mpsc::Receiver<ChangeRequest>,
 ) {
-    let Some(mut journal) = journal else {
-        make_all(committer, &acknowledger, &mut changes);
-        return acknowledger.end();
-    };
-    let pipeline = Pipeline::new(committer, &mut journal, &acknowledger);
-    let observe = |taken| committer.writer.counters.batches.observe(taken as u64);
-    runtime.block_on(pipeline.run(&mut changes, observe));
-    acknowledger.end();
-    journal.end();
-}
-
-/// Makes the changes batch by batch, without a journal.
-fn make_all(
-    committer: &Committer,
-    acknowledger: &Acknowledger,
-    changes: &mut mpsc::Receiver<Change>,
-) {
+    let batches = &files.writer.counters.batches;
+    if let Some(mut journal) = journal {
+        let pipeline = Pipeline::new(files, &mut journal, &acknowledger);
+        runtime.block_on(pipeline.run(&mut changes, |taken| batches.observe(taken as u64)));
+        acknowledger.end();
+        return journal.end();
+    }
     let mut batch = Vec::with_capacity(BATCH);
+    let mut creates = 0;
     while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
-        committer
-            .writer
-            .counters
-            .batches
-            .observe(batch.len() as u64);
-        let checked = committer.check();
-        let make = |change: Change| match &checked {
-            Ok(()) => committer.make_at_once(change),
+        batches.observe(batch.len() as u64);
+        let checked = files.check();
+        let make = |change: ChangeRequest| match &checked {
+            Ok(()) => files.make_at_once(change, &mut creates),
             Err(error) => change.unmade(Err(error.clone())),
         };
         acknowledger.batch(|| batch.drain(..).map(make).collect());
     }
+    acknowledger.end();
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,7 @@
-//! How a temporary file gets the name of its key, where nothing has that name yet.
+//! How a temporary file gets the name of its key.
 //!
-//! File systems differ in what they can do for this, and some say so only when it is tried. The start finds the
-//! method once ([`super::layout`]), and every file of this server is published by it. A rename over another file works on
-//! each of them.
+//! File systems differ in what they can do for this, and some say so only when it is tried. The start finds the method
+//! once ([`super::layout`]), and every file of this server is published by it. A rename over another file works on all.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -16,53 +15,23 @@ use crate::value::{Error, Key};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublishMethod {
     /// A file without a name (`O_TMPFILE`) is linked by its descriptor. The kernel removes it when the server dies.
-    LinkUnnamed,
-    /// As `LinkUnnamed`, through `/proc`: before Linux 6.10, a link by the descriptor is a privilege.
-    LinkUnnamedByProc,
-    /// A file with a name in staging is linked, and loses that name.
-    LinkNamed,
-    /// A file with a name in staging is renamed, which fails where it would replace (`RENAME_NOREPLACE`).
-    RenameNamed,
-}
-
-/// A file under no key yet, and its name in `staging` if it has one.
-#[derive(Clone, Copy)]
-pub struct Unpublished<'a> {
-    pub file: BorrowedFd<'a>,
-    pub staging: &'a OwnedFd,
-    pub name: Option<&'a str>,
+    Unnamed,
+    /// As `Unnamed`, through `/proc`, which takes longer: before Linux 6.10, a link by the descriptor is a privilege.
+    UnnamedByProc,
+    /// A file with a name in staging is linked, and loses that name: FUSE programs have neither `O_TMPFILE` nor, as mergerfs and
+    /// bindfs, a rename that replaces nothing.
+    Named,
 }
 
 impl PublishMethod {
     /// Whether files have no name before they are published.
     pub fn is_unnamed(self) -> bool {
-        matches!(self, Self::LinkUnnamed | Self::LinkUnnamedByProc)
+        self != Self::Named
     }
 
-    /// Gives the file this name in `dir`, and takes the one in staging from it; `EXIST` when something has the name.
-    pub fn publish(
-        self,
-        unpublished: Unpublished<'_>,
-        dir: BorrowedFd<'_>,
-        to: &str,
-    ) -> Result<(), Errno> {
-        let Unpublished { staging, name, .. } = unpublished;
-        match (self, name) {
-            (_, None) => self.link_unnamed(unpublished.file, dir, to),
-            (Self::RenameNamed, Some(name)) => retry_on_intr(|| {
-                rustix::fs::renameat_with(staging, name, dir, to, RenameFlags::NOREPLACE)
-            }),
-            (_, Some(name)) => {
-                retry_on_intr(|| rustix::fs::linkat(staging, name, dir, to, AtFlags::empty()))?;
-                unlink_staged(staging, name);
-                Ok(())
-            }
-        }
-    }
-
-    /// Links the unnamed `file` as `dir/to`.
+    /// Links the unnamed `file` as `dir/to`; `EXIST` when something has that name.
     pub fn link_unnamed(self, file: impl AsFd, dir: impl AsFd, to: &str) -> Result<(), Errno> {
-        if self != Self::LinkUnnamedByProc {
+        if self == Self::Unnamed {
             return retry_on_intr(|| rustix::fs::linkat(&file, "", &dir, to, AtFlags::EMPTY_PATH));
         }
         let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
@@ -70,51 +39,38 @@ impl PublishMethod {
     }
 }
 
-/// A file with a name in `home` that is to have the name `to` in `folder`, which another file has.
-#[derive(Clone, Copy)]
-pub struct Replacement<'a> {
-    pub home: &'a OwnedFd,
-    pub name: &'a str,
-    pub folder: BorrowedFd<'a>,
-    pub to: &'a str,
+/// Gives the file `name` of `home` the name `dir/to` instead; `EXIST` when something has that.
+pub fn link_named(home: &OwnedFd, name: &str, dir: impl AsFd, to: &str) -> Result<(), Errno> {
+    retry_on_intr(|| rustix::fs::linkat(home, name, &dir, to, AtFlags::empty()))?;
+    unlink_staged(home, name);
+    Ok(())
 }
 
-impl Replacement<'_> {
-    /// Ext4 begins to write the file at once, so that a cut of power leaves no empty one.
-    pub fn rename(self) -> Result<(), Errno> {
-        retry_on_intr(|| rustix::fs::renameat(self.home, self.name, self.folder, self.to))
-    }
+/// Gives the file `name` of `home` the name `dir/to`, in place of the file that has it. Ext4 begins to write the file at once, so that
+/// a cut of power leaves no empty one.
+pub fn rename(home: &OwnedFd, name: &str, dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
+    retry_on_intr(|| rustix::fs::renameat(home, name, dir, to))
+}
 
-    /// Exchanges the names, and removes the other file. Nothing is written by it: after a cut of power both may be lost.
-    pub fn exchange(self) -> Result<(), Errno> {
-        match self.swap() {
-            // Another program has removed the value.
-            Err(Errno::NOENT) => return self.rename(),
-            swapped => swapped?,
-        }
-        match unlink(self.home, self.name) {
-            // Another program has put a directory there, which a rename would refuse.
-            Err(Errno::ISDIR | Errno::PERM) => {
-                self.swap()?;
-                Err(Errno::ISDIR)
-            }
-            removed => {
-                warn_of_rest(self.name, removed);
-                Ok(())
-            }
-        }
+/// As [`rename`], by an exchange of the names, and removes the other file. Nothing is written by it: after a cut of power both files may
+/// be lost.
+pub fn exchange(home: &OwnedFd, name: &str, dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
+    let swap = || rustix::fs::renameat_with(home, name, dir, to, RenameFlags::EXCHANGE);
+    match retry_on_intr(swap) {
+        // Another program has removed the value.
+        Err(Errno::NOENT) => return rename(home, name, dir, to),
+        swapped => swapped?,
     }
-
-    fn swap(self) -> Result<(), Errno> {
-        retry_on_intr(|| {
-            rustix::fs::renameat_with(
-                self.home,
-                self.name,
-                self.folder,
-                self.to,
-                RenameFlags::EXCHANGE,
-            )
-        })
+    match unlink(home, name) {
+        // Another program has put a directory there, which a rename would refuse.
+        Err(Errno::ISDIR | Errno::PERM) => {
+            retry_on_intr(swap)?;
+            Err(Errno::ISDIR)
+        }
+        removed => {
+            warn_of_rest(name, removed);
+            Ok(())
+        }
     }
 }
 
@@ -145,10 +101,9 @@ pub fn unpublished(key: &Key<'_>, doing: &'static str, errno: Errno) -> Error {
 impl std::fmt::Display for PublishMethod {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::LinkUnnamed => "unnamed file, linked by its descriptor",
-            Self::LinkUnnamedByProc => "unnamed file, linked through /proc",
-            Self::LinkNamed => "named file, linked",
-            Self::RenameNamed => "named file, renamed without replacing",
+            Self::Unnamed => "unnamed file, linked by its descriptor",
+            Self::UnnamedByProc => "unnamed file, linked through /proc",
+            Self::Named => "named file, linked",
         })
     }
 }

@@ -16,7 +16,7 @@ use rustix::io::retry_on_intr;
 
 use super::temp_file::TempFile;
 use super::upload::FileUpload;
-use super::upload_claim::{Claim, Entry, Progress, Standing, Touched, UploadId};
+use super::upload_claim::{Claim, Progress, Standing, Touched, UploadEntry, UploadId};
 use super::value_file::ValueFile;
 use super::write_context::{Durability, WriteContext};
 use crate::transfer::{BlockingPool, Reservation, ReservationHandle, Uploader, hash_file};
@@ -244,7 +244,7 @@ impl Resumable {
             standing: Standing::Open,
         };
         let id = UploadId::random()?;
-        let entry = Entry::new(id, key, progress, reservation);
+        let entry = UploadEntry::new(id, key, progress, reservation);
         let claim = entry.try_claim().map(Arc::new).ok_or(Error::Truncated)?;
         let mut upload = Self {
             writer: Arc::clone(writer),

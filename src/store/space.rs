@@ -1,4 +1,4 @@
-//! How much space uploads leave free: `--min-free` is a floor that no upload may go below.
+//! The space that uploads leave free: no upload may go below `--min-free`.
 //!
 //! The file system is asked before an upload takes some, and what others are about to take at that moment counts as taken. So
 //! that many small values do not ask each, the publisher asks for a little ahead ([`Allowance`]).
@@ -15,7 +15,7 @@ use crate::value::Error;
 /// Bytes that the publisher asks for at a time.
 const AHEAD: u64 = 1 << 20;
 
-/// How long that counts: other programs take space too.
+/// How long an answer is used: other programs take space too.
 const FRESH: Duration = Duration::from_millis(100);
 
 /// Bytes that a small value takes beside its own, which lie in whole blocks: its inode and its name.

@@ -8,7 +8,7 @@
 
 use std::ffi::CString;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,13 +19,12 @@ use rustix::io::{Errno, retry_on_intr};
 use super::attributes::{Attributes, write};
 use super::directory_fd::{Folder, ValuesDir};
 use super::inherit;
-use super::layout::file_system;
 use super::publish_method::{
-    PublishMethod, Replacement, Unpublished, create_named, create_unnamed, unlink_staged,
+    PublishMethod, create_named, create_unnamed, exchange, link_named, rename, unlink_staged,
 };
 use super::upload_claim::Claim;
 use super::value_file::ValueFile;
-use crate::transfer::{BlockingPool, write_at};
+use crate::transfer::write_at;
 use crate::value::{Error, Version};
 
 /// Values are made with this mode; the process's umask takes away from it, as it does for `cp`.
@@ -43,38 +42,17 @@ pub struct ServerDirs {
     /// `.data-server/uploads`, for files that outlive the server: those of resumable uploads.
     pub uploads: OwnedFd,
     /// How files get the names of their keys.
-    method: PublishMethod,
+    pub method: PublishMethod,
     /// Whether a journaled value takes the name of another by an exchange: where a rename would flush its file.
-    exchanges: bool,
+    pub exchanges: bool,
     /// The mode of files that inherit nothing.
-    mode: Mode,
+    pub mode: Mode,
     /// Each folder gives its group to what is made in it.
-    gives_groups: bool,
-    next_name: AtomicU64,
+    pub gives_groups: bool,
+    pub next_name: AtomicU64,
 }
 
 impl ServerDirs {
-    pub fn new(
-        values: Arc<ValuesDir>,
-        own: OwnedFd,
-        staging: OwnedFd,
-        uploads: OwnedFd,
-        method: PublishMethod,
-        exchanges: bool,
-    ) -> Self {
-        Self {
-            values,
-            gives_groups: file_system::gives_groups(&own),
-            own,
-            staging,
-            uploads,
-            method,
-            exchanges,
-            mode: inherit::unmasked(VALUE_MODE),
-            next_name: AtomicU64::new(0),
-        }
-    }
-
     /// A name that nothing in `staging` has.
     pub fn new_name(&self) -> String {
         self.next_name.fetch_add(1, Ordering::Relaxed).to_string()
@@ -84,7 +62,7 @@ impl ServerDirs {
 /// Where a file is made, by what the name stands for that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Nothing, and it is one of the directory itself: the file is made there, and gets from it what the kernel gives.
+    /// Nothing, and the name lies in the directory itself: the file is made there, and the kernel gives it group and ACL.
     Root,
     /// Nothing, as far as is known: the file is linked.
     Absent,
@@ -106,26 +84,11 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    /// An empty file in `dir`.
-    pub fn create(dir: &Arc<ServerDirs>) -> Result<Self, Error> {
-        Self::create_for(dir, Target::Absent, ValueFile::new)
-    }
-
-    /// A file in `dir` that holds `runs`, which are a small value.
-    pub fn create_small(
-        dir: &Arc<ServerDirs>,
-        runs: &[Bytes],
-        target: Target,
-    ) -> Result<Self, Error> {
-        let created = Self::create_for(dir, target, ValueFile::small)?;
-        write_at(&*created.file, 0, runs)?;
-        Ok(created)
-    }
-
-    fn create_for(
+    /// A file in `dir`, for this `target`, that holds the bytes of a `small` value, or none yet.
+    pub fn create(
         dir: &Arc<ServerDirs>,
         target: Target,
-        file: fn(OwnedFd, BlockingPool) -> ValueFile,
+        small: Option<&[Bytes]>,
     ) -> Result<Self, Error> {
         let mode = Mode::from(VALUE_MODE);
         let is_unnamed = dir.method.is_unnamed();
@@ -138,13 +101,16 @@ impl TempFile {
             }
         };
         let fd = fd.map_err(Error::errno_while("create"))?;
-        Ok(Self {
-            file: Arc::new(file(fd, dir.values.disk.clone())),
+        let created = Self {
+            file: Arc::new(ValueFile::new(fd, dir.values.disk.clone(), small.is_some())),
             is_in_root: target == Target::Root && name.is_none(),
             name: name.map(String::into_boxed_str),
             dir: Arc::clone(dir),
             claim: None,
-        })
+        };
+        // After a failure its name goes with it.
+        write_at(&*created.file, 0, small.unwrap_or_default())?;
+        Ok(created)
     }
 
     /// The `file` that has this `name` among the uploads, for the holder of the `claim` on it.
@@ -168,7 +134,7 @@ impl TempFile {
         self.claim.clone()
     }
 
-    /// Where it has its name, if it has one.
+    /// The directory of its name, if it has a name.
     fn home(&self) -> &OwnedFd {
         if self.claim.is_some() {
             &self.dir.uploads
@@ -192,8 +158,8 @@ impl TempFile {
         write(attributes, &*self.file)
     }
 
-    /// Gives the file what one has that is made in `folder` in place of a value of the mode `replaced`, if there is one; whether that
-    /// changed it. To be done before it is published. Blocks.
+    /// Gives the file the group, ACL and mode of a file made in `folder`, narrowed to the mode `replaced` of the value that it replaces;
+    /// true if that changed the file. To be called before the file is published. Blocks.
     pub fn inherit(&self, folder: &Folder<'_>, replaced: Option<Mode>) -> Result<bool, Error> {
         if self.is_in_root && replaced.is_none() && matches!(folder, Folder::Root(_)) {
             return Ok(false);
@@ -233,12 +199,16 @@ impl TempFile {
 
     /// Whether a file in `dir` can have this version. Blocks.
     pub fn can_have(dir: &Arc<ServerDirs>, version: Version) -> Result<bool, Error> {
-        Ok(!is_far(version) || Self::create(dir)?.stamp(version) != Err(Errno::OVERFLOW))
+        Ok(!is_far(version)
+            || Self::create(dir, Target::Absent, None)?.stamp(version) != Err(Errno::OVERFLOW))
     }
 
     /// Gives the file the name `to` in `folder`; `EXIST` when something has it.
     pub fn link(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
-        self.publish(folder.as_fd(), to)?;
+        match &self.name {
+            None => self.dir.method.link_unnamed(&*self.file, folder, to)?,
+            Some(name) => link_named(self.home(), name, folder, to)?,
+        }
         self.published();
         Ok(())
     }
@@ -252,23 +222,17 @@ impl TempFile {
         is_journaled: bool,
     ) -> Result<(), Errno> {
         if self.name.is_none() {
-            let name = self.dir.new_name();
-            let method = self.dir.method;
+            let (name, method) = (self.dir.new_name(), self.dir.method);
             method.link_unnamed(&*self.file, &self.dir.staging, &name)?;
             self.name = Some(name.into_boxed_str());
         }
         let name = self.name.as_deref().unwrap_or_default();
-        let replacement = Replacement {
-            home: self.home(),
-            name,
-            folder: folder.as_fd(),
-            to,
-        };
-        if is_journaled && self.dir.exchanges {
-            replacement.exchange()?;
+        let replace = if is_journaled && self.dir.exchanges {
+            exchange
         } else {
-            replacement.rename()?;
-        }
+            rename
+        };
+        replace(self.home(), name, folder.as_fd(), to)?;
         self.published();
         Ok(())
     }
@@ -279,20 +243,9 @@ impl TempFile {
         let unlink = || rustix::fs::unlinkat(&dir.own, name, AtFlags::empty());
         // A server that was killed may have left it.
         let _ = unlink();
-        let published = self.publish(dir.own.as_fd(), name);
+        let published = self.link(&dir.own, name);
         published.map_err(Error::errno_while("publish"))?;
-        self.name = None;
         retry_on_intr(unlink).map_err(Error::errno_while("unlink"))
-    }
-
-    /// Gives the file the name `to` in `dir`, in place of the one in staging, if it has that.
-    fn publish(&self, dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
-        let unpublished = Unpublished {
-            file: self.file.as_fd(),
-            staging: self.home(),
-            name: self.name.as_deref(),
-        };
-        self.dir.method.publish(unpublished, dir, to)
     }
 }
 

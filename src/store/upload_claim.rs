@@ -28,7 +28,7 @@ impl UploadId {
         Ok(Self(bits))
     }
 
-    /// The one that is written so: 32 hexadecimal digits, the letters small.
+    /// Parses 32 hexadecimal digits in lower case.
     pub fn parse(text: &str) -> Option<Self> {
         let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
         let is_whole = text.len() == 2 * LEN && text.bytes().all(is_digit);
@@ -106,7 +106,7 @@ pub struct Progress {
 
 /// One resumable upload.
 #[derive(Debug)]
-pub struct Entry {
+pub struct UploadEntry {
     pub id: UploadId,
     pub key: Key<'static>,
     progress: Mutex<Progress>,
@@ -120,11 +120,11 @@ pub struct Entry {
 /// The right to change an upload.
 #[derive(Debug)]
 pub struct Claim {
-    pub entry: Arc<Entry>,
+    pub entry: Arc<UploadEntry>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Entry {
+impl UploadEntry {
     pub fn new(
         id: UploadId,
         key: Key<'static>,
@@ -182,12 +182,12 @@ impl Entry {
 }
 
 impl Claim {
-    /// Its file is `len` bytes long.
+    /// Notes that its file is `len` bytes long.
     pub fn has_received(&self, len: u64) {
         self.entry.progress().received = len;
     }
 
-    /// Space is set aside behind the end of its file.
+    /// Notes that space is reserved behind the end of the file.
     pub fn reserves_ahead(&self) {
         self.entry.progress().is_ahead = true;
     }
@@ -198,12 +198,12 @@ impl Claim {
         async move { drop(waiting.wait_for(|&waiting| waiting > 0).await) }
     }
 
-    /// Its file has the name of the key now.
+    /// Notes that its file has the name of the key.
     pub fn published(&self) {
         self.end(Standing::Complete);
     }
 
-    /// Its files are removed.
+    /// Notes that its files are removed.
     pub fn removed(&self) {
         self.end(Standing::Removed);
     }
@@ -218,7 +218,7 @@ impl Claim {
 }
 
 impl Drop for Claim {
-    /// Gives back the room of what was announced and has not come.
+    /// Gives back the quota of bytes that were announced and not received.
     fn drop(&mut self) {
         let received = self.entry.progress().received;
         self.entry

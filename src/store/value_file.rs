@@ -28,8 +28,7 @@ const QUIET_FOR: Duration = Duration::from_millis(100);
 /// How often a file is read that another program writes meanwhile.
 const TRIES: usize = 3;
 
-/// How far apart the bytes are whose presence stands for that of all bytes between them: the kernel's default
-/// readahead, in which pages come into memory together.
+/// The distance between probed bytes: the kernel's default readahead, in which pages come into memory together.
 pub const STRIDE: usize = 128 << 10;
 
 /// The stretch of a file that is remembered as one.
@@ -54,20 +53,12 @@ pub struct ValueFile {
 }
 
 impl ValueFile {
-    pub fn new(fd: OwnedFd, disk: BlockingPool) -> Self {
+    /// With `is_small`, a value so short that freeing it takes no time: its length is not asked for again.
+    pub fn new(fd: OwnedFd, disk: BlockingPool, is_small: bool) -> Self {
         Self {
             fd: Some(fd),
             disk,
-            is_small: false,
-        }
-    }
-
-    /// The file of a value so short that freeing it takes no time: its length is not asked for again.
-    pub fn small(fd: OwnedFd, disk: BlockingPool) -> Self {
-        Self {
-            fd: Some(fd),
-            disk,
-            is_small: true,
+            is_small,
         }
     }
 }

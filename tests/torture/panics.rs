@@ -247,7 +247,7 @@ mod threads {
     #[tokio::test]
     async fn panics_of_jobs_fail_their_jobs_and_leave_the_pool_whole() {
         let store = open(&DataDir::temporary());
-        let compute = store.compute();
+        let compute = &store.compute;
         // More than there are threads: one that died of it would be missed.
         for _ in 0..40 {
             let failed = compute.run(|| panic!("by order")).await;

@@ -275,7 +275,7 @@ const DIRECTORY: &[Metric<Directory>] = &[
     (
         "data_server_uploads_expired_total",
         "Resumable uploads that expired unfinished.",
-        |directory, to| to.number(directory.counters().uploads_expired.get()),
+        |directory, to| to.number(directory.counters.uploads_expired.get()),
     ),
     (
         "data_server_uploads_refused_for_space",
@@ -285,72 +285,72 @@ const DIRECTORY: &[Metric<Directory>] = &[
     (
         "data_server_cache_bytes",
         "Used part of --cache; where descriptors bound the cache, each value counts its share of them.",
-        |directory, to| to.number(directory.cached_bytes()),
+        |directory, to| to.number(directory.cache.bytes()),
     ),
     (
         "data_server_cache_values",
         "Cached values; each keeps a descriptor open.",
-        |directory, to| to.number(directory.cached_values()),
+        |directory, to| to.number(directory.cache.values()),
     ),
     (
         "data_server_watch_subscribers",
         "Clients that watch for changes.",
-        |directory, to| to.number(directory.changes().subscribers()),
+        |directory, to| to.number(directory.changes.subscribers()),
     ),
     (
         "data_server_listing_walks_total",
         "Walks of the directory that were begun for listings.",
-        |directory, to| to.number(directory.counters().listings.walks.get()),
+        |directory, to| to.number(directory.counters.listings.walks.get()),
     ),
     (
         "data_server_listing_index_keys",
         "Keys in the index of the directory.",
-        |directory, to| to.number(directory.counters().listings.index_keys.load(Relaxed)),
+        |directory, to| to.number(directory.counters.listings.index_keys.load(Relaxed)),
     ),
     (
         "data_server_listing_index_bytes",
         "Memory of the index of the directory.",
-        |directory, to| to.number(directory.counters().listings.index_bytes.load(Relaxed)),
+        |directory, to| to.number(directory.counters.listings.index_bytes.load(Relaxed)),
     ),
     (
         "data_server_publish_batch_size",
         "Changes that the publisher made together.",
-        |directory, to| to.histogram(&directory.counters().batches),
+        |directory, to| to.histogram(&directory.counters.batches),
     ),
     (
         "data_server_sync_duration_seconds",
         "Syncs of values, of names and of the journal, under --durability disk.",
-        |directory, to| to.histogram(&directory.counters().syncs.lock()),
+        |directory, to| to.histogram(&directory.counters.syncs.lock()),
     ),
     (
         "data_server_journal_appended_bytes_total",
         "Bytes appended to the journal.",
-        |directory, to| to.number(directory.counters().journal.appended.get()),
+        |directory, to| to.number(directory.counters.journal.appended.get()),
     ),
     (
         "data_server_journal_unsettled_bytes",
         "Bytes that a replay would read: changes in the journal that no checkpoint covers.",
-        |directory, to| to.number(directory.counters().journal.unsettled()),
+        |directory, to| to.number(directory.counters.journal.unsettled()),
     ),
     (
         "data_server_journal_replayed_records_total",
         "Records replayed at startup.",
-        |directory, to| to.number(directory.counters().journal.replayed.get()),
+        |directory, to| to.number(directory.counters.journal.replayed.get()),
     ),
     (
         "data_server_journal_failures_total",
         "Writes and syncs of the journal that failed.",
-        |directory, to| to.number(directory.counters().journal.failures.get()),
+        |directory, to| to.number(directory.counters.journal.failures.get()),
     ),
     (
         "data_server_journal_checkpoint_duration_seconds",
         "Checkpoints of the journal.",
-        |directory, to| to.histogram(&directory.counters().journal.checkpoints.lock()),
+        |directory, to| to.histogram(&directory.counters.journal.checkpoints.lock()),
     ),
     (
         "data_server_journal_wait_duration_seconds",
         "How long all writers waited for a free segment of the journal, each time a segment was full.",
-        |directory, to| to.histogram(&directory.counters().journal.waits.lock()),
+        |directory, to| to.histogram(&directory.counters.journal.waits.lock()),
     ),
 ];
 

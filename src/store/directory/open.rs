@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,7 +21,9 @@ use crate::metrics::StoreCounters;
 use crate::store::cache::Cache;
 use crate::store::changes::Changes;
 use crate::store::directory_fd::ValuesDir;
+use crate::store::inherit::unmasked;
 use crate::store::journal::{self, Journal, JournalLocation};
+use crate::store::journal_state::JournalState;
 use crate::store::layout::{OpenError, StateDir, file_system, is_in_use, open_root};
 use crate::store::list::Lister;
 use crate::store::location::Location;
@@ -28,7 +31,7 @@ use crate::store::object::IsText;
 use crate::store::publish::Publisher;
 use crate::store::resumable::Registry;
 use crate::store::space::Space;
-use crate::store::temp_file::ServerDirs;
+use crate::store::temp_file::{ServerDirs, VALUE_MODE};
 use crate::store::write_context::{Durability, WriteContext};
 use crate::transfer::{BlockingPool, StagingBounds, StagingQuota};
 use crate::value::RESERVED;
@@ -48,7 +51,7 @@ pub struct Options {
     pub journal: JournalOptions,
     /// Threads at most for what keeps a processor busy; 0 has the reactors do it themselves.
     pub compute_threads: usize,
-    /// The CPUs for those and the disk threads; without it, each inherits those of the thread that starts it.
+    /// The CPUs for compute and disk threads; without it, a thread inherits the CPUs of its parent.
     pub cpus: Option<CpuSet>,
     /// The bounds of uploads.
     pub staging: StagingBounds,
@@ -60,14 +63,14 @@ pub struct Options {
     pub is_text: IsText,
 }
 
-/// Where small values and deletes are on the disk first, so that one sync serves all that wait.
+/// The journal: small values and deletes are synced there, with one sync for all waiting writers.
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
-    /// Whether there is one, where the file system allows it; else each value and each name is synced by itself.
+    /// True for a journal where the file system allows it; without it each value and each name is synced by itself.
     pub is_used: bool,
-    /// Whether what cannot be read of it is given up.
+    /// True to give up what cannot be read of it.
     pub discards: bool,
-    /// Its directory, if it is not below that of the values.
+    /// Its directory, if it is not below the values.
     pub dir: Option<PathBuf>,
     /// Bytes that it takes at most.
     pub size: u64,
@@ -108,25 +111,31 @@ impl Directory {
         let counters = Arc::<StoreCounters>::default();
         let clock = Arc::new(Mutex::new(state.clock));
         let changes = Arc::new(Changes::after(Arc::clone(&clock)));
-        let temp_dir = ServerDirs::new(
-            Arc::clone(&values),
-            state.own,
-            state.staging,
-            state.uploads,
-            state.method,
+        let temp_dir = ServerDirs {
+            values: Arc::clone(&values),
+            gives_groups: file_system::gives_groups(&state.own),
+            own: state.own,
+            staging: state.staging,
+            uploads: state.uploads,
+            method: state.method,
             exchanges,
-        );
+            mode: unmasked(VALUE_MODE),
+            next_name: AtomicU64::new(0),
+        };
         let quota = StagingQuota::new(options.staging);
         let uploads = Registry::load(&temp_dir.uploads, &quota, options.upload_expiry);
         let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
-        let writer = Arc::new(WriteContext::new(
-            temp_dir,
-            options.durability,
+        let writer = Arc::new(WriteContext {
+            temp_dir: Arc::new(temp_dir),
+            durability: options.durability,
+            journal: JournalState::default(),
+            is_read_only: AtomicBool::new(false),
             quota,
-            Space::new(options.min_free),
+            space: Space::new(options.min_free),
             clock,
-            Arc::clone(&counters),
-        ));
+            counters: Arc::clone(&counters),
+            pipes: Arc::default(),
+        });
         // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of them.
         let _ = writer.space.free(&writer.dir().root);
         let recovered = journal::recover(&place, &writer, options.journal.discards)?;
@@ -136,7 +145,7 @@ impl Directory {
             None
         };
         if wants_journal && !may_have_one {
-            writer.set_unjournaled(
+            writer.journal.set_missing(
                 "it is not known that this file system tells whether files could be written",
             );
         }
@@ -159,7 +168,10 @@ impl Directory {
         // A journal that no server replays has changes that the answers would lack.
         let place = options.journal.location(dir);
         if !is_in_use(&place.own) && journal::needs_replay(&place, &root)? {
-            return Err(OpenError::NotReplayed(dir.to_owned()));
+            return Err(OpenError::Refused(format!(
+                "{} was not closed in order, and its journal has changes that its files lack: start it once without --read-only",
+                dir.display()
+            )));
         }
         let values = values(dir, root, None, options).map_err(&failed)?;
         let changes = Arc::new(Changes::starting_at(0));
@@ -221,10 +233,10 @@ pub fn take_default(dir: &Path, may_make: bool) -> Result<(), OpenError> {
     } else {
         format!("of another user (uid {}, and not {ours})", found.uid())
     };
-    Err(OpenError::NotOurs {
-        dir: dir.to_owned(),
-        what,
-    })
+    let dir = dir.display();
+    Err(OpenError::Refused(format!(
+        "the default directory {dir} is {what}: it is not taken unless it is named; give --dir"
+    )))
 }
 
 /// The state of a directory before a start.
@@ -255,7 +267,7 @@ pub fn inspect(dir: &Path, may_write: bool) -> Result<Inspected, OpenError> {
                 Inspected::Free
             })
         }
-        Ok(_) => Err(OpenError::NoDirectory(dir.to_owned())),
+        Ok(_) => Err(OpenError::no_directory(dir)),
         Err(error) if error.kind() == ErrorKind::NotFound && may_write => {
             let absolute = std::path::absolute(dir).map_err(OpenError::failed("name", dir))?;
             let there = absolute.ancestors().skip(1).find(|path| path.exists());

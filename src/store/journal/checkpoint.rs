@@ -10,6 +10,7 @@ mod failed;
 
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ pub(super) struct Checkpoints {
     /// The directory of the journal, held, locked, against another server.
     dir: OwnedFd,
     pub(super) writer: Arc<WriteContext>,
-    state: Mutex<State>,
+    state: Mutex<CheckpointState>,
     /// Notified when there may be work for the checkpoint's thread, and when a round of it has ended.
     changed: Condvar,
     /// Held while the control file is written.
@@ -46,11 +47,11 @@ pub(super) struct Checkpoints {
 
 /// The segments, and up to where changes are made and settled.
 #[derive(Debug, Default)]
-struct State {
+struct CheckpointState {
     /// The content of the control file, but for the segments in use.
     control: Control,
     segments: Segments,
-    /// All changes before this one are made, or have failed.
+    /// All changes before this number are made, or have failed.
     made: u64,
     /// The time of the next checkpoint, if there is anything to settle.
     due: Option<Instant>,
@@ -60,8 +61,8 @@ struct State {
     refusal: Option<Errno>,
     /// The error of the last checkpoint, if it failed.
     failure: Option<Error>,
-    /// The values of the unsettled changes before this one are not [read](WriteContext::doubt).
-    doubted: u64,
+    /// The value of `made` when reads were last refused.
+    refused: u64,
     /// The time of the last round whose failures were logged. Those of a round within an interval of it are not, as refused writers ask
     /// for one round after the other.
     logged_at: Option<Instant>,
@@ -70,7 +71,7 @@ struct State {
     is_ended: bool,
 }
 
-impl State {
+impl CheckpointState {
     fn is_due(&self) -> bool {
         let is_due = |due| due <= Instant::now();
         self.is_wanted || self.is_ended || self.due.is_some_and(is_due)
@@ -126,11 +127,11 @@ impl Checkpoints {
         control: Control,
     ) -> Result<Self, Errno> {
         control.write(&dir, true)?;
-        let state = State {
+        let state = CheckpointState {
             made: control.settled,
             control,
             segments: Segments::new(free),
-            ..State::default()
+            ..CheckpointState::default()
         };
         Ok(Self {
             journal,
@@ -143,7 +144,7 @@ impl Checkpoints {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CheckpointState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -171,7 +172,7 @@ impl Checkpoints {
 
     /// Takes a free segment for this generation, whose first record will be `first`. `opening`, its first frame, is on the disk before the
     /// control file names the segment: a segment without one is damage.
-    pub(super) fn take(
+    pub(super) fn take_segment(
         &self,
         generation: u64,
         first: u64,
@@ -180,7 +181,7 @@ impl Checkpoints {
         let mut state = self.state();
         state.is_wanted = state.segments.free.is_empty();
         self.changed.notify_all();
-        let waits = |state: &mut State| state.segments.free.is_empty() && state.is_wanted;
+        let waits = |state: &mut CheckpointState| state.segments.free.is_empty() && state.is_wanted;
         let state = self.changed.wait_while(state, waits);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let segment = state.segments.free.pop();
@@ -215,7 +216,7 @@ impl Checkpoints {
     /// Ends the use of `segment`, of which a write or a sync has failed: a checkpoint is due at once.
     pub(super) fn retire(&self, segment: &Segment) {
         if segment.retire() {
-            self.writer.set_journal_failing(true);
+            self.writer.journal.is_failing.store(true, Relaxed);
             self.writer.counters.journal.failures.add(1);
             tracing::error!(
                 "the journal could not be written or synced: it goes on in another segment"
@@ -264,7 +265,7 @@ impl Checkpoints {
                 to = state.is_unsettled().then_some(state.made);
             }
             drop(state);
-            let settled = to.is_none_or(|to| self.settle(to));
+            let settled = to.is_none_or(|to| self.checkpoint(to));
             // The checkpoint may have removed a failed segment: the publisher that waits gets a new one.
             if self.state().lacks_one() {
                 self.make_segment();
@@ -277,7 +278,7 @@ impl Checkpoints {
         }
     }
 
-    fn wait_for_work(&self) -> MutexGuard<'_, State> {
+    fn wait_for_work(&self) -> MutexGuard<'_, CheckpointState> {
         let mut state = self.state();
         while !state.is_due() && !state.lacks_one() {
             let left = |due: Instant| due.saturating_duration_since(Instant::now());
@@ -304,13 +305,13 @@ impl Checkpoints {
     }
 
     /// Settles all before `to`; false if that failed.
-    fn settle(&self, to: u64) -> bool {
+    fn checkpoint(&self, to: u64) -> bool {
         failpoint::reach("thread", "disk-checkpoint");
         let began = Instant::now();
         let appended = self.writer.counters.journal.appended.get();
         if self.state().is_failing() {
             // Before the kernel can drop it.
-            self.doubt();
+            self.refuse_reads();
         }
         if let Err(error) = self.write_files().and_then(|()| self.free(to)) {
             let what = "a checkpoint of the journal failed: its segments stay";
@@ -321,7 +322,7 @@ impl Checkpoints {
             self.fail();
             return false;
         }
-        self.trust();
+        self.allow_reads();
         let journal = &self.writer.counters.journal;
         journal.checkpointed(began.elapsed(), appended);
         true

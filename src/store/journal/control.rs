@@ -10,11 +10,11 @@
 //! place. One that cannot be read is damage where there is no frame that says the same.
 
 use std::fs;
-use std::io::{Error, ErrorKind, Write};
+use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::super::clock;
 use super::super::directory_fd::open_beneath;
 use super::super::layout::OpenError;
+use super::super::small_file;
 use crate::value::RESERVED;
 
 /// The file that says which journal it is.
@@ -115,19 +116,18 @@ impl JournalLocation {
         })
     }
 
-    /// Makes the journal here, in `dir`, which is locked, `id`. That of another directory is left alone.
-    pub(super) fn own(&self, dir: &OwnedFd, id: u128) -> Result<(), OpenError> {
+    /// Writes `id` as the identifier of the journal in `dir`, which is locked. The journal of another directory is left alone.
+    pub(super) fn claim(&self, dir: &OwnedFd, id: u128) -> Result<(), OpenError> {
         match self.id() {
             Some(there) if there == id => return Ok(()),
             Some(_) => return Err(self.foreign()),
             None => {}
         }
-        write(dir, ID, format!("{id:032x}").as_bytes())
-            .map_err(|error| OpenError::io("make", &self.at, error))?;
+        write(dir, ID, format!("{id:032x}").as_bytes()).map_err(self.failed("make"))?;
         // One elsewhere was made with its name synced, before this process gave up the right to look there.
         if self.at.starts_with(&self.own) {
             let synced = fs::File::open(&self.own).and_then(|own| own.sync_all());
-            synced.map_err(|error| OpenError::io("sync", &self.own, error))?;
+            synced.map_err(OpenError::failed("sync", &self.own))?;
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl JournalLocation {
         u128::from_str_radix(&text, 16).ok()
     }
 
-    /// The note in the directory; `None` where there never was one.
+    /// The note in the directory; `None` where there never was a note.
     pub(super) fn note(&self) -> Result<Option<Note>, OpenError> {
         let bad = |source| OpenError::BadNote {
             own: self.own.clone(),
@@ -174,15 +174,22 @@ impl JournalLocation {
         let own = rustix::fs::open(&self.own, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
         own.map_err(Into::into)
             .and_then(|own| write(&own, NAME, text.as_bytes()))
-            .map_err(|error| OpenError::io("note the journal of", &self.own, error))
+            .map_err(OpenError::failed("note the journal of", &self.own))
     }
 
-    pub(super) fn failed(&self, doing: &'static str) -> impl Fn(Errno) -> OpenError + Copy {
-        move |errno| OpenError::io(doing, &self.at, errno.into())
+    /// For `map_err`: a failure met while `doing` with the journal's directory.
+    pub(super) fn failed<E: Into<Error>>(
+        &self,
+        doing: &'static str,
+    ) -> impl Fn(E) -> OpenError + Copy {
+        move |error| OpenError::io(doing, &self.at, error.into())
     }
 
     fn foreign(&self) -> OpenError {
-        OpenError::ForeignJournal(self.at.clone())
+        let at = self.at.display();
+        OpenError::Refused(format!(
+            "{at} has the journal of another directory, or of a server that runs: give each its own --journal-dir"
+        ))
     }
 }
 
@@ -209,19 +216,16 @@ pub(super) fn open_on(root: &OwnedFd) -> String {
     }
 }
 
-/// Has the file `name` in `dir` hold `content`, durably. Another one, of the name with `.new`, is written over and takes its place, which
-/// needs no room on a full disk.
+/// Has the file `name` in `dir` hold `content`, durably.
 pub(super) fn write(dir: &OwnedFd, name: &str, content: &[u8]) -> std::io::Result<()> {
     let other = format!("{name}.new");
-    let flags = OFlags::WRONLY | OFlags::CREATE;
-    let mut file = fs::File::from(open_beneath(dir, &other, flags, Mode::from(0o600))?);
-    file.write_all(content)?;
-    file.set_len(content.len() as u64)?;
-    file.sync_all()?;
-    // The first time there is nothing to exchange it with, and not every file system can.
-    rustix::fs::renameat_with(dir, &other, dir, name, RenameFlags::EXCHANGE)
-        .or_else(|_| rustix::fs::renameat(dir, &other, dir, name))?;
-    Ok(rustix::fs::fsync(dir)?)
+    Ok(small_file::replace(
+        (dir, &other),
+        (dir, name),
+        content,
+        true,
+        true,
+    )?)
 }
 
 fn parse(text: &str) -> Option<Note> {
@@ -278,13 +282,13 @@ pub(super) struct Control {
     pub(super) is_suspect: bool,
     /// The run of a server that wrote it.
     pub(super) epoch: u64,
-    /// All changes before this one are settled.
+    /// All changes before this number are settled.
     pub(super) settled: u64,
     /// Bytes of each segment.
     pub(super) size: u64,
     /// When it was written, by the system's clock, in nanoseconds since 1970.
     pub(super) time: i64,
-    /// The directory that it is in: a copy is another one.
+    /// The identity of its directory, which differs in a copy.
     pub(super) dir: DirId,
     /// The segments that hold unsettled frames, oldest first.
     pub(super) live: Vec<LiveSegment>,
@@ -308,11 +312,7 @@ impl Control {
         let file = open_beneath(dir, CONTROL, flags, Mode::from(0o600))?;
         let state = serde_json::to_string(self).map_err(|_| Errno::INVAL)?;
         let line = format!("{state} {:016x}\n{:WIDTH$}", sum(state.as_bytes()), "");
-        match retry_on_intr(|| rustix::io::pwrite(&file, &line.as_bytes()[..WIDTH], 0))? {
-            WIDTH if durable => rustix::fs::fdatasync(&file),
-            WIDTH => Ok(()),
-            _ => Err(Errno::NOSPC),
-        }
+        small_file::overwrite(file, &line.as_bytes()[..WIDTH], durable)
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) const BLOCK: usize = 4096;
 /// The longest payload, in bytes: twice what closes a group, so that the last change of a group fits.
 const MAX_PAYLOAD: usize = 2 * GROUP;
 
-/// A group of so many bytes takes no further change.
+/// A group of this many bytes takes no further change.
 const GROUP: usize = 1 << 20;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"dsjrnl03");
@@ -43,11 +43,11 @@ pub(in crate::store) struct Head {
     pub(in crate::store) journal: u128,
     /// The generation of its segment: higher each time that a segment is begun.
     pub(in crate::store) generation: u64,
-    /// The sequence number of its first record: the one after the last of the frame before.
+    /// The sequence number of its first record: it follows the last record of the frame before.
     pub(in crate::store) first: u64,
-    /// All records before this one were on the disk when the frame was written.
+    /// All records before this number were synced when the frame was written.
     pub(in crate::store) synced: u64,
-    /// All before this one were in the files, on the disk.
+    /// All records before this number were settled: in the files, on the disk.
     pub(in crate::store) settled: u64,
     /// When it was begun, by the system's clock, in nanoseconds since 1970.
     pub(in crate::store) time: i64,
@@ -58,14 +58,14 @@ pub(in crate::store) struct Head {
 /// A record of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::store) enum Record {
-    Change(Change),
+    Change(ChangeRecord),
     /// The change with this sequence number, in a frame before, was not made.
     Cancel(u64),
 }
 
 /// A change as the journal holds it.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::store) struct Change {
+pub(in crate::store) struct ChangeRecord {
     pub(in crate::store) sequence: u64,
     /// When its frame was begun.
     pub(in crate::store) time: i64,
@@ -80,7 +80,7 @@ pub(in crate::store) struct Change {
 
 impl Record {
     /// The change, if it is one.
-    pub(super) fn change(self) -> Option<Change> {
+    pub(super) fn change(self) -> Option<ChangeRecord> {
         match self {
             Self::Change(change) => Some(change),
             Self::Cancel(_) => None,
@@ -88,7 +88,7 @@ impl Record {
     }
 }
 
-impl Change {
+impl ChangeRecord {
     /// True if its value is in its file, and not in the record.
     pub(in crate::store) fn is_large(&self) -> bool {
         self.result.is_some() && self.small.is_none()
@@ -124,7 +124,7 @@ impl FrameBuilder {
     }
 
     /// Adds a change of `key`, with the value if that is `small`.
-    pub(in crate::store) fn change(
+    pub(in crate::store) fn add_change(
         &mut self,
         key: &Key<'_>,
         base: Option<Version>,
@@ -153,7 +153,7 @@ impl FrameBuilder {
     }
 
     /// Takes a record of an earlier frame back.
-    pub(in crate::store) fn cancel(&mut self, sequence: u64) -> u32 {
+    pub(in crate::store) fn add_cancel(&mut self, sequence: u64) -> u32 {
         let record = self.begin(CANCEL);
         self.bytes.put_u64_le(sequence);
         record
@@ -275,7 +275,7 @@ fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> Parsed<Record> {
         return Ok(Record::Cancel(bytes.try_get_u64_le()?));
     }
     let key = optional(bytes)?.unwrap_or_default();
-    let change = Change {
+    let change = ChangeRecord {
         sequence,
         time,
         key: Key::new(String::from_utf8(key.into())?)?,
@@ -338,8 +338,8 @@ mod tests {
         };
         let value = [Bytes::copy_from_slice(value)];
         let (first, second) = (Version::from_nanos(5), Version::from_nanos(-6));
-        builder.change(&key("a/b"), None, Some(first), Some((&attributes, &value)));
-        builder.change(&key("c"), Some(second), None, None);
+        builder.add_change(&key("a/b"), None, Some(first), Some((&attributes, &value)));
+        builder.add_change(&key("c"), Some(second), None, None);
         builder.finish(head()).unwrap()
     }
 
@@ -361,15 +361,15 @@ mod tests {
             let runs = [Bytes::copy_from_slice(first), Bytes::copy_from_slice(second)];
             let mut builder = FrameBuilder::new(5);
             let key = key(&name);
-            builder.change(&key, base, Some(version), Some((&attributes, &runs)));
-            builder.change(&key, base, Some(version), None);
-            builder.change(&key, base, None, None);
-            builder.cancel(9);
+            builder.add_change(&key, base, Some(version), Some((&attributes, &runs)));
+            builder.add_change(&key, base, Some(version), None);
+            builder.add_change(&key, base, None, None);
+            builder.add_cancel(9);
             let frame = builder.finish(head()).unwrap();
             let parsed = Head::parse(&frame).unwrap();
             prop_assert_eq!((parsed.journal, parsed.generation, parsed.first, parsed.end(), parsed.size()), (7, 3, 12, 16, frame.len()));
             let change = |sequence, result, small| {
-                Record::Change(Change { sequence, time: 5, key: key.clone(), base, result, small })
+                Record::Change(ChangeRecord { sequence, time: 5, key: key.clone(), base, result, small })
             };
             let expected = vec![
                 change(12, Some(version), Some((attributes, value.into()))),
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(frame(&[1; BLOCK]).len(), 2 * BLOCK);
         let mut longest = FrameBuilder::new(5);
         while longest.bytes.len() - HEAD < MAX_PAYLOAD - 9 {
-            longest.cancel(1);
+            longest.add_cancel(1);
         }
         let rest = MAX_PAYLOAD + HEAD - longest.bytes.len();
         longest.bytes.resize(longest.bytes.len() + rest, 0);

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::super::write_context::WriteContext;
 use super::control;
-use super::format::{Change, FrameBuilder, Head, Record};
+use super::format::{ChangeRecord, FrameBuilder, Head, Record};
 use super::segment::{Frame, Segment};
 use crate::value::Error;
 
@@ -30,7 +30,7 @@ pub(super) fn read(dir: &OwnedFd, journal: u128) -> Result<(Vec<Frame>, bool), E
 }
 
 /// The changes of the file in `dir`.
-pub(super) fn changes(dir: &OwnedFd, journal: u128) -> Result<Vec<Change>, Error> {
+pub(super) fn changes(dir: &OwnedFd, journal: u128) -> Result<Vec<ChangeRecord>, Error> {
     let (frames, _) = read(dir, journal).map_err(Error::errno_while("read the journal"))?;
     let mut changes = Vec::new();
     for frame in frames {
@@ -39,8 +39,9 @@ pub(super) fn changes(dir: &OwnedFd, journal: u128) -> Result<Vec<Change>, Error
     Ok(changes)
 }
 
-/// Has the file in `dir` hold these changes, and no others, durably; one that is there twice, as a checkpoint was tried again, once.
-pub(super) fn write(dir: &OwnedFd, journal: u128, changes: &[Change]) -> Result<(), Error> {
+/// Replaces the file in `dir`, durably, by one with these changes. A change that is there twice, because a checkpoint was retried, is
+/// written once.
+pub(super) fn write(dir: &OwnedFd, journal: u128, changes: &[ChangeRecord]) -> Result<(), Error> {
     let (mut frames, mut seen) = (Vec::new(), HashSet::new());
     let new = changes
         .iter()
@@ -49,15 +50,15 @@ pub(super) fn write(dir: &OwnedFd, journal: u128, changes: &[Change]) -> Result<
         let mut frame = FrameBuilder::new(change.time);
         let small = change.small.as_ref();
         let small = small.map(|(attributes, value)| (attributes, std::slice::from_ref(value)));
-        frame.change(&change.key, change.base, change.result, small);
+        frame.add_change(&change.key, change.base, change.result, small);
         frames.extend(frame.finish(Head::new(journal, 0, n))?);
     }
     control::write(dir, KEPT, &frames).map_err(Error::failed("keep records of the journal"))
 }
 
-/// Has `writer` change the keys of `changes` no more, and those of no others.
-pub(super) fn refuse(writer: &WriteContext, changes: &[Change]) {
-    writer.keep(
+/// Replaces the keys that are not changed by the keys of `changes`.
+pub(super) fn refuse(writer: &WriteContext, changes: &[ChangeRecord]) {
+    writer.journal.keep(
         changes
             .iter()
             .map(|change| (change.key.as_str(), change.result)),
@@ -65,7 +66,11 @@ pub(super) fn refuse(writer: &WriteContext, changes: &[Change]) {
 }
 
 /// Keeps `change`, which `error` keeps from being made; fails unless that is for its key alone.
-pub(super) fn keep(kept: &mut Vec<Change>, change: Change, error: Error) -> Result<(), Error> {
+pub(super) fn keep(
+    kept: &mut Vec<ChangeRecord>,
+    change: ChangeRecord,
+    error: Error,
+) -> Result<(), Error> {
     if !matches!(error, Error::Forbidden { .. } | Error::Occupied(_)) {
         return Err(error);
     }
@@ -83,7 +88,7 @@ mod tests {
     fn what_is_kept_twice_is_written_once() {
         let dir = tempfile::tempdir().unwrap();
         let dir: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
-        let change = |result: i128| Change {
+        let change = |result: i128| ChangeRecord {
             sequence: 0,
             key: Key::new("k").unwrap().to_owned(),
             base: None,

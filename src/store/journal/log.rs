@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::control::{Control, LiveSegment};
-use super::format::{Change, Record};
+use super::format::{ChangeRecord, Record};
 use super::segment::{Frame, Segment};
 use crate::value::{Error, Version};
 
@@ -26,8 +26,10 @@ pub(super) struct UnsettledLog {
     whole: usize,
     /// Changes that are missing, by their sequence numbers.
     pub(super) gaps: Vec<Range<u64>>,
-    /// Where something is missing first that may have been acknowledged, in words.
+    /// Describes the first gap that may contain acknowledged changes.
     pub(super) damage: Option<String>,
+    /// The time of the latest frame in these segments.
+    pub(super) latest: i64,
 }
 
 /// A segment, if there is such a file.
@@ -64,7 +66,7 @@ impl UnsettledLog {
         Self::read(journal, &parts?, &found, found.settled)
     }
 
-    /// Reads what is not settled, by `control`, from `parts`, oldest first. All before the change `synced` was on the disk, if not more.
+    /// Reads the unsettled frames, by `control`, from `parts`, oldest first. At least all changes before `synced` were on the disk.
     pub(super) fn read(
         journal: u128,
         parts: &[Part],
@@ -81,6 +83,8 @@ impl UnsettledLog {
             let mut frames = segment
                 .as_ref()
                 .map_or(Ok(Vec::new()), |s| s.frames(journal))?;
+            let latest = frames.iter().map(|frame| frame.head.time).max();
+            log.latest = log.latest.max(latest.unwrap_or(0));
             // Frames that the next segment repeats were given up.
             let end = next.unwrap_or(u64::MAX);
             frames.retain(|f| f.head.generation == live.generation && f.head.first < end);
@@ -104,7 +108,7 @@ impl UnsettledLog {
         }
     }
 
-    /// Adds the frames of one segment, of which the changes `synced` were on the disk; returns where the next segment goes on.
+    /// Adds the frames of one segment, whose changes `synced` were on the disk; returns the first change of the next segment.
     fn add(
         &mut self,
         live: &LiveSegment,
@@ -193,15 +197,15 @@ struct Step {
     is_large: bool,
 }
 
-/// The decision of a replay about one file.
+/// What a replay does with one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Fate {
     /// Nothing: it is as the log says, or an earlier record is looked at.
-    Stays,
+    Keep,
     /// It has the version of the record: its bytes may be torn.
-    Compared,
+    Compare,
     /// The record is made of it.
-    Made,
+    Apply,
     /// The log does not know it: a hand has placed it, or it is [older](History::is_older).
     Foreign,
 }
@@ -224,18 +228,18 @@ impl History {
     }
 
     /// True if `change` decides the value of its key, as far as the log tells without the file.
-    pub(in crate::store) fn may_count(&self, change: &Change) -> bool {
+    pub(in crate::store) fn may_count(&self, change: &ChangeRecord) -> bool {
         let (_, later) = self.around(change);
         let is_over = |step: &Step| step.is_large || self.is_cancelled(step.sequence);
         !change.is_large() && !self.is_cancelled(change.sequence) && later.iter().all(is_over)
     }
 
     /// Decides about the file with the version `found`, where `change` [may count](Self::may_count).
-    pub(in crate::store) fn fate(&self, change: &Change, found: Option<Version>) -> Fate {
+    pub(in crate::store) fn fate(&self, change: &ChangeRecord, found: Option<Version>) -> Fate {
         match (found, change.result) {
-            (None, None) => return Fate::Stays,
-            (None, Some(_)) => return Fate::Made,
-            (found, result) if found == result => return Fate::Compared,
+            (None, None) => return Fate::Keep,
+            (None, Some(_)) => return Fate::Apply,
+            (found, result) if found == result => return Fate::Compare,
             _ => {}
         }
         let (before, later) = self.around(change);
@@ -244,21 +248,21 @@ impl History {
         let stands =
             |step: &Step| step.base == found || is_ours(step) && !self.is_cancelled(step.sequence);
         if later.iter().any(stands) {
-            Fate::Stays
+            Fate::Keep
         } else if before.iter().chain(later).any(is_ours) {
-            Fate::Made
+            Fate::Apply
         } else {
             Fate::Foreign
         }
     }
 
     /// True if a file that is [`Fate::Foreign`], and that the file system changed last at this time, stood there before `change`.
-    pub(in crate::store) fn is_older(change: &Change, changed: i64) -> bool {
+    pub(in crate::store) fn is_older(change: &ChangeRecord, changed: i64) -> bool {
         changed <= change.time
     }
 
     /// The changes of its key up to `change`, and those after it.
-    fn around(&self, change: &Change) -> (&[Step], &[Step]) {
+    fn around(&self, change: &ChangeRecord) -> (&[Step], &[Step]) {
         let steps = self.keys.get(change.key.as_str());
         let steps = steps.map_or(&[][..], Vec::as_slice);
         steps.split_at(steps.partition_point(|step| step.sequence <= change.sequence))
@@ -355,7 +359,7 @@ mod tests {
         let mut bytes = Vec::new();
         for &(generation, first, synced) in frames {
             let mut frame = FrameBuilder::new(0);
-            frame.change(&Key::new("k").unwrap(), None, None, None);
+            frame.add_change(&Key::new("k").unwrap(), None, None, None);
             let mut head = Head::new(JOURNAL, generation, first);
             (head.synced, head.settled) = (synced, 1);
             bytes.extend(frame.finish(head).unwrap());

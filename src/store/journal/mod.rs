@@ -25,7 +25,7 @@ pub use check::{Report, check};
 pub(super) use control::JournalLocation;
 pub(super) use format::FrameBuilder;
 #[cfg(test)]
-pub(super) use format::{Change, Head, Record};
+pub(super) use format::{ChangeRecord, Head, Record};
 #[cfg(test)]
 pub(super) use log::{Fate, History};
 pub(super) use recover::{needs_replay, recover};

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::super::layout::OpenError;
 use super::super::write_context::WriteContext;
 use super::control::{CLEAN, CONTROL, Control, DirId, JournalLocation, Note};
-use super::format::{Change, Record};
+use super::format::{ChangeRecord, Record};
 use super::kept::{self, KEPT};
 use super::log::UnsettledLog;
 use super::replay::{Done, FileState, NAMED, Replay};
@@ -36,7 +36,7 @@ pub(in crate::store) struct Recovered {
 }
 
 impl Recovered {
-    /// A journal where there was none. The note of it is first: an identifier without a note would be that of another directory.
+    /// Begins a journal where there was none. Its note is written first: an identifier without a note would look like another directory's.
     pub(super) fn begin(place: &JournalLocation) -> Result<Self, OpenError> {
         let note = Note {
             id: random().map_err(place.failed("draw random bytes for"))?,
@@ -90,7 +90,13 @@ pub(in crate::store) fn recover(
         }
         found => found?,
     };
-    kept::refuse(writer, &found.recover(writer, discards)?);
+    let recovery = Recovery {
+        left: &found,
+        writer,
+        discards,
+        kept: Vec::new(),
+    };
+    kept::refuse(writer, &recovery.run()?);
     let dir = Some(found.dir);
     if !note.is_clean() {
         CLEAN.clone_into(&mut note.state);
@@ -120,87 +126,123 @@ impl<'a> LeftJournal<'a> {
         is_to_be_written: bool,
     ) -> Result<Self, OpenError> {
         let (dir, control) = place.find(note, is_to_be_written)?;
-        let mut found = Self {
+        let failed = place.failed("read");
+        let (kept, is_kept_whole) = kept::read(&dir, note.id).map_err(failed)?;
+        let mut log = UnsettledLog::default();
+        if !note.is_clean() {
+            let read = UnsettledLog::open(&dir, note.id, note.epoch, control.as_ref());
+            log = read.map_err(failed)?;
+        }
+        Ok(Self {
             place,
             note,
             dir,
             control,
-            kept: Vec::new(),
-            is_kept_whole: true,
-            log: UnsettledLog::default(),
-        };
-        found.read().map_err(place.failed("read"))?;
-        Ok(found)
+            kept,
+            is_kept_whole,
+            log,
+        })
     }
+}
 
-    fn read(&mut self) -> Result<(), Errno> {
-        let id = self.note.id;
-        (self.kept, self.is_kept_whole) = kept::read(&self.dir, id)?;
-        if !self.note.is_clean() {
-            self.log = UnsettledLog::open(&self.dir, id, self.note.epoch, self.control.as_ref())?;
-        }
-        Ok(())
-    }
+/// A recovery under way.
+struct Recovery<'a> {
+    left: &'a LeftJournal<'a>,
+    writer: &'a WriteContext,
+    /// The operator gives up what cannot be read.
+    discards: bool,
+    /// The changes that could not be made for their key alone.
+    kept: Vec<ChangeRecord>,
+}
 
+impl Recovery<'_> {
     /// Makes the changes that the files lack; returns those that could not be made for their key alone.
-    fn recover(&self, writer: &WriteContext, discards: bool) -> Result<Vec<Change>, OpenError> {
-        if !self.is_kept_whole && !discards {
-            return Err(self.damaged("its file `kept` is damaged"));
+    fn run(mut self) -> Result<Vec<ChangeRecord>, OpenError> {
+        let left = self.left;
+        if !left.is_kept_whole && !self.discards {
+            return Err(left.damaged("its file `kept` is damaged"));
         }
-        let mut kept = Vec::new();
-        if !self.kept.is_empty() {
-            self.replay(writer, &self.kept, FileState::AfterFailure, &mut kept)?;
+        if !left.kept.is_empty() {
+            self.replay(&left.kept, FileState::AfterFailure)?;
         }
-        let is_log_given_up =
-            !self.note.is_clean() && self.replay_log(writer, discards, &mut kept)?;
-        if is_log_given_up || !self.is_kept_whole {
-            self.give_up(writer)
-                .map_err(|error| self.unreplayed("", &error))?;
-        }
-        if !kept.is_empty() || !self.kept.is_empty() {
-            kept::write(&self.dir, self.note.id, &kept)
-                .map_err(|error| self.unreplayed("", &error))?;
-        }
-        Ok(kept)
+        let is_log_given_up = !left.note.is_clean() && self.replay_log()?;
+        let finish = || {
+            if is_log_given_up || !left.is_kept_whole {
+                left.give_up(self.writer)?;
+            }
+            if !self.kept.is_empty() || !left.kept.is_empty() {
+                kept::write(&left.dir, left.note.id, &self.kept)?;
+            }
+            Ok(())
+        };
+        finish().map_err(|error| left.unreplayed("", &error))?;
+        Ok(self.kept)
     }
 
     /// As [`Self::replay`], of the log; whether what cannot be read of it is given up.
-    fn replay_log(
-        &self,
-        writer: &WriteContext,
-        discards: bool,
-        kept: &mut Vec<Change>,
-    ) -> Result<bool, OpenError> {
-        let began = Instant::now();
-        let is_suspect = self
-            .control
-            .as_ref()
-            .is_none_or(|control| control.is_suspect);
-        let is_same_mount = self.note.is_same_mount(&writer.dir().root);
-        let is_on_disk = is_same_mount && !is_suspect && self.sync(writer).is_ok();
-        let is_given_up = self.gives_up(discards, is_on_disk)?;
-        if !is_on_disk {
-            let moment = match (is_same_mount, is_suspect) {
-                (true, _) => FileState::Serving,
-                (false, true) => FileState::AfterFailure,
-                (false, false) => FileState::AfterCrash,
-            };
-            let done = self.replay(writer, &self.log.frames, moment, kept)?;
-            let frames = self.log.frames.iter();
-            let records: u64 = frames.map(|frame| u64::from(frame.head.records)).sum();
-            writer.counters.journal.replayed.add(records);
-            tracing::info!(
-                records,
-                written = done.written,
-                removed = done.removed,
-                changed_by_hand = done.by_hand,
-                milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-                "replayed the journal: a server was not ended in order"
-            );
+    fn replay_log(&mut self) -> Result<bool, OpenError> {
+        let (began, left) = (Instant::now(), self.left);
+        let control = left.control.as_ref();
+        let is_suspect = control.is_none_or(|control| control.is_suspect);
+        let is_same_mount = left.note.is_same_mount(&self.writer.dir().root);
+        let is_on_disk = is_same_mount && !is_suspect && left.sync(self.writer).is_ok();
+        let is_given_up = left.gives_up(self.discards, is_on_disk)?;
+        if is_on_disk {
+            return Ok(is_given_up);
         }
+        let state = match (is_same_mount, is_suspect) {
+            (true, _) => FileState::NamesWhole,
+            (false, true) => FileState::AfterFailure,
+            (false, false) => FileState::AfterCrash,
+        };
+        let done = self.replay(&left.log.frames, state)?;
+        let frames = left.log.frames.iter();
+        let records: u64 = frames.map(|frame| u64::from(frame.head.records)).sum();
+        self.writer.counters.journal.replayed.add(records);
+        tracing::info!(
+            records,
+            written = done.written,
+            removed = done.removed,
+            changed_by_hand = done.by_hand,
+            milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "replayed the journal: a server was not ended in order"
+        );
         Ok(is_given_up)
     }
 
+    /// Makes the changes of `frames`, and puts them on the disk. A change that fails for its key alone is kept for the next start.
+    fn replay(&mut self, frames: &[Frame], state: FileState) -> Result<Done, OpenError> {
+        let before = self.kept.len();
+        let done = self.make(frames, state)?;
+        if self.left.sync(self.writer).is_ok() {
+            return Ok(done);
+        }
+        // The kernel reports a failure once, and this one may be of what an earlier server wrote, on a disk that is well again. What was
+        // made now may be lost with it.
+        self.kept.truncate(before);
+        let state = match state {
+            FileState::AfterCrash => FileState::AfterFailure,
+            state => state,
+        };
+        let done = self.make(frames, state)?;
+        let synced = self.left.sync(self.writer);
+        synced.map_err(|error| self.left.unreplayed("", &error))?;
+        Ok(done)
+    }
+
+    fn make(&mut self, frames: &[Frame], state: FileState) -> Result<Done, OpenError> {
+        let mut stuck = String::new();
+        let failed = |change: ChangeRecord, error| {
+            stuck = format!("{:?}: ", change.key.as_str());
+            kept::keep(&mut self.kept, change, error)
+        };
+        let done = Replay::new(self.writer.dir(), Some(self.writer), frames, state)
+            .and_then(|replay| replay.run(failed));
+        done.map_err(|error| self.left.unreplayed(&stuck, &error))
+    }
+}
+
+impl LeftJournal<'_> {
     /// A damaged log ends the start where it is needed, unless the operator has given up what is missing, or the directory is a copy of
     /// one in use: then the answer is true, and the journal's files are to be set aside.
     fn gives_up(&self, discards: bool, is_on_disk: bool) -> Result<bool, OpenError> {
@@ -222,49 +264,6 @@ impl<'a> LeftJournal<'a> {
         Ok(true)
     }
 
-    /// Makes the changes of `frames`, and puts them on the disk. A change that fails for its key alone is `kept` for the next start.
-    fn replay(
-        &self,
-        writer: &WriteContext,
-        frames: &[Frame],
-        moment: FileState,
-        kept: &mut Vec<Change>,
-    ) -> Result<Done, OpenError> {
-        let before = kept.len();
-        let done = self.make(writer, frames, moment, kept)?;
-        if self.sync(writer).is_ok() {
-            return Ok(done);
-        }
-        // The kernel tells of a failure once, and this one may be of what an earlier server wrote, on a disk that is well again. What was
-        // made now may be lost with it.
-        kept.truncate(before);
-        let moment = match moment {
-            FileState::AfterCrash => FileState::AfterFailure,
-            moment => moment,
-        };
-        let done = self.make(writer, frames, moment, kept)?;
-        let synced = self.sync(writer);
-        synced.map_err(|error| self.unreplayed("", &error))?;
-        Ok(done)
-    }
-
-    fn make(
-        &self,
-        writer: &WriteContext,
-        frames: &[Frame],
-        moment: FileState,
-        kept: &mut Vec<Change>,
-    ) -> Result<Done, OpenError> {
-        let mut stuck = String::new();
-        let failed = |change: Change, error| {
-            stuck = format!("{:?}: ", change.key.as_str());
-            kept::keep(kept, change, error)
-        };
-        let done = Replay::new(writer.dir(), Some(writer), frames, moment)
-            .and_then(|replay| replay.run(failed));
-        done.map_err(|error| self.unreplayed(&stuck, &error))
-    }
-
     /// Logs the changes that cannot be read of a damaged log, and sets the files of the journal aside.
     fn give_up(&self, writer: &WriteContext) -> Result<(), Error> {
         let mut keys = BTreeSet::new();
@@ -275,13 +274,9 @@ impl<'a> LeftJournal<'a> {
         for key in keys.iter().take(NAMED) {
             tracing::warn!(%key, "a change of this key that was given up may have come before one that was read");
         }
+        let missing: u64 = self.log.gaps.iter().map(|gap| gap.end - gap.start).sum();
         tracing::warn!(
-            missing = self
-                .log
-                .gaps
-                .iter()
-                .map(|gap| gap.end - gap.start)
-                .sum::<u64>(),
+            missing,
             keys = keys.len(),
             "changes are given up, at least so many: the keys changed behind them may be among theirs, and are listed in `keys` beside the journal's old files"
         );
@@ -308,21 +303,12 @@ impl<'a> LeftJournal<'a> {
     /// True if the journal was copied from another directory and written meanwhile: then its files need not belong together.
     fn was_copied_in_use(&self) -> Result<bool, Errno> {
         let dir = DirId::of(&self.dir)?;
-        let Some(control) = self.control.as_ref().filter(|control| control.dir != dir) else {
-            return Ok(false);
-        };
-        let mut last = control.time;
-        for segment in Segment::all(&self.dir, OFlags::RDONLY)? {
-            let frames = segment.frames(self.note.id)?;
-            last = frames
-                .iter()
-                .map(|frame| frame.head.time)
-                .fold(last, i64::max);
-        }
-        Ok(last > dir.born)
+        Ok(self.control.as_ref().is_some_and(|control| {
+            control.dir != dir && dir.born < self.log.latest.max(control.time)
+        }))
     }
 
-    /// Puts all files on the disk. What the kernel remembers of them is not trusted by a later start, unless this one succeeds.
+    /// Syncs all files. Unless that succeeds, later starts do not trust what the kernel has in memory.
     fn sync(&self, writer: &WriteContext) -> Result<(), Error> {
         if let Some(control) = &self.control {
             let mut control = control.clone();
@@ -337,21 +323,21 @@ impl<'a> LeftJournal<'a> {
     }
 
     fn damaged(&self, what: &str) -> OpenError {
-        OpenError::Unreplayed {
-            at: self.place.at.clone(),
-            why: what.to_owned(),
-            is_damaged: true,
-        }
+        let advice = ", or look with `data-server journal check` at what it has, and give up what cannot be read with --journal discard";
+        self.refused(what, advice)
     }
 
     /// It cannot be replayed, as `error` keeps the key named by `stuck` from being written.
     fn unreplayed(&self, stuck: &str, error: &Error) -> OpenError {
         let cause = std::error::Error::source(error);
         let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-        OpenError::Unreplayed {
-            at: self.place.at.clone(),
-            why: format!("{stuck}{error}{cause}"),
-            is_damaged: false,
-        }
+        self.refused(&format!("{stuck}{error}{cause}"), "")
+    }
+
+    fn refused(&self, why: &str, advice: &str) -> OpenError {
+        let at = self.place.at.display();
+        OpenError::Refused(format!(
+            "the journal in {at} cannot be replayed ({why}); nothing of it was changed: mend that and start again{advice}"
+        ))
     }
 }

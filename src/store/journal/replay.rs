@@ -9,16 +9,18 @@
 //! file was not answered, as its name was not on the disk: then the change before it counts. A missing file is restored: names that a hand
 //! gave may be lost with the power too.
 
+use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::super::directory_fd::{
-    Blocking, Entry, ValuesDir, changed, is_no_folder, look_up, unlink,
-};
+use super::super::attributes::Attributes;
+use super::super::commit::{self, TRIES};
+use super::super::directory_fd::{Blocking, NameKind, ValuesDir, changed, is_no_folder, look_up};
+use super::super::new_value::NewValue;
 use super::super::publish_method::{ASIDE, set_aside, unpublished};
-use super::super::temp_file::{Target, TempFile};
+use super::super::temp_file::TempFile;
 use super::super::value_file;
 use super::super::write_context::WriteContext;
-use super::format::{Change, Record};
+use super::format::{ChangeRecord, Record};
 use super::log::{Fate, History};
 use super::segment::Frame;
 use crate::value::{Error, Key, Meta, folder_and_above};
@@ -30,7 +32,7 @@ pub(super) const NAMED: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileState {
     /// They lack nothing, as the kernel sees them; but the bytes that it remembers may not be on the disk.
-    Serving,
+    NamesWhole,
     /// They may lack names and bytes. A file that has the version and the bytes of its record was read from the disk.
     AfterCrash,
     /// They may lack names and bytes, also those that the kernel remembers.
@@ -58,7 +60,7 @@ pub(super) struct Replay<'a> {
     frames: &'a [Frame],
     /// The changes of `frames`, by key.
     history: History,
-    moment: FileState,
+    state: FileState,
     done: Done,
 }
 
@@ -67,7 +69,7 @@ impl<'a> Replay<'a> {
         dir: &'a ValuesDir,
         writer: Option<&'a WriteContext>,
         frames: &'a [Frame],
-        moment: FileState,
+        state: FileState,
     ) -> Result<Self, Error> {
         let mut history = History::default();
         for frame in frames {
@@ -87,7 +89,7 @@ impl<'a> Replay<'a> {
             writer,
             frames,
             history,
-            moment,
+            state,
             done: Done::default(),
         })
     }
@@ -95,7 +97,7 @@ impl<'a> Replay<'a> {
     /// Makes all that counts, in order, unless `failed` says of a change that cannot be made that this is the end. Blocks.
     pub(super) fn run(
         mut self,
-        mut failed: impl FnMut(Change, Error) -> Result<(), Error>,
+        mut failed: impl FnMut(ChangeRecord, Error) -> Result<(), Error>,
     ) -> Result<Done, Error> {
         for frame in self.frames {
             for record in frame.read()? {
@@ -103,36 +105,37 @@ impl<'a> Replay<'a> {
                     continue;
                 };
                 self.done.changes += 1;
-                self.take(&change).or_else(|error| failed(change, error))?;
+                self.replay(&change)
+                    .or_else(|error| failed(change, error))?;
             }
         }
         Ok(self.done)
     }
 
     /// Makes `change`, if it counts.
-    fn take(&mut self, change: &Change) -> Result<(), Error> {
-        let counts = match self.moment {
-            FileState::Serving => !self.history.is_cancelled(change.sequence),
+    fn replay(&mut self, change: &ChangeRecord) -> Result<(), Error> {
+        let counts = match self.state {
+            FileState::NamesWhole => !self.history.is_cancelled(change.sequence),
             _ => self.history.may_count(change),
         };
         if !counts {
             return Ok(());
         }
         let (key, found) = (&change.key, self.find(&change.key)?);
-        if self.moment == FileState::Serving {
+        if self.state == FileState::NamesWhole {
             return self.write_anew(change, found);
         }
         let fate = match found {
-            Entry::Value(meta, _) => self.history.fate(change, Some(meta.version)),
-            Entry::Absent | Entry::Folder => self.history.fate(change, None),
-            Entry::Other => Fate::Foreign,
+            NameKind::Value(meta, _) => self.history.fate(change, Some(meta.version)),
+            NameKind::Absent | NameKind::Folder => self.history.fate(change, None),
+            NameKind::Other => Fate::Foreign,
         };
         let is_older = fate == Fate::Foreign && self.is_older(change, key.as_str())?;
         let is_made = match (fate, &change.small) {
             (Fate::Foreign, _) if !is_older => false,
-            (Fate::Stays, Some(_)) => return Ok(()),
-            (Fate::Compared, Some((_, value))) if self.holds(key, found, value)? => return Ok(()),
-            (Fate::Stays | Fate::Compared, None) => {
+            (Fate::Keep, Some(_)) => return Ok(()),
+            (Fate::Compare, Some((_, value))) if self.holds(key, found, value)? => return Ok(()),
+            (Fate::Keep | Fate::Compare, None) => {
                 // They may be left without their last key.
                 if self.writer.is_some() {
                     self.dir.remove_empty_folders(key.folder(), "");
@@ -154,45 +157,79 @@ impl<'a> Replay<'a> {
 
     /// Makes `change` of what stands under its name, which is set aside where it `is_older`; false if a hand has placed something in
     /// the way since.
-    fn make(&self, writer: &WriteContext, change: &Change, is_older: bool) -> Result<bool, Error> {
-        let key = &change.key;
+    fn make(
+        &self,
+        writer: &WriteContext,
+        change: &ChangeRecord,
+        is_older: bool,
+    ) -> Result<bool, Error> {
         if is_older {
-            self.set_aside(writer, key, key.as_str())?;
+            self.set_aside(writer, &change.key, change.key.as_str())?;
         }
-        if change.result.is_none() {
-            self.remove(key)?;
-            self.dir.remove_empty_folders(key.folder(), "");
-            return Ok(true);
+        if change.result.is_some() && !self.clear_the_way(writer, change)? {
+            return Ok(false);
         }
-        let is_clear = self.clear_the_way(writer, change)?;
-        if is_clear {
-            self.put(writer, change)?;
+        self.apply(writer, change)?;
+        Ok(true)
+    }
+
+    /// Has the committer make `change` of what its name stands for.
+    fn apply(&self, writer: &WriteContext, change: &ChangeRecord) -> Result<(), Error> {
+        let key = &change.key;
+        let new_value = |(attributes, value): &(Attributes, Bytes)| NewValue {
+            len: value.len() as u64,
+            attributes: attributes.clone(),
+            small: Some(vec![value.clone()]),
+            is_journaled: true,
+            file: None,
+            sealed: None,
+            reservation: None,
+        };
+        let mut value = change.small.as_ref().map(new_value);
+        for _ in 0..TRIES {
+            let found = commit::find(self.dir, key, value.is_some(), false)?;
+            let is_made = match (&mut value, change.result) {
+                (Some(value), Some(version)) => {
+                    commit::stage(writer, key, value, found.meta(), version)?;
+                    commit::put(writer, key, value, &found)?
+                }
+                (_, None) if found.meta().is_some() => commit::delete(writer, key, &found)?,
+                // Its folders may be left without their last key.
+                _ => {
+                    self.dir.remove_empty_folders(key.folder(), "");
+                    true
+                }
+            };
+            if is_made {
+                return Ok(());
+            }
         }
-        Ok(is_clear)
+        Err(Error::new("publish", Errno::BUSY))
     }
 
     /// The kernel has all names: of a value that still has its name the bytes are written anew.
-    fn write_anew(&mut self, change: &Change, found: Entry) -> Result<(), Error> {
-        if let (Some(writer), Some(_), Entry::Value(meta, _)) = (self.writer, &change.small, found)
+    fn write_anew(&mut self, change: &ChangeRecord, found: NameKind) -> Result<(), Error> {
+        if let (Some(writer), Some(_), NameKind::Value(meta, _)) =
+            (self.writer, &change.small, found)
             && change.result == Some(meta.version)
         {
-            self.put(writer, change)?;
+            self.apply(writer, change)?;
             self.done.written += 1;
         }
         Ok(())
     }
 
     /// The entry under the name of `key` now.
-    fn find(&self, key: &Key<'_>) -> Result<Entry, Error> {
+    fn find(&self, key: &Key<'_>) -> Result<NameKind, Error> {
         match self.dir.folder(key.folder()) {
             Ok(folder) => look_up(&folder, key.name()).map_err(Error::errno_while("look up")),
-            Err(errno) if is_no_folder(errno) => Ok(Entry::Absent),
+            Err(errno) if is_no_folder(errno) => Ok(NameKind::Absent),
             Err(errno) => Err(Error::new("open the folder", errno)),
         }
     }
 
     /// True if the entry at `path`, which the log does not know, stood there before the change.
-    fn is_older(&self, change: &Change, path: &str) -> Result<bool, Error> {
+    fn is_older(&self, change: &ChangeRecord, path: &str) -> Result<bool, Error> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = self.dir.folder(folder);
         let changed = folder.and_then(|folder| changed(&folder, name));
@@ -201,10 +238,10 @@ impl<'a> Replay<'a> {
     }
 
     /// True if the file that was `found` has these bytes on the disk.
-    fn holds(&self, key: &Key<'_>, found: Entry, value: &[u8]) -> Result<bool, Error> {
+    fn holds(&self, key: &Key<'_>, found: NameKind, value: &[u8]) -> Result<bool, Error> {
         let is_whole =
-            matches!(found, Entry::Value(Meta { len, .. }, _) if len == value.len() as u64);
-        if self.moment != FileState::AfterCrash || !is_whole {
+            matches!(found, NameKind::Value(Meta { len, .. }, _) if len == value.len() as u64);
+        if self.state != FileState::AfterCrash || !is_whole {
             return Ok(false);
         }
         let opened = self.dir.open(key, Blocking::Allowed);
@@ -217,7 +254,7 @@ impl<'a> Replay<'a> {
 
     /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand
     /// has placed since.
-    fn clear_the_way(&self, writer: &WriteContext, change: &Change) -> Result<bool, Error> {
+    fn clear_the_way(&self, writer: &WriteContext, change: &ChangeRecord) -> Result<bool, Error> {
         let key = &change.key;
         let mut folders: Vec<_> = folder_and_above(key.folder()).collect();
         folders.reverse();
@@ -240,7 +277,7 @@ impl<'a> Replay<'a> {
     fn set_aside_older(
         &self,
         writer: &WriteContext,
-        change: &Change,
+        change: &ChangeRecord,
         path: &str,
     ) -> Result<bool, Error> {
         let is_older = self.is_older(change, path)?;
@@ -264,38 +301,6 @@ impl<'a> Replay<'a> {
             "set aside: it stood where an acknowledged value belongs"
         );
         Ok(())
-    }
-
-    fn put(&self, writer: &WriteContext, change: &Change) -> Result<(), Error> {
-        let (Some((attributes, value)), Some(version)) = (&change.small, change.result) else {
-            return Ok(());
-        };
-        let path = change.key.folder();
-        let (folder, _) = self.dir.make_folder(path).map_err(|errno| {
-            if is_no_folder(errno) {
-                self.dir.occupied(path)
-            } else {
-                Error::new("make the folder", errno)
-            }
-        })?;
-        let value = std::slice::from_ref(value);
-        let mut file = TempFile::create_small(&writer.temp_dir, value, Target::Present)?;
-        file.seal(attributes, version)?;
-        let replaced = match look_up(&folder, change.key.name()) {
-            Ok(Entry::Value(_, mode)) => Some(mode),
-            _ => None,
-        };
-        file.inherit(&folder, replaced)?;
-        file.replace(&folder, change.key.name(), false)
-            .map_err(|errno| unpublished(&change.key, "rename", errno))
-    }
-
-    fn remove(&self, key: &Key<'_>) -> Result<(), Error> {
-        let folder = self.dir.folder(key.folder());
-        match folder.and_then(|folder| unlink(&folder, key.name())) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(unpublished(key, "unlink", errno)),
-        }
     }
 
     fn by_hand(&mut self, key: &Key<'_>) {

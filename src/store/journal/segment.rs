@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, Dir, FallocateFlags, IFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
+use super::super::small_file::errno;
 use super::control::LiveSegment;
 use super::format::{BLOCK, Head, Record};
 use crate::value::Error;
@@ -189,11 +190,7 @@ impl Frame {
     }
 }
 
-fn errno(error: &std::io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
-}
-
-/// The number of segments: one is filled while another is settled, and two are for when that takes long.
+/// The number of segments: one is filled while another is settled; two more for when a checkpoint takes long.
 pub(super) const SEGMENTS: usize = 4;
 
 /// The segments of a journal, by their use.
@@ -228,12 +225,12 @@ impl Segments {
         self.free.push(Arc::new(segment));
     }
 
-    /// True where none is free and one may be made.
+    /// True if no segment is free and another may be made.
     pub(super) fn lacks_one(&self) -> bool {
         self.free.is_empty() && self.count < SEGMENTS
     }
 
-    /// True while one could not be written, synced or begun.
+    /// True while a segment could not be written, synced or begun.
     pub(super) fn has_failed(&self) -> bool {
         let mut used = self.used.iter();
         used.any(|(_, segment)| segment.is_retired()) || !self.spoiled.is_empty()

@@ -7,6 +7,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -29,7 +30,7 @@ use crate::value::Error;
 /// A group fits in a segment of this size with room to spare, in bytes.
 const MIN_SEGMENT: u64 = 4 << 20;
 
-/// The journal takes at most one part in so many of its file system.
+/// The journal takes at most 1/`SHARE` of its file system.
 const SHARE: u64 = 8;
 
 /// Bytes that the size of a segment is a multiple of.
@@ -44,7 +45,7 @@ pub(in crate::store) trait Log {
     /// Appends `frame` and begins its sync; the sequence number of its first record, and of the one after its last. Where it has no room,
     /// all that was appended must have been made: it blocks until a checkpoint frees a segment.
     fn append(&mut self, frame: FrameBuilder) -> Result<(u64, u64), Error>;
-    /// All changes before this one are on the disk.
+    /// All changes before this number are on the disk.
     fn synced(&self) -> u64;
     /// Waits until more is synced. After an error, what is not synced yet never will be, and does not count.
     fn wait(&mut self) -> impl Future<Output = Result<(), Error>>;
@@ -68,7 +69,7 @@ pub(in crate::store) struct Journal {
     generation: u64,
     /// The sequence number of the next record.
     next: u64,
-    /// All before this one are on the disk.
+    /// All records before this number are on the disk.
     synced: u64,
 }
 
@@ -85,13 +86,14 @@ impl Journal {
         recovered: Option<Recovered>,
         writer: &Arc<WriteContext>,
     ) -> Result<Option<Self>, OpenError> {
-        std::fs::create_dir_all(&place.at)
-            .map_err(|error| OpenError::io("create", &place.at, error))?;
+        std::fs::create_dir_all(&place.at).map_err(place.failed("create"))?;
         let Recovered { mut note, dir } = recovered.map_or_else(|| Recovered::begin(place), Ok)?;
         let dir = dir.map_or_else(|| place.lock(), Ok)?;
-        place.own(&dir, note.id)?;
+        place.claim(&dir, note.id)?;
         let Some(size) = segment_size(place, &dir) else {
-            writer.set_unjournaled("its file system is too small for one");
+            writer
+                .journal
+                .set_missing("its file system is too small for one");
             return Ok(None);
         };
         let mut free = recycle(&dir, size).map_err(place.failed("open"))?;
@@ -99,15 +101,15 @@ impl Journal {
             match Segment::create(&dir, 0, size) {
                 Ok(segment) => free.push(Arc::new(segment)),
                 Err(Errno::NOSPC | Errno::DQUOT) => {
-                    writer.set_unjournaled("there is no room for one");
+                    writer.journal.set_missing("there is no room for one");
                     return Ok(None);
                 }
                 Err(errno) => return Err(place.failed("make a segment in")(errno)),
             }
         }
         // Later than the generation of each segment that there was.
-        note.epoch = generation(writer)
-            .map_err(|error| OpenError::io("begin", &place.at, std::io::Error::other(error)))?;
+        let epoch = generation(writer).map_err(std::io::Error::other);
+        note.epoch = epoch.map_err(place.failed("begin"))?;
         let control = Control {
             epoch: note.epoch,
             settled: FIRST,
@@ -120,10 +122,9 @@ impl Journal {
         note.at.clone_from(&place.at);
         note.state = open_on(&writer.dir().root);
         place.write_note(&note)?;
-        writer.set_journaled();
-        let threads = |error| OpenError::io("start threads for", &place.at, error);
+        writer.journal.is_used.store(true, Relaxed);
         let journal = Self::run(place.clone(), note, checkpoints);
-        journal.map(Some).map_err(threads)
+        journal.map(Some).map_err(place.failed("start threads for"))
     }
 
     fn run(
@@ -157,7 +158,7 @@ impl Journal {
         })
     }
 
-    /// Writes `frame`, which fits in the segment; the sequence number after that of its last record.
+    /// Writes `frame`, which fits in the segment; returns the sequence number after its last record.
     fn write(&mut self, frame: FrameBuilder) -> Result<u64, Error> {
         let end = self.next + u64::from(frame.records);
         let frame = frame.finish(self.head(self.generation))?;
@@ -184,7 +185,7 @@ impl Journal {
         head
     }
 
-    fn hear(&mut self, (segment, synced): SyncReport) -> Result<(), Error> {
+    fn take_report(&mut self, (segment, synced): SyncReport) -> Result<(), Error> {
         let last = self.segment.as_ref().map(Arc::as_ptr);
         match synced {
             Ok(end) => self.synced = end,
@@ -204,7 +205,9 @@ impl Journal {
         // Versions never repeat, also across restarts: so no two segments have the same generation.
         let generation = generation(&self.checkpoints.writer)?;
         let opening = self.frame().finish(self.head(generation))?;
-        let segment = self.checkpoints.take(generation, self.next, &opening)?;
+        let segment = self
+            .checkpoints
+            .take_segment(generation, self.next, &opening)?;
         let journal = &self.checkpoints.writer.counters.journal;
         journal.waits.observe_duration(began.elapsed());
         (self.segment, self.offset) = (Some(segment), opening.len() as u64);
@@ -253,7 +256,7 @@ impl Log for Journal {
 
     async fn wait(&mut self) -> Result<(), Error> {
         match self.reports.recv().await {
-            Some(report) => self.hear(report),
+            Some(report) => self.take_report(report),
             None => Err(Error::new("sync the journal", Errno::IO)),
         }
     }
@@ -277,7 +280,7 @@ fn segment_size(place: &JournalLocation, dir: &OwnedFd) -> Option<u64> {
     (size >= MIN_SEGMENT).then_some(size)
 }
 
-/// The segments in `dir`, which hold nothing that counts; those of another size, or too many, are removed.
+/// Returns the segments in `dir`, whose frames no longer count; segments of another size, or too many, are removed.
 fn recycle(dir: &OwnedFd, size: u64) -> Result<Vec<Arc<Segment>>, Errno> {
     let mut free = Vec::new();
     for segment in Segment::all(dir, OFlags::RDWR)? {

@@ -1,13 +1,13 @@
 //! The file system that the directory lies on: what is known of it by its name, and what it is tried for, as some say what they
 //! cannot do only then.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, Mode, StatxFlags, Timespec, Timestamps};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::store::attributes;
-use crate::store::publish_method::{PublishMethod, Unpublished, create_named, create_unnamed};
+use crate::store::publish_method::{PublishMethod, create_named, create_unnamed, link_named};
 use crate::value::RESERVED;
 
 /// File systems that run as programs (FUSE) and were seen to sync directories.
@@ -19,7 +19,7 @@ const JOURNALED: &[&str] = &["ext4", "xfs", "btrfs"];
 /// The names of the files that are tried, in staging, which the next start sweeps.
 const FIRST: &str = "trial";
 
-const SECOND_TRIAL: &str = "trial-2";
+const SECOND: &str = "trial-2";
 
 /// A time that no rounding leaves as it is: seconds and nanoseconds.
 const ODD: (i64, u32) = (1_234_567_890, 123_456_789);
@@ -58,12 +58,12 @@ pub fn proves_syncs(kind: &str) -> bool {
     !is_program || SYNCING_PROGRAMS.contains(&kind)
 }
 
-/// Whether a checkpoint of a journal can rely on `syncfs` there: it tells of errors since Linux 5.8.
+/// True if a journal's checkpoint can rely on `syncfs` there, which reports errors since Linux 5.8.
 pub fn may_be_journaled(kind: Option<&str>) -> bool {
     kind.is_some_and(|kind| JOURNALED.contains(&kind)) && is_kernel_at_least(5, 8)
 }
 
-/// Whether a rename over another file has the new one written at once there, and an exchange of names does not.
+/// True if a rename over another file starts to write the new file there, and an exchange of names does not.
 pub fn flushes_at_rename(kind: Option<&str>) -> bool {
     kind == Some("ext4")
 }
@@ -78,14 +78,6 @@ fn is_kernel_at_least(major: u32, minor: u32) -> bool {
     (next(), next()) >= (major, minor)
 }
 
-/// The capabilities of the directory.
-#[derive(Clone, Copy, Debug)]
-pub struct Capabilities {
-    pub method: PublishMethod,
-    /// Whether media types and digests stay beside the values; unknown on a full disk.
-    pub attributes: Option<bool>,
-}
-
 /// Why it cannot be served.
 #[derive(Debug)]
 pub enum Unsupported {
@@ -98,7 +90,7 @@ pub enum Unsupported {
 /// Why one method does not work.
 enum Fault {
     CoarseTimes,
-    /// The methods that were tried, and the cause of each failure.
+    /// The step that was tried, and its error.
     Refused(&'static str, Errno),
     /// There is no room to try anything.
     Full,
@@ -113,18 +105,43 @@ fn fault(doing: &'static str) -> impl FnOnce(Errno) -> Fault {
     }
 }
 
-/// Tries the methods in turn; those that follow one that works are not tried.
-pub fn try_out(root: &OwnedFd, staging: &OwnedFd) -> Result<Capabilities, Unsupported> {
+/// The first method that works, and whether media types and digests stay beside the values, which is unknown on a full disk.
+pub fn try_out(
+    root: &OwnedFd,
+    staging: &OwnedFd,
+) -> Result<(PublishMethod, Option<bool>), Unsupported> {
     let name = format!("{RESERVED}-trial");
     let trial = Trial {
         root,
         staging,
         name: &name,
     };
-    trial.clear();
-    let found = trial.find();
-    trial.clear();
-    found
+    let mut tried = Vec::new();
+    for method in [
+        PublishMethod::Unnamed,
+        PublishMethod::UnnamedByProc,
+        PublishMethod::Named,
+    ] {
+        trial.clear();
+        let attributes = trial.try_method(method);
+        trial.clear();
+        match attributes {
+            Ok(attributes) => return Ok((method, Some(attributes))),
+            Err(Fault::CoarseTimes) => return Err(Unsupported::CoarseTimes),
+            Err(Fault::Full) => {
+                let method = match method {
+                    PublishMethod::Unnamed => PublishMethod::UnnamedByProc,
+                    method => method,
+                };
+                tracing::warn!(publishing = %method, "no room to try the directory: it is taken to publish so");
+                return Ok((method, None));
+            }
+            Err(Fault::Refused(doing, errno)) => {
+                tried.push(format!("{method} ({doing}: {errno})"));
+            }
+        }
+    }
+    Err(Unsupported::NoMethod(tried.join("; ")))
 }
 
 struct Trial<'a> {
@@ -135,90 +152,30 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    fn find(&self) -> Result<Capabilities, Unsupported> {
-        let mut tried = Vec::new();
-        for methods in [
-            &[PublishMethod::LinkUnnamed, PublishMethod::LinkUnnamedByProc][..],
-            &[PublishMethod::LinkNamed],
-            &[PublishMethod::RenameNamed],
-        ] {
-            match self.try_methods(methods, &mut tried) {
-                Ok(Some(capabilities)) => return Ok(capabilities),
-                Ok(None) => {}
-                Err(Fault::CoarseTimes) => return Err(Unsupported::CoarseTimes),
-                Err(Fault::Full) => {
-                    let method = methods[methods.len() - 1];
-                    tracing::warn!(publishing = %method, "no room to try the directory: it is taken to publish so");
-                    return Ok(Capabilities {
-                        method,
-                        attributes: None,
-                    });
-                }
-                Err(Fault::Refused(doing, errno)) => {
-                    tried.push(format!("{} ({doing}: {errno})", methods[0]));
-                }
-            }
-        }
-        Err(Unsupported::NoMethod(tried.join("; ")))
-    }
-
-    /// Tries `methods` with one file; records in `tried` why a method does not work.
-    fn try_methods(
-        &self,
-        methods: &[PublishMethod],
-        tried: &mut Vec<String>,
-    ) -> Result<Option<Capabilities>, Fault> {
-        let mode = Mode::from(0o600);
-        let (file, name) = if methods[0].is_unnamed() {
-            let file = create_unnamed(self.root, mode).map_err(fault("create"))?;
-            (file, None)
+    /// Tries all that the contract needs of `method`; whether attributes are kept.
+    fn try_method(&self, method: PublishMethod) -> Result<bool, Fault> {
+        let (root, staging, mode) = (self.root, self.staging, Mode::from(0o600));
+        let file = if method.is_unnamed() {
+            create_unnamed(root, mode)
         } else {
-            let file = create_named(self.staging, FIRST, mode).map_err(fault("create"))?;
-            (file, Some(FIRST))
+            create_named(staging, FIRST, mode)
         };
+        let file = file.map_err(fault("create"))?;
         // A write-back after the file is closed must not change its time, so something is written. A full disk is no fault here.
         let _ = rustix::io::pwrite(&file, b"can this be published?", 0);
-        let attributes = Some(attributes::are_kept(&file));
+        let attributes = attributes::are_kept(&file);
         stamp(&file).map_err(fault("set the time"))?;
-        for &method in methods {
-            let unpublished = Unpublished {
-                file: file.as_fd(),
-                staging: self.staging,
-                name,
-            };
-            match method.publish(unpublished, self.root.as_fd(), self.name) {
-                Ok(()) => {
-                    self.try_further(method, file, name)?;
-                    return Ok(Some(Capabilities { method, attributes }));
-                }
-                Err(errno) => match fault("publish")(errno) {
-                    Fault::Refused(doing, errno) => {
-                        tried.push(format!("{method} ({doing}: {errno})"));
-                    }
-                    other => return Err(other),
-                },
+        let publish = |staged| {
+            if method.is_unnamed() {
+                method.link_unnamed(&file, root, self.name)
+            } else {
+                link_named(staging, staged, root, self.name)
             }
-        }
-        self.clear();
-        Ok(None)
-    }
-
-    /// Tries the rest that the contract needs of this `method`, once `file` has been published.
-    fn try_further(
-        &self,
-        method: PublishMethod,
-        file: OwnedFd,
-        name: Option<&str>,
-    ) -> Result<(), Fault> {
-        let (root, staging) = (self.root, self.staging);
-        let second =
-            create_named(staging, SECOND_TRIAL, Mode::from(0o600)).map_err(fault("create"))?;
-        let unpublished = Unpublished {
-            file: name.map_or(file.as_fd(), |_| second.as_fd()),
-            staging,
-            name: name.map(|_| SECOND_TRIAL),
         };
-        match method.publish(unpublished, root.as_fd(), self.name) {
+        publish(FIRST).map_err(fault("publish"))?;
+        let second = create_named(staging, SECOND, mode);
+        drop(second.map_err(fault("create"))?);
+        match publish(SECOND) {
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(fault("find that a name is taken")(errno)),
             Ok(()) => return Err(Fault::Refused("leave a name that is taken", Errno::EXIST)),
@@ -229,19 +186,17 @@ impl Trial<'_> {
         if (stat.st_mtime, stat.st_mtime_nsec) != (ODD.0, u64::from(ODD.1)) {
             return Err(Fault::CoarseTimes);
         }
-        retry_on_intr(|| rustix::fs::renameat(staging, SECOND_TRIAL, root, self.name))
+        retry_on_intr(|| rustix::fs::renameat(staging, SECOND, root, self.name))
             .map_err(fault("replace"))?;
         retry_on_intr(|| rustix::fs::unlinkat(root, self.name, AtFlags::empty()))
-            .map_err(fault("remove"))
+            .map_err(fault("remove"))?;
+        Ok(attributes)
     }
 
     /// Removes what a trial may have left.
     fn clear(&self) {
-        for (dir, name) in [
-            (self.root, self.name),
-            (self.staging, FIRST),
-            (self.staging, SECOND_TRIAL),
-        ] {
+        let (root, staging) = (self.root, self.staging);
+        for (dir, name) in [(root, self.name), (staging, FIRST), (staging, SECOND)] {
             let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
         }
     }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::events::{Events, EventsLost, Mounts, Watch, may_be_mount};
 use super::walk::{Entries, ListedDir, Met, joined, walk};
-use crate::store::directory_fd::Entry;
+use crate::store::directory_fd::NameKind;
 use crate::value::{Failure, Key, Page, may_have_keys};
 
 /// Memory that a key takes beside its bytes, as measured: its part of a node, and the allocator's own.
@@ -175,7 +175,7 @@ impl Tree {
                 continue;
             };
             let entry = entries.look_up(&key)?;
-            if let Entry::Value(..) = entry {
+            if let NameKind::Value(..) = entry {
                 self.keys.insert(key.as_str());
             } else {
                 self.keys.remove(key.as_str());

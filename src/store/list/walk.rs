@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use crate::store::directory_fd::{Entry, Folder, ValuesDir, is_no_folder, look_up, open_beneath};
+use crate::store::directory_fd::{
+    Folder, NameKind, ValuesDir, is_no_folder, look_up, open_beneath,
+};
 use crate::value::{Failure, Key, Page, may_have_keys};
 
 /// Bytes that are read at once: some thousand names, while which the kernel keeps the directory from being changed.
@@ -168,9 +170,9 @@ pub fn joined(folder: &str, name: &str) -> String {
 fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Failure> {
     let entry = look_up(folder, name).map_err(Failure::errno_while("look up"))?;
     Ok(match entry {
-        Entry::Value(..) => FileType::RegularFile,
-        Entry::Folder => FileType::Directory,
-        Entry::Absent | Entry::Other => FileType::Unknown,
+        NameKind::Value(..) => FileType::RegularFile,
+        NameKind::Folder => FileType::Directory,
+        NameKind::Absent | NameKind::Other => FileType::Unknown,
     })
 }
 
@@ -327,14 +329,14 @@ impl<'d> Entries<'d> {
     }
 
     /// The entry under `key`. One that lies in a folder that cannot be read is absent.
-    pub fn look_up(&mut self, key: &Key<'_>) -> Result<Entry, Failure> {
+    pub fn look_up(&mut self, key: &Key<'_>) -> Result<NameKind, Failure> {
         let dir = self.dir;
         let Some(folder) = self.folder(key.folder())? else {
-            return Ok(Entry::Absent);
+            return Ok(NameKind::Absent);
         };
         match look_up(folder, key.name()) {
             Err(errno) if !key.is_flat() && dir.leaves_out(key.folder(), errno) => {
-                Ok(Entry::Absent)
+                Ok(NameKind::Absent)
             }
             Err(errno) => Err(Failure::errno_while("look up")(errno)),
             Ok(entry) => {

@@ -38,7 +38,7 @@ pub(super) struct Batch {
 pub(super) struct Acknowledger {
     changes: Arc<Changes>,
     failed: Arc<AtomicU64>,
-    /// The thread that syncs names, and where it is told of batches.
+    /// The thread that syncs names, and the queue of its batches.
     syncer: Option<(SyncSender<Batch>, JoinHandle<()>)>,
 }
 
@@ -91,7 +91,7 @@ impl Acknowledger {
     }
 }
 
-/// The folders that are to be synced for `batches`: those of the keys, and all above them, whose names may be in the journal alone.
+/// The folders to sync for `batches`: the folders of their keys and all folders above, whose names may be in the journal alone.
 fn folders(batches: &[Batch]) -> BTreeSet<Box<str>> {
     let made = batches.iter().flat_map(|batch| &batch.made);
     let to_sync = made.filter(|made| made.syncs_name);
@@ -112,7 +112,7 @@ fn sync_all(
         let batches: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
         let failed_before = failed.load(Relaxed);
         let synced = sync(&folders(&batches));
-        // The kernel tells of a failure once, and it may be that of a name which was made while this ran: only what is
+        // The kernel reports a failure once, and it may concern a name that was made while this ran: only what is
         // made from here on is not concerned.
         failed.fetch_add(u64::from(synced.is_err()), Release);
         let mut wakes = WakeBatch::default();
@@ -128,7 +128,7 @@ impl Batch {
     /// Appends the changes to the feed, and replies. A change whose name could not be synced is not acknowledged, though it may have been
     /// made.
     fn finish(mut self, synced: Result<(), Errno>, changes: &Changes, wakes: &mut WakeBatch) {
-        // Subscribers are told no change whose outcome is unknown or was not acknowledged.
+        // Subscribers get no change whose outcome is unknown or was not acknowledged.
         let is_known = |made: &AppliedChange| {
             !matches!(made.outcome, Err(Error::Failed { .. } | Error::Unsynced(_)))
         };

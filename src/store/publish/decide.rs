@@ -1,4 +1,4 @@
-//! A change of a name, and the one place where it is decided: a PUT or a DELETE comes in as a [`Change`], gets a [`Plan`], and goes out as
+//! A change of a name, and the one place where it is decided: a PUT or a DELETE comes in as a [`ChangeRequest`], gets a [`Plan`], and goes out as
 //! an [`AppliedChange`].
 //!
 //! A change is decided against [`Pending`] first, the table of the changes that are decided and not made yet, and against the files after
@@ -14,11 +14,9 @@ use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
 use super::super::batch_reply::Sender;
-use super::super::upload::NewValue;
+use super::super::commit::TRIES;
+use super::super::new_value::NewValue;
 use crate::value::{Error, Key, Meta, folder_and_above};
-
-/// How often a change is decided anew: a program that moves what it is decided on in a loop wins some times in a row.
-const TRIES: u32 = 1024;
 
 /// Decides, at the moment of publishing, whether a change may be made: it is shown the value that the change would
 /// replace or remove, if there is one.
@@ -28,7 +26,7 @@ pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
 pub(super) type PublishResult = Result<Option<Meta>, Error>;
 
 /// A change that is asked for, and where its outcome goes.
-pub(super) struct Change {
+pub(super) struct ChangeRequest {
     pub(super) key: Key<'static>,
     /// The new value; `None` deletes.
     pub(super) value: Option<NewValue>,
@@ -59,7 +57,17 @@ pub(super) struct AppliedChange {
     pub(super) reply_to: Sender<PublishResult>,
 }
 
-impl Change {
+impl ChangeRequest {
+    /// The value, if the journal is to hold it: else it is in a file that is synced by itself.
+    pub(super) fn small(&self) -> Option<(&Attributes, &[Bytes])> {
+        self.value.as_ref().and_then(NewValue::journaled)
+    }
+
+    /// True of a value that lies in its file already and is synced with it; the journal has its name alone.
+    pub(super) fn is_large(&self) -> bool {
+        self.value.is_some() && self.small().is_none()
+    }
+
     /// It is made as it was planned; its name is yet to be synced, if it `syncs_name`.
     pub(super) fn made(self, plan: Plan, syncs_name: bool) -> AppliedChange {
         AppliedChange {
@@ -84,12 +92,12 @@ impl Change {
 /// The table of keys in flight: what each will stand for once its decided changes are made.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    keys: BTreeMap<Box<str>, State>,
+    keys: BTreeMap<Box<str>, KeyInFlight>,
 }
 
 /// The value that a key will have once this number of changes is made.
 #[derive(Debug, Default)]
-struct State {
+struct KeyInFlight {
     value: Option<Meta>,
     changes: u32,
 }
@@ -97,17 +105,17 @@ struct State {
 /// The answer of the table for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PendingState {
-    /// No change of it is in flight: its file tells.
+    /// No change of the key is in flight: its file decides.
     Nothing,
     /// It will have this value, or none.
     Decided(Option<Meta>),
-    /// It cannot have a value, as a key below or above it will have one.
+    /// The key cannot have a value, because a key below or above it will have a value.
     Occupied,
 }
 
 impl Pending {
     /// The state that a PUT or DELETE of `key` is decided against.
-    pub(super) fn see(&self, key: &Key<'_>) -> PendingState {
+    pub(super) fn state(&self, key: &Key<'_>) -> PendingState {
         if self.keys.is_empty() {
             return PendingState::Nothing;
         }
@@ -120,7 +128,7 @@ impl Pending {
     }
 
     fn is_occupied(&self, key: &Key<'_>) -> bool {
-        let has_value = |state: &State| state.value.is_some();
+        let has_value = |key: &KeyInFlight| key.value.is_some();
         let above = folder_and_above(key.folder()).filter_map(|folder| self.keys.get(folder));
         let below = format!("{}/", key.as_str());
         let below = self
@@ -130,16 +138,16 @@ impl Pending {
         above.chain(below.map(|(_, state)| state)).any(has_value)
     }
 
-    /// `key` will stand for `value`.
+    /// Notes that `key` will have `value`.
     pub(super) fn decide(&mut self, key: &Key<'_>, value: Option<Meta>) {
         let state = self.keys.entry(key.as_str().into()).or_default();
         state.value = value;
         state.changes += 1;
     }
 
-    /// Ends one change of `key`, made or not: after the last one the file tells what it stands for. A later change that was decided as
-    /// if this one were made finds the file otherwise, and is decided anew.
-    pub(super) fn settle(&mut self, key: &Key<'_>) {
+    /// Ends one change of `key`, made or not: after the last change the file decides. A later change that was decided as
+    /// if this change were made finds another file, and is decided anew.
+    pub(super) fn finish(&mut self, key: &Key<'_>) {
         if let Some(state) = self.keys.get_mut(key.as_str()) {
             state.changes -= 1;
             if state.changes == 0 {
@@ -154,54 +162,33 @@ pub(super) trait Files {
     /// Fails while nothing may be changed.
     fn check(&self) -> Result<(), Error>;
     /// The value of the key of `change` now; fails where it may not be changed.
-    fn find(&self, change: &Change) -> Result<Option<Meta>, Error>;
+    fn find(&self, change: &ChangeRequest) -> Result<Option<Meta>, Error>;
     /// The value that the key will have in place of `base`.
-    fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error>;
-    /// The value of `change`, if the journal is to hold it: else it is in a file that is synced by itself.
-    fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])>;
+    fn result(&self, change: &mut ChangeRequest, base: Option<Meta>)
+    -> Result<Option<Meta>, Error>;
     /// Writes the file of the value, if `change` has one.
-    fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error>;
+    fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error>;
     /// Makes `change`; false if its key no longer stands for the base of `plan`.
-    fn make(&self, change: &mut Change, plan: Plan) -> Result<bool, Error>;
+    fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error>;
     /// The table's answer for `key`.
-    fn see(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
-        pending.see(key)
+    fn pending_state(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
+        pending.state(key)
     }
 }
 
-/// A change that was decided.
-pub(super) enum Entry {
-    Make(Box<Planned>),
-    /// There would be nothing to make once the changes before it are made: it is decided when they are.
-    Wait(Change),
+/// What was decided about a change.
+pub(super) enum Decision {
+    Make(Plan),
+    /// Changes before it, which are not made yet, leave nothing to make: the files decide it once they are.
+    Later,
     /// It is answered with the others, once the frame is synced if that cancels a record of it.
-    Answer {
-        made: AppliedChange,
-        cancels: Option<u64>,
-    },
-}
-
-pub(super) struct Planned {
-    pub(super) change: Change,
-    pub(super) plan: Plan,
-    /// The number of its record in the frame; `None` where the journal could not take it and need not.
-    pub(super) record: Option<u32>,
-    pub(super) staged: Result<(), Error>,
-}
-
-impl Entry {
-    pub(super) fn answer(change: Change, outcome: PublishResult) -> Self {
-        Self::Answer {
-            cancels: change.cancels,
-            made: change.unmade(outcome),
-        }
-    }
+    Answer(PublishResult),
 }
 
 /// The plan for `change` where its key stands for `current`; `None` where it would do nothing.
 pub(super) fn plan(
     files: &impl Files,
-    change: &mut Change,
+    change: &mut ChangeRequest,
     current: Option<Meta>,
 ) -> Result<Option<Plan>, Error> {
     change.tries += 1;
@@ -224,31 +211,25 @@ pub(super) fn plan(
 }
 
 /// Decides `change` against `pending`, and then against the files. A panic costs this change alone.
-pub(super) fn decide(files: &impl Files, mut change: Change, pending: &Pending) -> Entry {
-    let seen = files.see(pending, &change.key);
+pub(super) fn decide(
+    files: &impl Files,
+    change: &mut ChangeRequest,
+    pending: &Pending,
+) -> Decision {
+    let state = files.pending_state(pending, &change.key);
     let planned = survive(|| {
-        let current = match seen {
+        let current = match state {
             PendingState::Occupied => return Ok(None),
             PendingState::Decided(current) => current,
-            PendingState::Nothing => files.find(&change)?,
+            PendingState::Nothing => files.find(change)?,
         };
-        plan(files, &mut change, current)
+        plan(files, change, current)
     });
     match planned {
-        Ok(Some(plan)) => Entry::Make(Box::new(Planned {
-            change,
-            plan,
-            record: None,
-            staged: Ok(()),
-        })),
-        Ok(None) | Err(Error::Precondition) if seen != PendingState::Nothing => Entry::Wait(change),
-        outcome => Entry::answer(change, outcome.map(|_| None)),
+        Ok(Some(plan)) => Decision::Make(plan),
+        Ok(None) | Err(Error::Precondition) if state != PendingState::Nothing => Decision::Later,
+        outcome => Decision::Answer(outcome.map(|_| None)),
     }
-}
-
-/// True of a value that lies in its file already and is synced with it; the journal has its name alone.
-pub(super) fn is_large(files: &impl Files, change: &Change) -> bool {
-    change.value.is_some() && files.small(change).is_none()
 }
 
 /// Runs `work`; a panic is a failure of its change alone.

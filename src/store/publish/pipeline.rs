@@ -13,9 +13,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::super::journal::{FrameBuilder, Log};
 use super::acknowledge::Acknowledger;
-use super::decide::{
-    AppliedChange, Change, Entry, Files, Pending, Planned, decide, is_large, survive,
-};
+use super::decide::{AppliedChange, ChangeRequest, Decision, Files, Pending, decide, survive};
 use crate::value::{Error, Meta};
 
 /// The most changes that are appended and not made: each has a file open.
@@ -26,19 +24,39 @@ pub(super) struct Pipeline<'a, F, L> {
     files: &'a F,
     pub(super) log: &'a mut L,
     acknowledger: &'a Acknowledger,
-    state: State,
+    undecided: Undecided,
     /// Appended and not made, in this order.
     groups: VecDeque<Group>,
 }
 
 /// The changes that are neither in a group nor answered, and the table of keys in flight.
 #[derive(Default)]
-struct State {
+struct Undecided {
     pending: Pending,
     /// To be decided, or decided anew.
-    again: VecDeque<Change>,
+    again: VecDeque<ChangeRequest>,
     /// Changes that have failed. The next frame cancels their records, and they are answered once that is synced.
     failed: Vec<Entry>,
+}
+
+/// A change that was decided.
+struct Entry {
+    change: ChangeRequest,
+    decision: Decision,
+    /// The number of its record in the frame; `None` where the journal has none.
+    record: Option<u32>,
+    staged: Result<(), Error>,
+}
+
+impl Entry {
+    fn new(change: ChangeRequest, decision: Decision) -> Self {
+        Self {
+            change,
+            decision,
+            record: None,
+            staged: Ok(()),
+        }
+    }
 }
 
 /// Changes whose records one frame of the journal holds.
@@ -58,14 +76,18 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             files,
             log,
             acknowledger,
-            state: State::default(),
+            undecided: Undecided::default(),
             groups: VecDeque::new(),
         }
     }
 
     /// Publishes `changes` until their senders are gone; `observe` gets the number of changes in each group. Blocks its thread while it
     /// writes.
-    pub(super) async fn run(mut self, changes: &mut Receiver<Change>, observe: impl Fn(usize)) {
+    pub(super) async fn run(
+        mut self,
+        changes: &mut Receiver<ChangeRequest>,
+        observe: impl Fn(usize),
+    ) {
         loop {
             let may_take = self.room() > 0;
             if may_take && self.is_left() {
@@ -74,12 +96,12 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
                 let Some(change) = changes.recv().await else {
                     return;
                 };
-                self.state.again.push_back(change);
+                self.undecided.again.push_back(change);
             } else {
                 tokio::select! {
                     biased;
-                    Some(change) = changes.recv(), if may_take => self.state.again.push_back(change),
-                    synced = self.log.wait() => self.hear(synced),
+                    Some(change) = changes.recv(), if may_take => self.undecided.again.push_back(change),
+                    synced = self.log.wait() => self.on_synced(synced),
                 }
             }
             let taken = self.run_batch(|| changes.try_recv().ok()).await;
@@ -90,10 +112,10 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     }
 
     /// Appends the changes that are left and those of `next`, and makes those that are synced; returns the number appended.
-    pub(super) async fn run_batch(&mut self, next: impl FnMut() -> Option<Change>) -> usize {
+    pub(super) async fn run_batch(&mut self, next: impl FnMut() -> Option<ChangeRequest>) -> usize {
         let taken = self.append(next).await;
         while let Some(synced) = self.log.wait().now_or_never() {
-            self.hear(synced);
+            self.on_synced(synced);
         }
         self.make_ready();
         self.stage();
@@ -104,7 +126,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 
     /// True while a change is left to be decided or cancelled.
     pub(super) fn is_left(&self) -> bool {
-        !self.state.again.is_empty() || !self.state.failed.is_empty()
+        !self.undecided.again.is_empty() || !self.undecided.failed.is_empty()
     }
 
     /// The number of changes that may be appended now.
@@ -115,19 +137,24 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 
     /// Decides what is left and what `next` gives, appends it as one group, and begins its sync. Where the segment has no room for it,
     /// all groups before it are made first: the next segment is free only when all is made that was appended long before.
-    async fn append(&mut self, mut next: impl FnMut() -> Option<Change>) -> usize {
+    async fn append(&mut self, mut next: impl FnMut() -> Option<ChangeRequest>) -> usize {
         let (room, may_change) = (self.room(), self.files.check());
         let mut frame = self.log.frame();
-        let mut group = self.state.begin(self.files, &mut frame);
+        let mut group = Group::default();
+        group.entries.append(&mut self.undecided.failed);
+        for entry in &mut group.entries {
+            self.undecided.log(entry, &mut frame);
+        }
         while group.entries.len() < room
             && !frame.is_full()
-            && let Some(change) = self.state.again.pop_front().or_else(&mut next)
+            && let Some(mut change) = self.undecided.again.pop_front().or_else(&mut next)
         {
-            let mut entry = match &may_change {
-                Ok(()) => decide(self.files, change, &self.state.pending),
-                Err(error) => Entry::answer(change, Err(error.clone())),
+            let decision = match &may_change {
+                Ok(()) => decide(self.files, &mut change, &self.undecided.pending),
+                Err(error) => Decision::Answer(Err(error.clone())),
             };
-            self.state.log(self.files, &mut entry, &mut frame);
+            let mut entry = Entry::new(change, decision);
+            self.undecided.log(&mut entry, &mut frame);
             group.entries.push(entry);
         }
         let taken = group.entries.len();
@@ -138,7 +165,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             self.make_ready_for(&frame).await;
             match self.log.append(frame) {
                 Ok((first, end)) => (group.first, group.end) = (first, Some(end)),
-                Err(error) => group.refuse(self.files, &error, &mut self.state.pending),
+                Err(error) => group.refuse(&error, &mut self.undecided.pending),
             }
         }
         self.groups.push_back(group);
@@ -155,18 +182,18 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
                 return;
             }
             let synced = self.log.wait().await;
-            self.hear(synced);
+            self.on_synced(synced);
         }
     }
 
     /// Takes a report of the journal. After a failed sync the synced groups are made first, so that no change that was decided before is left
     /// when the rest is refused.
-    fn hear(&mut self, synced: Result<(), Error>) {
+    fn on_synced(&mut self, synced: Result<(), Error>) {
         let Err(error) = synced else { return };
         self.stage();
         self.make_ready();
         for group in &mut self.groups {
-            group.refuse(self.files, &error, &mut self.state.pending);
+            group.refuse(&error, &mut self.undecided.pending);
         }
     }
 
@@ -175,9 +202,8 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         for group in self.groups.iter_mut().filter(|group| !group.is_staged) {
             group.is_staged = true;
             for entry in &mut group.entries {
-                if let Entry::Make(planned) = entry {
-                    let Planned { change, plan, .. } = &mut **planned;
-                    planned.staged = survive(|| self.files.stage(change, *plan));
+                if let Decision::Make(plan) = entry.decision {
+                    entry.staged = survive(|| self.files.stage(&mut entry.change, plan));
                 }
             }
         }
@@ -196,101 +222,70 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     /// Makes what the journal has on the disk.
     fn make(&mut self, group: Group) {
         let Self {
-            files, log, state, ..
+            files,
+            log,
+            undecided,
+            ..
         } = self;
         self.acknowledger.batch(|| {
             let mut done = Vec::with_capacity(group.entries.len());
             log.publish(group.end, || {
                 let made = group.entries.into_iter();
-                done.extend(made.filter_map(|entry| state.make(*files, entry, group.first)));
+                done.extend(made.filter_map(|entry| undecided.make(*files, entry, group.first)));
             });
             done
         });
     }
 }
 
-impl State {
-    /// A group whose `frame` cancels what has failed.
-    fn begin(&mut self, files: &impl Files, frame: &mut FrameBuilder) -> Group {
-        let mut group = Group::default();
-        group.entries.append(&mut self.failed);
-        for entry in &mut group.entries {
-            self.log(files, entry, frame);
-        }
-        group
-    }
-
+impl Undecided {
     /// Adds the records of `entry` to `frame`.
-    fn log(&mut self, files: &impl Files, entry: &mut Entry, frame: &mut FrameBuilder) {
-        let cancels = match entry {
-            Entry::Make(planned) => planned.change.cancels,
-            Entry::Wait(change) => change.cancels,
-            Entry::Answer { cancels, .. } => *cancels,
-        };
-        if let Some(record) = cancels {
-            frame.cancel(record);
+    fn log(&mut self, entry: &mut Entry, frame: &mut FrameBuilder) {
+        let change = &entry.change;
+        if let Some(record) = change.cancels {
+            frame.add_cancel(record);
         }
-        if let Entry::Make(planned) = entry {
-            let Planned { change, plan, .. } = &**planned;
+        if let Decision::Make(plan) = entry.decision {
             let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
             let (base, result) = (version(plan.base), version(plan.result));
             self.pending.decide(&change.key, plan.result);
-            planned.record = Some(frame.change(&change.key, base, result, files.small(change)));
+            entry.record = Some(frame.add_change(&change.key, base, result, change.small()));
         }
     }
 
-    /// Makes one change of a group; returns its answer, unless that comes later.
+    /// Makes the change of `entry`, in a group whose first record is `first`; returns its answer, unless that comes later.
     fn make(&mut self, files: &impl Files, entry: Entry, first: u64) -> Option<AppliedChange> {
-        match entry {
-            Entry::Answer { made, .. } => Some(made),
-            Entry::Wait(change) => match decide(files, change, &Pending::default()) {
-                Entry::Answer { made, .. } => Some(made),
-                Entry::Make(planned) => self.again(planned.change),
-                Entry::Wait(change) => self.again(change),
+        let mut change = entry.change;
+        match entry.decision {
+            Decision::Answer(outcome) => return Some(change.unmade(outcome)),
+            // The changes that it was decided on are made. Those after it are no reason against it: so without the table.
+            Decision::Later => match decide(files, &mut change, &Pending::default()) {
+                Decision::Answer(outcome) => return Some(change.unmade(outcome)),
+                Decision::Make(_) | Decision::Later => self.again.push_back(change),
             },
-            Entry::Make(planned) => self.make_planned(files, *planned, first),
-        }
-    }
-
-    fn make_planned(
-        &mut self,
-        files: &impl Files,
-        planned: Planned,
-        first: u64,
-    ) -> Option<AppliedChange> {
-        let Planned {
-            mut change,
-            plan,
-            record,
-            staged,
-        } = planned;
-        let record = record.map(|record| first + u64::from(record));
-        let made = staged.and_then(|()| survive(|| files.make(&mut change, plan)));
-        self.pending.settle(&change.key);
-        match made {
-            Ok(true) => {
-                let is_large = is_large(files, &change);
-                Some(change.made(plan, is_large))
-            }
-            Ok(false) => {
-                change.cancels = record.or(change.cancels);
-                self.again(change)
-            }
-            Err(error) => {
-                let made = change.unmade(Err(error));
-                if record.is_none() {
-                    return Some(made);
+            Decision::Make(plan) => {
+                let record = entry.record.map(|record| first + u64::from(record));
+                let staged = entry.staged;
+                let made = staged.and_then(|()| survive(|| files.make(&mut change, plan)));
+                self.pending.finish(&change.key);
+                match made {
+                    Ok(true) => {
+                        let is_large = change.is_large();
+                        return Some(change.made(plan, is_large));
+                    }
+                    Ok(false) => {
+                        change.cancels = record.or(change.cancels);
+                        self.again.push_back(change);
+                    }
+                    Err(error) if record.is_none() => return Some(change.unmade(Err(error))),
+                    Err(error) => {
+                        change.cancels = record;
+                        let answer = Decision::Answer(Err(error));
+                        self.failed.push(Entry::new(change, answer));
+                    }
                 }
-                let cancels = record;
-                self.failed.push(Entry::Answer { made, cancels });
-                None
             }
         }
-    }
-
-    /// Has `change` decided anew, and answered later.
-    fn again(&mut self, change: Change) -> Option<AppliedChange> {
-        self.again.push_back(change);
         None
     }
 }
@@ -298,31 +293,24 @@ impl State {
 impl Group {
     /// Ends a group whose frame the journal does not have: its changes are refused, except values that are synced with their files. Of one
     /// that had a record before it is not known whether that counts after a cut of power.
-    fn refuse(&mut self, files: &impl Files, error: &Error, pending: &mut Pending) {
+    fn refuse(&mut self, error: &Error, pending: &mut Pending) {
         self.end = None;
-        for entry in std::mem::take(&mut self.entries) {
-            let refused = || Err(error.clone());
-            let unknown = || Err(error.in_doubt());
-            self.entries.push(match entry {
-                Entry::Make(mut planned) if is_large(files, &planned.change) => {
-                    planned.record = None;
-                    Entry::Make(planned)
+        for entry in &mut self.entries {
+            let has_record = entry.change.cancels.is_some();
+            match entry.decision {
+                Decision::Make(_) if entry.change.is_large() => {
+                    entry.record = None;
+                    continue;
                 }
-                Entry::Make(planned) => {
-                    pending.settle(&planned.change.key);
-                    let has_record = planned.change.cancels.is_some();
-                    let outcome = if has_record { unknown() } else { refused() };
-                    Entry::answer(planned.change, outcome)
-                }
-                Entry::Wait(change) if change.cancels.is_some() => Entry::answer(change, unknown()),
-                Entry::Answer { mut made, cancels } => {
-                    if cancels.is_some() {
-                        made.outcome = unknown();
-                    }
-                    Entry::Answer { made, cancels }
-                }
-                Entry::Wait(change) => Entry::Wait(change),
-            });
+                Decision::Make(_) => pending.finish(&entry.change.key),
+                Decision::Later | Decision::Answer(_) if !has_record => continue,
+                Decision::Later | Decision::Answer(_) => {}
+            }
+            entry.decision = Decision::Answer(Err(if has_record {
+                error.in_doubt()
+            } else {
+                error.clone()
+            }));
         }
     }
 }

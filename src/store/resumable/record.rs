@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::clock;
 use crate::store::directory_fd::open_beneath;
-use crate::store::publish_method::{create_named, unlink_staged};
+use crate::store::publish_method::create_named;
+use crate::store::small_file;
 use crate::store::temp_file::{ServerDirs, VALUE_MODE};
-use crate::store::upload_claim::{Claim, Entry, Progress, UploadId};
+use crate::store::upload_claim::{Claim, Progress, UploadEntry, UploadId};
 use crate::store::value_file::ValueFile;
 use crate::store::write_context::{Durability, WriteContext};
-use crate::transfer::write_at;
 use crate::value::{Error, Meta};
 
 /// Longer than any record: of a key, and of fields that came in the head of a request.
@@ -62,7 +62,7 @@ pub struct Record {
 }
 
 impl Record {
-    fn new(entry: &Entry, fields: Vec<Field>) -> Self {
+    fn new(entry: &UploadEntry, fields: Vec<Field>) -> Self {
         Self {
             key: entry.key.as_str().to_owned(),
             length: None,
@@ -120,41 +120,17 @@ impl Record {
 
     /// Keeps it as the record of `id`, on the disk if it `is_synced`. Blocks.
     fn write(&self, dir: &ServerDirs, id: UploadId, is_synced: bool) -> Result<(), Error> {
-        let (staging, staged) = (&dir.staging, dir.new_name());
-        let file = create_named(staging, &staged, Mode::from(0o600));
-        let file = file.map_err(Error::errno_while("create a record"))?;
-        let written = write(&file, self, is_synced).and_then(|()| {
-            let rename = || rustix::fs::renameat(staging, &staged, &dir.uploads, name(id));
-            retry_on_intr(rename).map_err(Error::errno_while("keep a record"))
-        });
-        if written.is_err() {
-            unlink_staged(staging, &staged);
-        }
-        written?;
-        if is_synced {
-            sync_names(&dir.uploads)?;
-        }
-        Ok(())
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        let (staged, name) = (dir.new_name(), name(id));
+        let (staged, name) = ((&dir.staging, &*staged), (&dir.uploads, &*name));
+        small_file::replace(staged, name, &text, is_synced, false)
+            .map_err(Error::errno_while("keep a record"))
     }
 
     /// Removes that of `id`. Blocks.
     pub fn remove(uploads: &OwnedFd, id: UploadId) {
         unlink(uploads, &name(id));
     }
-}
-
-fn write(file: &OwnedFd, record: &Record, is_synced: bool) -> Result<(), Error> {
-    let text = serde_json::to_vec(record).unwrap_or_default();
-    write_at(file, 0, &[text.into()])?;
-    if is_synced {
-        rustix::fs::fsync(file).map_err(Error::errno_while("sync a record"))?;
-    }
-    Ok(())
-}
-
-/// Puts the names in `uploads` on the disk.
-fn sync_names(uploads: &OwnedFd) -> Result<(), Error> {
-    rustix::fs::fsync(uploads).map_err(Error::errno_while("sync the uploads"))
 }
 
 /// Removes `name`. Where that fails, the start of the next server tries again.
@@ -190,7 +166,7 @@ pub fn create(
     let file = file.map_err(Error::errno_while("create an upload"))?;
     let record = Record::new(&claim.entry, fields);
     write_record(record, writer, claim)?;
-    Ok(ValueFile::new(file, writer.dir().disk.clone()))
+    Ok(ValueFile::new(file, writer.dir().disk.clone(), false))
 }
 
 /// The file of the upload that `claim` is on, and its length.
@@ -205,7 +181,7 @@ pub fn open(writer: &WriteContext, claim: &Claim) -> Result<Option<(ValueFile, u
         last_modification: NOW,
     };
     let _ = rustix::fs::futimens(&file, &now);
-    let file = ValueFile::new(file, writer.dir().disk.clone());
+    let file = ValueFile::new(file, writer.dir().disk.clone(), false);
     Ok(Some((file, len)))
 }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::record::{Record, SUFFIX, trimmed, trusted, unlink};
 use crate::store::directory_fd::open_beneath;
 use crate::store::temp_file::names;
-use crate::store::upload_claim::{Claim, Entry, Progress, Standing, Touched, UploadId};
+use crate::store::upload_claim::{Claim, Progress, Standing, Touched, UploadEntry, UploadId};
 use crate::transfer::{Reservation, StagingQuota, Uploader};
 use crate::value::{Error, Key, Meta, is_regular};
 
@@ -28,7 +28,7 @@ const FORGOTTEN_AT_ONCE: usize = MOST / 16;
 /// The resumable uploads of a store.
 #[derive(Debug)]
 pub struct Registry {
-    entries: Mutex<HashMap<UploadId, Arc<Entry>>>,
+    entries: Mutex<HashMap<UploadId, Arc<UploadEntry>>>,
     /// How long one is kept after something was last done to it.
     expiry: Option<Duration>,
 }
@@ -71,7 +71,7 @@ impl Registry {
 
     /// How many uploads are unfinished.
     pub fn unfinished(&self) -> usize {
-        let is_open = |entry: &&Arc<Entry>| entry.progress().standing == Standing::Open;
+        let is_open = |entry: &&Arc<UploadEntry>| entry.progress().standing == Standing::Open;
         self.entries().values().filter(is_open).count()
     }
 
@@ -80,12 +80,12 @@ impl Registry {
         self.get(id).map(|entry| entry.key.clone())
     }
 
-    pub fn get(&self, id: UploadId) -> Option<Arc<Entry>> {
+    pub fn get(&self, id: UploadId) -> Option<Arc<UploadEntry>> {
         self.entries().get(&id).cloned()
     }
 
     /// Adds `entry`, if there is room, or another upload gives way; answers which were forgotten for it, whose files are to be removed.
-    pub fn add(&self, entry: Arc<Entry>) -> Result<Vec<UploadId>, Error> {
+    pub fn add(&self, entry: Arc<UploadEntry>) -> Result<Vec<UploadId>, Error> {
         let mut entries = self.entries();
         let mut forgotten = if entries.len() < MOST {
             Vec::new()
@@ -119,10 +119,10 @@ impl Registry {
     /// Removes the uploads that nothing was done to for long; how many of them were unfinished. Blocks.
     pub fn expire(&self, uploads: &OwnedFd) -> u64 {
         let Some(expiry) = self.expiry else { return 0 };
-        let is_over = |entry: &&Arc<Entry>| entry.progress().touched.age() >= expiry;
+        let is_over = |entry: &&Arc<UploadEntry>| entry.progress().touched.age() >= expiry;
         let over: Vec<_> = self.entries().values().filter(is_over).cloned().collect();
         let mut expired = 0;
-        for claim in over.iter().filter_map(Entry::try_claim) {
+        for claim in over.iter().filter_map(UploadEntry::try_claim) {
             // A request may have had it in between.
             if !is_over(&&claim.entry) {
                 continue;
@@ -137,16 +137,16 @@ impl Registry {
 
     /// Has the file system take back what was set aside for parts that broke off. Blocks.
     pub fn trim(&self, uploads: &OwnedFd) {
-        let is_ahead = |entry: &&Arc<Entry>| entry.progress().is_ahead;
+        let is_ahead = |entry: &&Arc<UploadEntry>| entry.progress().is_ahead;
         let ahead: Vec<_> = self.entries().values().filter(is_ahead).cloned().collect();
-        for claim in ahead.iter().filter_map(Entry::try_claim) {
+        for claim in ahead.iter().filter_map(UploadEntry::try_claim) {
             if let Err(error) = trimmed(uploads, &claim) {
                 tracing::warn!(%error, "space stays set aside for an upload");
             }
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<Entry>>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<UploadEntry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -158,7 +158,7 @@ pub fn remove_files(uploads: &OwnedFd, id: UploadId) {
 }
 
 /// The published uploads, those first that were not asked for the longest time.
-fn oldest_published(entries: &HashMap<UploadId, Arc<Entry>>) -> Vec<UploadId> {
+fn oldest_published(entries: &HashMap<UploadId, Arc<UploadEntry>>) -> Vec<UploadId> {
     let published = entries.values().filter_map(|entry| {
         let progress = entry.progress();
         (progress.standing == Standing::Complete).then_some((progress.touched.age(), entry.id))
@@ -172,7 +172,7 @@ fn oldest_published(entries: &HashMap<UploadId, Arc<Entry>>) -> Vec<UploadId> {
 /// The claim on the unfinished upload that gives way to a `new` one: one of another client, which has more of them, or to which
 /// no byte came. Those of the client with the most come first, of these the one with the fewest bytes, and then the one that nothing was
 /// done to for the longest time. So no few clients can keep the others out.
-fn least(entries: &HashMap<UploadId, Arc<Entry>>, new: &Entry) -> Option<Claim> {
+fn least(entries: &HashMap<UploadId, Arc<UploadEntry>>, new: &UploadEntry) -> Option<Claim> {
     let uploader = new.uploader();
     let uploads: Vec<_> = entries.values().map(|it| (it.uploader(), it)).collect();
     let mut counts = HashMap::<_, usize>::new();
@@ -199,7 +199,7 @@ fn left(
     uploads: &OwnedFd,
     id: UploadId,
     quota: &Arc<StagingQuota>,
-) -> Result<Option<Arc<Entry>>, Error> {
+) -> Result<Option<Arc<UploadEntry>>, Error> {
     let record = Record::find(uploads, id)?;
     let key = record.as_ref().map(|record| Key::new(record.key.clone()));
     let (Some(record), Some(Ok(key))) = (record, key) else {
@@ -244,7 +244,7 @@ fn left(
         }
         _ => Reservation::new(quota, None),
     };
-    Ok(Some(Entry::new(id, key, progress, reservation)))
+    Ok(Some(UploadEntry::new(id, key, progress, reservation)))
 }
 
 /// How long nothing was done to an upload whose file was touched at that time of the clock. What the clock was put forward since
@@ -260,7 +260,7 @@ mod tests {
     use crate::transfer::StagingBounds;
 
     /// An unfinished upload of `client` with so many bytes, to which nothing was done for `age` seconds.
-    fn entry(client: &str, received: u64, age: u64) -> Arc<Entry> {
+    fn entry(client: &str, received: u64, age: u64) -> Arc<UploadEntry> {
         let quota = StagingQuota::new(StagingBounds::default());
         let reservation = Reservation::of_unfinished(&quota, Uploader::new(client)).unwrap();
         let progress = Progress {
@@ -272,10 +272,10 @@ mod tests {
             standing: Standing::Open,
         };
         let key = Key::new("k").unwrap();
-        Entry::new(UploadId::random().unwrap(), key, progress, reservation)
+        UploadEntry::new(UploadId::random().unwrap(), key, progress, reservation)
     }
 
-    fn full_of(entries: impl Iterator<Item = Arc<Entry>>) -> Registry {
+    fn full_of(entries: impl Iterator<Item = Arc<UploadEntry>>) -> Registry {
         let entries: HashMap<_, _> = entries.map(|entry| (entry.id, entry)).collect();
         assert_eq!(entries.len(), MOST);
         Registry {

@@ -1,8 +1,8 @@
 //! The temporary file of an upload, as it is written: by the disk threads, one write at a time, from memory or through a
 //! pipe.
 //!
-//! Space is set aside a bounded stretch ahead of what has come, never for all that is announced: who announces much and sends
-//! nothing takes nothing from others.
+//! Space is reserved a bounded stretch ahead of the received bytes, never for all announced bytes: a client that announces much and sends
+//! nothing takes no space from others.
 
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::store::temp_file::{TempFile, allocate};
+use crate::store::temp_file::{Target, TempFile, allocate};
 use crate::store::upload_claim::Claim;
 use crate::store::value_file::ValueFile;
 use crate::store::write_context::WriteContext;
@@ -21,7 +21,7 @@ use crate::value::{Error, Key};
 /// The most that a disk thread takes from a socket before others have their turn, in bytes.
 const TURN: u64 = 4 << 20;
 
-/// The least and the most that is set aside ahead; between them it is as much as has come, so that a long value has few pieces.
+/// The least and the most bytes reserved ahead; between them as many as were received, so that a long value has few extents.
 const AHEAD: (u64, u64) = (1 << 20, 16 << 20);
 
 type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
@@ -59,14 +59,14 @@ impl FileWriter {
                 writer.dir().location.check()?;
                 key.map_or(Ok(()), |key| writer.may_move_to(&key))?;
                 drop(writer.take_space(len)?);
-                TempFile::create(&writer.temp_dir)
+                TempFile::create(&writer.temp_dir, Target::Absent, None)
             }
         };
         let file = writer.dir().disk.run(job).await?;
         Ok(Self::resume(Arc::clone(writer), file, 0, len))
     }
 
-    /// Goes on with `file`, which has `len` bytes, and for which those before `announced` are.
+    /// Continues `file`, which has `len` bytes; the bytes before `announced` are announced.
     pub fn resume(writer: Arc<WriteContext>, file: TempFile, len: u64, announced: u64) -> Self {
         Self {
             writer,

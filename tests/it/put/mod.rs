@@ -7,6 +7,7 @@ mod disk_errors;
 mod durability;
 mod folders;
 mod form_upload;
+mod format;
 mod inherited;
 mod journal;
 mod journal_faults;

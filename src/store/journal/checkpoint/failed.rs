@@ -1,12 +1,13 @@
 //! What follows a checkpoint that failed: the values that it was to settle are not answered, and written anew from the journal.
 //!
-//! The kernel reports a failure once, and does not say of which file. So all small values are doubted that are as young as the first
+//! The kernel reports a failure once, and does not say of which file. So all small values are refused that are as young as the first
 //! change which is not settled, or younger: the larger ones were synced by themselves.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use super::super::format::Change;
+use super::super::format::ChangeRecord;
 use super::super::kept;
 use super::super::log::{UnsettledLog, first_small};
 use super::super::replay::{FileState, Replay};
@@ -17,7 +18,7 @@ use crate::value::{Error, Version};
 impl Checkpoints {
     /// Notes a failed checkpoint in the control file, and has the next one come later.
     pub(super) fn fail(&self) {
-        self.doubt();
+        self.refuse_reads();
         self.state().due.get_or_insert(Instant::now() + interval());
         if let Err(errno) = self.write_control(true, |_| ()) {
             let what = "cannot note that a checkpoint of the journal failed";
@@ -40,20 +41,22 @@ impl Checkpoints {
         })
     }
 
-    /// Refuses reads of the values whose bytes only the journal is known to have: all small ones, if that cannot be told.
-    pub(super) fn doubt(&self) {
-        self.writer.set_journal_failing(true);
+    /// Refuses reads of the values whose bytes only the journal is known to have; of all small values, if the journal cannot be read.
+    pub(super) fn refuse_reads(&self) {
+        self.writer.journal.is_failing.store(true, Relaxed);
         let made = self.state().made;
-        if self.state().doubted == made {
+        if self.state().refused == made {
             return;
         }
         match self.unsettled().and_then(|frames| first_small(&frames)) {
             Ok(since) => {
-                self.writer.doubt(since);
-                self.state().doubted = made;
+                self.writer.journal.refuse_reads(since);
+                self.state().refused = made;
             }
             Err(error) => {
-                self.writer.doubt(Some(Version::from_nanos(i128::MIN)));
+                self.writer
+                    .journal
+                    .refuse_reads(Some(Version::from_nanos(i128::MIN)));
                 let what = "cannot tell which values may be damaged: no small one is answered";
                 self.state().log_failure(what, error);
             }
@@ -61,20 +64,20 @@ impl Checkpoints {
     }
 
     /// Allows all reads again: the bytes of all values are on the disk.
-    pub(super) fn trust(&self) {
-        self.writer.set_journal_failing(false);
-        self.writer.doubt(None);
+    pub(super) fn allow_reads(&self) {
+        self.writer.journal.is_failing.store(false, Relaxed);
+        self.writer.journal.refuse_reads(None);
         let mut state = self.state();
-        (state.doubted, state.failure) = (0, None);
+        (state.refused, state.failure) = (0, None);
     }
 
     /// Writes all values anew whose changes are not settled, while nothing is published. Returns the changes that are to be kept, as they
     /// cannot be made for their keys alone.
-    pub(super) fn write_anew(&self) -> Result<Vec<Change>, Error> {
+    pub(super) fn write_anew(&self) -> Result<Vec<ChangeRecord>, Error> {
         let _lock = self.publish_lock();
         let frames = self.unsettled()?;
         let dir = self.writer.dir();
-        let replay = Replay::new(dir, Some(&self.writer), &frames, FileState::Serving)?;
+        let replay = Replay::new(dir, Some(&self.writer), &frames, FileState::NamesWhole)?;
         let mut kept = kept::changes(&self.dir, self.journal)?;
         replay.run(|change, error| kept::keep(&mut kept, change, error))?;
         kept::refuse(&self.writer, &kept);

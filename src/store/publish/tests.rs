@@ -19,12 +19,12 @@ use proptest::prelude::*;
 
 use super::super::batch_reply;
 use super::super::changes::Changes;
-use super::super::upload::NewValue;
+use super::super::new_value::NewValue;
 use super::acknowledge::Acknowledger;
-use super::decide::{Change, PublishResult};
+use super::decide::{ChangeRequest, PublishResult};
 use super::pipeline::Pipeline;
 use crate::value::{Error, Key};
-use world::{Disk, Frames, KEYS, LARGE, Planted, Replay, State, Value, World, disks, nanos, time};
+use world::{Disk, Frames, KEYS, Planted, Replay, State, Value, World, disks, nanos, time};
 
 /// The change that a writer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl Case<'_> {
         }
     }
 
-    fn change(&mut self, ask: Ask) -> Change {
+    fn change(&mut self, ask: Ask) -> ChangeRequest {
         let (reply_to, reply) = batch_reply::channel();
         let (writer, asking) = (self.writers.len(), Arc::clone(&self.world.asking));
         self.writers.push(Writer {
@@ -186,10 +186,9 @@ impl Case<'_> {
             outcome: None,
         });
         let first = self.first[ask.key];
-        let len = if ask.is_large { LARGE } else { 1 };
-        Change {
+        ChangeRequest {
             key: Key::new(KEYS[ask.key]).expect("a key").to_owned(),
-            value: ask.is_put.then(|| NewValue::of_length(len)),
+            value: ask.is_put.then(|| NewValue::without_bytes(ask.is_large)),
             condition: Some(Box::new(move |current| {
                 asking.store(writer, Relaxed);
                 match ask.condition {

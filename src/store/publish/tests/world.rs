@@ -9,14 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::super::super::attributes::Attributes;
 use super::super::super::journal::{self, Fate, FrameBuilder, Head, History, Log, Record};
-use super::super::super::upload::NewValue;
-use super::super::decide::{Change, Files, Pending, PendingState, Plan};
+use super::super::decide::{ChangeRequest, Files, Pending, PendingState, Plan};
 use crate::value::{Error, Key, Meta, Version};
 
 pub(super) const KEYS: [&str; 3] = ["k", "k/x", "q"];
-pub(super) const LARGE: u64 = 1 << 20;
 
 /// The value of a key: a version, or nothing.
 pub(super) type Value = Option<i128>;
@@ -120,14 +117,14 @@ impl Files for World {
         Ok(())
     }
 
-    fn see(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
+    fn pending_state(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
         if self.planted == Planted::NoPending {
             return PendingState::Nothing;
         }
-        pending.see(key)
+        pending.state(key)
     }
 
-    fn find(&self, change: &Change) -> Result<Option<Meta>, Error> {
+    fn find(&self, change: &ChangeRequest) -> Result<Option<Meta>, Error> {
         let key = key_index(change.key.as_str());
         if change.value.is_some() && self.is_occupied(key) {
             return Err(Error::Occupied(String::new()));
@@ -135,7 +132,11 @@ impl Files for World {
         Ok(meta(self.names.borrow()[key]))
     }
 
-    fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error> {
+    fn result(
+        &self,
+        change: &mut ChangeRequest,
+        base: Option<Meta>,
+    ) -> Result<Option<Meta>, Error> {
         let result = change.value.as_ref().map(|_| self.next_version());
         let key = key_index(change.key.as_str());
         let planned = (self.asking.load(Relaxed), key, nanos(base), result);
@@ -143,16 +144,11 @@ impl Files for World {
         Ok(meta(result))
     }
 
-    fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])> {
-        let value = change.value.as_ref().filter(|value| value.len() != LARGE);
-        value.and_then(NewValue::in_memory)
-    }
-
-    fn stage(&self, _: &mut Change, _: Plan) -> Result<(), Error> {
+    fn stage(&self, _: &mut ChangeRequest, _: Plan) -> Result<(), Error> {
         Ok(())
     }
 
-    fn make(&self, change: &mut Change, plan: Plan) -> Result<bool, Error> {
+    fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error> {
         let key = key_index(change.key.as_str());
         if self.fails.take() {
             return Err(Error::new("link", Errno::IO));
@@ -165,7 +161,7 @@ impl Files for World {
         }
         let result = nanos(plan.result);
         self.set(key, result);
-        if result.is_some() && self.small(change).is_none() {
+        if result.is_some() && change.is_large() {
             // Its bytes were synced before, and its name is, with all names of the folder, before it is answered.
             let mut durable = self.durable.borrow_mut();
             durable[key] = vec![result];
@@ -326,7 +322,7 @@ impl Replay {
         }
     }
 
-    fn changes(&self) -> impl Iterator<Item = &journal::Change> {
+    fn changes(&self) -> impl Iterator<Item = &journal::ChangeRecord> {
         self.records.iter().filter_map(|record| match record {
             Record::Change(change) => Some(change),
             Record::Cancel(_) => None,
@@ -355,10 +351,10 @@ impl Replay {
             // Times are those of versions here, which are drawn in their order.
             let changed = found.map_or(0, time);
             if fate == Fate::Foreign && History::is_older(change, changed) {
-                fate = Fate::Made;
+                fate = Fate::Apply;
             }
             match (fate, change.result) {
-                (Fate::Made | Fate::Compared, Some(version)) => {
+                (Fate::Apply | Fate::Compare, Some(version)) => {
                     let version = version.nanos();
                     let others = (0..KEYS.len()).filter(|other| excludes(key, *other));
                     let mut in_the_way = others.clone().map(|other| disk.names[other]);
@@ -372,7 +368,7 @@ impl Replay {
                     disk.torn.remove(&version);
                     made += 1;
                 }
-                (Fate::Made, None) => {
+                (Fate::Apply, None) => {
                     disk.names[key] = None;
                     made += 1;
                 }
@@ -383,7 +379,7 @@ impl Replay {
     }
 
     /// As it was before: the highest version counts, whatever its place.
-    pub(super) fn is_highest(&self, change: &journal::Change) -> bool {
+    pub(super) fn is_highest(&self, change: &journal::ChangeRecord) -> bool {
         let of_key = self.changes().filter(|other| other.key == change.key);
         let highest = of_key.map(|other| other.result).max().flatten();
         change.result == highest

@@ -1,0 +1,173 @@
+//! The committer: it looks names up and changes them, for the publisher and for the replay of the journal.
+//!
+//! The folders of a key are made only once the change may be made, and removed again when it fails. The publisher alone
+//! makes and removes them for this server, so that only other programs can be in its way: where one of them changes what a
+//! change was decided on, the change is not made, and is decided anew.
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use super::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, look_up, unlink};
+use super::new_value::NewValue;
+use super::publish_method::unpublished;
+use super::temp_file::Target;
+use super::value_file::ValueFile;
+use super::write_context::WriteContext;
+use crate::transfer::SLOW_TO_FREE;
+use crate::value::{Error, Key, Meta, Version};
+
+/// How often a change is decided anew: a program that moves what it is decided on in a loop wins some times in a row.
+pub const TRIES: u32 = 1024;
+
+/// The value under a name with its mode, and the folder that it lies in, if that is there.
+#[derive(Default)]
+pub struct Found<'a> {
+    folder: Option<Folder<'a>>,
+    value: Option<(Meta, Mode)>,
+}
+
+impl Found<'_> {
+    pub fn meta(&self) -> Option<Meta> {
+        self.value.map(|(meta, _)| meta)
+    }
+}
+
+/// Looks up the name of `key`, for a PUT if it `is_put`, which fails where no value can have it. A PUT takes the name for free without a
+/// look if that `is_assumed`.
+pub fn find<'a>(
+    dir: &'a ValuesDir,
+    key: &Key<'_>,
+    is_put: bool,
+    is_assumed: bool,
+) -> Result<Found<'a>, Error> {
+    let folder = match dir.folder(key.folder()) {
+        Ok(folder) => folder,
+        Err(Errno::NOENT) => return Ok(Found::default()),
+        Err(errno) if is_no_folder(errno) && !is_put => return Ok(Found::default()),
+        Err(errno) => return Err(no_folder(dir, key, "open the folder", errno)),
+    };
+    let mut value = None;
+    if !is_assumed {
+        value = match look_up(&folder, key.name()).map_err(Error::errno_while("look up"))? {
+            NameKind::Value(meta, mode) => Some((meta, mode)),
+            NameKind::Folder if is_put => return Err(name_taken("a directory")),
+            NameKind::Other if is_put => return Err(name_taken("a link or device")),
+            NameKind::Absent | NameKind::Folder | NameKind::Other => None,
+        };
+    }
+    let folder = Some(folder);
+    Ok(Found { folder, value })
+}
+
+/// Writes the file of `value`, if it has none, with this `version`, for `key`, which stands for `base`.
+pub fn stage(
+    writer: &WriteContext,
+    key: &Key<'_>,
+    value: &mut NewValue,
+    base: Option<Meta>,
+    version: Version,
+) -> Result<(), Error> {
+    let target = match base {
+        Some(_) => Target::Present,
+        None if key.is_flat() => Target::Root,
+        None => Target::Absent,
+    };
+    value.seal(writer, target, version)
+}
+
+/// Publishes the staged `value` in place of what was `found`; false where another program has changed the name or its folder.
+pub fn put(
+    writer: &WriteContext,
+    key: &Key<'_>,
+    value: &mut NewValue,
+    found: &Found<'_>,
+) -> Result<bool, Error> {
+    let made = match (&found.folder, found.value) {
+        (Some(folder), Some(current)) => replace(writer, key, folder, value, current),
+        (Some(folder), None) => create(writer, key, folder, value),
+        (None, _) => create_below(writer, key, value),
+    };
+    match made {
+        Err(error) if error.is_gone() && !key.is_flat() => Ok(false),
+        made => made,
+    }
+}
+
+/// As [`create`], of a key whose folder is not there. A change that fails takes what it made away again.
+fn create_below(writer: &WriteContext, key: &Key<'_>, value: &mut NewValue) -> Result<bool, Error> {
+    let (dir, path) = (writer.dir(), key.folder());
+    let (folder, there) = dir
+        .make_folder(path)
+        .map_err(|errno| no_folder(dir, key, "make the folder", errno))?;
+    let created = create(writer, key, &folder, value);
+    if !matches!(created, Ok(true)) {
+        dir.remove_empty_folders(path, there);
+    }
+    created
+}
+
+/// Publishes `value` under a name that nothing has, as far as is known; false where something has it.
+fn create(
+    writer: &WriteContext,
+    key: &Key<'_>,
+    folder: &Folder<'_>,
+    value: &mut NewValue,
+) -> Result<bool, Error> {
+    value.inherit(writer, folder, None)?;
+    match value.file_mut()?.link(folder, key.name()) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(errno) => Err(unpublished(key, "link", errno)),
+    }
+}
+
+/// Publishes `value` in place of `current`, or of what another program has put there since.
+fn replace(
+    writer: &WriteContext,
+    key: &Key<'_>,
+    folder: &Folder<'_>,
+    value: &mut NewValue,
+    (current, mode): (Meta, Mode),
+) -> Result<bool, Error> {
+    value.inherit(writer, folder, Some(mode))?;
+    let _replaced = pin_if_slow(writer, key, current);
+    let is_journaled = value.is_journaled;
+    let file = value.file_mut()?;
+    let replaced = file.replace(folder, key.name(), is_journaled);
+    replaced.map_err(|errno| unpublished(key, "rename", errno))?;
+    Ok(true)
+}
+
+/// Removes the value of `key` that was `found`, and the folders that it leaves empty; false where another program was quicker, with rm or
+/// with mkdir.
+pub fn delete(writer: &WriteContext, key: &Key<'_>, found: &Found<'_>) -> Result<bool, Error> {
+    let (Some(folder), Some(meta)) = (&found.folder, found.meta()) else {
+        return Ok(false);
+    };
+    let _removed = pin_if_slow(writer, key, meta);
+    match unlink(folder, key.name()) {
+        Ok(()) => {}
+        Err(Errno::NOENT | Errno::ISDIR) => return Ok(false),
+        Err(errno) => return Err(unpublished(key, "unlink", errno)),
+    }
+    writer.dir().remove_empty_folders(key.folder(), "");
+    Ok(true)
+}
+
+/// Keeps a large file alive while it loses its name, so that its blocks are freed on a disk thread.
+fn pin_if_slow(writer: &WriteContext, key: &Key<'_>, meta: Meta) -> Option<ValueFile> {
+    let is_slow = meta.len > SLOW_TO_FREE;
+    is_slow.then(|| writer.dir().pin(key)).flatten()
+}
+
+/// Why the folder of `key` cannot be had: `errno`, met while `doing`.
+fn no_folder(dir: &ValuesDir, key: &Key<'_>, doing: &'static str, errno: Errno) -> Error {
+    match errno {
+        Errno::NOTDIR | Errno::LOOP => dir.occupied(key.folder()),
+        errno => Error::new(doing, errno),
+    }
+}
+
+fn name_taken(what: &str) -> Error {
+    Error::Occupied(format!("{what} has this name"))
+}

@@ -1,0 +1,144 @@
+//! A value that waits to be published: in memory, in a file, or in a file that has its version.
+//!
+//! A large value lies in a temporary file since it was received. A small one is in memory; the publisher writes its file. What is
+//! sealed has its version and its attributes, and is on the disk where that is promised, unless the journal has it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::fs::Mode;
+
+use super::attributes::Attributes;
+use super::directory_fd::Folder;
+use super::temp_file::{Target, TempFile};
+use super::write_context::{Durability, WriteContext};
+use crate::transfer::ReservationHandle;
+use crate::value::{Error, Version};
+
+/// A value that waits to be published. Dropped, it leaves nothing behind.
+#[derive(Debug)]
+pub struct NewValue {
+    /// Its length in bytes.
+    pub len: u64,
+    pub attributes: Attributes,
+    /// The bytes of a small value.
+    pub small: Option<Vec<Bytes>>,
+    /// True if the journal has the bytes: then the file is not synced by itself.
+    pub is_journaled: bool,
+    pub file: Option<TempFile>,
+    /// The version that its file has.
+    pub sealed: Option<Version>,
+    /// Held until the value is published or given up.
+    pub reservation: Option<ReservationHandle>,
+}
+
+impl NewValue {
+    /// Puts the value on the disk, unless the journal does: the syncs of concurrent writers then run, and are committed, together.
+    pub async fn secured(mut self, writer: Arc<WriteContext>) -> Result<Self, Error> {
+        let disk = writer.dir().disk.clone();
+        let job = move || {
+            let _taking = match self.file {
+                None => Some(writer.take_space(self.len)?),
+                Some(_) => None,
+            };
+            let version = writer.next_version(None)?;
+            self.seal(&writer, Target::Absent, version)?;
+            self.sync(&writer)?;
+            Ok(self)
+        };
+        disk.spawn(job).await
+    }
+
+    /// The attributes and bytes that the journal is to hold, where they go there.
+    pub fn journaled(&self) -> Option<(&Attributes, &[Bytes])> {
+        let bytes = self.small.as_deref().filter(|_| self.is_journaled)?;
+        Some((&self.attributes, bytes))
+    }
+
+    /// The version to publish the value with, in place of `current`. One that it has already stays if it is later: a date never goes
+    /// back while it is not ahead of the clock. Blocks.
+    pub fn version_after(
+        &mut self,
+        writer: &WriteContext,
+        current: Option<Version>,
+    ) -> Result<Version, Error> {
+        match self.sealed {
+            Some(version) if current.is_none_or(|current| current < version) => Ok(version),
+            Some(_) => {
+                let version = writer.next_version(current)?;
+                self.restamp(version)?;
+                self.sync(writer)?;
+                Ok(version)
+            }
+            None => writer.next_version(current),
+        }
+    }
+
+    /// Gives it a file with this version, unless it has one; the file of a small value is written now, for this `target`. Blocks.
+    pub fn seal(
+        &mut self,
+        writer: &WriteContext,
+        target: Target,
+        version: Version,
+    ) -> Result<(), Error> {
+        if self.sealed.is_some() {
+            return Ok(());
+        }
+        if let (None, Some(bytes)) = (&self.file, &self.small) {
+            self.file = Some(TempFile::create(&writer.temp_dir, target, Some(bytes))?);
+        }
+        self.restamp(version)
+    }
+
+    fn restamp(&mut self, version: Version) -> Result<(), Error> {
+        self.file()?.seal(&self.attributes, version)?;
+        self.sealed = Some(version);
+        Ok(())
+    }
+
+    /// Puts its file on the disk, where that is promised and the journal does not do it.
+    fn sync(&self, writer: &WriteContext) -> Result<(), Error> {
+        if writer.durability == Durability::Disk && !self.is_journaled {
+            writer.sync_value(self.file()?)?;
+        }
+        Ok(())
+    }
+
+    fn file(&self) -> Result<&TempFile, Error> {
+        self.file.as_ref().ok_or(Error::Truncated)
+    }
+
+    /// Its file, to be published.
+    pub fn file_mut(&mut self) -> Result<&mut TempFile, Error> {
+        self.file.as_mut().ok_or(Error::Truncated)
+    }
+
+    /// Gives it the group and the rights that it is to have in `folder`, in place of a value of the mode `replaced`. Blocks.
+    pub fn inherit(
+        &self,
+        writer: &WriteContext,
+        folder: &Folder<'_>,
+        replaced: Option<Mode>,
+    ) -> Result<(), Error> {
+        if self.file()?.inherit(folder, replaced)? {
+            self.sync(writer)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl NewValue {
+    /// A value without bytes, which the journal is to hold unless it `is_large`.
+    pub fn without_bytes(is_large: bool) -> Self {
+        Self {
+            len: 1,
+            attributes: Attributes::default(),
+            small: (!is_large).then(Vec::new),
+            is_journaled: !is_large,
+            file: None,
+            sealed: None,
+            reservation: None,
+        }
+    }
+}
