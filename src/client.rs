@@ -36,20 +36,9 @@ use crate::certificates::{Listed, add_authorities};
 /// The path that is requested when the URL has none.
 const PATH: &str = "/-/healthz";
 
-/// The reason why a server is not well, or not known to be.
-#[derive(Debug, thiserror::Error)]
-#[error("{url}: {why}")]
-pub struct HealthError {
-    url: String,
-    why: String,
-}
-
-/// Fails unless `url` is answered 200 within `timeout`; over TLS the server's certificate must satisfy `trust`.
-pub fn check_health(url: &str, trust: &Trust, timeout: Duration) -> Result<(), HealthError> {
-    answer(url, trust, timeout).map_err(|why| HealthError {
-        url: url.to_owned(),
-        why: with_causes(&*why),
-    })
+/// Fails with the reason unless `url` is answered 200 within `timeout`; over TLS the server's certificate must satisfy `trust`.
+pub fn check_health(url: &str, trust: &Trust, timeout: Duration) -> Result<(), String> {
+    answer(url, trust, timeout).map_err(|why| format!("{url}: {}", with_causes(&*why)))
 }
 
 /// An error with its causes.

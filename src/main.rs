@@ -162,14 +162,7 @@ fn run(config: Config, log: &Log) -> u8 {
             let code = match &error {
                 error if error.is_in_use() => IN_USE,
                 StartError::Listen { .. } => CANNOT_LISTEN,
-                StartError::Directory(_)
-                | StartError::S3(_)
-                | StartError::Sandbox(_)
-                | StartError::Descriptors(_)
-                | StartError::Access(_)
-                | StartError::Journal(_)
-                | StartError::Tls(_)
-                | StartError::System(_) => OTHER,
+                _ => OTHER,
             };
             fail(&error, code)
         }

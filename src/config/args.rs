@@ -264,7 +264,7 @@ impl Args {
                 file: Some(file),
                 ..args
             }),
-            Err(error) => Err(match file.lacking(&error, &command) {
+            Err(error) => Err(match file.lacking(&error) {
                 Some(bad) => UsageError::Wrong(bad),
                 None => misuse(error),
             }),

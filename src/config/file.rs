@@ -30,36 +30,38 @@ pub struct File {
 /// One option of a file.
 #[derive(Clone, Debug)]
 struct Entry {
-    line: usize,
+    /// The file and the line.
+    place: String,
     option: Id,
     name: String,
     words: Vec<OsString>,
+    /// The options that this one needs.
+    needed: Vec<String>,
 }
 
 impl File {
-    /// Reads the options of `command` that the file at `path` gives.
+    /// Reads the options of `command` that the file at `path` gives. The error has a line for each fault.
     pub fn read(path: &Path, command: &Command) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|why| format!("{}: {}", path.display(), unreadable(path, &why)))?;
-        let wrong = |at: usize, why: &str| format!("{}: {why}", place(path, line(&text, at)));
+        let place = |at: usize| format!("{}:{}", path.display(), line(&text, at));
         let table = DeTable::parse(&text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let why = match without_value(&text, at) {
                 Some(name) => format!("{name} has no value"),
                 None => error.message().replace('\n', ", "),
             };
-            wrong(at, &why)
+            format!("{}: {why}", place(at))
         })?;
+        let folder = folder(path);
         let mut given: Vec<_> = table.get_ref().iter().collect();
         given.sort_by_key(|(name, _)| name.span().start);
-        // A line for each fault.
         let (mut faults, mut entries) = (Vec::new(), Vec::new());
         for (name, value) in given {
-            let at = name.span().start;
-            let (line, value) = (line(&text, at), value.get_ref());
-            match Entry::new(line, name.get_ref(), value, &folder(path), command) {
+            let place = place(name.span().start);
+            match Entry::new(&place, name.get_ref(), value.get_ref(), &folder, command) {
                 Ok(entry) => entries.push(entry),
-                Err(why) => faults.push(wrong(at, &why)),
+                Err(why) => faults.push(format!("{place}: {why}")),
             }
         }
         if !faults.is_empty() {
@@ -92,28 +94,29 @@ impl File {
     pub fn place(&self, message: &str) -> Option<String> {
         let named = message.split_whitespace().next()?.strip_prefix("--")?;
         let entry = self.entries.iter().find(|entry| entry.name == named)?;
-        Some(place(&self.path, entry.line))
+        Some(entry.place.clone())
     }
 
     /// The fault of the file, if `error` means that one of its options lacks another option.
-    pub fn lacking(&self, error: &clap::Error, command: &Command) -> Option<String> {
-        let lacking = missing(error)?;
-        let command = without_variables(command);
+    pub fn lacking(&self, error: &clap::Error) -> Option<String> {
+        let missing = missing(error)?;
         self.entries.iter().find_map(|entry| {
-            let alone = entry.parse(&command).err()?;
-            let needed = missing(&alone)?.iter();
-            let needed = needed.filter(|option| lacking.contains(option));
-            let needed: Vec<&str> = needed.map(String::as_str).collect();
-            let needed = needed.join(" and ");
-            let at = || place(&self.path, entry.line);
-            (!needed.is_empty()).then(|| format!("{}: {} needs {needed}", at(), entry.name))
+            let Entry { place, name, .. } = entry;
+            let lacking = entry
+                .needed
+                .iter()
+                .filter(|option| missing.contains(option));
+            let lacking: Vec<&str> = lacking.map(String::as_str).collect();
+            let lacking = lacking.join(" and ");
+            (!lacking.is_empty()).then(|| format!("{place}: {name} needs {lacking}"))
         })
     }
 }
 
 impl Entry {
+    /// The entry `name = value`, which `command` has to accept by itself, except for options that it needs.
     fn new(
-        line: usize,
+        place: &str,
         name: &str,
         value: &DeValue<'_>,
         folder: &Path,
@@ -125,29 +128,24 @@ impl Entry {
             ));
         }
         let option = option(command, name)?;
-        let entry = Self {
-            line,
+        let words = words(option, name, value, folder)?;
+        let alone = std::iter::once(OsStr::new("data-server"));
+        let alone = alone.chain(words.iter().map(OsString::as_os_str));
+        let without_variables = command.clone().mut_args(|option| option.env(None));
+        let needed = match without_variables.try_get_matches_from(alone) {
+            Ok(_) => Vec::new(),
+            Err(error) => missing(&error)
+                .ok_or_else(|| first_paragraph(&error))?
+                .to_vec(),
+        };
+        Ok(Self {
+            place: place.to_owned(),
             option: option.get_id().clone(),
             name: name.to_owned(),
-            words: words(option, name, value, folder)?,
-        };
-        match entry.parse(&without_variables(command)) {
-            // An option that it lacks may be given elsewhere.
-            Err(error) if missing(&error).is_none() => Err(first_paragraph(&error)),
-            _ => Ok(entry),
-        }
+            words,
+            needed,
+        })
     }
-
-    /// Has `command` parse this entry alone.
-    fn parse(&self, command: &Command) -> Result<(), clap::Error> {
-        let words = self.words.iter().map(OsString::as_os_str);
-        let words = std::iter::once(OsStr::new("data-server")).chain(words);
-        command.clone().try_get_matches_from(words).map(drop)
-    }
-}
-
-fn without_variables(command: &Command) -> Command {
-    command.clone().mut_args(|option| option.env(None))
 }
 
 /// The option of this long name, if a file may give it.
@@ -259,10 +257,6 @@ fn first_paragraph(error: &clap::Error) -> String {
 
 fn line(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
-}
-
-fn place(path: &Path, line: usize) -> String {
-    format!("{}:{line}", path.display())
 }
 
 /// The fault of an option, in words that begin with the option, or with the place in a file where it was given.

@@ -16,23 +16,8 @@ use super::mistakes::nearest;
 use crate::failpoint;
 
 /// The options that most people need: `-h` has these alone.
-const COMMON: [&str; 15] = [
-    "dir",
-    "listen",
-    "threads",
-    "config",
-    "read-only",
-    "allow-anonymous",
-    "access",
-    "tls-cert",
-    "tls-key",
-    "durability",
-    "max-body",
-    "store",
-    "compat",
-    "access-log",
-    "log-format",
-];
+const COMMON: &str = "dir listen threads config read-only allow-anonymous access tls-cert tls-key durability max-body store compat \
+    access-log log-format";
 
 /// The prefix of variables that are options.
 pub const PREFIX: &str = "DATA_SERVER_";
@@ -107,7 +92,9 @@ pub fn helpful(command: Command) -> Command {
         .after_help(short)
         .after_long_help(long)
         .mut_args(|option| match option.get_long() {
-            Some(name) if !COMMON.contains(&name) => option.hide_short_help(true),
+            Some(name) if !COMMON.split(' ').any(|common| common == name) => {
+                option.hide_short_help(true)
+            }
             _ => shortened(option),
         })
 }
@@ -277,21 +264,17 @@ pub fn is_given(given: &ArgMatches, option: &str) -> bool {
     )
 }
 
-/// Options, the one that makes them idle, whether it does, and how that is said.
-type Idle = (
-    &'static [&'static str],
-    fn(&ArgMatches) -> bool,
-    &'static str,
-);
+/// Options, whether they have no effect beside the others, and what says why.
+type Idle = (&'static str, fn(&ArgMatches) -> bool, &'static str);
 
 const IDLE: [Idle; 4] = [
     (
-        &["access_log_format"],
+        "access_log_format",
         |given| !given.get_flag("access_log") && !given.get_flag("audit_log"),
         "without --access-log or --audit-log",
     ),
     (
-        &["journal", "journal_dir", "journal_size"],
+        "journal journal_dir journal_size",
         |given| {
             let durability = given
                 .get_raw("durability")
@@ -301,20 +284,12 @@ const IDLE: [Idle; 4] = [
         "without --durability disk",
     ),
     (
-        &[
-            "max_body",
-            "max_staged",
-            "max_staged_per_client",
-            "max_uploads_per_client",
-            "upload_expiry",
-            "min_free",
-            "max_key_depth",
-        ],
+        "max_body max_staged max_staged_per_client max_uploads_per_client upload_expiry min_free max_key_depth",
         |given| given.get_flag("read_only"),
         "with --read-only",
     ),
     (
-        &["interim", "upload_expiry"],
+        "interim upload_expiry",
         |given| given.contains_id("store"),
         "with --store",
     ),
@@ -324,7 +299,7 @@ const IDLE: [Idle; 4] = [
 pub fn warnings(given: &ArgMatches, command: &Command) -> Vec<String> {
     let idle = IDLE.iter().filter(|(_, is_idle, _)| is_idle(given));
     let idle = idle.flat_map(|(options, _, why)| {
-        let vain = options.iter().filter(|option| is_given(given, option));
+        let vain = options.split(' ').filter(|option| is_given(given, option));
         vain.map(move |option| format!("--{} has no effect {why}", option.replace('_', "-")))
     });
     let variables = env::vars_os().filter_map(|(name, _)| name.into_string().ok());

@@ -150,55 +150,38 @@ impl Storage {
         service: &ServiceConfig,
     ) -> Result<S3Resources, ConfigError> {
         let given = [
-            (
-                self.place.is_some() || self.dir.is_some(),
-                "--dir",
-                "the values are in the store",
-            ),
-            (
-                self.cache.is_some(),
-                "--cache",
-                "a value is read from the store each time, for other servers may change it",
-            ),
-            (
-                self.durability.is_some(),
-                "--durability",
-                "what an acknowledged write survives is the store's promise",
-            ),
-            (
-                self.journal_dir.is_some(),
-                "--journal-dir",
-                "what an acknowledged write survives is the store's promise",
-            ),
-            (
-                self.min_free.is_some(),
-                "--min-free",
-                "the server does not see how much space the store has",
-            ),
-            (
-                self.listing_index.is_some(),
-                "--listing-index",
-                "the store makes the listings",
-            ),
-            (
-                service.compress,
-                "--compress",
-                "values pass as the store sends them: have a proxy compress them",
-            ),
-            (service.compat, "--compat", "the C server had a directory"),
+            ("--dir", self.place.is_some() || self.dir.is_some()),
+            ("--cache", self.cache.is_some()),
+            ("--durability", self.durability.is_some()),
+            ("--journal-dir", self.journal_dir.is_some()),
+            ("--min-free", self.min_free.is_some()),
+            ("--listing-index", self.listing_index.is_some()),
+            ("--compress", service.compress),
+            ("--compat", service.compat),
         ];
-        match given.into_iter().find(|&(is_given, ..)| is_given) {
-            Some((_, option, why)) => Err(ConfigError(format!(
-                "{option} cannot be had with --store: {why}"
-            ))),
-            None => Ok(S3Resources {
+        let Some((option, _)) = given.into_iter().find(|&(_, is_given)| is_given) else {
+            return Ok(S3Resources {
                 reactors,
                 cpus: None,
                 compute_threads: self.compute_threads(),
                 staging: self.bounds(),
                 read_only: service.read_only,
-            }),
-        }
+            });
+        };
+        let why = match option {
+            "--dir" => "the values are in the store",
+            "--cache" => {
+                "a value is read from the store each time, for other servers may change it"
+            }
+            "--min-free" => "the server does not see how much space the store has",
+            "--listing-index" => "the store makes the listings",
+            "--compress" => "values pass as the store sends them: have a proxy compress them",
+            "--compat" => "the C server had a directory",
+            _ => "what an acknowledged write survives is the store's promise",
+        };
+        Err(ConfigError(format!(
+            "{option} cannot be had with --store: {why}"
+        )))
     }
 
     /// By default one processor is left to the reactors.

@@ -29,12 +29,6 @@ pub static LOG_LINES_LOST: SharedCounter = SharedCounter::new();
 /// Room for the bounds of any [`Scale`] and the bucket beyond them.
 const MOST: usize = 17;
 
-const US: u64 = 1_000;
-
-const MS: u64 = 1_000_000;
-
-const S: u64 = 1_000_000_000;
-
 /// A counter with one writer.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
@@ -78,55 +72,43 @@ impl SharedCounter {
 #[derive(Debug)]
 pub struct Scale {
     bounds: &'static [u64],
+    /// The divisor from the bounds' unit to the unit that is shown.
     unit: f64,
 }
 
 impl Scale {
     /// Durations of requests and syncs.
-    pub const DURATION: Self = Self::seconds(&[
-        50 * US,
-        100 * US,
-        250 * US,
-        500 * US,
-        MS,
-        2_500 * US,
-        5 * MS,
-        10 * MS,
-        25 * MS,
-        50 * MS,
-        100 * MS,
-        250 * MS,
-        500 * MS,
-        S,
-        2_500 * MS,
-        5 * S,
-    ]);
+    pub const DURATION: Self = Self {
+        bounds: &nanos([
+            50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
+            500_000, 1_000_000, 2_500_000, 5_000_000,
+        ]),
+        unit: 1e9,
+    };
     /// Delays, in coarser steps.
-    pub const DELAY: Self = Self::seconds(&[
-        50 * US,
-        100 * US,
-        500 * US,
-        MS,
-        2 * MS,
-        5 * MS,
-        10 * MS,
-        50 * MS,
-        100 * MS,
-        500 * MS,
-        S,
-        5 * S,
-    ]);
+    pub const DELAY: Self = Self {
+        bounds: &nanos([
+            50, 100, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000,
+            5_000_000,
+        ]),
+        unit: 1e9,
+    };
     /// Things done together.
     pub const BATCH: Self = Self {
         bounds: &[1, 2, 4, 8, 16, 32, 64, 128, 256],
         unit: 1.0,
     };
+}
 
-    /// Bounds in nanoseconds, shown in seconds.
-    const fn seconds(bounds: &'static [u64]) -> Self {
-        assert!(bounds.len() < MOST);
-        Self { bounds, unit: 1e9 }
+/// Microseconds as nanoseconds.
+const fn nanos<const N: usize>(mut micros: [u64; N]) -> [u64; N] {
+    assert!(N < MOST);
+    let mut at = 0;
+    while at < N {
+        micros[at] *= 1_000;
+        at += 1;
     }
+    micros
 }
 
 /// A histogram with one writer; of durations, if nothing else is said.

@@ -77,20 +77,24 @@ impl Index {
 
     /// The `limit + 1` smallest items of `page`; `None` while there is no index.
     pub fn smallest(&self, page: &Page) -> Option<Vec<String>> {
-        let mut state = self.lock();
-        let State::Live(live) = &mut *state else {
+        self.smallest_of(&mut self.lock(), page)
+    }
+
+    /// As [`Index::smallest`]. An index that cannot be brought up to date is dropped.
+    fn smallest_of(&self, state: &mut State, page: &Page) -> Option<Vec<String>> {
+        let State::Live(live) = state else {
             return None;
         };
         let caught_up = self.catch_up(&mut live.tree);
         live.used = Instant::now();
         let smallest = caught_up.is_ok().then(|| live.tree.smallest(page));
         if smallest.is_none() {
-            self.enter(&mut state, State::Absent);
+            self.enter(state, State::Absent);
         }
         smallest
     }
 
-    /// Whether there may be one.
+    /// True if an index may be made.
     pub fn is_possible(&self) -> bool {
         match &*self.lock() {
             State::Impossible(since) => self.most > 0 && since.elapsed() >= AGAIN,
@@ -103,13 +107,10 @@ impl Index {
     /// Other calls wait meanwhile for the same walk.
     pub fn smallest_at_last(self: &Arc<Self>, page: &Page) -> Result<Option<Vec<String>>, Failure> {
         let mut state = self.lock();
-        if let State::Live(live) = &mut *state
-            && self.catch_up(&mut live.tree).is_ok()
-        {
-            return Ok(Some(live.tree.smallest(page)));
+        if let Some(smallest) = self.smallest_of(&mut state, page) {
+            return Ok(Some(smallest));
         }
-        let made = self.make();
-        let (made, smallest) = match made {
+        let (made, smallest) = match self.make() {
             Ok(Some(live)) => {
                 let smallest = live.tree.smallest(page);
                 (State::Live(Box::new(live)), Ok(Some(smallest)))
