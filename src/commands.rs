@@ -138,13 +138,13 @@ pub struct LinkOrder {
     max: Option<ByteSize>,
 }
 
-/// The number of bytes that `text` says.
+/// Parses a number of bytes.
 pub fn size(text: &str) -> Result<ByteSize, String> {
     let why = "give a number of bytes, or one with KiB, MiB, GiB, kB, MB or GB, such as 64MiB";
     text.parse().map_err(|_| why.to_owned())
 }
 
-/// Does it: the text for standard output, and whether the answer is yes.
+/// Runs `command`; returns the text for standard output, and true if the answer is yes.
 pub fn run(command: &Command) -> Result<(String, bool), Failure> {
     let yes = |text| (text, true);
     match command {
@@ -232,7 +232,7 @@ impl Drop for Hidden<'_> {
     }
 }
 
-/// Says that the file is right.
+/// Checks the file.
 fn check_access(file: &Path) -> Result<String, Failure> {
     let access = Access::read(file.to_owned())?;
     let policy = access.policy();
@@ -247,8 +247,8 @@ fn check_access(file: &Path) -> Result<String, Failure> {
     ))
 }
 
-/// Which rule of `file` decides whether `who` may do `method` with `path`: a line for each right that is enough; and whether
-/// one of them is allowed.
+/// Reports the rule of `file` that decides whether `who` may do `method` with `path`: a line for each right that suffices; returns true
+/// if one of these rights is granted.
 fn explain_access(
     file: &Path,
     who: &str,
@@ -284,7 +284,7 @@ fn decision(policy: &Policy, right: Right, rule: Option<&Rule>) -> String {
     format!("{name}: allowed by rule {at}, for {who} with the prefix {prefix:?}\n")
 }
 
-/// The rights of which one is enough, and the key, or the beginning of the keys.
+/// The rights of which one suffices, and the key, or the prefix of the keys.
 fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failure> {
     let bad = |why: String| Failure::UsageError(format!("{method} {target}: {why}"));
     let (path, query) = target.split_once('?').unwrap_or((target, ""));

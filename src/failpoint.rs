@@ -62,7 +62,7 @@ pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
     asked.map_or(usual, Duration::from_secs)
 }
 
-/// The misdeeds that code which came into the process from outside would try, each once. The log has what became of them.
+/// What an attacker's code in the process would try, each misdeed once. The log has the results.
 ///
 /// `DATA_SERVER_OUTSIDE` is a directory that the server has nothing to do with, with the files `there` and `other` in it and a program `run`;
 /// `DATA_SERVER_ELSEWHERE` an address where another server listens, and `DATA_SERVER_VALUES` the directory of values, `stolen`

@@ -24,7 +24,7 @@ use data_server::{Args, Config, Server, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// A signal this soon after the first is the same one told twice: timeout(1), for one, signals its child and then the
+/// A signal this soon after the first is the same signal sent twice: timeout(1), for example, signals its child and then the
 /// whole group.
 const REPEATS: Duration = Duration::from_millis(500);
 
@@ -181,7 +181,7 @@ fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
     let server = bind(config, log)?;
     runtime.block_on(async {
         let urls: Vec<_> = server.urls().collect();
-        // A person wants to know more than a script.
+        // People get a summary, scripts only the address.
         let what = if std::io::stdout().is_terminal() {
             format!(" ({})", server.summary())
         } else {
@@ -243,7 +243,7 @@ fn bind(config: Config, log: &Log) -> Result<Server, StartError> {
     Ok(server)
 }
 
-/// Tells the service manager, where there is one that listens (`sd_notify(3)`).
+/// Notifies the service manager, if it listens (`sd_notify(3)`).
 fn notify(state: &str) {
     let Some(place) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
@@ -296,7 +296,7 @@ impl Signals {
         .await
     }
 
-    /// Waits for a signal that asks for the end, while there is nothing yet to be done at another.
+    /// Waits for a signal that asks for the end; the others have no meaning before the server serves.
     async fn end_of_start(&mut self) {
         while !is_end(self.next().await) {}
     }

@@ -156,7 +156,7 @@ pub enum Task {
     Health(Health),
 }
 
-/// Which server to ask whether it is well.
+/// The server whose health is checked, and how.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Health {
     /// URL to check: without a path /-/healthz, whether the server runs; /-/ready is whether it serves; or unix:PATH
@@ -174,8 +174,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Which certificate it may show. A server that is found by its own options is on this machine, and shows the certificate of
-    /// another name than it is asked by.
+    /// The certificates that are accepted. A server that is found by its own options is on this machine, and its certificate is for
+    /// another name than the loopback address.
     pub fn trust(&self) -> Trust {
         match &self.ca {
             Some(file) => Trust::File(file.clone()),
@@ -189,7 +189,7 @@ impl Health {
         *self.timeout
     }
 
-    /// The URL to ask: that of the server that listens so, if none is named. It may have no address that can be known.
+    /// The URL to check: the given one, else that of the server with these listeners, if its address is known.
     pub fn url(&self, listen: &ListenConfig) -> Option<String> {
         let at = || listen.at.iter();
         let in_the_clear = at().filter(|at| !at.by_tls);
@@ -220,12 +220,12 @@ fn own_url(listen: &Listen) -> Option<String> {
     }
 }
 
-/// Why what is given is not understood.
+/// Why the arguments cannot be used.
 #[derive(Debug)]
 pub enum UsageError {
-    /// The help or the version is asked for.
+    /// The help or the version was requested.
     Help(clap::Error),
-    /// The command line, the environment or the configuration file is wrong: what is, and what to do.
+    /// The command line, the environment or the configuration file is wrong: the fault, and the advice.
     Wrong(String),
 }
 
@@ -235,7 +235,7 @@ impl Args {
         let words: Vec<OsString> = words.into_iter().collect();
         let command = Self::described();
         let misuse = |error: clap::Error| UsageError::Wrong(misuse(&error, &command, &words));
-        // Says what is given where. Its errors are found again below, with all that the file gives.
+        // Finds out which options are given where. Its errors are reported below, where the file's options are known too.
         let lenient = command.clone().ignore_errors(true);
         let given = lenient
             .try_get_matches_from(&words)

@@ -1,8 +1,8 @@
-//! The configuration file, and the faults of options: each message begins with the option and says what to give instead.
+//! The configuration file, and the faults of options: each message begins with the option and advises what to give instead.
 //!
 //! The file is TOML, whose keys are the long names of options. Each entry becomes the words that would give the option on the
-//! command line, so an option is defined in one place and checked in one way. An entry that is no option, or that the option
-//! refuses, is told with its line. Which options there are is not known here: the command is asked.
+//! command line, so an option is defined in one place and checked in one way. An entry that is no option, or whose value the
+//! option refuses, is reported with its line. The options come from the command that clap builds.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -162,7 +162,7 @@ fn option<'a>(command: &'a Command, name: &str) -> Result<&'a Arg, String> {
     })
 }
 
-/// The folder that paths of the file at `path` are relative to. What comes through a descriptor has none: it is the working directory.
+/// The folder that paths in the file at `path` are relative to; the working directory for a file that comes through a descriptor.
 fn folder(path: &Path) -> PathBuf {
     let is_stream = ["/dev", "/proc"].iter().any(|of| path.starts_with(of));
     let above = path.parent().filter(|_| !is_stream);
@@ -175,7 +175,7 @@ fn without_value(text: &str, at: usize) -> Option<&str> {
     value.trim().is_empty().then(|| name.trim())
 }
 
-/// Commands have no variable either.
+/// True for options that a file may give. Commands have no variable.
 fn is_for_files(option: &Arg) -> bool {
     option.get_env().is_some() && option.get_long() != Some("config")
 }
@@ -217,7 +217,7 @@ fn words(
     })
 }
 
-/// `text`, one or several values of `option`, in which a path is relative to `folder`.
+/// `text`, one or several values of `option`, with paths made relative to `folder`.
 fn beside(option: &Arg, text: &str, folder: &Path) -> OsString {
     let is_place = option
         .get_value_names()
@@ -239,7 +239,7 @@ fn beside(option: &Arg, text: &str, folder: &Path) -> OsString {
     whole
 }
 
-/// The options that are missing, if that is what `error` says.
+/// The missing options, if `error` is about missing options.
 fn missing(error: &clap::Error) -> Option<&[String]> {
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     match error.get(ContextKind::InvalidArg) {

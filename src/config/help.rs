@@ -1,4 +1,4 @@
-//! The words for people: the help, the manual page, the completions, and warnings of what is given in vain.
+//! Texts for people: the help, the manual page, the completions, and warnings about options without effect.
 //!
 //! Owns which options the short help has, and the variable of each option. It defines no option: the options come from the command that clap builds.
 
@@ -99,7 +99,7 @@ pub fn helpful(command: Command) -> Command {
         })
 }
 
-/// The option with its variable: `DATA_SERVER_` and its name. A variable of a switch may say that it is off.
+/// The option with its variable: `DATA_SERVER_` and its name. The variable of a switch may turn the switch off.
 pub fn with_variable(option: Arg) -> Arg {
     let Some(name) = option.get_long() else {
         return option;
@@ -126,7 +126,7 @@ fn shortened(option: Arg) -> Arg {
     option.help(short).long_help(help)
 }
 
-/// Faults of the generated completions, and what mends them.
+/// Faults of the generated completions, and their replacements.
 const MENDS: [(&str, &str); 4] = [
     // bash: where the program's name has a hyphen, the state behind a command has two names, and nothing is completed there
     // (https://github.com/clap-rs/clap/issues/6421).
@@ -164,9 +164,9 @@ pub fn completions(command: &Command, shell: Shell) -> Vec<u8> {
     mended.into_bytes()
 }
 
-/// The manual page in roff, with the commands in it: by itself the library refers to a page of each.
+/// The manual page in roff, with the commands in it: by default the library refers to a page for each command.
 pub fn manual(command: Command) -> Vec<u8> {
-    // The library leaves out the text of what the short help hides.
+    // The library leaves out options that the short help hides.
     let mut command = command.mut_args(|option| option.hide_short_help(false));
     command.build();
     let mut rest = Roff::new();
@@ -219,7 +219,7 @@ fn add_table(title: &str, rows: &[(&str, &str)], page: &mut Roff) {
     }
 }
 
-/// The commands below `command` that have none below them: how each is used, what it does, and its options.
+/// The leaf commands below `command`: usage, description and options of each.
 fn add_commands(command: &Command, page: &mut Roff) {
     let is_own = |command: &&Command| command.get_name() != "help";
     for command in command.get_subcommands().filter(is_own) {
@@ -264,7 +264,7 @@ pub fn is_given(given: &ArgMatches, option: &str) -> bool {
     )
 }
 
-/// Options, whether they have no effect beside the others, and what says why.
+/// Options, whether they have no effect beside the other options, and the reason in words.
 type Idle = (&'static str, fn(&ArgMatches) -> bool, &'static str);
 
 const IDLE: [Idle; 4] = [
@@ -295,7 +295,7 @@ const IDLE: [Idle; 4] = [
     ),
 ];
 
-/// One sentence for each thing that was given in vain.
+/// A warning for each option and variable without effect.
 pub fn warnings(given: &ArgMatches, command: &Command) -> Vec<String> {
     let idle = IDLE.iter().filter(|(_, is_idle, _)| is_idle(given));
     let idle = idle.flat_map(|(options, _, why)| {
@@ -310,7 +310,7 @@ pub fn warnings(given: &ArgMatches, command: &Command) -> Vec<String> {
     idle.chain(unknown).collect()
 }
 
-/// The warning of a variable that looks like an option's and is none.
+/// The warning about a variable with the prefix of options that names no option.
 fn unknown_variable(name: &str, command: &Command) -> Option<String> {
     let rest = name.strip_prefix(PREFIX)?;
     let options = || {
@@ -329,7 +329,7 @@ fn unknown_variable(name: &str, command: &Command) -> Option<String> {
     ))
 }
 
-/// Kubernetes gives each container variables of this form for a service that is called data-server.
+/// Kubernetes gives each container variables of this form for a service named data-server.
 fn is_of_kubernetes(rest: &str) -> bool {
     rest == "PORT" || rest.starts_with("PORT_") || rest.starts_with("SERVICE_")
 }

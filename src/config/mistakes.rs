@@ -1,4 +1,4 @@
-//! What is wrong on the command line, in the server's voice: with the word that was meant, or what to give instead.
+//! Messages about a wrong command line: with the word that was probably meant, or what to give instead.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Options that other servers have, and what to give here.
+/// Options of other servers, and what to give here.
 const ELSEWHERE: [(&[&str], &str); 2] = [
     (
         &["-p", "--port", "-b", "--host", "--address"],
@@ -45,7 +45,7 @@ pub fn message(error: &clap::Error) -> String {
     format!("{before}>': {why}\n{rest}").trim_end().to_owned()
 }
 
-/// The one of `names` that `given` may be meant for.
+/// The name in `names` that `given` is probably meant for.
 pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     /// As similar as clap wants words to be.
     const SIMILAR: f64 = 0.8;
@@ -56,7 +56,7 @@ pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// The directory that a word means which is no command. One that is to be made is named by a path.
+/// The directory that a word names that is not a command. A directory that does not exist yet has to be given as a path.
 pub fn directory(given: PathBuf, command: &Command) -> Result<PathBuf, String> {
     match no_directory(&given, command) {
         Some(why) => Err(why),
@@ -104,7 +104,7 @@ pub fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> Str
     text
 }
 
-/// What to give instead of a word that is not known.
+/// Advice about an unknown word.
 fn advice(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<String> {
     if !matches!(
         error.kind(),
@@ -117,7 +117,7 @@ fn advice(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<
     if words.iter().skip(1).any(is_command) {
         return None;
     }
-    // A mistyped command is taken for the directory, and what follows it is not known.
+    // clap takes a mistyped command for the directory, and reports the word after it.
     let first = words.get(1)?.to_string_lossy();
     if !first.starts_with('-')
         && let Some(why) = no_directory(Path::new(&*first), command)

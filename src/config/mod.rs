@@ -37,13 +37,13 @@ pub struct Config {
     pub values: Values,
     /// The places where clients connect.
     pub listen: ListenConfig,
-    /// The certificates of TLS, where some of them have it.
+    /// The certificates, if a listener has TLS.
     pub tls: Option<TlsOptions>,
-    /// The file of who may do what, if that is restricted.
+    /// The access file, if there is one.
     pub access: Option<PathBuf>,
     /// Number of reactors, at least 1.
     pub threads: usize,
-    /// True where each reactor keeps to one CPU.
+    /// True if each reactor is pinned to one CPU.
     pub pin: bool,
     /// The division of the descriptors.
     pub descriptors: Descriptors,
@@ -57,11 +57,11 @@ pub struct Config {
     pub sandbox: SandboxConfig,
     /// The level and the format of the log.
     pub log: log::Options,
-    /// Warnings of what was given and has no effect, one sentence each.
+    /// Warnings about options without effect, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// The place of the values, and what the server may use for them.
+/// Where the values are, and the resources that the server may use for them.
 #[derive(Clone, Debug)]
 pub enum Values {
     /// In a directory.
@@ -80,7 +80,7 @@ impl fmt::Display for Values {
 }
 
 impl Values {
-    /// The directories that are written to: those of the values and of the journal, or that of what is on its way to the store.
+    /// The directories that are written to: the directories of the values and of the journal, or the spool of uploads to an S3 store.
     fn directories(&self) -> Vec<PathBuf> {
         match self {
             Self::Directory(directory, options) => std::iter::once(&directory.path)

@@ -18,7 +18,7 @@ use super::security::ListenConfig;
 use crate::commands::size;
 use crate::net::{self, At, Dispatch, Limits, Listen};
 
-/// Where to listen unless told otherwise.
+/// The default listen address.
 const DEFAULT: &str = "127.0.0.1:8080";
 
 /// The prefix of the number of a descriptor.
@@ -156,7 +156,7 @@ impl Network {
         }
     }
 
-    /// The descriptors that this server's sockets and threads need, and those that are left.
+    /// The descriptors that the server's sockets and threads need, and those that are left for connections and files.
     pub fn descriptors(&self) -> Descriptors {
         let acceptors = match self.dispatch {
             Dispatch::ReusePort => self.threads(),
@@ -178,7 +178,7 @@ impl Network {
         self.given().chain(self.admin()).filter_map(name)
     }
 
-    /// The values of `--listen`; a variable that is empty gives one empty place.
+    /// The values of `--listen`, without the empty value that an empty variable gives.
     fn given(&self) -> impl Iterator<Item = &str> {
         let given = self.listen.iter().map(String::as_str);
         given.filter(|given| !given.is_empty())
@@ -236,12 +236,12 @@ fn place(option: &'static str, given: &str) -> Result<Listen, ConfigError> {
     })
 }
 
-/// `given` without what says that it is for a proxy, if that is there.
+/// `given` without the prefix of the PROXY protocol, if it has that prefix.
 fn without_proxy(given: &str) -> Option<&str> {
     given.strip_prefix("proxy+")
 }
 
-/// `given` without what says that it is for TLS, if that is there.
+/// `given` without the prefix of TLS, if it has that prefix.
 fn without_https(given: &str) -> Option<&str> {
     given
         .strip_prefix("https+")
@@ -328,8 +328,7 @@ pub struct DescriptorLimitError {
 }
 
 impl Descriptors {
-    /// The division of `limit` for a server with so many reactors, so many of them that accept at each of so many places, and
-    /// a reactor for its own pages or none.
+    /// The division of `limit` for a server with `reactors` reactors, of which `acceptors` accept at each of `places` listeners.
     fn within(
         limit: u64,
         reactors: usize,
@@ -339,7 +338,7 @@ impl Descriptors {
     ) -> Self {
         let admin = if has_admin { REACTOR + 1 } else { 0 };
         let has_acceptor = acceptors < reactors;
-        // A socket that was passed is there twice, and the first of them is counted in BASE.
+        // An inherited socket has two descriptors; BASE counts the first of the first socket.
         let listeners = (acceptors * places + places - 1) as u64;
         let acceptor = if has_acceptor { ACCEPTOR } else { 0 };
         Self {
@@ -376,7 +375,7 @@ impl Descriptors {
         for_each.min(ENOUGH_FILES).max(self.remaining() / 8)
     }
 
-    /// Connections that each of so many reactors, and the server's own pages, may have to an S3 store: in place of the
+    /// Connections that each of the `reactors`, and the server's own pages, may have to an S3 store: in place of the
     /// values that are kept open, and of half of the files, for uploads that wait have the other half.
     pub fn store_connections(&self, reactors: usize) -> usize {
         let all = usize::try_from(self.cached_files() + self.files() / 2).unwrap_or(usize::MAX);

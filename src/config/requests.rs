@@ -147,7 +147,7 @@ impl Protocol {
     }
 }
 
-/// The values that an option has; a variable that is empty gives one empty value.
+/// The values of an option, without the empty value that an empty variable gives.
 fn filled(given: &[String]) -> impl Iterator<Item = &str> {
     let given = given.iter().map(String::as_str);
     given.filter(|given| !given.is_empty())

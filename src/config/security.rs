@@ -1,7 +1,7 @@
-//! Options of security: TLS, the file of who may do what, the sandbox, and which places may be listened at without them.
+//! Options of security: TLS, the access file, the sandbox, and which listeners are allowed without them.
 //!
-//! Pure data: `sandbox` gives up the rights. What an S3 store needs beside those depends on the environment, and the server
-//! adds it.
+//! Pure data: `sandbox` gives up the rights. The server adds the rights that an S3 store needs, which depend on the
+//! environment.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::sandbox::{Allowed, Mode};
 pub struct ListenConfig {
     /// Where to listen: at least one place.
     pub at: Vec<Listen>,
-    /// The place of the server's own pages, where that is another one.
+    /// The listener of `--admin`.
     pub admin: Option<Listen>,
     /// The way that connections come to reactors.
     pub dispatch: Dispatch,
@@ -26,7 +26,7 @@ pub struct ListenConfig {
 }
 
 impl ListenConfig {
-    /// True where some place has TLS.
+    /// True if a listener has TLS.
     pub fn has_tls(&self) -> bool {
         self.at.iter().chain(&self.admin).any(|at| at.by_tls)
     }
@@ -96,7 +96,7 @@ impl Tls {
         names: impl Iterator<Item = &'a str>,
     ) -> Result<Option<TlsOptions>, ConfigError> {
         let given = |files: &[PathBuf]| {
-            // A variable that is empty gives one empty name.
+            // An empty variable gives one empty name.
             let files = files.iter().filter(|file| !file.as_os_str().is_empty());
             files.cloned().collect::<Vec<_>>()
         };
@@ -129,7 +129,7 @@ impl Tls {
     }
 }
 
-/// The names that a certificate can have of `names`, and those of the loopback network.
+/// Those of `names` that a certificate can have, and the names of the loopback network.
 fn own_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names = names.map(|name| name.trim_matches(['[', ']']));
     let names = names.filter(|name| !matches!(*name, "" | "*" | "0.0.0.0" | "::"));
@@ -153,7 +153,7 @@ pub struct AccessOptions {
 }
 
 impl AccessOptions {
-    /// The file, if there is one. A variable that is empty gives an empty name.
+    /// The file, if there is one. An empty variable gives an empty name.
     pub fn file(&self) -> Option<PathBuf> {
         self.access
             .clone()
@@ -184,8 +184,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// The rights of a server with these options and these directories, which may be only read; it reads the `others` again when it
-    /// is told to.
+    /// The rights of a server with these options and directories. A reload reads the `others` again.
     pub fn config(
         &self,
         directories: Vec<PathBuf>,
@@ -220,7 +219,7 @@ impl Sandbox {
     }
 }
 
-/// The ports that it listens on. Where reactors share one that the kernel picks, the others need what was picked for the first.
+/// The ports of the listeners, if they are known. Where reactors share a port that the kernel picks for the first of them, it is not.
 fn ports(listen: &ListenConfig) -> Option<Vec<u16>> {
     let places = listen.at.iter().chain(&listen.admin);
     let ports = places.filter_map(|place| match place.at {
@@ -232,7 +231,7 @@ fn ports(listen: &ListenConfig) -> Option<Vec<u16>> {
     is_picked_once.then_some(ports)
 }
 
-/// The files that TLS is made of.
+/// The certificate and key files of TLS.
 fn files(options: &TlsOptions) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = match &options.identity {
         Identity::Files(pairs) => pairs

@@ -24,7 +24,7 @@ use crate::store::{self, Durability, StagingBounds};
 pub struct DirectoryConfig {
     /// Its path.
     pub path: PathBuf,
-    /// True where it was named, by an option or in the environment; else it must be this user's own.
+    /// True if the path was given, by an option or in the environment; the default directory has to belong to this user.
     pub is_named: bool,
 }
 
@@ -114,21 +114,21 @@ fn journal_size(text: &str) -> Result<ByteSize, String> {
     }
 }
 
-/// The directory of values where none is named.
+/// The default directory.
 const DEFAULT_DIR: &str = "/tmp/data-rs";
 
 const CACHE: ByteSize = ByteSize::mib(64);
 const LISTING_INDEX: ByteSize = ByteSize::mib(128);
 const MIN_FREE: ByteSize = ByteSize::mib(64);
 
-/// The first directory that systemd keeps for the service, by systemd.exec(5): it is not emptied at a reboot, as the default is.
+/// The service's first state directory (systemd.exec(5)): unlike the default directory, it survives a reboot.
 fn of_service() -> Option<PathBuf> {
     let all = env::var_os("STATE_DIRECTORY")?;
     let first = env::split_paths(&all).next();
     first.filter(|path| !path.as_os_str().is_empty())
 }
 
-/// `given` from the root on, as logs and messages name it.
+/// `given` as an absolute path, for logs and messages.
 fn absolute(given: &Path) -> PathBuf {
     path::absolute(given).unwrap_or_else(|_| given.to_owned())
 }
@@ -190,7 +190,7 @@ impl Storage {
             .map_or_else(|| num_cpus::get().saturating_sub(1).max(1), usize::from)
     }
 
-    /// The longest value that can be staged, if that is bounded, and how long an unfinished one is kept.
+    /// The longest value that can be staged, if there is a limit, and how long an unfinished upload is kept.
     pub fn staging(&self) -> (Option<NonZeroU64>, Duration) {
         (self.bounds().longest(), *self.upload_expiry)
     }
@@ -277,16 +277,16 @@ pub struct S3Store {
     redirect_from: Option<ByteSize>,
 }
 
-/// The region where none is given, as AWS's own clients have it.
+/// The default region, as in AWS's own clients.
 const DEFAULT_REGION: &str = "us-east-1";
 
 impl S3Store {
-    /// True where it names a store.
+    /// True if a store is named.
     pub fn is_given(&self) -> bool {
         self.store.as_ref().is_some_and(|given| !given.is_empty())
     }
 
-    /// The store, if one was asked for.
+    /// The settings of the store, if a store is named.
     pub fn settings(&self) -> Result<Option<Settings>, ConfigError> {
         let Some(store) = self.store.as_deref().filter(|given| !given.is_empty()) else {
             return Ok(None);

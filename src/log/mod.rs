@@ -41,7 +41,7 @@ const KEPT: usize = 4 << 10;
 pub struct Options {
     /// Least severe level.
     pub level: LevelFilter,
-    /// JSON, one object a line, instead of text.
+    /// True for JSON, one object a line, instead of text.
     pub json: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct Options {
 pub struct Log(Arc<Queue>);
 
 impl Log {
-    /// Logs `line` as it is, of no level and in no format.
+    /// Logs `line` unchanged, without level and format.
     pub fn line(&self, line: &str) {
         self.0.push(format!("{line}\n").as_bytes(), ROOM);
     }
@@ -93,7 +93,7 @@ thread_local! {
     static LINE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Adds the line of each event to the queue. Spans are not told.
+/// Adds the line of each event to the queue. Spans are not logged.
 #[derive(Debug)]
 struct Lines {
     queue: Arc<Queue>,
@@ -131,7 +131,7 @@ impl Lines {
 }
 
 impl<S: Subscriber> Layer<S> for Lines {
-    /// The library of HTTP/2 warns of what clients send: one could fill the log.
+    /// The HTTP/2 library warns about what clients send, so a client could fill the log.
     fn enabled(&self, meta: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let Options { level, .. } = self.options;
         let is_told = level >= LevelFilter::DEBUG || !meta.target().starts_with("h2::");
@@ -143,11 +143,11 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        // A value that is formatted may log too: it finds no memory here, and takes its own.
+        // Formatting a value may log recursively; the inner call finds the buffer taken and allocates its own.
         let mut line = LINE.try_with(Cell::take).unwrap_or_default();
         line.clear();
         self.write(event, &mut line);
-        // A report of lost lines has room where other lines have none left.
+        // The report of lost lines may use the headroom.
         let is_report = event.metadata().target() == TARGET;
         self.queue
             .push(&line, ROOM + if is_report { HEADROOM } else { 0 });
@@ -156,7 +156,7 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 }
 
-/// The fields of an event, behind what the line begins with.
+/// The fields of an event, after the beginning of the line.
 struct Fields<'a> {
     line: &'a mut Vec<u8>,
     is_first: bool,
@@ -218,7 +218,7 @@ impl Visit for Text<'_> {
         }
     }
 
-    /// Escapes what a terminal would follow.
+    /// Escapes control characters, which a terminal would interpret.
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let line = self.name(field);
         let start = line.len();
@@ -295,7 +295,7 @@ fn name(field: &Field) -> &'static str {
     name.strip_prefix("r#").unwrap_or(name)
 }
 
-/// A line as text is written to it: without the errors of a writer of bytes, which memory does not have.
+/// A writer of text to a line, which never fails.
 struct Memory<'a>(&'a mut Vec<u8>);
 
 impl fmt::Write for Memory<'_> {
@@ -305,7 +305,7 @@ impl fmt::Write for Memory<'_> {
     }
 }
 
-/// A value that cannot be told is left out.
+/// Appends `text`; formatting errors are ignored.
 fn put(line: &mut Vec<u8>, text: fmt::Arguments<'_>) {
     let _ = fmt::Write::write_fmt(&mut Memory(line), text);
 }

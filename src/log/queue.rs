@@ -19,11 +19,11 @@ pub const ROOM: usize = 4 << 20;
 /// Beyond [`ROOM`], for the line that says how many were lost.
 pub const HEADROOM: usize = 1 << 10;
 
-/// While lines come without rest, they are written at least this far apart, or as soon as [`BATCH`] bytes wait: to wake the
-/// thread for each line would cost a request more than all else that it takes. A line after a rest is written at once.
+/// The least time between two writes, unless [`BATCH`] bytes wait: waking the thread for each line would be the largest cost of a
+/// request. A line after a pause is written at once.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// As many bytes are written without waiting for more; the memory that an empty buffer keeps.
+/// Flush threshold in bytes, and the capacity that an empty buffer keeps.
 const BATCH: usize = 64 << 10;
 
 /// While lines go on waiting, lost ones are reported at most this often.
@@ -136,7 +136,7 @@ impl Queue {
 /// Standard error, where a failed write is no reason to panic. Waits as long as the reader does.
 #[derive(Debug, Default)]
 struct StandardError {
-    /// The last line was written in part: the next one begins on a line of its own.
+    /// True if the last line was written in part: the next line has to begin with a line end.
     is_torn: bool,
 }
 

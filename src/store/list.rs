@@ -23,7 +23,7 @@ use crate::value::{Error, Failure, Key, ListedValue, Listing, Page};
 use index::Index;
 use walk::{Cut, Entries, ListedDir};
 
-/// A directory of more names than this is large: walking it costs more than the rest of a page of them.
+/// A directory of more names is large: walking it costs more than the rest of a page.
 const LARGE: usize = 1024;
 
 /// Values looked up between two checks that a request still waits for them.
@@ -43,7 +43,7 @@ pub struct Lister {
 }
 
 impl Lister {
-    /// With an index of at most `most` bytes; 0 is none.
+    /// Returns a lister with an index of at most `most` bytes; 0 is no index.
     pub fn new(
         dir: Arc<ValuesDir>,
         threads: BlockingPool,

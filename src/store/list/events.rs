@@ -38,11 +38,11 @@ pub type Watch = i32;
 /// Something has happened to a name.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
-    /// In this directory.
+    /// The directory of the name.
     pub folder: Watch,
     /// Empty where it is the directory's own rights that have changed, which of a mount is the only event.
     pub name: Box<[u8]>,
-    /// To a directory of this name.
+    /// True if the name is that of a directory.
     pub is_folder: bool,
 }
 
@@ -54,7 +54,7 @@ pub type Mounts = BTreeSet<Box<[u8]>>;
 pub struct EventsLost;
 
 impl Events {
-    /// None, to begin with.
+    /// Creates the queue, without a watch.
     pub fn new() -> Result<Self, Errno> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let mounts = File::open("/proc/self/mountinfo").ok();
@@ -64,7 +64,7 @@ impl Events {
         })
     }
 
-    /// Whether the table of mounts has changed since this was asked last, as far as it can be seen (`proc_pid_mounts(5)`).
+    /// True if the table of mounts has changed since the last call, as far as the kernel shows it (`proc_pid_mounts(5)`).
     fn mounts_changed(&self) -> bool {
         let Some(mounts) = &self.mounts else {
             return false;
@@ -74,7 +74,7 @@ impl Events {
         polled.is_err() || fds[0].revents().contains(PollFlags::PRI)
     }
 
-    /// The mounts below `folder` now, if they may have changed since this was asked last: the lines of the table.
+    /// The mounts below `folder`, if they may have changed since the last call: the lines of the table.
     pub fn new_mounts(&self, folder: impl AsFd) -> Option<Result<Mounts, EventsLost>> {
         if !self.mounts_changed() {
             return None;
@@ -98,7 +98,7 @@ impl Events {
         Ok(below(&table, at.as_os_str().as_bytes()))
     }
 
-    /// Adds those of `folder`, from now on; `None` where not all changes of it have one.
+    /// Watches `folder` from now on; `None` where some changes of the folder have no event.
     pub fn watch(&self, folder: impl AsFd) -> Result<Option<Watch>, Errno> {
         if !FsType::of(&folder)?.has_events {
             return Ok(None);
@@ -110,7 +110,7 @@ impl Events {
         inotify::add_watch(&*self.inotify, path, changes | WatchFlags::ONLYDIR).map(Some)
     }
 
-    /// Adds no more of `folder`.
+    /// Stops watching `folder`.
     pub fn forget(&self, folder: Watch) {
         // It fails for a directory that was removed, whose events have ended by themselves.
         let _ = inotify::remove_watch(&*self.inotify, folder);
@@ -154,7 +154,7 @@ impl Events {
         }
     }
 
-    /// Waits until there are some, for this long at most.
+    /// Waits for events, at most this long.
     pub fn wait(&self, at_most: Duration) {
         let timeout = Timespec::try_from(at_most).ok();
         let mut fds = [PollFd::new(&*self.inotify, PollFlags::IN)];
@@ -178,7 +178,7 @@ fn below(table: &[u8], at: &[u8]) -> Mounts {
     lines.map(Box::from).collect()
 }
 
-/// Whether one of `mounts` may be the folder `path` of the directory.
+/// True if one of `mounts` may be the folder `path` of the directory.
 pub fn may_be_mount(mounts: &Mounts, path: &str) -> bool {
     let path = [b"/", &*escaped(path.as_bytes())].concat();
     mounts.iter().any(|line| mount_point(line).ends_with(&path))

@@ -17,10 +17,10 @@ use super::walk::ListedDir;
 use crate::metrics::Listings;
 use crate::value::{Failure, Page};
 
-/// How long the index is kept without being used.
+/// The time after which an unused index is dropped.
 const UNUSED: Duration = Duration::from_secs(300);
 
-/// After how long an index is tried again where there could be none.
+/// The time after which an index is tried again where it was impossible.
 const AGAIN: Duration = Duration::from_secs(300);
 
 /// How long events gather before they are read without a listing: far shorter than the kernel's queue of 16,384 lasts.
@@ -40,16 +40,16 @@ pub struct Index {
     most: u64,
     state: Mutex<State>,
     counters: Arc<Listings>,
-    /// True once the log says that a folder is there twice.
+    /// True once the log says that a folder is mounted twice.
     is_twice_told: AtomicBool,
 }
 
 #[derive(Debug)]
 enum State {
-    /// None is needed so far.
+    /// No index has been needed so far.
     Absent,
     Live(Box<Live>),
-    /// There could be none at that time.
+    /// An index was impossible at that time.
     Impossible(Instant),
 }
 
@@ -102,7 +102,7 @@ impl Index {
         }
     }
 
-    /// As [`Index::smallest`], of an index that is made if there is none. `None` where there can be none.
+    /// As [`Index::smallest`], but makes the index if there is none. `None` if an index is impossible.
     ///
     /// Other calls wait meanwhile for the same walk.
     pub fn smallest_at_last(self: &Arc<Self>, page: &Page) -> Result<Option<Vec<String>>, Failure> {
@@ -122,7 +122,7 @@ impl Index {
         smallest
     }
 
-    /// Reads the directory; says why there can be no index.
+    /// Reads the directory; logs why an index is impossible.
     fn make(self: &Arc<Self>) -> Result<Option<Live>, Failure> {
         let mut twice = None;
         for _ in 0..TRIES {
@@ -200,7 +200,7 @@ impl Index {
         })
     }
 
-    /// Reads the events of the index that has these; false when it is no more.
+    /// Reads the events of the index with these `events`; returns false when that index is gone.
     fn catch_up_idly(&self, events: &Events) -> bool {
         let mut state = self.lock();
         let State::Live(live) = &mut *state else {
@@ -223,7 +223,7 @@ impl Index {
         *state = next;
     }
 
-    /// A panic has left an index that may be wrong.
+    /// Locks the state; drops an index that a panic may have left wrong.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| {
             let mut state = poisoned.into_inner();

@@ -25,7 +25,7 @@ const FOLDER_OVERHEAD: usize = 128;
 #[derive(Debug)]
 pub struct Tree {
     dir: Arc<ListedDir>,
-    /// Memory that it may take, in bytes.
+    /// Memory limit, in bytes.
     most: u64,
     keys: Keys,
     events: Events,
@@ -34,7 +34,7 @@ pub struct Tree {
     folders: Folders,
     /// Paths of folders that are to be read.
     unread: BTreeSet<String>,
-    /// Mounts that could not be read: no event tells when they can.
+    /// Mounts that could not be read: no event reports when they become readable.
     closed: BTreeSet<String>,
 }
 
@@ -101,7 +101,7 @@ impl Tree {
         self.keys.bytes + self.folders.bytes
     }
 
-    /// From when this is called, all that had happened before is known.
+    /// Applies every change that was complete when this is called.
     pub fn catch_up(&mut self) -> Result<(), TreeError> {
         if let Some(mounts) = self.events.new_mounts(&self.dir.values.root)
             && mounts? != self.mounts
@@ -301,7 +301,7 @@ impl Folders {
         Ok(())
     }
 
-    /// Removes `path` and those below it; what watched them.
+    /// Removes `path` and the folders below it; returns their watches.
     fn remove(&mut self, path: &str) -> Vec<Watch> {
         let below = format!("{path}/");
         let there = self.by_path.range::<str, _>((Included(&*below), Unbounded));

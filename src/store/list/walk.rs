@@ -52,7 +52,7 @@ impl ListedDir {
         }
     }
 
-    /// True if `errno`, met in the folder `path`, says that it cannot be read: then it is left out.
+    /// Returns true if `errno` means that the folder `path` cannot be read, so that listings skip it.
     fn leaves_out(&self, path: &str, errno: Errno) -> bool {
         let is_left_out = matches!(
             errno,
@@ -64,7 +64,7 @@ impl ListedDir {
         is_left_out
     }
 
-    /// Notes that a value was found in the folder `path`. To open the folder proves nothing: without the right to search it, each look-up
+    /// Notes that a value was found in the folder `path`. Opening the folder proves nothing: without the right to search, each look-up
     /// fails.
     fn found_in(&self, path: &str) {
         if self.left_out().remove(path) {
@@ -86,7 +86,7 @@ impl ListedDir {
     }
 }
 
-/// A name that a walk comes upon.
+/// What a walk finds.
 pub enum Met<'a> {
     /// A value.
     Value(Key<'a>),
@@ -96,7 +96,7 @@ pub enum Met<'a> {
     Pause,
 }
 
-/// Shows `visit` what there is in `folder` of `dir`, whose path this is, until it fails.
+/// Calls `visit` for each name in `folder` of `dir`, whose path is `path`, until `visit` fails.
 pub fn walk<E: From<Failure>>(
     dir: &ListedDir,
     folder: &Folder<'_>,
@@ -166,7 +166,7 @@ pub fn joined(folder: &str, name: &str) -> String {
     path
 }
 
-/// For file systems that do not tell with the name.
+/// The type of `name`, on file systems that do not report the type with the name.
 fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Failure> {
     let entry = look_up(folder, name).map_err(Failure::errno_while("look up"))?;
     Ok(match entry {
@@ -178,7 +178,7 @@ fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Failure> {
 
 /// Why a walk for a page ended before its end.
 pub enum Cut {
-    /// There are more names than are to be met.
+    /// There are more names than `most`.
     Long,
     /// The rest of a folder adds nothing.
     Enough,
@@ -300,7 +300,7 @@ impl Search<'_> {
         self.page.limit == 0 && !self.found.is_empty()
     }
 
-    /// Whether keys that begin with `below` may bring something that is not found yet.
+    /// True if keys that begin with `below` may add an item.
     fn may_take(&self, below: &str) -> bool {
         let is_found = |item| self.found.contains(item);
         self.page.may_have_below(below)
@@ -309,7 +309,7 @@ impl Search<'_> {
             && !self.page.common(below).is_some_and(is_found)
     }
 
-    /// Whether there are enough items before `item`.
+    /// True if enough items before `item` are found.
     fn is_beyond(&self, item: &str) -> bool {
         let is_full = self.found.len() > self.page.limit;
         is_full && self.found.last().is_some_and(|last| item > last.as_str())
@@ -328,7 +328,7 @@ impl<'d> Entries<'d> {
         Self { dir, last: None }
     }
 
-    /// The entry under `key`. One that lies in a folder that cannot be read is absent.
+    /// The entry under `key`; absent if its folder cannot be read.
     pub fn look_up(&mut self, key: &Key<'_>) -> Result<NameKind, Failure> {
         let dir = self.dir;
         let Some(folder) = self.folder(key.folder())? else {
