@@ -38,6 +38,7 @@ impl Driver {
     }
 
     fn try_spawn() -> Option<Self> {
+        tested();
         let mut child = Command::new("chromedriver")
             .arg("--port=0")
             .stdin(Stdio::null())

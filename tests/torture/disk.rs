@@ -51,9 +51,17 @@ impl Kind {
     /// Runs a test on a file system of each of these kinds, at the same time.
     pub(crate) fn each(kinds: &[Self], test: impl Fn(Self) + Sync) {
         thread::scope(|scope| {
-            for &kind in kinds {
+            let run = |&kind| {
                 let test = &test;
-                scope.spawn(move || test(kind));
+                scope.spawn(move || {
+                    test(kind);
+                    has_only_left_out()
+                })
+            };
+            let runs: Vec<_> = kinds.iter().map(run).collect();
+            for run in runs {
+                let ended = run.join();
+                part_ended(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
         });
     }

@@ -54,6 +54,7 @@ fn the_units_start_this_server_with_little_exposure() {
     }
     assert_eq!(setting(&service, "User"), "data-server");
 
+    tested();
     let place = TempDir::new().expect("a directory");
     let path = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
     let (service_at, socket_at) = (path("data-server.service"), path("data-server.socket"));

@@ -1,14 +1,72 @@
-//! What a test says although it passes: what it left out and why, and figures that the log of a run keeps; and whether a
-//! program is there that it needs.
+//! What a test says although it passes: what it left out and why, how long it took, and figures that the log of a run keeps; and
+//! whether a program is there that it needs.
 
+use std::cell::Cell;
 use std::env;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A test that takes this long says so at its end.
+const LONG: Duration = Duration::from_secs(2);
+
+/// What became of the test that runs in this thread, from its first use of this crate on.
+struct Test {
+    since: Instant,
+    has_left_out: Cell<bool>,
+    has_tested: Cell<bool>,
+    /// None in a thread that is not named after a test.
+    name: Option<String>,
+}
+
+thread_local! {
+    static TEST: Test = Test {
+        since: Instant::now(),
+        has_left_out: Cell::new(false),
+        has_tested: Cell::new(false),
+        name: thread::current().name().filter(|name| *name != "main").map(str::to_owned),
+    };
+}
+
+/// `tests/run` counts a test of which everything was left out as left out, and lists the tests that take longest.
+impl Drop for Test {
+    fn drop(&mut self) {
+        let Some(name) = &self.name else { return };
+        let has_only_left_out = self.has_left_out.get() && !self.has_tested.get();
+        if has_only_left_out {
+            say(&format!("NOT TESTED: {name}"));
+        }
+        let time = self.since.elapsed();
+        if time >= LONG {
+            say(&format!("TOOK: {:.1} s {name}", time.as_secs_f32()));
+        }
+    }
+}
 
 /// Says that something was not tested here, and why: nothing is left out in silence. `tests/run` counts these lines by reason.
 pub fn left_out(what: &str, why: &str) {
     let why = why.replace(['\n', '\r'], " ");
     say(&format!("LEFT OUT: {what} -- {why}"));
+    TEST.with(|test| test.has_left_out.set(true));
+}
+
+/// Notes that the test of this thread tests something, whatever else it leaves out. The start of a server notes it.
+pub fn tested() {
+    TEST.with(|test| test.has_tested.set(true));
+}
+
+/// Whether this thread has left something out and tested nothing: for [`part_ended`] in the thread of the test.
+pub fn has_only_left_out() -> bool {
+    TEST.with(|test| test.has_left_out.get() && !test.has_tested.get())
+}
+
+/// Notes what became of a part of the test that ran in a thread of its own.
+pub fn part_ended(has_only_left_out: bool) {
+    TEST.with(|test| match has_only_left_out {
+        true => test.has_left_out.set(true),
+        false => test.has_tested.set(true),
+    });
 }
 
 /// What a test needs. Without it the test ends, and whoever was asked for it has said what is left out; or the test does something

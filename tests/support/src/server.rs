@@ -492,6 +492,7 @@ struct Process {
 impl Process {
     #[track_caller]
     fn spawn(mut command: Command) -> Self {
+        crate::tested();
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
