@@ -58,7 +58,7 @@ const FAINT: &str = "(() => {
         const isLarge = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
         seen.push({ text, found, isFaint: found < (isLarge ? 3 : 4.5) });
     };
-    for (const element of document.querySelectorAll('body, body *')) {
+    for (const element of $$('body, body *')) {
         if (!element.checkVisibility({ visibilityProperty: true }) || element.closest('.unseen, :disabled, script, svg, noscript')) continue;
         const text = [...element.childNodes].filter((it) => it.nodeType === 3).map((it) => it.data.trim()).join(' ').trim();
         if (text) look(element, getComputedStyle(element), text);
@@ -68,20 +68,20 @@ const FAINT: &str = "(() => {
 })()";
 
 /// What can be operated now, in the order of the document: each by its name.
-const CONTROLS: &str = "[...document.querySelectorAll('a[href], button, input, [tabindex]')] \
+const CONTROLS: &str = "$$('a[href], button, input, [tabindex]') \
     .filter((it) => it.checkVisibility() && !it.disabled && it.tabIndex >= 0).map((it) => name(it))";
 
 const NAME: &str = "const name = (it) => it.getAttribute('aria-label') ?? it.labels?.[0]?.textContent ?? it.textContent.trim();";
 
-async fn open(browser: &Browser, server: &TestServer, keys: &[&str]) {
-    browser.visit(server.addr, "/").await;
-    browser.until_keys(keys).await;
-    browser.until_text("#state", "Live").await;
+fn open(page: &Browser, server: &TestServer, keys: &[&str]) {
+    page.visit(server.addr, "/");
+    page.shows(keys);
+    page.says("#state", "Live");
 }
 
 /// What a screen reader is told of the page: role and name, in its order.
-async fn heard(browser: &Browser) -> Vec<(String, String)> {
-    let tree = browser.devtools("Accessibility.getFullAXTree").await;
+fn heard(page: &Browser) -> Vec<(String, String)> {
+    let tree = page.devtools("Accessibility.getFullAXTree");
     let nodes = tree["nodes"].as_array().expect("nodes");
     let by_id: HashMap<&Value, &Value> = nodes.iter().map(|node| (&node["nodeId"], node)).collect();
     let text = |node: &Value, of: &str| node[of]["value"].as_str().unwrap_or_default().to_owned();
@@ -96,8 +96,8 @@ async fn heard(browser: &Browser) -> Vec<(String, String)> {
     heard
 }
 
-async fn assert_heard(browser: &Browser, expected: &[(&str, &str)]) {
-    let heard = heard(browser).await;
+fn assert_heard(page: &Browser, expected: &[(&str, &str)]) {
+    let heard = heard(page);
     let mut left = heard.iter();
     for (role, name) in expected {
         let is_it = |(its_role, its_name): &(String, String)| its_role == role && its_name == name;
@@ -112,11 +112,11 @@ async fn assert_heard(browser: &Browser, expected: &[(&str, &str)]) {
 
 #[test]
 fn a_screen_reader_is_told_what_everything_is() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&["--threads", "2"]);
         server.store("a", "the value of a");
-        open(browser, &server, &["a"]).await;
-        let page = [
+        open(page, &server, &["a"]);
+        let list = [
             ("link", "Skip to the files"),
             ("heading", "data-server"),
             ("navigation", "Views"),
@@ -139,19 +139,19 @@ fn a_screen_reader_is_told_what_everything_is() {
             ("button", "Delete a"),
             ("navigation", "Pages"),
         ];
-        assert_heard(browser, &page).await;
-        browser.click("button[aria-label='Delete a']").await;
-        browser.until_text("#ask-title", "Delete a?").await;
+        assert_heard(page, &list);
+        page.click("button[aria-label='Delete a']");
+        page.says("#ask-title", "Delete a?");
         let question = [
             ("dialog", "Delete a?"),
             ("heading", "Delete a?"),
             ("button", "Cancel"),
             ("button", "Delete"),
         ];
-        assert_heard(browser, &question).await;
-        browser.click("#ask-no").await;
-        browser.click("#rows .key").await;
-        browser.until_text("#preview-body", "the value of a").await;
+        assert_heard(page, &question);
+        page.click("#ask-no");
+        page.click("#rows .key");
+        page.says("#preview-body", "the value of a");
         let look = [
             ("dialog", "a"),
             ("button", "Close"),
@@ -159,8 +159,8 @@ fn a_screen_reader_is_told_what_everything_is() {
             ("button", "Delete"),
             ("link", "Download"),
         ];
-        assert_heard(browser, &look).await;
-        browser.click("#preview-rename").await;
+        assert_heard(page, &look);
+        page.click("#preview-rename");
         let rename = [
             ("dialog", "Rename a"),
             ("heading", "Rename a"),
@@ -168,9 +168,9 @@ fn a_screen_reader_is_told_what_everything_is() {
             ("button", "Cancel"),
             ("button", "Rename"),
         ];
-        assert_heard(browser, &rename).await;
-        browser.press(&Key::Escape.to_string()).await;
-        browser.click("[aria-label='Select a']").await;
+        assert_heard(page, &rename);
+        page.press(Key::Escape);
+        page.click("[aria-label='Select a']");
         let selected = [
             ("checkbox", "Select all files of this page"),
             ("checkbox", "Select a"),
@@ -178,74 +178,64 @@ fn a_screen_reader_is_told_what_everything_is() {
             ("button", "Select none"),
             ("button", "Delete"),
         ];
-        assert_heard(browser, &selected).await;
-        browser.click("#to-reactors").await;
-        browser
-            .until_true("document.querySelectorAll('#reactor-rows tr').length === 3")
-            .await;
+        assert_heard(page, &selected);
+        page.click("#to-reactors");
+        page.holds("$$('#reactor-rows tr').length === 3");
         let reactors = [
             ("heading", "Activity"),
             ("table", "By thread, over the last second"),
             ("columnheader", "p99"),
             ("rowheader", "0"),
         ];
-        assert_heard(browser, &reactors).await;
+        assert_heard(page, &reactors);
     });
 }
 
 /// What happens while one looks elsewhere is said aloud, and a fault at once.
 #[test]
 fn changes_and_faults_are_said() {
-    browse(async |browser| {
+    browse(|page| {
         let dir = DataDir::temporary();
         dir.place("a", "x");
         let alice = ForAlice::start(&dir, &[("", &["read", "write", "list", "watch", "delete"])]);
-        alice.open(browser, &["a"]).await;
+        alice.open(page, &["a"]);
         alice.replace(&[("", &["read", "list", "watch"])]);
-        let is_live = |id: &str| {
-            format!("document.querySelector('#{id}').matches('[role=status], [aria-live=polite]')")
-        };
+        let is_live = |id: &str| format!("$('#{id}').matches('[role=status], [aria-live=polite]')");
         for id in ["state", "said", "notes"] {
-            assert_eq!(browser.eval(&is_live(id)).await, true, "{id}");
+            assert!(page.is(&is_live(id)), "{id}");
         }
-        browser.until_text("#said", "1 file").await;
-        browser.click("button[aria-label='Delete a']").await;
-        browser.click("#ask-yes").await;
-        browser
-            .until_text("#notes [role=alert]", "it takes the right to delete here")
-            .await;
-        let file = browser.file("new", "x");
-        browser
-            .type_into("#files", &file.display().to_string())
-            .await;
-        browser.until_text("#said", "new was not uploaded").await;
+        page.says("#said", "1 file");
+        page.click("button[aria-label='Delete a']");
+        page.click("#ask-yes");
+        page.says("#notes [role=alert]", "it takes the right to delete here");
+        let file = page.file("new", "x");
+        page.types("#files", file.display());
+        page.says("#said", "new was not uploaded");
     });
 }
 
 #[test]
 fn tab_reaches_all_there_is_and_a_value_is_deleted_without_a_mouse() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         server.store("a", "x");
         server.store("b", "y");
         server.store("d", "w");
-        let file = browser.file("c", "z");
-        open(browser, &server, &["a", "b", "d"]).await;
-        browser.upload(&file).await;
-        browser.until_keys(&["a", "b", "c", "d"]).await;
+        let file = page.file("c", "z");
+        open(page, &server, &["a", "b", "d"]);
+        page.upload(&file);
+        page.shows(&["a", "b", "c", "d"]);
         let controls = format!("(() => {{ {NAME} return {CONTROLS}; }})()");
-        let controls = browser.eval(&controls).await;
+        let controls = page.eval(&controls);
         let is_right = controls.as_array().is_some_and(|all| all.len() >= 15);
         assert!(is_right, "{controls}");
-        browser.eval("document.activeElement.blur()").await;
-        browser
-            .eval("getSelection().collapse(document.body, 0)")
-            .await;
+        page.eval("document.activeElement.blur()");
+        page.eval("getSelection().collapse(document.body, 0)");
         let focused = format!("(() => {{ {NAME} return name(document.activeElement); }})()");
         let mut walked = Vec::new();
         for _ in 0..controls.as_array().map_or(0, Vec::len) {
-            browser.press(&Key::Tab.to_string()).await;
-            walked.push(browser.eval(&focused).await);
+            page.press(Key::Tab);
+            walked.push(page.eval(&focused));
         }
         assert_eq!(
             json!(walked),
@@ -254,28 +244,24 @@ fn tab_reaches_all_there_is_and_a_value_is_deleted_without_a_mouse() {
         );
 
         // On, backwards, to the file that is deleted; the question is answered with no, then with yes.
-        let delete = async || {
+        let delete = || {
             for _ in 0..20 {
-                if browser.eval(&focused).await == "b" {
-                    return browser.press(&Key::Delete.to_string()).await;
+                if page.eval(&focused) == "b" {
+                    return page.press(Key::Delete);
                 }
-                browser.press(&format!("{}{}", Key::Shift, Key::Tab)).await;
+                page.press(&format!("{}{}", Key::Shift, Key::Tab));
             }
             panic!("Tab goes not back to b");
         };
-        delete().await;
-        browser
-            .until_true("document.activeElement.id === 'ask-no'")
-            .await;
-        browser.press(&Key::Enter.to_string()).await;
-        browser
-            .until_true("!document.getElementById('ask').open")
-            .await;
-        assert_eq!(browser.eval(&focused).await, "b", "the focus is back");
+        delete();
+        page.holds("document.activeElement.id === 'ask-no'");
+        page.press(Key::Enter);
+        page.holds("!$('#ask').open");
+        assert_eq!(page.eval(&focused), "b", "the focus is back");
         server.dir.assert_holds(&["a", "b", "c", "d"]);
-        delete().await;
-        browser.confirm_by(&Key::Enter.to_string()).await;
-        browser.until_keys(&["a", "c", "d"]).await;
+        delete();
+        page.confirm_by(Key::Enter);
+        page.shows(&["a", "c", "d"]);
         server.dir.assert_holds(&["a", "c", "d"]);
     });
 }
@@ -288,54 +274,46 @@ fn text_stands_out_in_light_and_in_dark() {
             is_dark,
             ..Shape::default()
         };
-        browse_as(shape, async |browser| {
+        browse_as(shape, |page| {
             let server = TestServer::start(&["--threads", "2", "--max-body", "1KiB"]);
             server.store("a", "the value of a");
-            let (small, large) = (browser.file("b", "x"), browser.file("c", pattern(1, 5000)));
-            open(browser, &server, &["a"]).await;
+            let (small, large) = (page.file("b", "x"), page.file("c", pattern(1, 5000)));
+            open(page, &server, &["a"]);
             let files = format!("{}\n{}", small.display(), large.display());
-            browser.type_into("#files", &files).await;
-            browser
-                .until_text("#uploads-count", "1 of 2 uploaded, 1 failed")
-                .await;
-            browser.eval("note('something went well')").await;
-            browser.eval("note('something went wrong', true)").await;
-            assert_stands_out(browser, 20).await;
-            browser.click("#rows .key").await;
-            browser.until_text("#preview-body", "the value of a").await;
-            assert_stands_out(browser, 20).await;
-            browser.click("#preview-delete").await;
-            browser.until_text("#ask-title", "Delete a?").await;
-            assert_stands_out(browser, 20).await;
-            browser.click("#ask-no").await;
-            browser.click("#rows .key").await;
-            browser.click("#preview-rename").await;
-            browser.click("#rename-yes").await;
-            browser
-                .until_text("#rename-fault", "its name already")
-                .await;
-            assert_stands_out(browser, 20).await;
-            browser.press(&Key::Escape.to_string()).await;
-            browser.click("#pick-all").await;
-            browser.until_text("#picked-count", "2 files").await;
-            assert_stands_out(browser, 20).await;
-            browser.click("#to-reactors").await;
-            browser
-                .until_true("document.querySelectorAll('#reactor-rows tr').length === 3")
-                .await;
-            assert_stands_out(browser, 20).await;
-            browser.visit(server.addr, "/?prefix=none").await;
-            browser
-                .until_text("#empty-title", "No name begins with")
-                .await;
-            assert_stands_out(browser, 5).await;
+            page.types("#files", &files);
+            page.says("#uploads-count", "1 of 2 uploaded, 1 failed");
+            page.eval("note('something went well')");
+            page.eval("note('something went wrong', true)");
+            assert_stands_out(page, 20);
+            page.click("#rows .key");
+            page.says("#preview-body", "the value of a");
+            assert_stands_out(page, 20);
+            page.click("#preview-delete");
+            page.says("#ask-title", "Delete a?");
+            assert_stands_out(page, 20);
+            page.click("#ask-no");
+            page.click("#rows .key");
+            page.click("#preview-rename");
+            page.click("#rename-yes");
+            page.says("#rename-fault", "its name already");
+            assert_stands_out(page, 20);
+            page.press(Key::Escape);
+            page.click("#pick-all");
+            page.says("#picked-count", "2 files");
+            assert_stands_out(page, 20);
+            page.click("#to-reactors");
+            page.holds("$$('#reactor-rows tr').length === 3");
+            assert_stands_out(page, 20);
+            page.visit(server.addr, "/?prefix=none");
+            page.says("#empty-title", "No name begins with");
+            assert_stands_out(page, 5);
         });
     }
 }
 
 /// At least so many texts are seen, and all of them well.
-async fn assert_stands_out(browser: &Browser, at_least: u64) {
-    let found = browser.eval(FAINT).await;
+fn assert_stands_out(page: &Browser, at_least: u64) {
+    let found = page.eval(FAINT);
     assert!(found["count"].as_u64() >= Some(at_least), "{found}");
     assert_eq!(found["faint"], json!([]));
 }

@@ -57,13 +57,11 @@ impl ForAlice {
 
     /// The page at the root. A URL with a name and a password is how a driver answers the prompt; the browser knows them from
     /// then on.
-    pub(crate) async fn open(&self, browser: &Browser, keys: &[&str]) {
+    pub(crate) fn open(&self, page: &Browser, keys: &[&str]) {
         let plain = format!("{}/", origin(self.server.addr));
-        browser
-            .go(&plain.replacen("://", "://alice:sesame@", 1))
-            .await;
-        browser.go(&plain).await;
-        browser.until_keys(keys).await;
+        page.go(&plain.replacen("://", "://alice:sesame@", 1));
+        page.go(&plain);
+        page.shows(keys);
     }
 }
 

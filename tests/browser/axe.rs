@@ -2,7 +2,7 @@
 //!
 //! axe-core comes from npm (`tests/clients/install`). Without it the test says LEFT OUT and passes.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::browser::{Browser, Shape, browse_as};
 use crate::support::prelude::*;
@@ -25,12 +25,10 @@ fn axe() -> Option<String> {
 }
 
 /// Every rule but those of later versions of WCAG than 2.2 AA; what axe cannot decide is no fault.
-async fn assert_no_fault(browser: &Browser, what: &str) {
+fn assert_no_fault(page: &Browser, what: &str) {
     let run = "const done = arguments[0]; axe.run(document, { resultTypes: ['violations'] }).then((found) => \
         done(found.violations.map((it) => [it.id, it.help, it.nodes.map((node) => node.target.join(' '))])), (error) => done([error.message]));";
-    let found = browser.client.execute_async(run, vec![]).await;
-    let found: Value = found.expect("axe runs");
-    assert_eq!(found, json!([]), "{what}");
+    assert_eq!(page.call(run), json!([]), "{what}");
 }
 
 #[test]
@@ -42,65 +40,53 @@ fn axe_finds_no_fault() {
             is_dark,
             ..Shape::default()
         };
-        browse_as(shape, async |browser| {
+        browse_as(shape, |page| {
             let server = TestServer::start(&["--max-body", "1MiB"]);
             for key in ["folder/x", "a.txt", "b.png", "c.mp4"] {
                 server.store(key, "the text of a file");
             }
             let what = |what: &str| format!("{what}, phone: {is_phone}, dark: {is_dark}");
-            let load = async || {
-                browser
-                    .client
-                    .execute(&axe, vec![])
-                    .await
-                    .expect("axe is loaded");
-            };
-            browser.visit_keys(server.addr, "/").await;
-            browser.until_text("#state", "Live").await;
-            load().await;
-            assert_no_fault(browser, &what("the list")).await;
-            let file = browser.file("large.bin", pattern(1, 2 << 20));
-            browser
-                .type_into("#files", &file.display().to_string())
-                .await;
-            browser.until_text("#uploads-count", "1 failed").await;
-            browser.click("[aria-label='Select a.txt']").await;
-            browser.eval("note('a message', true)").await;
-            assert_no_fault(browser, &what("uploads, a selection and a message")).await;
-            browser
-                .eval("document.querySelector('#notes button').click()")
-                .await;
-            browser.click("#rows a[data-key='a.txt']").await;
-            browser.until_text("#preview-body", "the text").await;
-            assert_no_fault(browser, &what("a look at a text")).await;
-            browser.click("#preview-edit").await;
-            browser.type_into("#edit-text", "mine").await;
+            let load = || page.run(&axe);
+            page.visit_keys(server.addr, "/");
+            page.says("#state", "Live");
+            load();
+            assert_no_fault(page, &what("the list"));
+            let file = page.file("large.bin", pattern(1, 2 << 20));
+            page.types("#files", file.display());
+            page.says("#uploads-count", "1 failed");
+            page.click("[aria-label='Select a.txt']");
+            page.eval("note('a message', true)");
+            assert_no_fault(page, &what("uploads, a selection and a message"));
+            page.eval("$('#notes button').click()");
+            page.click("#rows a[data-key='a.txt']");
+            page.says("#preview-body", "the text");
+            assert_no_fault(page, &what("a look at a text"));
+            page.click("#preview-edit");
+            page.types("#edit-text", "mine");
             server.store("a.txt", "theirs");
-            browser.click("#edit-save").await;
-            browser.until_text("#edit-their-text", "theirs").await;
-            assert_no_fault(browser, &what("an edit, and a clash")).await;
-            browser.click("#edit-cancel").await;
-            browser.click("#preview-rename").await;
-            browser.until_text("#rename-title", "a.txt").await;
-            assert_no_fault(browser, &what("a rename")).await;
-            browser.click("#rename-no").await;
-            browser.click("[aria-label='Delete b.png']").await;
-            browser.until_text("#ask-title", "Delete").await;
-            assert_no_fault(browser, &what("a question")).await;
-            browser.click("#ask-no").await;
-            browser.visit_keys(server.addr, "/folder/?find=none").await;
-            load().await;
-            assert_no_fault(browser, &what("nothing found")).await;
-            browser.visit(server.addr, "/#activity").await;
-            browser
-                .until_true("document.querySelectorAll('#reactor-rows tr').length > 1")
-                .await;
-            load().await;
-            assert_no_fault(browser, &what("the activity")).await;
-            browser.visit(server.addr, "/none").await;
-            browser.until_text("h1", "There is no such file").await;
-            load().await;
-            assert_no_fault(browser, &what("a failure")).await;
+            page.click("#edit-save");
+            page.says("#edit-their-text", "theirs");
+            assert_no_fault(page, &what("an edit, and a clash"));
+            page.click("#edit-cancel");
+            page.click("#preview-rename");
+            page.says("#rename-title", "a.txt");
+            assert_no_fault(page, &what("a rename"));
+            page.click("#rename-no");
+            page.click("[aria-label='Delete b.png']");
+            page.says("#ask-title", "Delete");
+            assert_no_fault(page, &what("a question"));
+            page.click("#ask-no");
+            page.visit_keys(server.addr, "/folder/?find=none");
+            load();
+            assert_no_fault(page, &what("nothing found"));
+            page.visit(server.addr, "/#activity");
+            page.holds("$$('#reactor-rows tr').length > 1");
+            load();
+            assert_no_fault(page, &what("the activity"));
+            page.visit(server.addr, "/none");
+            page.says("h1", "There is no such file");
+            load();
+            assert_no_fault(page, &what("a failure"));
         });
     }
 }

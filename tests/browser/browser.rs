@@ -6,15 +6,20 @@ use std::fmt::Display;
 
 use fantoccini::elements::Element;
 use fantoccini::key::Key;
+use fantoccini::wd::WindowHandle;
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::driver::{Driver, Session};
 use crate::support::prelude::*;
 
 /// How long the page may take for what a test waits for: 100 MB, or a hundred files, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What is at the beginning of each script.
+const FINDERS: &str = "const $ = (css) => document.querySelector(css), $$ = (css) => [...document.querySelectorAll(css)];";
 
 /// How the browser is made.
 #[derive(Clone, Copy, Default)]
@@ -30,47 +35,64 @@ pub(crate) fn origin(host: impl Display) -> String {
     format!("{}://{host}", scheme())
 }
 
-/// A browser with one window.
+/// A browser with one window. Its methods wait for the browser, so tests need no `async`.
 pub(crate) struct Browser {
-    pub(crate) client: Client,
+    client: Client,
     session: Session,
     home: TempDir,
+    runtime: Runtime,
 }
 
 /// Runs `test` with a browser, where there is one.
-pub(crate) fn browse(test: impl AsyncFnOnce(&Browser)) {
+pub(crate) fn browse(test: impl FnOnce(&Browser)) {
     browse_as(Shape::default(), test);
 }
 
-pub(crate) fn browse_as(shape: Shape, test: impl AsyncFnOnce(&Browser)) {
-    let driver = needed!(Driver::start());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.expect("a runtime").block_on(async {
-        let browser = Browser::open(driver, shape).await;
-        test(&browser).await;
+/// Runs `test` with a browser on the page of a server that has these values.
+pub(crate) fn browse_keys(values: &[(&str, &str)], test: impl FnOnce(&Browser, &TestServer)) {
+    browse(|page| {
+        let server = TestServer::start(&[]);
+        for (key, value) in values {
+            server.store(key, value);
+        }
+        page.visit_keys(server.addr, "/");
+        test(page, &server);
     });
 }
 
+pub(crate) fn browse_as(shape: Shape, test: impl FnOnce(&Browser)) {
+    let driver = needed!(Driver::start());
+    test(&Browser::open(driver, shape));
+}
+
 impl Browser {
-    async fn open(driver: Driver, shape: Shape) -> Self {
+    fn open(driver: Driver, shape: Shape) -> Self {
         let home = TempDir::new().expect("a temporary directory");
         fs::create_dir(home.path().join("downloads")).expect("a directory");
         let capabilities = capabilities(&home, shape);
         let capabilities = capabilities.as_object().expect("an object").clone();
-        let client = ClientBuilder::new(HttpConnector::new())
-            .capabilities(capabilities)
-            .connect(&driver.url())
-            .await
-            .expect("a browser");
-        let id = client.session_id().await.expect("a session");
-        let id = id.expect("a session");
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let (client, id) = runtime.block_on(async {
+            let mut client = ClientBuilder::new(HttpConnector::new());
+            client.capabilities(capabilities);
+            let client = client.connect(&driver.url()).await.expect("a browser");
+            let id = client.session_id().await.expect("a session");
+            (client, id.expect("a session"))
+        });
         Self {
             client,
             session: Session { driver, id },
             home,
+            runtime,
         }
+    }
+
+    /// Waits for what the driver answers.
+    #[track_caller]
+    fn wait<T, E: Display>(&self, what: &str, asked: impl Future<Output = Result<T, E>>) -> T {
+        let answer = self.runtime.block_on(asked);
+        answer.unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 
     /// A file for the browser to upload.
@@ -92,132 +114,185 @@ impl Browser {
     }
 
     /// The file that was downloaded under this name, once it is complete.
-    pub(crate) async fn downloaded(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn downloaded(&self, name: &str) -> Vec<u8> {
         let path = self.home.path().join("downloads").join(name);
         // A download has another name until it is complete; just before, an empty file may keep its place.
-        let is_there = async || fs::metadata(&path).is_ok_and(|file| file.len() > 0);
-        self.until(&format!("the download of {name}"), is_there)
-            .await;
+        let is_there = || fs::metadata(&path).is_ok_and(|file| file.len() > 0);
+        self.until(&format!("the download of {name}"), is_there);
         fs::read(path).expect("the download")
     }
 
-    pub(crate) async fn go(&self, url: &str) {
-        self.client.goto(url).await.expect("the page");
+    pub(crate) fn go(&self, url: &str) {
+        self.wait("the page", self.client.goto(url));
     }
 
     /// Goes to a path of what is served at `addr`.
-    pub(crate) async fn visit(&self, addr: SocketAddr, path: &str) {
-        self.go(&format!("{}{path}", origin(addr))).await;
+    pub(crate) fn visit(&self, addr: SocketAddr, path: &str) {
+        self.go(&format!("{}{path}", origin(addr)));
     }
 
     /// The same, and waits until the script has rows of its own in place of those of the document.
-    pub(crate) async fn visit_keys(&self, addr: SocketAddr, path: &str) {
-        self.visit(addr, path).await;
-        self.until_true("document.getElementById('keys').ariaBusy === 'false'")
-            .await;
+    pub(crate) fn visit_keys(&self, addr: SocketAddr, path: &str) {
+        self.visit(addr, path);
+        self.holds("$('#keys').ariaBusy === 'false'");
+    }
+
+    pub(crate) fn back(&self) {
+        self.wait("back", self.client.back());
+    }
+
+    pub(crate) fn forward(&self) {
+        self.wait("forward", self.client.forward());
+    }
+
+    pub(crate) fn reload(&self) {
+        self.wait("the page again", self.client.refresh());
+    }
+
+    pub(crate) fn title(&self) -> String {
+        self.wait("a title", self.client.title())
+    }
+
+    /// The window that is used now.
+    pub(crate) fn window(&self) -> WindowHandle {
+        self.wait("a window", self.client.window())
+    }
+
+    pub(crate) fn new_window(&self) -> WindowHandle {
+        self.wait("a window", self.client.new_window(false)).handle
+    }
+
+    pub(crate) fn switch_to(&self, window: &WindowHandle) {
+        self.wait("a window", self.client.switch_to_window(window.clone()));
+    }
+
+    pub(crate) fn set_size(&self, width: u32, height: u32) {
+        self.wait("a size", self.client.set_window_size(width, height));
     }
 
     /// The element of this selector, once there is one.
-    pub(crate) async fn find(&self, css: &str) -> Element {
+    pub(crate) fn find(&self, css: &str) -> Element {
         let found = self.client.wait().at_most(PATIENCE);
-        let found = found.for_element(Locator::Css(css)).await;
-        found.unwrap_or_else(|error| panic!("{css}: {error}"))
+        self.wait(css, found.for_element(Locator::Css(css)))
     }
 
-    pub(crate) async fn click(&self, css: &str) {
-        let element = self.find(css).await;
-        element.click().await.expect(css);
+    /// The texts of what this selector finds, as they are seen: nothing of what is hidden. `None` while the page changes.
+    pub(crate) fn seen(&self, css: &str) -> Option<Vec<String>> {
+        self.runtime.block_on(async {
+            let mut texts = Vec::new();
+            for element in self.client.find_all(Locator::Css(css)).await.ok()? {
+                if element.is_displayed().await.ok()? {
+                    texts.push(element.text().await.ok()?);
+                }
+            }
+            Some(texts)
+        })
     }
 
-    pub(crate) async fn type_into(&self, css: &str, text: &str) {
-        let element = self.find(css).await;
-        element.send_keys(text).await.expect(css);
+    pub(crate) fn click(&self, css: &str) {
+        self.wait(css, self.find(css).click());
+    }
+
+    pub(crate) fn types(&self, css: &str, text: impl Display) {
+        self.wait(css, self.find(css).send_keys(&text.to_string()));
     }
 
     /// Chooses a file for an upload, and waits until it is stored.
-    pub(crate) async fn upload(&self, file: &Path) {
-        self.type_into("#files", &file.display().to_string()).await;
-        self.until_text("#uploads-count", "1 of 1 uploaded").await;
+    pub(crate) fn upload(&self, file: &Path) {
+        self.types("#files", file.display());
+        self.says("#uploads-count", "1 of 1 uploaded");
     }
 
     /// Presses these keys wherever the focus is.
-    pub(crate) async fn press(&self, keys: &str) {
-        let focused = self.client.active_element().await.expect("a focus");
-        focused.send_keys(keys).await.expect("keys");
+    pub(crate) fn press(&self, keys: impl Display) {
+        let focused = self.wait("a focus", self.client.active_element());
+        self.wait("keys", focused.send_keys(&keys.to_string()));
     }
 
     /// Answers a question with yes by the keyboard: the focus is on what does no harm, Tab leads on, and `key` presses.
-    pub(crate) async fn confirm_by(&self, key: &str) {
-        self.until_true("document.activeElement.id === 'ask-no'")
-            .await;
-        self.press(&Key::Tab.to_string()).await;
-        self.press(key).await;
+    pub(crate) fn confirm_by(&self, key: impl Display) {
+        self.holds("document.activeElement.id === 'ask-no'");
+        self.press(Key::Tab);
+        self.press(key);
     }
 
-    /// What an expression of JavaScript is worth in this window.
-    pub(crate) async fn eval(&self, expression: &str) -> Value {
-        self.eval_with(expression, vec![]).await
+    /// What an expression of JavaScript is worth in this window, where `$` finds one element by a selector and `$$` all.
+    pub(crate) fn eval(&self, expression: &str) -> Value {
+        self.eval_with(expression, vec![])
     }
 
-    pub(crate) async fn eval_with(&self, expression: &str, arguments: Vec<Value>) -> Value {
-        let script = format!("return ({expression});");
-        let value = self.client.execute(&script, arguments).await;
-        value.unwrap_or_else(|error| panic!("{expression}: {error}"))
+    /// Whether an expression of JavaScript is true.
+    pub(crate) fn is(&self, expression: &str) -> bool {
+        let value = self.eval(expression);
+        value
+            .as_bool()
+            .unwrap_or_else(|| panic!("{expression} is {value}"))
     }
 
-    pub(crate) async fn text(&self, css: &str) -> String {
-        let text = "document.querySelector(arguments[0])?.textContent ?? ''";
-        let text = self.eval_with(text, vec![json!(css)]).await;
+    pub(crate) fn eval_with(&self, expression: &str, arguments: Vec<Value>) -> Value {
+        let script = format!("{FINDERS} return ({expression});");
+        self.wait(expression, self.client.execute(&script, arguments))
+    }
+
+    /// What a script gives to the function that is its last argument.
+    pub(crate) fn call(&self, script: &str) -> Value {
+        self.wait(script, self.client.execute_async(script, vec![]))
+    }
+
+    /// Runs a script that is no expression.
+    pub(crate) fn run(&self, script: &str) {
+        self.wait("a script", self.client.execute(script, vec![]));
+    }
+
+    pub(crate) fn text(&self, css: &str) -> String {
+        let text = "$(arguments[0])?.textContent ?? ''";
+        let text = self.eval_with(text, vec![json!(css)]);
         text.as_str().expect("text").to_owned()
     }
 
     /// The keys in the table, as they are shown; `None` before the scripts have read them, and while they do.
-    pub(crate) async fn keys(&self) -> Option<Vec<String>> {
-        let keys = "document.getElementById('keys').ariaBusy === 'false' \
-                    ? [...document.querySelectorAll('#rows .key')].map((key) => key.textContent) : null";
-        let keys = self.eval(keys).await;
+    pub(crate) fn keys(&self) -> Option<Vec<String>> {
+        let keys = "$('#keys').ariaBusy === 'false' ? $$('#rows .key').map((key) => key.textContent) : null";
+        let keys = self.eval(keys);
         serde_json::from_value(keys).expect("texts")
     }
 
     /// Waits until the table shows exactly these keys.
-    pub(crate) async fn until_keys(&self, expected: &[&str]) {
-        self.until(&format!("the keys are {expected:?}"), async || {
-            self.keys().await.is_some_and(|keys| keys == expected)
-        })
-        .await;
+    pub(crate) fn shows(&self, expected: &[&str]) {
+        self.until(&format!("the keys are {expected:?}"), || {
+            self.keys().is_some_and(|keys| keys == expected)
+        });
     }
 
     /// Waits until the text of an element contains this.
-    pub(crate) async fn until_text(&self, css: &str, part: &str) {
-        self.until(&format!("{css} says {part:?}"), async || {
-            self.text(css).await.contains(part)
-        })
-        .await;
+    pub(crate) fn says(&self, css: &str, part: &str) {
+        self.until(&format!("{css} says {part:?}"), || {
+            self.text(css).contains(part)
+        });
     }
 
     /// Waits until an expression is true.
-    pub(crate) async fn until_true(&self, expression: &str) {
-        self.until(expression, async || self.eval(expression).await == true)
-            .await;
+    pub(crate) fn holds(&self, expression: &str) {
+        self.until(expression, || self.eval(expression) == true);
     }
 
     /// Asks again and again, because a condition may concern files, or outlive a page and the scripts in it.
-    pub(crate) async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
-        while !holds().await {
+        while !holds() {
             if Instant::now() >= deadline {
-                let seen = self
-                    .eval("(document.body ?? document.documentElement).innerText ?? document.title")
-                    .await;
+                let seen =
+                    "(document.body ?? document.documentElement).innerText ?? document.title";
+                let seen = self.eval(seen);
                 panic!("not within {PATIENCE:?}: {what}\nthe page shows: {seen}");
             }
-            tokio::time::sleep(Duration::from_millis(20)).await; // the pace of the questions: pages and files tell nobody
+            thread::sleep(Duration::from_millis(20)); // the pace of the questions: pages and files tell nobody
         }
     }
 
     /// What the console says that is no failed request: faults of scripts, and breaches of the policy.
-    pub(crate) async fn complaints(&self) -> Vec<String> {
-        let log = self.console().await;
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let log = self.console();
         log.into_iter()
             .filter(|line| !line.starts_with("\"network\""))
             .filter(|line| !line.contains("WebSocket connection to"))
@@ -225,10 +300,10 @@ impl Browser {
     }
 
     /// What the console says since it was asked last.
-    pub(crate) async fn console(&self) -> Vec<String> {
+    pub(crate) fn console(&self) -> Vec<String> {
         let path = format!("/session/{}/se/log", self.session.id);
         let kind = json!({"type": "browser"});
-        let log = self.session.driver.post(&path, &kind).await;
+        let log = self.post(&path, &kind);
         let lines = log.as_array().expect("a log").iter();
         lines
             .map(|line| format!("{}: {}", line["source"], line["message"]))
@@ -236,19 +311,23 @@ impl Browser {
     }
 
     /// What a command of the `DevTools` protocol answers.
-    pub(crate) async fn devtools(&self, command: &str) -> Value {
-        self.devtools_with(command, json!({})).await
+    pub(crate) fn devtools(&self, command: &str) -> Value {
+        self.devtools_with(command, json!({}))
     }
 
-    pub(crate) async fn devtools_with(&self, command: &str, parameters: Value) -> Value {
+    pub(crate) fn devtools_with(&self, command: &str, parameters: Value) -> Value {
         let path = format!("/session/{}/goog/cdp/execute", self.session.id);
         let command = json!({"cmd": command, "params": parameters});
-        self.session.driver.post(&path, &command).await
+        self.post(&path, &command)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        self.runtime.block_on(self.session.driver.post(path, body))
     }
 
     /// A picture of the window, kept beside the build to be looked at.
-    pub(crate) async fn picture(&self, name: &str) {
-        let png = self.client.screenshot().await.expect("a picture");
+    pub(crate) fn picture(&self, name: &str) {
+        let png = self.wait("a picture", self.client.screenshot());
         assert!(png.starts_with(b"\x89PNG"), "no picture");
         let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("pictures");
         fs::create_dir_all(&dir).expect("a directory");

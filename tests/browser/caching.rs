@@ -18,51 +18,51 @@ fn place(server: &TestServer, key: &str, value: &str) {
 
 #[test]
 fn fetch_shows_a_replaced_value() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
-        browser.visit(server.addr, "/").await;
+        page.visit(server.addr, "/");
         for key in ["k.txt", "k"] {
             place(&server, key, "old");
             let fetched = format!("fetch('/{key}').then((answer) => answer.text())");
             for _ in 0..2 {
-                assert_eq!(browser.eval(&fetched).await, "old");
+                assert_eq!(page.eval(&fetched), "old");
             }
             server.store(key, "new");
-            assert_eq!(browser.eval(&fetched).await, "new", "{key}");
+            assert_eq!(page.eval(&fetched), "new", "{key}");
         }
     });
 }
 
 #[test]
 fn a_navigation_shows_a_replaced_value() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         let url = |key: &str| format!("{}/{key}", origin(server.addr));
         place(&server, "k.txt", "old");
         place(&server, "other.txt", "other");
         let shown = "document.body.textContent";
         for _ in 0..2 {
-            browser.go(&url("k.txt")).await;
-            assert_eq!(browser.eval(shown).await, "old");
+            page.go(&url("k.txt"));
+            assert_eq!(page.eval(shown), "old");
             // Going to where it is already would reload it.
-            browser.go(&url("other.txt")).await;
+            page.go(&url("other.txt"));
         }
         server.store("k.txt", "new");
-        browser.go(&url("k.txt")).await;
-        assert_eq!(browser.eval(shown).await, "new");
+        page.go(&url("k.txt"));
+        assert_eq!(page.eval(shown), "new");
     });
 }
 
 #[test]
 fn a_value_that_appears_is_seen_after_a_404() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
-        browser.visit(server.addr, "/").await;
+        page.visit(server.addr, "/");
         let status = "fetch('/k').then((answer) => answer.status)";
         for _ in 0..2 {
-            assert_eq!(browser.eval(status).await, 404);
+            assert_eq!(page.eval(status), 404);
         }
         server.store("k", "value");
-        assert_eq!(browser.eval(status).await, 200);
+        assert_eq!(page.eval(status), 200);
     });
 }

@@ -8,7 +8,7 @@ const TEXT: &str =
 
 #[test]
 fn utf8_text_is_shown_as_written() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         let long = format!("{TEXT}{}", " \u{e9}".repeat(40_000));
         for (key, value) in [
@@ -18,13 +18,9 @@ fn utf8_text_is_shown_as_written() {
             ("k.js", format!("// {TEXT}")),
         ] {
             server.store(key, &value);
-            browser.visit(server.addr, &format!("/{key}")).await;
-            assert_eq!(
-                browser.eval("document.characterSet").await,
-                "UTF-8",
-                "{key}"
-            );
-            let shown = browser.text("body").await;
+            page.visit(server.addr, &format!("/{key}"));
+            assert_eq!(page.eval("document.characterSet"), "UTF-8", "{key}");
+            let shown = page.text("body");
             let is_right = shown.contains(TEXT);
             assert!(is_right, "{key}: {}", &shown[..shown.len().min(200)]);
         }
@@ -33,7 +29,7 @@ fn utf8_text_is_shown_as_written() {
 
 #[test]
 fn text_in_another_charset_is_left_to_the_browser() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         server.store("latin.txt", b"caf\xe9");
         // What the text itself declares has the last word.
@@ -47,8 +43,8 @@ fn text_in_another_charset_is_left_to_the_browser() {
         ] {
             let got = ask(&mut server.connect(), "GET", &format!("/{key}"), "", b"");
             assert!(!got.must("content-type").contains("charset"), "{key}");
-            browser.visit(server.addr, &format!("/{key}")).await;
-            assert_eq!(browser.text("body").await.trim(), shown, "{key}");
+            page.visit(server.addr, &format!("/{key}"));
+            assert_eq!(page.text("body").trim(), shown, "{key}");
         }
     });
 }

@@ -16,8 +16,8 @@ fn start() -> TestServer {
     server
 }
 
-async fn address(browser: &Browser) -> String {
-    let address = browser.eval("location.pathname + location.search").await;
+fn address(page: &Browser) -> String {
+    let address = page.eval("location.pathname + location.search");
     address.as_str().expect("an address").to_owned()
 }
 
@@ -26,224 +26,198 @@ const A: [&str; 4] = ["../", "b/", "one", "two #?%"];
 
 #[test]
 fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
-    browse(async |browser| {
+    browse(|page| {
         let server = start();
-        browser.visit(server.addr, "/").await;
-        browser.until_keys(&ROOT).await;
-        browser.until_text("#count", "2 folders and 2 files").await;
-        browser.eval("window.isTheSame = true").await;
-        browser.click("#rows a[href='/a/']").await;
-        browser.until_keys(&A).await;
-        assert_eq!(address(browser).await, "/a/");
-        assert_eq!(browser.text("#crumbs").await, "Filesa");
+        page.visit(server.addr, "/");
+        page.shows(&ROOT);
+        page.says("#count", "2 folders and 2 files");
+        page.eval("window.isTheSame = true");
+        page.click("#rows a[href='/a/']");
+        page.shows(&A);
+        assert_eq!(address(page), "/a/");
+        assert_eq!(page.text("#crumbs"), "Filesa");
         let expected = "a/ – data-server";
-        assert_eq!(browser.client.title().await.expect("a title"), expected);
-        browser.click("#rows a[href='/a/b/']").await;
-        browser.until_keys(&["../", "deep"]).await;
-        assert_eq!(browser.text("#crumbs").await, "Filesab");
+        assert_eq!(page.title(), expected);
+        page.click("#rows a[href='/a/b/']");
+        page.shows(&["../", "deep"]);
+        assert_eq!(page.text("#crumbs"), "Filesab");
 
         // Back and forward, up by the row, and to the root by the first of the path.
-        browser.client.back().await.expect("back");
-        browser.until_keys(&A).await;
-        browser.client.forward().await.expect("forward");
-        browser.until_keys(&["../", "deep"]).await;
-        browser.click("#rows .up a").await;
-        browser.until_keys(&A).await;
-        browser.click("#crumbs li:first-child a").await;
-        browser.until_keys(&ROOT).await;
-        assert_eq!(address(browser).await, "/");
+        page.back();
+        page.shows(&A);
+        page.forward();
+        page.shows(&["../", "deep"]);
+        page.click("#rows .up a");
+        page.shows(&A);
+        page.click("#crumbs li:first-child a");
+        page.shows(&ROOT);
+        assert_eq!(address(page), "/");
         let expected = "data-server";
-        assert_eq!(browser.client.title().await.expect("a title"), expected);
-        browser.click("#rows a[href='/%C3%A4%20b/']").await;
-        browser.until_keys(&["../", "c"]).await;
-        assert_eq!(browser.eval("window.isTheSame").await, true);
-        assert_eq!(browser.complaints().await, [""; 0]);
+        assert_eq!(page.title(), expected);
+        page.click("#rows a[href='/%C3%A4%20b/']");
+        page.shows(&["../", "c"]);
+        assert!(page.is("window.isTheSame"));
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }
 
 #[test]
 fn the_address_of_a_folder_opens_it_also_in_another_tab() {
-    browse(async |browser| {
+    browse(|page| {
         let server = start();
-        browser.visit(server.addr, "/%C3%A4%20b/").await;
-        browser.until_keys(&["../", "c"]).await;
-        browser.until_text("#crumbs", "ä b").await;
-        browser.visit(server.addr, "/a/").await;
-        browser.until_keys(&A).await;
-        browser.client.refresh().await.expect("the page again");
-        browser.until_keys(&A).await;
+        page.visit(server.addr, "/%C3%A4%20b/");
+        page.shows(&["../", "c"]);
+        page.says("#crumbs", "ä b");
+        page.visit(server.addr, "/a/");
+        page.shows(&A);
+        page.reload();
+        page.shows(&A);
         // With a modifier the link is the browser's own.
-        let click = "(() => { const link = document.querySelector(\"#rows a[href='/a/b/']\"); \
+        let click = "(() => { const link = $(\"#rows a[href='/a/b/']\"); \
                      let isOurs = null; window.addEventListener('click', (event) => { isOurs = event.defaultPrevented; event.preventDefault(); }, { once: true }); \
                      link.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, ctrlKey: true })); return isOurs; })()";
-        assert_eq!(browser.eval(click).await, false);
-        assert_eq!(address(browser).await, "/a/");
+        assert!(!page.is(click));
+        assert_eq!(address(page), "/a/");
     });
 }
 
 #[test]
 fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
-    browse(async |browser| {
+    browse(|page| {
         let server = start();
         for n in 0..120 {
             server.dir.place(&format!("many/k{n:03}"), "x");
         }
-        browser.visit(server.addr, "/a/").await;
-        browser.until_keys(&A).await;
-        browser.type_into("#find", "t").await;
-        browser.until_keys(&["../", "two #?%"]).await;
-        assert_eq!(address(browser).await, "/a/?find=t");
-        browser.type_into("#find", "z").await;
-        browser
-            .until_text("#empty-title", "No name in a/ has “tz” in it")
-            .await;
-        browser.client.refresh().await.expect("the page again");
-        browser
-            .until_text("#empty-title", "No name in a/ has “tz” in it")
-            .await;
+        page.visit(server.addr, "/a/");
+        page.shows(&A);
+        page.types("#find", "t");
+        page.shows(&["../", "two #?%"]);
+        assert_eq!(address(page), "/a/?find=t");
+        page.types("#find", "z");
+        page.says("#empty-title", "No name in a/ has “tz” in it");
+        page.reload();
+        page.says("#empty-title", "No name in a/ has “tz” in it");
         // A prefix may reach into a folder.
-        browser.visit(server.addr, "/?prefix=a/").await;
-        browser.until_keys(&["a/b/", "a/one", "a/two #?%"]).await;
+        page.visit(server.addr, "/?prefix=a/");
+        page.shows(&["a/b/", "a/one", "a/two #?%"]);
 
-        browser
-            .visit(server.addr, "/many/?prefix=k&limit=100")
-            .await;
-        browser.until_text("#count", "100 files on this page").await;
-        browser.click("#next").await;
-        browser.until_text("#count", "20 files on this page").await;
+        page.visit(server.addr, "/many/?prefix=k&limit=100");
+        page.says("#count", "100 files on this page");
+        page.click("#next");
+        page.says("#count", "20 files on this page");
         let expected = "/many/?prefix=k&after=many%2Fk099&limit=100";
-        assert_eq!(address(browser).await, expected);
+        assert_eq!(address(page), expected);
 
-        browser.visit(server.addr, "/a/").await;
-        browser.click("button[aria-label='Delete two #?%']").await;
-        browser.until_text("#ask-title", "Delete a/two #?%?").await;
-        browser.click("#ask-yes").await;
-        browser.until_keys(&["../", "b/", "one"]).await;
-        browser.click("#rows a[data-key]").await;
-        browser.until_text("#preview-title", "a/one").await;
-        browser.until_text("#preview-body", "a/one").await;
+        page.visit(server.addr, "/a/");
+        page.click("button[aria-label='Delete two #?%']");
+        page.says("#ask-title", "Delete a/two #?%?");
+        page.click("#ask-yes");
+        page.shows(&["../", "b/", "one"]);
+        page.click("#rows a[data-key]");
+        page.says("#preview-title", "a/one");
+        page.says("#preview-body", "a/one");
     });
 }
 
 #[test]
 fn a_folder_comes_with_its_first_key_and_goes_with_its_last() {
-    browse(async |browser| {
+    browse(|page| {
         let server = start();
-        browser.visit(server.addr, "/a/").await;
-        browser.until_keys(&A).await;
-        browser.until_text("#state", "Live").await;
+        page.visit(server.addr, "/a/");
+        page.shows(&A);
+        page.says("#state", "Live");
         // What comes shows without the listing being read: not even the root's.
-        browser
-            .eval("window.fetch = () => { throw new Error('the listing was read') }")
-            .await;
+        page.eval("window.fetch = () => { throw new Error('the listing was read') }");
         server.store("a/new/x/y", "1");
         server.store("other/x", "1");
-        browser
-            .until_keys(&["../", "b/", "new/", "one", "two #?%"])
-            .await;
+        page.shows(&["../", "b/", "new/", "one", "two #?%"]);
         server.store("a/new/z", "1");
         server.store("a/n", "1");
-        browser
-            .until_keys(&["../", "b/", "new/", "n", "one", "two #?%"])
-            .await;
-        browser.client.refresh().await.expect("the page again");
-        browser.until_text("#state", "Live").await;
-        browser
-            .until_keys(&["../", "b/", "new/", "n", "one", "two #?%"])
-            .await;
+        page.shows(&["../", "b/", "new/", "n", "one", "two #?%"]);
+        page.reload();
+        page.says("#state", "Live");
+        page.shows(&["../", "b/", "new/", "n", "one", "two #?%"]);
         // One that still holds a key stays.
         assert_eq!(server.ask("DELETE", "a/new/z").status, 200);
         assert_eq!(server.ask("DELETE", "a/b/deep").status, 200);
-        browser
-            .until_keys(&["../", "new/", "n", "one", "two #?%"])
-            .await;
+        page.shows(&["../", "new/", "n", "one", "two #?%"]);
         assert_eq!(server.ask("DELETE", "a/new/x/y").status, 200);
-        browser.until_keys(&["../", "n", "one", "two #?%"]).await;
+        page.shows(&["../", "n", "one", "two #?%"]);
         // The last key of the folder that is shown: it is empty, and can be filled again.
         for key in ["n", "one", "two%20%23%3F%25"] {
             assert_eq!(server.ask("DELETE", &format!("a/{key}")).status, 200);
         }
-        browser.until_keys(&["../"]).await;
-        browser
-            .until_text("#empty-title", "No files in a/ yet")
-            .await;
+        page.shows(&["../"]);
+        page.says("#empty-title", "No files in a/ yet");
         server.store("a/again", "1");
-        browser.until_keys(&["../", "again"]).await;
+        page.shows(&["../", "again"]);
     });
 }
 
 #[test]
 fn folders_are_walked_with_the_keyboard() {
-    browse(async |browser| {
+    browse(|page| {
         let server = start();
-        browser.visit(server.addr, "/").await;
-        browser.until_keys(&ROOT).await;
+        page.visit(server.addr, "/");
+        page.shows(&ROOT);
         let focused = "document.activeElement.textContent";
-        browser
-            .eval("document.querySelector(\"#rows a[href='/a/']\").focus()")
-            .await;
-        browser.press(&Key::Enter.to_string()).await;
-        browser.until_keys(&A).await;
-        browser.until_true(&format!("{focused} === '../'")).await;
-        browser
-            .until_text("#said", "1 folder and 2 files in a/")
-            .await;
+        page.eval("$(\"#rows a[href='/a/']\").focus()");
+        page.press(Key::Enter);
+        page.shows(&A);
+        page.holds(&format!("{focused} === '../'"));
+        page.says("#said", "1 folder and 2 files in a/");
         // The focus comes back to the folder that was left.
-        browser.press(&Key::Enter.to_string()).await;
-        browser.until_keys(&ROOT).await;
-        browser.until_true(&format!("{focused} === 'a/'")).await;
+        page.press(Key::Enter);
+        page.shows(&ROOT);
+        page.holds(&format!("{focused} === 'a/'"));
     });
 }
 
 #[test]
 fn a_hostile_folder_is_text() {
     const HOSTILE: &str = "<img src=x onerror=\"document.title='pwned'\">";
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         server
             .dir
             .place(&format!("{HOSTILE}/javascript:alert(1)/x"), "x");
         server.dir.place("\u{202e}gpj/x", "x");
-        browser.visit(server.addr, "/").await;
-        browser
-            .until_keys(&[&format!("{HOSTILE}/"), "\\u{202e}gpj/"])
-            .await;
-        browser.click("#rows a.key").await;
-        browser.until_keys(&["../", "javascript:alert(1)/"]).await;
-        browser.until_text("#crumbs", HOSTILE).await;
-        browser.click("#rows tr:last-child a.key").await;
-        browser.until_keys(&["../", "x"]).await;
-        browser.client.refresh().await.expect("the page again");
-        browser.until_keys(&["../", "x"]).await;
-        let markup = "document.querySelectorAll('img, svg script').length";
-        assert_eq!(browser.eval(markup).await, json!(0));
-        assert_eq!(browser.complaints().await, [""; 0]);
+        page.visit(server.addr, "/");
+        page.shows(&[&format!("{HOSTILE}/"), "\\u{202e}gpj/"]);
+        page.click("#rows a.key");
+        page.shows(&["../", "javascript:alert(1)/"]);
+        page.says("#crumbs", HOSTILE);
+        page.click("#rows tr:last-child a.key");
+        page.shows(&["../", "x"]);
+        page.reload();
+        page.shows(&["../", "x"]);
+        let markup = "$$('img, svg script').length";
+        assert_eq!(page.eval(markup), json!(0));
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }
 
 /// The rows of the document are there until the script has its own: a list is never empty in between.
 #[test]
 fn the_rows_of_the_document_stay_until_the_script_has_read_the_keys() {
-    browse(async |browser| {
+    browse(|page| {
         let server = start();
         // Nothing is fetched until the test says so.
         let gate = "{ const ask = window.fetch; const gate = new Promise((resolve) => { window.release = resolve; }); \
                     window.fetch = async (...what) => { await gate; return ask(...what); }; }";
         let source = json!({ "source": gate });
-        browser
-            .devtools_with("Page.addScriptToEvaluateOnNewDocument", source)
-            .await;
-        browser.visit(server.addr, "/a/").await;
-        browser.until_text("#state", "Live").await;
-        let rows = "[...document.querySelectorAll('#rows .key')].map((it) => it.textContent)";
-        assert_eq!(browser.eval(rows).await, json!(A));
-        let count = "document.querySelectorAll('#rows a[data-key]').length";
-        assert_eq!(browser.eval(count).await, 0);
-        let watch = "new MutationObserver(() => { window.wasEmpty ||= document.querySelectorAll('#rows .key').length !== 4; }).observe(document.getElementById('rows'), { childList: true })";
-        browser.eval(watch).await;
-        browser.eval("window.release()").await;
-        browser.until_keys(&A).await;
-        assert_eq!(browser.eval(count).await, 2);
-        assert_eq!(browser.eval("window.wasEmpty").await, false);
+        page.devtools_with("Page.addScriptToEvaluateOnNewDocument", source);
+        page.visit(server.addr, "/a/");
+        page.says("#state", "Live");
+        let rows = "$$('#rows .key').map((it) => it.textContent)";
+        assert_eq!(page.eval(rows), json!(A));
+        let count = "$$('#rows a[data-key]').length";
+        assert_eq!(page.eval(count), 0);
+        let watch = "new MutationObserver(() => { window.wasEmpty ||= $$('#rows .key').length !== 4; }).observe($('#rows'), { childList: true })";
+        page.eval(watch);
+        page.eval("window.release()");
+        page.shows(&A);
+        assert_eq!(page.eval(count), 2);
+        assert!(!page.is("window.wasEmpty"));
     });
 }

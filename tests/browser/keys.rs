@@ -4,12 +4,12 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::browse;
+use crate::browser::{browse, browse_keys};
 use crate::support::prelude::*;
 
 #[test]
 fn files_are_found_and_turned_over_by_pages() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         for n in 0..250 {
             server.dir.place(&format!("k{n:03}"), "x");
@@ -17,61 +17,47 @@ fn files_are_found_and_turned_over_by_pages() {
         server.dir.place("other", "12345");
         let all: Vec<String> = (0..250).map(|n| format!("k{n:03}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        browser.visit(server.addr, "/?limit=100").await;
-        browser.until_keys(&all[..100]).await;
-        assert_eq!(
-            browser
-                .eval("document.getElementById('previous').hidden")
-                .await,
-            true
-        );
-        browser.click("#next").await;
-        browser.until_keys(&all[100..200]).await;
-        browser.click("#next").await;
+        page.visit(server.addr, "/?limit=100");
+        page.shows(&all[..100]);
+        assert!(page.is("$('#previous').hidden"));
+        page.click("#next");
+        page.shows(&all[100..200]);
+        page.click("#next");
         let last: Vec<&str> = all[200..].iter().copied().chain(["other"]).collect();
-        browser.until_keys(&last).await;
-        assert_eq!(
-            browser.eval("document.getElementById('next').hidden").await,
-            true
-        );
-        browser.click("#previous").await;
-        browser.until_keys(&all[100..200]).await;
-        browser.client.back().await.expect("back");
-        browser.until_keys(&last).await;
+        page.shows(&last);
+        assert!(page.is("$('#next').hidden"));
+        page.click("#previous");
+        page.shows(&all[100..200]);
+        page.back();
+        page.shows(&last);
 
-        browser.type_into("#find", "k24").await;
-        browser.until_keys(&all[240..]).await;
-        browser
-            .until_text(
-                "#said",
-                "10 files with k24 in the name, all 251 names searched",
-            )
-            .await;
+        page.types("#find", "k24");
+        page.shows(&all[240..]);
+        page.says(
+            "#said",
+            "10 files with k24 in the name, all 251 names searched",
+        );
         // The address holds the place.
-        browser.client.refresh().await.expect("the page again");
-        browser.until_keys(&all[240..]).await;
-        browser.type_into("#find", "z").await;
-        browser
-            .until_text("#empty-title", "No name has “k24z” in it")
-            .await;
-        let title = "document.querySelector('#rows .size').title";
-        browser.visit(server.addr, "/?prefix=oth").await;
-        browser.until_keys(&["other"]).await;
-        assert_eq!(browser.eval(title).await, "5 bytes");
+        page.reload();
+        page.shows(&all[240..]);
+        page.types("#find", "z");
+        page.says("#empty-title", "No name has “k24z” in it");
+        let title = "$('#rows .size').title";
+        page.visit(server.addr, "/?prefix=oth");
+        page.shows(&["other"]);
+        assert_eq!(page.eval(title), "5 bytes");
     });
 }
 
 #[test]
 fn a_download_is_what_was_stored() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         let value = pattern(1, 3_000_001);
         server.store("some%20value.bin", &value);
-        browser.visit_keys(server.addr, "/").await;
-        browser
-            .click("a[aria-label='Download some value.bin']")
-            .await;
-        let downloaded = browser.downloaded("some value.bin").await;
+        page.visit_keys(server.addr, "/");
+        page.click("a[aria-label='Download some value.bin']");
+        let downloaded = page.downloaded("some value.bin");
         assert_eq!(downloaded.len(), value.len());
         assert!(downloaded == value, "other bytes");
     });
@@ -79,37 +65,29 @@ fn a_download_is_what_was_stored() {
 
 #[test]
 fn a_value_is_deleted_after_a_question_and_only_the_version_shown() {
-    browse(async |browser| {
-        let server = TestServer::start(&[]);
-        server.store("gone", "1");
-        server.store("kept", "2");
-        browser.visit_keys(server.addr, "/").await;
-        browser.click("button[aria-label='Delete gone']").await;
-        browser.until_text("#ask-title", "Delete gone?").await;
-        browser.click("#ask-no").await;
-        browser
-            .until_true("!document.getElementById('ask').open")
-            .await;
+    browse_keys(&[("gone", "1"), ("kept", "2")], |page, server| {
+        page.click("button[aria-label='Delete gone']");
+        page.says("#ask-title", "Delete gone?");
+        page.click("#ask-no");
+        page.holds("!$('#ask').open");
         server.dir.assert_holds(&["gone", "kept"]);
-        browser.click("button[aria-label='Delete gone']").await;
-        browser.click("#ask-yes").await;
-        browser.until_keys(&["kept"]).await;
+        page.click("button[aria-label='Delete gone']");
+        page.click("#ask-yes");
+        page.shows(&["kept"]);
         server.dir.assert_holds(&["kept"]);
 
-        browser.click("button[aria-label='Delete kept']").await;
-        browser.until_text("#ask-title", "Delete kept?").await;
+        page.click("button[aria-label='Delete kept']");
+        page.says("#ask-title", "Delete kept?");
         server.store("kept", "a newer version");
-        browser.click("#ask-yes").await;
-        browser
-            .until_text("#notes", "changed by someone else")
-            .await;
+        page.click("#ask-yes");
+        page.says("#notes", "changed by someone else");
         assert_eq!(server.dir.read("kept"), b"a newer version");
     });
 }
 
 #[test]
 fn texts_and_images_are_looked_at() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         server.store("plain", "curl sends no type\nbut <b>this</b> is text");
         server.store("long.txt", "é".repeat(40_000));
@@ -123,7 +101,7 @@ fn texts_and_images_are_looked_at() {
         let coded = "Content-Encoding: gzip\r\nContent-Type: text/plain\r\n";
         let stored = ask(&mut server.connect(), "PUT", "/coded", coded, gzip);
         assert_eq!(stored.status, 200);
-        browser.visit_keys(server.addr, "/").await;
+        page.visit_keys(server.addr, "/");
         for (n, (key, expected)) in [
             ("broken.png", "This image cannot be shown."),
             ("coded", "a"),
@@ -136,26 +114,17 @@ fn texts_and_images_are_looked_at() {
         .into_iter()
         .enumerate()
         {
-            browser
-                .click(&format!("#rows tr:nth-child({}) .key", n + 1))
-                .await;
-            browser.until_text("#preview-title", key).await;
-            browser.until_text("#preview-body", expected).await;
+            page.click(&format!("#rows tr:nth-child({}) .key", n + 1));
+            page.says("#preview-title", key);
+            page.says("#preview-body", expected);
             if key == "picture.svg" {
-                browser
-                    .until_true("document.querySelector('#preview-body img')?.naturalWidth === 7")
-                    .await;
+                page.holds("$('#preview-body img')?.naturalWidth === 7");
             }
-            browser.press(&Key::Escape.to_string()).await;
-            browser
-                .until_true("!document.getElementById('preview').open")
-                .await;
+            page.press(Key::Escape);
+            page.holds("!$('#preview').open");
         }
-        assert_eq!(
-            browser.client.title().await.expect("a title"),
-            "data-server"
-        );
-        assert_eq!(browser.complaints().await, [""; 0]);
+        assert_eq!(page.title(), "data-server");
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }
 
@@ -163,86 +132,62 @@ fn texts_and_images_are_looked_at() {
 #[test]
 fn a_hostile_key_is_text_and_no_script_runs() {
     const HOSTILE: &str = "<img src=x onerror=\"document.title='pwned'\">";
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         server
             .dir
             .place(HOSTILE, "<script>document.title='pwned'</script>");
         server.dir.place("\u{202e}gpj.exe\n", "x");
-        browser.visit_keys(server.addr, "/").await;
-        browser
-            .until_keys(&[HOSTILE, "\\u{202e}gpj.exe\\u{a}"])
-            .await;
-        browser.click("#rows .key").await;
-        browser.until_text("#preview-title", HOSTILE).await;
-        browser.until_text("#preview-body pre", "<script>").await;
-        browser.click("#preview-delete").await;
-        browser.until_text("#ask-title", HOSTILE).await;
+        page.visit_keys(server.addr, "/");
+        page.shows(&[HOSTILE, "\\u{202e}gpj.exe\\u{a}"]);
+        page.click("#rows .key");
+        page.says("#preview-title", HOSTILE);
+        page.says("#preview-body pre", "<script>");
+        page.click("#preview-delete");
+        page.says("#ask-title", HOSTILE);
         // An error names it, too.
         std::fs::remove_file(server.dir.file(HOSTILE)).expect("removed by hand");
         std::fs::create_dir(server.dir.file(HOSTILE)).expect("in its place");
-        browser.click("#ask-yes").await;
-        browser.until_keys(&["\\u{202e}gpj.exe\\u{a}"]).await;
-        browser.type_into("#find", HOSTILE).await;
-        browser.until_text("#empty-title", HOSTILE).await;
+        page.click("#ask-yes");
+        page.shows(&["\\u{202e}gpj.exe\\u{a}"]);
+        page.types("#find", HOSTILE);
+        page.says("#empty-title", HOSTILE);
         assert_eq!(
-            browser
-                .eval("document.querySelectorAll('img, body script:not([src]) ~ img').length")
-                .await,
+            page.eval("$$('img, body script:not([src]) ~ img').length"),
             0
         );
-        assert_eq!(
-            browser.client.title().await.expect("a title"),
-            "data-server"
-        );
-        assert_eq!(browser.complaints().await, [""; 0]);
+        assert_eq!(page.title(), "data-server");
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }
 
 #[test]
 fn markup_in_the_page_would_not_run_either() {
-    browse(async |browser| {
-        let server = TestServer::start(&[]);
-        browser.visit_keys(server.addr, "/").await;
-        browser.until_keys(&[]).await;
+    browse_keys(&[], |page, _| {
+        page.shows(&[]);
         // What the policy refuses to a fault of ours, tried from inside.
-        let tried = browser
-            .eval("(() => { try { document.body.innerHTML = '<img src=x>'; return 'done'; } catch (error) { return error.name; } })()")
-            .await;
+        let tried = page
+            .eval("(() => { try { document.body.innerHTML = '<img src=x>'; return 'done'; } catch (error) { return error.name; } })()");
         assert_eq!(tried, "TypeError", "trusted types");
         let inline = "(() => { const s = document.createElementNS('http://www.w3.org/2000/svg', 'script'); \
                       s.append('document.title = `pwned`'); document.body.append(s); return document.title; })()";
-        browser
-            .eval(&format!(
-                "(() => {{ try {{ return {inline}; }} catch {{ return document.title; }} }})()"
-            ))
-            .await;
-        assert_eq!(
-            browser.client.title().await.expect("a title"),
-            "data-server"
-        );
+        page.eval(&format!(
+            "(() => {{ try {{ return {inline}; }} catch {{ return document.title; }} }})()"
+        ));
+        assert_eq!(page.title(), "data-server");
     });
 }
 
 #[test]
 fn everything_can_be_done_with_the_keyboard() {
-    browse(async |browser| {
-        let server = TestServer::start(&[]);
-        server.store("a", "the value of a");
-        server.store("b", "x");
-        browser.visit_keys(server.addr, "/").await;
-        browser.until_keys(&["a", "b"]).await;
-        browser
-            .find("#find")
-            .await
-            .click()
-            .await
-            .expect("the field");
+    browse_keys(&[("a", "the value of a"), ("b", "x")], |page, server| {
+        page.shows(&["a", "b"]);
+        page.click("#find");
         let mut walked = Vec::new();
         let name = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()";
         for _ in 0..8 {
-            browser.press(&Key::Tab.to_string()).await;
-            walked.push(browser.eval(name).await);
+            page.press(Key::Tab);
+            walked.push(page.eval(name));
         }
         let order = [
             "Upload",
@@ -256,7 +201,7 @@ fn everything_can_be_done_with_the_keyboard() {
         ];
         assert_eq!(json!(walked), json!(order), "the order of Tab");
         let outline = "getComputedStyle(document.activeElement).outlineStyle";
-        assert_eq!(browser.eval(outline).await, "solid", "the focus is seen");
+        assert_eq!(page.eval(outline), "solid", "the focus is seen");
 
         // Within a row and from row to row by the arrows; `/` leads to the search, and back down again.
         for (key, focused) in [
@@ -268,49 +213,32 @@ fn everything_can_be_done_with_the_keyboard() {
             (Key::End, "b"),
             (Key::Home, "a"),
         ] {
-            browser.press(&key.to_string()).await;
-            assert_eq!(browser.eval(name).await, focused);
+            page.press(&key.to_string());
+            assert_eq!(page.eval(name), focused);
         }
-        browser.press("/").await;
-        assert_eq!(browser.eval("document.activeElement.id").await, "find");
-        browser.press(&Key::Down.to_string()).await;
-        assert_eq!(browser.eval(name).await, "a");
-        browser.press(" ").await;
-        browser.until_text("#picked-count", "1 file selected").await;
-        browser.press(" ").await;
-        browser
-            .until_true("document.getElementById('picked').hidden")
-            .await;
+        page.press("/");
+        assert_eq!(page.eval("document.activeElement.id"), "find");
+        page.press(Key::Down);
+        assert_eq!(page.eval(name), "a");
+        page.press(" ");
+        page.says("#picked-count", "1 file selected");
+        page.press(" ");
+        page.holds("$('#picked').hidden");
 
         // Open, read and close a preview: the focus comes back to where it was.
-        browser
-            .eval("document.querySelector('#rows .key').focus()")
-            .await;
-        browser.press(&Key::Enter.to_string()).await;
-        browser
-            .until_text("#preview-body pre", "the value of a")
-            .await;
-        assert_eq!(
-            browser
-                .eval("document.getElementById('preview').contains(document.activeElement)")
-                .await,
-            true
-        );
-        browser.press(&Key::Escape.to_string()).await;
-        browser
-            .until_true("document.activeElement.textContent === 'a'")
-            .await;
+        page.eval("$('#rows .key').focus()");
+        page.press(Key::Enter);
+        page.says("#preview-body pre", "the value of a");
+        assert!(page.is("$('#preview').contains(document.activeElement)"));
+        page.press(Key::Escape);
+        page.holds("document.activeElement.textContent === 'a'");
 
         // Delete: the question holds the focus, on what does no harm; then it is at the row that follows.
-        browser
-            .eval("document.querySelector('#rows .key').focus()")
-            .await;
-        browser.press(&Key::Delete.to_string()).await;
-        browser.confirm_by(" ").await;
-        browser.until_keys(&["b"]).await;
-        browser
-            .until_true("document.activeElement.textContent === 'b'")
-            .await;
+        page.eval("$('#rows .key').focus()");
+        page.press(Key::Delete);
+        page.confirm_by(" ");
+        page.shows(&["b"]);
+        page.holds("document.activeElement.textContent === 'b'");
         server.dir.assert_holds(&["b"]);
     });
 }

@@ -5,40 +5,34 @@ use crate::support::prelude::*;
 
 #[test]
 fn the_page_finds_a_server_that_was_started_again() {
-    browse(async |browser| {
+    browse(|page| {
         let mut server = TestServer::start(&[]);
         let (addr, dir) = (server.addr, server.dir.clone());
         server.store("before", "x");
-        browser.visit(addr, "/").await;
-        browser.until_keys(&["before"]).await;
-        browser.eval("window.isTheSame = true").await;
+        page.visit(addr, "/");
+        page.shows(&["before"]);
+        page.eval("window.isTheSame = true");
         server.stop();
-        browser.until_text("#state", "Offline").await;
+        page.says("#state", "Offline");
         // What was listed stays to be seen.
-        browser.until_keys(&["before"]).await;
+        page.shows(&["before"]);
         dir.place("meanwhile", "y");
         let again = Launch::new(&[]).on(&dir).listen(&addr.to_string()).start();
-        browser.until_keys(&["before", "meanwhile"]).await;
-        browser
-            .until_true("document.getElementById('state').dataset.state !== 'offline'")
-            .await;
+        page.shows(&["before", "meanwhile"]);
+        page.holds("$('#state').dataset.state !== 'offline'");
         again.store("after", "z");
-        browser.until_keys(&["after", "before", "meanwhile"]).await;
-        assert_eq!(
-            browser.eval("window.isTheSame").await,
-            true,
-            "it was loaded again"
-        );
+        page.shows(&["after", "before", "meanwhile"]);
+        assert!(page.is("window.isTheSame"), "it was loaded again");
     });
 }
 
 #[test]
 fn the_reactors_view_draws_what_the_server_counts() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&["--threads", "3"]);
         server.store("k", "x");
-        browser.visit(server.addr, "/").await;
-        browser.click("#to-reactors").await;
+        page.visit(server.addr, "/");
+        page.click("#to-reactors");
         let mut raw = server.connect();
         let mut ask = || {
             for _ in 0..50 {
@@ -46,22 +40,20 @@ fn the_reactors_view_draws_what_the_server_counts() {
             }
         };
         // A row for each reactor and one for all, with what was asked meanwhile.
-        let rows = "document.querySelectorAll('#reactor-rows tr').length === 4";
-        let all = "document.querySelector('#reactor-rows tr:last-child')";
+        let rows = "$$('#reactor-rows tr').length === 4";
+        let all = "$('#reactor-rows tr:last-child')";
         // A thousand and more has a comma.
         let rate = format!("Number({all}.cells[1].textContent.replaceAll(',', '')) >= 10");
         let timed = format!("/[0-9] (µs|ms)/.test({all}.cells[3].textContent)");
         let alive = format!("Number({all}.cells[4].textContent) >= 1");
         let expression = format!("{rows} && {rate} && {timed} && {alive}");
-        browser
-            .until(&expression, async || {
-                ask();
-                browser.eval(&expression).await == true
-            })
-            .await;
+        page.until(&expression, || {
+            ask();
+            page.eval(&expression) == true
+        });
         // Each chart says in words what it draws, and has drawn it.
-        let charts = "[...document.querySelectorAll('.chart svg')].map((it) => it.getAttribute('aria-label'))";
-        let charts = browser.eval(charts).await.to_string();
+        let charts = "$$('.chart svg').map((it) => it.getAttribute('aria-label'))";
+        let charts = page.eval(charts).to_string();
         for title in [
             "Requests a second: all",
             "Time to answer: p50",
@@ -72,39 +64,26 @@ fn the_reactors_view_draws_what_the_server_counts() {
         ] {
             assert!(charts.contains(title), "no {title} in {charts}");
         }
-        browser
-            .until_true(
-                "document.querySelector('.chart path').getAttribute('d')?.includes('L') === true",
-            )
-            .await;
-        browser
-            .until_true("document.querySelectorAll('.chart .bar').length === 3")
-            .await;
-        browser.picture("reactors-desk-light.png").await;
-        assert_eq!(browser.complaints().await, [""; 0]);
+        page.holds("$('.chart path').getAttribute('d')?.includes('L') === true");
+        page.holds("$$('.chart .bar').length === 3");
+        page.picture("reactors-desk-light.png");
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }
 
 #[test]
 fn without_metrics_there_is_no_reactors_view() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&["--admin", "127.0.0.1:0"]);
-        browser.visit(server.addr, "/").await;
-        browser.until_text("#state", "Live").await;
+        page.visit(server.addr, "/");
+        page.says("#state", "Live");
         server.store("told", "x");
-        browser.until_keys(&["told"]).await;
-        let state = "document.getElementById('state').dataset.state";
-        assert_eq!(browser.eval(state).await, "live");
-        assert_eq!(
-            browser
-                .eval("document.getElementById('views').hidden")
-                .await,
-            true
-        );
-        browser.visit(server.addr, "/#activity").await;
-        browser
-            .until_text("#reactors-note", "at another address")
-            .await;
+        page.shows(&["told"]);
+        let state = "$('#state').dataset.state";
+        assert_eq!(page.eval(state), "live");
+        assert!(page.is("$('#views').hidden"));
+        page.visit(server.addr, "/#activity");
+        page.says("#reactors-note", "at another address");
     });
 }
 
@@ -115,71 +94,56 @@ fn the_charts_fit_a_phone() {
         is_dark: true,
         ..Shape::default()
     };
-    browse_as(shape, async |browser| {
+    browse_as(shape, |page| {
         let server = TestServer::start(&["--threads", "4"]);
-        browser.visit(server.addr, "/#activity").await;
-        browser
-            .until_true("document.querySelectorAll('#reactor-rows tr').length === 5")
-            .await;
+        page.visit(server.addr, "/#activity");
+        page.holds("$$('#reactor-rows tr').length === 5");
         let fits = "document.documentElement.scrollWidth <= window.innerWidth";
-        assert_eq!(browser.eval(fits).await, true);
-        browser.picture("reactors-phone-dark.png").await;
+        assert!(page.is(fits));
+        page.picture("reactors-phone-dark.png");
     });
 }
 
 #[test]
 fn rows_follow_what_others_change_as_it_happens() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         server.store("b", "old");
-        browser.visit(server.addr, "/").await;
-        browser.until_text("#state", "Live").await;
-        browser.until_keys(&["b"]).await;
+        page.visit(server.addr, "/");
+        page.says("#state", "Live");
+        page.shows(&["b"]);
         // From here on the listing is not read again: what shows has come through the socket.
-        browser
-            .eval("Keys.load = () => { throw new Error('the listing was read') }")
-            .await;
+        page.eval("Keys.load = () => { throw new Error('the listing was read') }");
         server.store("c", "12345");
         server.store("a", "x");
-        browser.until_keys(&["a", "b", "c"]).await;
-        let size = "document.querySelector('#rows tr:last-child .size').title";
-        assert_eq!(browser.eval(size).await, "5 bytes");
+        page.shows(&["a", "b", "c"]);
+        let size = "$('#rows tr:last-child .size').title";
+        assert_eq!(page.eval(size), "5 bytes");
         server.store("b", "a longer value");
-        browser
-            .until_true(
-                "document.querySelector('#rows tr:nth-child(2) .size').title === '14 bytes'",
-            )
-            .await;
-        let today = "document.querySelector('#rows tr:nth-child(2) time').dateTime.slice(0, 10) === new Date().toISOString().slice(0, 10)";
-        assert_eq!(browser.eval(today).await, true);
+        page.holds("$('#rows tr:nth-child(2) .size').title === '14 bytes'");
+        let today = "$('#rows tr:nth-child(2) time').dateTime.slice(0, 10) === new Date().toISOString().slice(0, 10)";
+        assert!(page.is(today));
         assert_eq!(server.ask("DELETE", "c").status, 200);
-        browser.until_keys(&["a", "b"]).await;
-        assert_eq!(
-            browser
-                .eval("document.getElementById('state').dataset.state")
-                .await,
-            "live"
-        );
+        page.shows(&["a", "b"]);
+        assert_eq!(page.eval("$('#state').dataset.state"), "live");
     });
 }
 
 #[test]
 fn only_the_prefix_that_is_looked_for_is_watched() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
-        browser.visit(server.addr, "/?prefix=x").await;
-        browser.until_text("#state", "Live").await;
-        browser
-            .until_text("#empty-title", "No name begins with")
-            .await;
+        page.visit(server.addr, "/?prefix=x");
+        page.says("#state", "Live");
+        page.says("#empty-title", "No name begins with");
         server.store("other", "1");
         server.store("x1", "1");
-        browser.until_keys(&["x1"]).await;
-        browser.visit(server.addr, "/?prefix=x2").await;
-        browser.until_text("#state", "Live").await;
-        browser.until_text("#empty-title", "x2").await;
+        page.shows(&["x1"]);
+        page.visit(server.addr, "/?prefix=x2");
+        page.says("#state", "Live");
+        page.says("#empty-title", "x2");
         server.store("x1", "22");
         server.store("x2", "1");
-        browser.until_keys(&["x2"]).await;
+        page.shows(&["x2"]);
     });
 }

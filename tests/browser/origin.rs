@@ -33,19 +33,17 @@ fn documents() -> Vec<(&'static str, String)> {
 
 #[test]
 fn a_stored_document_runs_no_script() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         let mut raw = server.connect();
         for (n, (media_type, document)) in documents().into_iter().enumerate() {
             let (key, line) = (format!("/d{n}"), format!("Content-Type: {media_type}\r\n"));
             let stored = ask(&mut raw, "PUT", &key, &line, document.as_bytes());
             assert_eq!(stored.status, 200);
-            browser.visit(server.addr, &key).await;
+            page.visit(server.addr, &key);
             // The script of a document has run, or never will, when its load is over; onerror needs the network.
-            browser
-                .until_true("document.readyState === 'complete'")
-                .await;
-            let title = browser.client.title().await.expect("a title");
+            page.holds("document.readyState === 'complete'");
+            let title = page.title();
             assert_ne!(title, "pwned", "{media_type}");
         }
         let keys = server.dir.names();
@@ -57,37 +55,29 @@ fn a_stored_document_runs_no_script() {
 /// Without its sandbox, each of those documents does what it tries: else the test above would show nothing.
 #[test]
 fn the_same_documents_act_where_nothing_stops_them() {
-    browse(async |browser| {
+    browse(|page| {
         for (media_type, document) in documents().into_iter().take(6) {
             let all = percent_encoding::NON_ALPHANUMERIC;
             let document = percent_encoding::utf8_percent_encode(&document, all);
-            browser.go(&format!("data:{media_type},{document}")).await;
+            page.go(&format!("data:{media_type},{document}"));
             let acts = format!("a document of {media_type} acts");
-            browser
-                .until(&acts, async || {
-                    browser.eval("document.title").await == "pwned"
-                })
-                .await;
+            page.until(&acts, || page.eval("document.title") == "pwned");
         }
     });
 }
 
 #[test]
 fn a_stored_script_is_none_for_a_stored_page() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         server.store("act.js", ACT);
-        let page = "<!doctype html><title>t</title><script src='/act.js'></script><iframe src='/'></iframe>";
-        server.store("page.html", page);
-        browser.visit(server.addr, "/page.html").await;
-        browser
-            .until_true("document.readyState === 'complete'")
-            .await;
-        assert_eq!(browser.client.title().await.expect("a title"), "t");
+        let value = "<!doctype html><title>t</title><script src='/act.js'></script><iframe src='/'></iframe>";
+        server.store("page.html", value);
+        page.visit(server.addr, "/page.html");
+        page.holds("document.readyState === 'complete'");
+        assert_eq!(page.title(), "t");
         // Our own page does not let itself be framed.
-        let framed = browser
-            .eval("document.querySelector('iframe').contentDocument")
-            .await;
+        let framed = page.eval("document.querySelector('iframe').contentDocument");
         assert_eq!(framed, Value::Null);
         assert!(!server.dir.names().contains(&b"pwned".to_vec()));
     });

@@ -8,114 +8,90 @@ use crate::alice::ForAlice;
 use crate::browser::{Browser, browse};
 use crate::support::prelude::*;
 
-async fn open(browser: &Browser, server: &TestServer, keys: &[&str]) {
-    browser.visit(server.addr, "/").await;
-    browser.until_keys(keys).await;
+fn open(page: &Browser, server: &TestServer, keys: &[&str]) {
+    page.visit(server.addr, "/");
+    page.shows(keys);
 }
 
 #[test]
 fn several_keys_are_deleted_after_one_question() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         for key in ["a", "b", "c", "d", "f/x"] {
             server.store(key, "12345");
         }
-        open(browser, &server, &["f/", "a", "b", "c", "d"]).await;
-        assert_eq!(
-            browser
-                .eval("document.getElementById('picked').hidden")
-                .await,
-            true
-        );
+        open(page, &server, &["f/", "a", "b", "c", "d"]);
+        assert!(page.is("$('#picked').hidden"));
         // A folder cannot be selected.
-        assert_eq!(
-            browser
-                .eval("document.querySelectorAll('#rows .pick').length")
-                .await,
-            4
-        );
-        browser.click("[aria-label='Select a']").await;
-        browser.click("[aria-label='Select c']").await;
-        browser
-            .until_text("#picked-count", "2 files selected")
-            .await;
-        let all = "(() => { const it = document.getElementById('pick-all'); return [it.checked, it.indeterminate]; })()";
-        assert_eq!(browser.eval(all).await, json!([false, true]));
-        browser.click("#picked-delete").await;
-        browser.until_text("#ask-title", "Delete 2 files?").await;
-        browser.until_text("#ask-text", "a, c: 10 B in all").await;
-        browser.click("#ask-no").await;
-        browser
-            .until_true("!document.getElementById('ask').open")
-            .await;
+        assert_eq!(page.eval("$$('#rows .pick').length"), 4);
+        page.click("[aria-label='Select a']");
+        page.click("[aria-label='Select c']");
+        page.says("#picked-count", "2 files selected");
+        let all = "(() => { const it = $('#pick-all'); return [it.checked, it.indeterminate]; })()";
+        assert_eq!(page.eval(all), json!([false, true]));
+        page.click("#picked-delete");
+        page.says("#ask-title", "Delete 2 files?");
+        page.says("#ask-text", "a, c: 10 B in all");
+        page.click("#ask-no");
+        page.holds("!$('#ask').open");
         server.dir.assert_holds(&["a", "b", "c", "d", "f/x"]);
-        browser.click("#picked-delete").await;
-        browser.click("#ask-yes").await;
-        browser.until_keys(&["f/", "b", "d"]).await;
-        browser.until_text("#notes", "2 files are deleted.").await;
-        browser
-            .until_true("document.getElementById('picked').hidden")
-            .await;
+        page.click("#picked-delete");
+        page.click("#ask-yes");
+        page.shows(&["f/", "b", "d"]);
+        page.says("#notes", "2 files are deleted.");
+        page.holds("$('#picked').hidden");
         server.dir.assert_holds(&["b", "d", "f/x"]);
         // The focus is where one goes on.
-        browser
-            .until_true("document.activeElement.textContent === 'f/'")
-            .await;
+        page.holds("document.activeElement.textContent === 'f/'");
 
         // All, and none.
-        browser.click("#pick-all").await;
-        browser
-            .until_text("#picked-count", "2 files selected")
-            .await;
-        assert_eq!(browser.eval(all).await, json!([true, false]));
-        browser.click("#picked-none").await;
-        assert_eq!(browser.eval(all).await, json!([false, false]));
-        browser.click("#pick-all").await;
+        page.click("#pick-all");
+        page.says("#picked-count", "2 files selected");
+        assert_eq!(page.eval(all), json!([true, false]));
+        page.click("#picked-none");
+        assert_eq!(page.eval(all), json!([false, false]));
+        page.click("#pick-all");
         // With the keyboard, from the box to the question.
-        browser
-            .eval("document.getElementById('picked-delete').focus()")
-            .await;
-        browser.press(&Key::Enter.to_string()).await;
-        browser.confirm_by(&Key::Enter.to_string()).await;
-        browser.until_keys(&["f/"]).await;
+        page.eval("$('#picked-delete').focus()");
+        page.press(Key::Enter);
+        page.confirm_by(Key::Enter);
+        page.shows(&["f/"]);
         server.dir.assert_holds(&["f/x"]);
-        assert_eq!(browser.complaints().await, [""; 0]);
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }
 
 #[test]
 fn what_others_changed_or_deleted_meanwhile_is_reported() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         for key in ["a", "b", "c"] {
             server.store(key, "12345");
         }
-        open(browser, &server, &["a", "b", "c"]).await;
-        browser.click("#pick-all").await;
-        browser.click("#picked-delete").await;
-        browser.until_text("#ask-title", "Delete 3 files?").await;
+        open(page, &server, &["a", "b", "c"]);
+        page.click("#pick-all");
+        page.click("#picked-delete");
+        page.says("#ask-title", "Delete 3 files?");
         server.store("b", "a newer version");
         assert_eq!(server.ask("DELETE", "c").status, 200);
-        browser.click("#ask-yes").await;
+        page.click("#ask-yes");
         let report = "2 files are deleted. 1 file was changed by someone else meanwhile, and is still there: b.";
-        browser.until_text("#notes [role=alert]", report).await;
-        browser.until_keys(&["b"]).await;
+        page.says("#notes [role=alert]", report);
+        page.shows(&["b"]);
         assert_eq!(server.dir.read("b"), b"a newer version");
         // It stays selected: as the version that is shown now, it can be deleted.
-        browser.until_text("#picked-count", "1 file selected").await;
-        browser
-            .until_true("document.querySelector('#rows .size').title === '15 bytes'")
-            .await;
-        browser.click("#picked-delete").await;
-        browser.click("#ask-yes").await;
-        browser.until_keys(&[]).await;
+        page.says("#picked-count", "1 file selected");
+        page.holds("$('#rows .size').title === '15 bytes'");
+        page.click("#picked-delete");
+        page.click("#ask-yes");
+        page.shows(&[]);
         server.dir.assert_holds(&[]);
     });
 }
 
 #[test]
 fn a_refusal_of_several_is_reported_once() {
-    browse(async |browser| {
+    browse(|page| {
         let dir = DataDir::temporary();
         let keys: Vec<String> = (0..30).map(|n| format!("k{n:02}")).collect();
         for key in &keys {
@@ -123,61 +99,40 @@ fn a_refusal_of_several_is_reported_once() {
         }
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let alice = ForAlice::start(&dir, &[("", &["read", "list", "watch", "delete"])]);
-        alice.open(browser, &keys).await;
+        alice.open(page, &keys);
         alice.replace(&[("", &["read", "list", "watch"])]);
-        browser.click("#pick-all").await;
-        browser.click("#picked-delete").await;
-        browser.until_text("#ask-text", "k09 and 20 others").await;
-        browser.click("#ask-yes").await;
-        browser
-            .until_text("#notes", "30 files were not deleted: k00")
-            .await;
-        browser
-            .until_text(
-                "#notes",
-                "and 20 others: not allowed: it takes the right to delete here",
-            )
-            .await;
-        assert_eq!(
-            browser
-                .eval("document.querySelectorAll('#notes .note').length")
-                .await,
-            1
+        page.click("#pick-all");
+        page.click("#picked-delete");
+        page.says("#ask-text", "k09 and 20 others");
+        page.click("#ask-yes");
+        page.says("#notes", "30 files were not deleted: k00");
+        page.says(
+            "#notes",
+            "and 20 others: not allowed: it takes the right to delete here",
         );
-        browser.until_keys(&keys).await;
-        browser
-            .until_text("#picked-count", "30 files selected")
-            .await;
+        assert_eq!(page.eval("$$('#notes .note').length"), 1);
+        page.shows(&keys);
+        page.says("#picked-count", "30 files selected");
     });
 }
 
 #[test]
 fn a_page_that_is_left_takes_its_selection_along() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         for key in ["a", "b", "f/x"] {
             server.store(key, "x");
         }
-        open(browser, &server, &["f/", "a", "b"]).await;
-        browser.click("#pick-all").await;
-        browser.until_text("#state", "Live").await;
+        open(page, &server, &["f/", "a", "b"]);
+        page.click("#pick-all");
+        page.says("#state", "Live");
         assert_eq!(server.ask("DELETE", "a").status, 200);
-        browser.until_text("#picked-count", "1 file selected").await;
-        browser.click("#rows a.key").await;
-        browser.until_keys(&["../", "x"]).await;
-        assert_eq!(
-            browser
-                .eval("document.getElementById('picked').hidden")
-                .await,
-            true
-        );
-        browser.client.back().await.expect("back");
-        browser.until_keys(&["f/", "b"]).await;
-        assert_eq!(
-            browser
-                .eval("document.querySelectorAll('.pick:checked').length")
-                .await,
-            0
-        );
+        page.says("#picked-count", "1 file selected");
+        page.click("#rows a.key");
+        page.shows(&["../", "x"]);
+        assert!(page.is("$('#picked').hidden"));
+        page.back();
+        page.shows(&["f/", "b"]);
+        assert_eq!(page.eval("$$('.pick:checked').length"), 0);
     });
 }

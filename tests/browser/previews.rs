@@ -5,21 +5,17 @@ use std::fmt::Write as _;
 use crate::browser::{Browser, browse};
 use crate::support::prelude::*;
 
-async fn look(browser: &Browser, key: &str) {
-    let key_button = format!(
-        "[...document.querySelectorAll('#rows a[data-key]')].find((it) => it.textContent === '{key}')"
-    );
+fn look(page: &Browser, key: &str) {
+    let key_button = format!("$$('#rows a[data-key]').find((it) => it.textContent === '{key}')");
     let click =
         format!("((button) => {{ button?.click(); return Boolean(button); }})({key_button})");
-    browser.until_true(&click).await;
-    browser.until_text("#preview-title", key).await;
+    page.holds(&click);
+    page.says("#preview-title", key);
 }
 
-async fn close(browser: &Browser) {
-    browser.click("#preview-close").await;
-    browser
-        .until_true("!document.getElementById('preview').open")
-        .await;
+fn close(page: &Browser) {
+    page.click("#preview-close");
+    page.holds("!$('#preview').open");
 }
 
 /// So many seconds of noise: 8,000 samples a second, of 8 bits.
@@ -62,39 +58,31 @@ fn pdf(catalogue: &str) -> Vec<u8> {
 
 #[test]
 fn sound_is_played_from_any_place() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         server.store("sound.wav", wav(3_000));
-        browser.visit(server.addr, "/").await;
-        look(browser, "sound.wav").await;
-        let audio = "document.querySelector('#preview-body audio')";
-        browser
-            .until_true(&format!("Math.round({audio}?.duration) === 3000"))
-            .await;
-        browser.eval(&format!("{audio}.currentTime = 2900")).await;
-        browser
-            .until_true(&format!("!{audio}.seeking && {audio}.readyState >= 2"))
-            .await;
-        browser
-            .eval(&format!("((window.played = {audio}).focus(), true)"))
-            .await;
-        browser.press(" ").await;
-        browser
-            .until_true("!window.played.paused && window.played.currentTime > 2900")
-            .await;
+        page.visit(server.addr, "/");
+        look(page, "sound.wav");
+        let audio = "$('#preview-body audio')";
+        page.holds(&format!("Math.round({audio}?.duration) === 3000"));
+        page.eval(&format!("{audio}.currentTime = 2900"));
+        page.holds(&format!("!{audio}.seeking && {audio}.readyState >= 2"));
+        page.eval(&format!("((window.played = {audio}).focus(), true)"));
+        page.press(" ");
+        page.holds("!window.played.paused && window.played.currentTime > 2900");
         // What is no longer seen is no longer heard.
-        close(browser).await;
-        browser.until_true("window.played.paused").await;
-        assert_eq!(browser.complaints().await, [""; 0]);
+        close(page);
+        page.holds("window.played.paused");
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }
 
 #[test]
 fn film_is_played() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
-        browser.visit(server.addr, "/").await;
-        browser.until_text("#state", "Live").await;
+        page.visit(server.addr, "/");
+        page.says("#state", "Live");
         // The browser makes the film itself.
         let record = "(() => { const canvas = Object.assign(document.createElement('canvas'), { width: 64, height: 48 }); \
             const context = canvas.getContext('2d'); const recorder = new MediaRecorder(canvas.captureStream(20)); const parts = []; \
@@ -102,43 +90,37 @@ fn film_is_played() {
             const drawing = setInterval(draw, 20); recorder.ondataavailable = (event) => parts.push(event.data); \
             recorder.onstop = () => { clearInterval(drawing); fetch('/film.webm', { method: 'PUT', body: new Blob(parts) }); }; \
             recorder.start(); setTimeout(() => recorder.stop(), 1000); return true; })()";
-        assert_eq!(browser.eval(record).await, true);
-        browser.until_keys(&["film.webm"]).await;
-        look(browser, "film.webm").await;
-        let video = "document.querySelector('#preview-body video')";
-        browser
-            .until_true(&format!("{video}?.videoWidth === 64"))
-            .await;
-        browser.picture("preview-film.png").await;
-        close(browser).await;
-        assert_eq!(browser.complaints().await, [""; 0]);
+        assert!(page.is(record));
+        page.shows(&["film.webm"]);
+        look(page, "film.webm");
+        let video = "$('#preview-body video')";
+        page.holds(&format!("{video}?.videoWidth === 64"));
+        page.picture("preview-film.png");
+        close(page);
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }
 
 #[test]
 fn what_is_no_film_is_a_text_or_nothing() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         // The type of this name is that of a film, and the name is that of a TypeScript program.
         server.store("program.ts", "const film: boolean = false;");
         server.store("noise.mp3", [0, 1, 2, 255].repeat(1000));
-        browser.visit(server.addr, "/").await;
-        look(browser, "program.ts").await;
-        browser.until_text("#preview-facts", "video/").await;
-        browser
-            .until_text("#preview-body pre", "const film: boolean")
-            .await;
-        close(browser).await;
-        look(browser, "noise.mp3").await;
-        browser
-            .until_text("#preview-body", "nothing that this browser plays")
-            .await;
+        page.visit(server.addr, "/");
+        look(page, "program.ts");
+        page.says("#preview-facts", "video/");
+        page.says("#preview-body pre", "const film: boolean");
+        close(page);
+        look(page, "noise.mp3");
+        page.says("#preview-body", "nothing that this browser plays");
     });
 }
 
 #[test]
 fn a_pdf_is_shown_and_cannot_act() {
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         server.store("paper.pdf", pdf(""));
         let script = "this.submitForm('/pwned'); app.launchURL('/pwned', false); document.title = 'pwned'; fetch('/pwned', {method: 'PUT'})";
@@ -153,28 +135,24 @@ fn a_pdf_is_shown_and_cannot_act() {
         let lines = "Content-Type: application/pdf\r\n";
         let stored = ask(&mut raw, "PUT", "/html.pdf", lines, html.as_bytes());
         assert_eq!(stored.status, 200);
-        browser.visit(server.addr, "/").await;
-        let frame = "document.querySelector('#preview-body iframe')";
+        page.visit(server.addr, "/");
+        let frame = "$('#preview-body iframe')";
         for key in ["html.pdf", "paper.pdf", "scripted.pdf"] {
-            look(browser, key).await;
-            browser
-                .until_true(&format!("{frame}?.src.startsWith('blob:') === true"))
-                .await;
+            look(page, key);
+            page.holds(&format!("{frame}?.src.startsWith('blob:') === true"));
             // The viewer of the browser has it, in a process of its own.
-            browser
-                .until("the viewer has the PDF", async || {
-                    let targets = browser.devtools("Target.getTargets").await.to_string();
-                    targets.contains("\"url\":\"blob:")
-                })
-                .await;
-            browser.picture(&format!("preview-{key}.png")).await;
-            close(browser).await;
+            page.until("the viewer has the PDF", || {
+                let targets = page.devtools("Target.getTargets").to_string();
+                targets.contains("\"url\":\"blob:")
+            });
+            page.picture(&format!("preview-{key}.png"));
+            close(page);
         }
-        let title = browser.client.title().await.expect("a title");
+        let title = page.title();
         assert_eq!(title, "data-server");
         server
             .dir
             .assert_holds(&["html.pdf", "paper.pdf", "scripted.pdf"]);
-        assert_eq!(browser.complaints().await, [""; 0]);
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }

@@ -9,7 +9,7 @@ use crate::support::prelude::*;
 
 /// Relays connections to a server, in threads that end with their connections.
 pub(crate) struct Relay {
-    pub(crate) addr: SocketAddr,
+    accepting: Accepting,
     gate: Arc<Gate>,
 }
 
@@ -25,35 +25,34 @@ struct Gate {
 impl Relay {
     /// Lets `limit` bytes of each connection through.
     pub(crate) fn to(server: SocketAddr, limit: usize) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let addr = listener.local_addr().expect("its address");
         let gate = Arc::new(Gate {
             limit: Mutex::new(Some(limit)),
             opened: Condvar::new(),
             passing: Mutex::default(),
         });
         let shared = Arc::clone(&gate);
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let Ok(server) = TcpStream::connect(server) else {
-                    continue;
-                };
-                let gate = Arc::clone(&shared);
-                gate.keep(clone(&client));
-                let (from, to) = (clone(&client), clone(&server));
-                thread::spawn(move || gate.pass(from, to));
-                thread::spawn(move || copy(server, client));
-            }
+        let accepting = Accepting::with(move |client| {
+            let Ok(server) = TcpStream::connect(server) else {
+                return;
+            };
+            let gate = Arc::clone(&shared);
+            gate.keep(clone(&client));
+            let (from, to) = (clone(&client), clone(&server));
+            thread::spawn(move || gate.pass(from, to));
+            thread::spawn(move || copy(server, client));
         });
-        Self { addr, gate }
+        Self { accepting, gate }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.accepting.addr
     }
 
     /// Ends each connection, as a network that breaks off does. Later ones pass so many bytes.
     pub(crate) fn cut(&self, limit: Option<usize>) {
         *self.gate.limit.lock().expect("no panic under the lock") = limit;
-        let passing =
-            std::mem::take(&mut *self.gate.passing.lock().expect("no panic under the lock"));
-        for connection in passing {
+        let mut passing = self.gate.passing.lock().expect("no panic under the lock");
+        for connection in passing.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
         self.gate.opened.notify_all();
@@ -68,10 +67,8 @@ impl Relay {
 
 impl Gate {
     fn keep(&self, connection: TcpStream) {
-        self.passing
-            .lock()
-            .expect("no panic under the lock")
-            .push(connection);
+        let mut passing = self.passing.lock().expect("no panic under the lock");
+        passing.push(connection);
     }
 
     fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
@@ -82,15 +79,13 @@ impl Gate {
                 break;
             }
             passed += got;
-            let limit = self.limit.lock().expect("no panic under the lock");
+            let mut limit = self.limit.lock().expect("no panic under the lock");
             let is_shut = |limit: &mut Option<usize>| {
                 limit.is_some_and(|limit| passed >= limit) && !is_gone(&from)
             };
             // Wakes now and then to see whether the client has left meanwhile.
-            let mut limit = limit;
             while is_shut(&mut limit) {
-                let pause = std::time::Duration::from_millis(50);
-                let woken = self.opened.wait_timeout(limit, pause);
+                let woken = self.opened.wait_timeout(limit, Duration::from_millis(50));
                 limit = woken.expect("no panic under the lock").0;
             }
         }
@@ -102,11 +97,7 @@ impl Gate {
 fn is_gone(client: &TcpStream) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut ends = [PollFd::new(client, PollFlags::RDHUP)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut ends, Some(&now)).is_ok_and(|ready| ready > 0)
+    poll(&mut ends, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 fn copy(mut from: TcpStream, mut to: TcpStream) {

@@ -9,50 +9,38 @@ const PUBLIC: &str =
 
 #[test]
 fn one_signs_in_and_out_on_the_page() {
-    browse(async |browser| {
+    browse(|page| {
         let dir = DataDir::temporary();
         dir.place("alice/letter", "x");
         let rules: &[_] = &[("alice/", &["read", "write", "list", "watch"][..])];
         let alice = ForAlice::start_with(&dir, rules, PUBLIC);
         let plain = format!("{}/", origin(alice.server.addr));
-        browser.go(&plain).await;
-        browser.until_keys(&[]).await;
-        browser
-            .until_text("#empty-title", "Nothing that you may see here")
-            .await;
-        browser
-            .until_text("#empty-hint", "Sign in to see what is yours.")
-            .await;
-        browser.picture("sign-in.png").await;
-        let href = browser
-            .eval("document.getElementById('sign-in').href")
-            .await;
+        page.go(&plain);
+        page.shows(&[]);
+        page.says("#empty-title", "Nothing that you may see here");
+        page.says("#empty-hint", "Sign in to see what is yours.");
+        page.picture("sign-in.png");
+        let href = page.eval("$('#sign-in').href");
         assert_eq!(href, format!("{plain}?sign-in="));
         // In an empty folder that may be seen, that is not said.
-        browser.go(&format!("{plain}public/")).await;
-        browser
-            .until_text("#empty-title", "No files in public/ yet")
-            .await;
+        page.go(&format!("{plain}public/"));
+        page.says("#empty-title", "No files in public/ yet");
         // Firefox asks for a password where a page is refused what it asks for.
-        browser.until_text("#state", "Live updates are off").await;
+        page.says("#state", "Live updates are off");
         let refused = alice.server.events("");
         assert!(refused.is_empty(), "{refused:?}");
         // A URL with a name and a password is how a driver answers the prompt.
         let href = href.as_str().expect("text");
-        browser
-            .go(&href.replacen("://", "://alice:sesame@", 1))
-            .await;
-        browser.until_keys(&["alice/"]).await;
-        browser.go(&plain).await;
-        browser.until_keys(&["alice/"]).await;
-        browser.until_text(".account", "alice").await;
-        browser.picture("signed-in.png").await;
-        browser.click("#sign-out").await;
-        browser.until_text("h1", "You are signed out").await;
-        browser.click("nav a:last-child").await;
-        browser
-            .until_text("#empty-title", "Nothing that you may see here")
-            .await;
-        browser.find("#sign-in").await;
+        page.go(&href.replacen("://", "://alice:sesame@", 1));
+        page.shows(&["alice/"]);
+        page.go(&plain);
+        page.shows(&["alice/"]);
+        page.says(".account", "alice");
+        page.picture("signed-in.png");
+        page.click("#sign-out");
+        page.says("h1", "You are signed out");
+        page.click("nav a:last-child");
+        page.says("#empty-title", "Nothing that you may see here");
+        page.find("#sign-in");
     });
 }

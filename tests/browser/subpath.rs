@@ -16,83 +16,74 @@ fn front(server: &TestServer) -> Option<Proxy> {
     Proxy::nginx("/files/", &location)
 }
 
-async fn address(browser: &Browser) -> String {
-    let address = browser.eval("location.pathname").await;
+fn address(page: &Browser) -> String {
+    let address = page.eval("location.pathname");
     address.as_str().expect("text").to_owned()
 }
 
 #[test]
 fn the_page_works_below_a_path_of_a_proxy() {
     clear_only!("its server is another program");
-    browse(async |browser| {
+    browse(|page| {
         let server = TestServer::start(&[]);
         let front = needed!(front(&server));
         server.store("album/a%20b", "of a b");
         server.store("top", "1");
-        browser.visit(front.addr, "/files/").await;
-        browser.until_keys(&["album/", "top"]).await;
-        browser.until_text("#state", "Live").await;
-        browser.click("a[data-folder='album/']").await;
-        browser.until_keys(&["../", "a b"]).await;
-        assert_eq!(address(browser).await, "/files/album/");
+        page.visit(front.addr, "/files/");
+        page.shows(&["album/", "top"]);
+        page.says("#state", "Live");
+        page.click("a[data-folder='album/']");
+        page.shows(&["../", "a b"]);
+        assert_eq!(address(page), "/files/album/");
 
         // What others change shows by the socket alone.
-        browser.until_text("#state", "Live").await;
-        browser
-            .until_true("document.getElementById('keys').ariaBusy === 'false'")
-            .await;
-        browser
-            .eval("(window.load = Keys.load, Keys.load = () => { throw new Error('the listing was read') }, 0)")
-            .await;
+        page.says("#state", "Live");
+        page.holds("$('#keys').ariaBusy === 'false'");
+        page
+            .eval("(window.load = Keys.load, Keys.load = () => { throw new Error('the listing was read') }, 0)");
         server.store("album/c", "3");
-        browser.until_keys(&["../", "a b", "c"]).await;
-        browser.eval("(Keys.load = window.load, 0)").await;
+        page.shows(&["../", "a b", "c"]);
+        page.eval("(Keys.load = window.load, 0)");
 
-        browser.click("[aria-label='Download a b']").await;
-        assert_eq!(browser.downloaded("a b").await, b"of a b");
+        page.click("[aria-label='Download a b']");
+        assert_eq!(page.downloaded("a b"), b"of a b");
 
         let value = pattern(3, 100_000);
-        let file = browser.file("d.bin", &value);
-        browser.upload(&file).await;
-        browser.until_keys(&["../", "a b", "c", "d.bin"]).await;
+        let file = page.file("d.bin", &value);
+        page.upload(&file);
+        page.shows(&["../", "a b", "c", "d.bin"]);
         assert!(server.dir.read("album/d.bin") == value);
 
-        browser.click("[aria-label='Delete c']").await;
-        browser.click("#ask-yes").await;
-        browser.until_keys(&["../", "a b", "d.bin"]).await;
+        page.click("[aria-label='Delete c']");
+        page.click("#ask-yes");
+        page.shows(&["../", "a b", "d.bin"]);
         assert_eq!(server.get("album/c").status, 404);
 
-        let open = "[...document.querySelectorAll('#rows a[data-key]')].find((it) => it.textContent === 'a b').click()";
-        browser.eval(open).await;
-        browser.until_text("#preview-body", "of a b").await;
-        browser.click("#preview-rename").await;
-        browser
-            .until_text("#rename-title", "Rename album/a b")
-            .await;
-        let set = "document.getElementById('rename-key').value = arguments[0]";
-        browser.eval_with(set, vec![json!("album/new")]).await;
-        browser.click("#rename-yes").await;
-        browser
-            .until_text("#notes", "album/a b is now album/new")
-            .await;
-        browser.until_keys(&["../", "d.bin", "new"]).await;
+        let open = "$$('#rows a[data-key]').find((it) => it.textContent === 'a b').click()";
+        page.eval(open);
+        page.says("#preview-body", "of a b");
+        page.click("#preview-rename");
+        page.says("#rename-title", "Rename album/a b");
+        let set = "$('#rename-key').value = arguments[0]";
+        page.eval_with(set, vec![json!("album/new")]);
+        page.click("#rename-yes");
+        page.says("#notes", "album/a b is now album/new");
+        page.shows(&["../", "d.bin", "new"]);
         server
             .dir
             .assert_holds(&["album/d.bin", "album/new", "top"]);
 
         // Also after a new load of a folder, and up by the crumbs.
-        browser.visit(front.addr, "/files/album/?limit=1").await;
-        browser.until_keys(&["../", "d.bin"]).await;
-        browser.click("#next").await;
-        browser.until_keys(&["../", "new"]).await;
-        browser.click("#crumbs a").await;
-        browser.until_keys(&["album/", "top"]).await;
-        assert_eq!(address(browser).await, "/files/");
-        browser.visit(front.addr, "/files/#activity").await;
-        browser
-            .until_true("document.querySelectorAll('#reactor-rows tr').length > 0")
-            .await;
-        assert_eq!(browser.complaints().await, [""; 0]);
+        page.visit(front.addr, "/files/album/?limit=1");
+        page.shows(&["../", "d.bin"]);
+        page.click("#next");
+        page.shows(&["../", "new"]);
+        page.click("#crumbs a");
+        page.shows(&["album/", "top"]);
+        assert_eq!(address(page), "/files/");
+        page.visit(front.addr, "/files/#activity");
+        page.holds("$$('#reactor-rows tr').length > 0");
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }
 
@@ -103,20 +94,18 @@ fn without_scripts_it_works_there_too() {
         is_plain: true,
         ..Shape::default()
     };
-    browse_as(shape, async |browser| {
+    browse_as(shape, |page| {
         let server = TestServer::start(&[]);
         let front = needed!(front(&server));
         server.store("album/one", "1");
-        browser.visit(front.addr, "/files/album").await;
-        let file = browser.file("two.txt", "2");
-        browser
-            .type_into("#send [type=file]", &file.display().to_string())
-            .await;
-        browser.click("#send button").await;
-        browser.find("a[href='two.txt']").await;
-        assert_eq!(address(browser).await, "/files/album/");
-        browser.click("#crumbs a").await;
-        browser.find("a[href='album/']").await;
-        assert_eq!(address(browser).await, "/files/");
+        page.visit(front.addr, "/files/album");
+        let file = page.file("two.txt", "2");
+        page.types("#send [type=file]", file.display());
+        page.click("#send button");
+        page.find("a[href='two.txt']");
+        assert_eq!(address(page), "/files/album/");
+        page.click("#crumbs a");
+        page.find("a[href='album/']");
+        assert_eq!(address(page), "/files/");
     });
 }

@@ -6,44 +6,14 @@ use crate::client::{environment, missing};
 use crate::support::prelude::*;
 
 /// Clients, what each needs, a key that it uses, and a line of the shell that runs one at `$AT` until there is a file `end`.
-const CLIENTS: &[(&str, &[&str], &str, &str)] = &[
-    (
-        "curl",
-        &["curl"],
-        "curl",
-        "$PROGRAMS/restarts-curl.sh $AT end",
-    ),
-    (
-        "Go",
-        &["go"],
-        "go-0",
-        "go run $PROGRAMS/restarts.go $AT end",
-    ),
-    (
-        "Java",
-        &["java", "javac"],
-        "java-0",
-        "java $PROGRAMS/Restarts.java $AT end",
-    ),
-    (
-        "Python",
-        &["python3"],
-        "python-0",
-        "python3 $PROGRAMS/restarts.py $AT end",
-    ),
-    (
-        "h2load over HTTP/1.1",
-        &["h2load"],
-        "read",
-        "$PROGRAMS/restarts-h2load.sh $AT/read end --h1",
-    ),
-    (
-        "h2load over HTTP/2",
-        &["h2load"],
-        "read",
-        "$PROGRAMS/restarts-h2load.sh $AT/read end -m 10",
-    ),
-];
+const CLIENTS: &str = "
+    curl ; curl ; curl ; $PROGRAMS/restarts-curl.sh $AT end
+    Go ; go ; go-0 ; go run $PROGRAMS/restarts.go $AT end
+    Java ; javac ; java-0 ; java $PROGRAMS/Restarts.java $AT end
+    Python ; python3 ; python-0 ; python3 $PROGRAMS/restarts.py $AT end
+    h2load over HTTP/1.1 ; h2load ; read ; $PROGRAMS/restarts-h2load.sh $AT/read end --h1
+    h2load over HTTP/2 ; h2load ; read ; $PROGRAMS/restarts-h2load.sh $AT/read end -m 10
+";
 
 /// A client that runs.
 struct Running {
@@ -79,11 +49,9 @@ impl Running {
     /// Ends it: it has seen no error, and has met the server.
     #[track_caller]
     fn end(self) -> String {
-        let Self {
-            name, child, home, ..
-        } = self;
-        fs::write(home.path().join("end"), "").expect("the end");
-        let ended = child.wait_with_output().expect("its end");
+        let name = self.name;
+        fs::write(self.home.path().join("end"), "").expect("the end");
+        let ended = self.child.wait_with_output().expect("its end");
         let said = String::from_utf8_lossy(&ended.stdout);
         let why = String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{name}: {said}{why}");
@@ -103,12 +71,9 @@ fn fifty_restarts_cost_no_client_a_request() {
     let mut server = Launch::new(&args).listen("127.0.0.77:0").on(&dir).start();
     let at = server.addr;
     let mut clients = Vec::new();
-    for &(name, needs, key, line) in CLIENTS {
-        match missing(needs) {
-            Some(need) => left_out(
-                &format!("restarts beside {name}"),
-                &format!("there is no `{need}`"),
-            ),
+    for [name, need, key, line] in table(CLIENTS) {
+        match missing(&[need]) {
+            Some(need) => left_out(name, &format!("there is no `{need}`")),
             None => clients.push(Running::start(at, name, key, line)),
         }
     }

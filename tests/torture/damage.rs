@@ -221,30 +221,32 @@ fn tried(damage: &Damage, base: &Path, case: &DataDir, refused: &mut usize) -> O
 
 #[test]
 fn damage_of_any_block_loses_nothing_in_silence() {
-    Kind::each(scaled(&[Kind::Ext4], &Kind::ALL), |kind| {
-        let what = format!("damage of a journal on {}", kind.name());
-        let mut disk = needed!(available(&what, Image::new(kind)));
-        let seed = seed("damage");
-        prepare(&mut disk);
-        let base = disk.dir();
-        let case = DataDir::at(base.outside("case"));
-        let mut damages = damages(&base.own(""), &mut Random::new(seed));
-        // The replay of what is whole.
-        damages.push(("nothing".to_owned(), Box::new(|_: &Path| {}), 0));
-        let (mut wrong, mut refused) = (Vec::new(), 0);
-        for damage in &damages {
-            copy(base.path(), case.path());
-            let fault = tried(damage, base.path(), &case, &mut refused);
-            wrong.extend(fault.map(|fault| format!("{}: {fault}", damage.0)));
-            fs::remove_dir_all(case.path()).expect("removed");
-        }
-        let (count, bad) = (damages.len(), wrong.len());
-        counted!(
-            &what,
-            "{count} kinds, {refused} starts refused, {bad} wrong; seed {seed}"
-        );
-        assert!(wrong.is_empty(), "{SEED}={seed}: {wrong:#?}");
-    });
+    Image::each(
+        scaled(&[Kind::Ext4], &Kind::ALL),
+        "damage of a journal",
+        |what, mut disk| {
+            let seed = seed("damage");
+            prepare(&mut disk);
+            let base = disk.dir();
+            let case = DataDir::at(base.outside("case"));
+            let mut damages = damages(&base.own(""), &mut Random::new(seed));
+            // The replay of what is whole.
+            damages.push(("nothing".to_owned(), Box::new(|_: &Path| {}), 0));
+            let (mut wrong, mut refused) = (Vec::new(), 0);
+            for damage in &damages {
+                copy(base.path(), case.path());
+                let fault = tried(damage, base.path(), &case, &mut refused);
+                wrong.extend(fault.map(|fault| format!("{}: {fault}", damage.0)));
+                fs::remove_dir_all(case.path()).expect("removed");
+            }
+            let (count, bad) = (damages.len(), wrong.len());
+            counted!(
+                &what,
+                "{count} kinds, {refused} starts refused, {bad} wrong; seed {seed}"
+            );
+            assert!(wrong.is_empty(), "{SEED}={seed}: {wrong:#?}");
+        },
+    );
 }
 
 /// Values about as long as whole blocks, at the bound of what goes to the journal, with the longest keys, and groups about as long as
@@ -306,9 +308,7 @@ fn clocks_that_step_lose_nothing() {
     let Some(library) = faketime() else {
         return left_out(what, "libfaketime is not installed");
     };
-    Kind::each(scaled(&[Kind::Ext4], &Kind::ALL), |kind| {
-        let what = format!("{what} on {}", kind.name());
-        let mut disk = needed!(available(&what, Image::new(kind)));
+    Image::each(scaled(&[Kind::Ext4], &Kind::ALL), what, |what, mut disk| {
         let (mut round, mut tags, mut wrong) = (0, Vec::new(), Vec::new());
         let disk_only = || Launch::new(&["--durability", "disk"]);
         for _ in 0..scaled(1, 10) {
@@ -334,7 +334,7 @@ fn clocks_that_step_lose_nothing() {
         let server = disk_only().on(&disk.dir()).start();
         wrong.extend(stepped(&server, round));
         drop(server);
-        counted!(&what, "{round} cuts with a step, {} wrong", wrong.len());
+        counted!(what, "{round} cuts with a step, {} wrong", wrong.len());
         assert!(wrong.is_empty(), "{wrong:#?}");
     });
 }
@@ -381,9 +381,7 @@ fn stepped(server: &TestServer, round: usize) -> impl Iterator<Item = String> {
 fn a_checkpoint_without_room_loses_nothing() {
     let what = "a checkpoint without room";
     tracing_only!(what);
-    Kind::each(&[Kind::Ext4, Kind::Xfs], |kind| {
-        let what = format!("{what} on {}", kind.name());
-        let mut disk = needed!(available(&what, Image::new(kind)));
+    Image::each(&[Kind::Ext4, Kind::Xfs], what, |what, mut disk| {
         let cycles = scaled(2, 20);
         for cycle in 0..cycles {
             let value = |n: usize| pattern((n + cycle) as u64, 30_000);
@@ -416,6 +414,6 @@ fn a_checkpoint_without_room_loses_nothing() {
             assert_eq!(wrong, 0, "{what}, cycle {cycle}: of {VALUES} values");
             server.stop();
         }
-        counted!(&what, "{cycles} cuts, {VALUES} values each: nothing lost");
+        counted!(what, "{cycles} cuts, {VALUES} values each: nothing lost");
     });
 }

@@ -6,6 +6,7 @@
 
 use std::io::Write;
 
+use crate::scale::available;
 use crate::support::prelude::*;
 
 /// How long the kernel may take to let go of a file system that another mount namespace had.
@@ -89,11 +90,19 @@ pub(crate) struct Image {
     // Dropped in this order.
     mounted: Option<Mounted>,
     below: Option<Mounted>,
-    kind: Kind,
+    pub(crate) kind: Kind,
     place: TempDir,
 }
 
 impl Image {
+    /// Runs a test on a disk of each of these kinds, at the same time; it is told what it tests.
+    pub(crate) fn each(kinds: &[Kind], what: &str, test: impl Fn(&str, Self) + Sync) {
+        Kind::each(kinds, |kind| {
+            let what = format!("{what}, {}", kind.name());
+            test(&what, needed!(available(&what, Self::new(kind))));
+        });
+    }
+
     /// In memory where there is such a place; or why it cannot be had here.
     pub(crate) fn new(kind: Kind) -> Result<Self, String> {
         let place = place()?;

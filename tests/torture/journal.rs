@@ -8,7 +8,7 @@ use rustix::fs::FallocateFlags;
 use crate::disk::{Disk, Image, Kind};
 use crate::load::Load;
 use crate::power::{Moment, Report, moment};
-use crate::scale::{available, counted, scaled};
+use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
 /// The smallest journal, whose segments are full soon.
@@ -25,9 +25,7 @@ const BOTH: [Kind; 2] = [Kind::Ext4, Kind::Xfs];
 #[test]
 fn cuts_of_power_in_checkpoints_lose_nothing() {
     tracing_only!("cuts of power in checkpoints");
-    Kind::each(&BOTH, |kind| {
-        let what = format!("cuts of power in checkpoints on {}", kind.name());
-        let mut disk = needed!(available(&what, Image::new(kind)));
+    Image::each(&BOTH, "cuts of power in checkpoints", |what, mut disk| {
         let (mut load, mut report) = (Load::new("journal"), Report::default());
         // Several segments are filled before each cut.
         report.more = 1500;
@@ -47,16 +45,14 @@ fn cuts_of_power_in_checkpoints_lose_nothing() {
             report.assert_nothing_lost(&load);
         }
         let held = format!("{count} checkpoints, each held up for 0.1 s");
-        counted!(&what, "{report}; {held}; seed {}", load.seed);
+        counted!(what, "{report}; {held}; seed {}", load.seed);
     });
 }
 
 #[test]
 fn cuts_of_power_in_replays_lose_nothing() {
     tracing_only!("cuts of power in replays");
-    Kind::each(&Kind::ALL, |kind| {
-        let what = format!("cuts of power in replays on {}", kind.name());
-        let mut disk = needed!(available(&what, Image::new(kind)));
+    Image::each(&Kind::ALL, "cuts of power in replays", |what, mut disk| {
         let (mut load, dir) = (Load::new("journal"), disk.dir());
         let (mut report, mut replays) = (Report::default(), 0);
         for cycle in 0..scaled(1, 50) {
@@ -84,7 +80,7 @@ fn cuts_of_power_in_replays_lose_nothing() {
             report.look(server, &mut load);
             report.assert_nothing_lost(&load);
         }
-        counted!(&what, "{report}; {replays} in a replay; seed {}", load.seed);
+        counted!(what, "{report}; {replays} in a replay; seed {}", load.seed);
     });
 }
 
@@ -92,57 +88,58 @@ fn cuts_of_power_in_replays_lose_nothing() {
 fn cuts_of_power_on_a_full_disk_lose_nothing() {
     /// Room for the journal, and for some of the values.
     const LEFT: u64 = 26 << 20;
-    Kind::each(&Kind::ALL, |kind| {
-        let what = format!("cuts of power on a full disk, {}", kind.name());
-        let mut disk = needed!(available(&what, Image::new(kind)));
-        let mut load = Load::new("journal");
-        let (mut report, mut refused) = (Report::default(), 0);
-        let ballast = disk.dir().outside("ballast");
-        for cycle in 0..scaled(1, 50) {
-            fs::create_dir_all(disk.dir().path()).expect("a directory");
-            let file = File::create(&ballast).expect("a file");
-            let free = rustix::fs::fstatvfs(&file).expect("room");
-            let free = free.f_bavail * free.f_frsize;
-            let taken = free.saturating_sub(LEFT).max(1);
-            let filled = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, taken);
-            filled.expect("a file that takes nearly all room");
-            drop(file);
-            let server = Launch::new(&SMALL).on(&disk.dir()).start();
-            report.strike(&mut disk, &mut load, moment(cycle), server);
-            let server = Launch::new(&[]).on(&disk.dir()).start_or_end();
-            let server = server.unwrap_or_else(|ended| {
-                // There was no room for what is only in the journal, which is kept.
-                refused += 1;
-                assert!(ended.stderr.contains("journal"), "{}", ended.stderr);
-                fs::remove_file(&ballast).expect("removed");
-                Launch::new(&[]).on(&disk.dir()).start()
-            });
-            report.look(server, &mut load);
-            report.assert_nothing_lost(&load);
-            let _removed_before = fs::remove_file(&ballast);
-        }
-        let refused = format!("{refused} starts refused until there was room");
-        counted!(&what, "{report}; {refused}; seed {}", load.seed);
-    });
+    Image::each(
+        &Kind::ALL,
+        "cuts of power on a full disk",
+        |what, mut disk| {
+            let mut load = Load::new("journal");
+            let (mut report, mut refused) = (Report::default(), 0);
+            let ballast = disk.dir().outside("ballast");
+            for cycle in 0..scaled(1, 50) {
+                fs::create_dir_all(disk.dir().path()).expect("a directory");
+                let file = File::create(&ballast).expect("a file");
+                let free = rustix::fs::fstatvfs(&file).expect("room");
+                let free = free.f_bavail * free.f_frsize;
+                let taken = free.saturating_sub(LEFT).max(1);
+                let filled = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, taken);
+                filled.expect("a file that takes nearly all room");
+                drop(file);
+                let server = Launch::new(&SMALL).on(&disk.dir()).start();
+                report.strike(&mut disk, &mut load, moment(cycle), server);
+                let server = Launch::new(&[]).on(&disk.dir()).start_or_end();
+                let server = server.unwrap_or_else(|ended| {
+                    // There was no room for what is only in the journal, which is kept.
+                    refused += 1;
+                    assert!(ended.stderr.contains("journal"), "{}", ended.stderr);
+                    fs::remove_file(&ballast).expect("removed");
+                    Launch::new(&[]).on(&disk.dir()).start()
+                });
+                report.look(server, &mut load);
+                report.assert_nothing_lost(&load);
+                let _removed_before = fs::remove_file(&ballast);
+            }
+            let refused = format!("{refused} starts refused until there was room");
+            counted!(what, "{report}; {refused}; seed {}", load.seed);
+        },
+    );
 }
 
 /// While it runs, it needs no room to remove keys, nor to start again. A full btrfs cannot even be synced: what is
 /// in the files is to be written anew, and a start may be refused until there is room.
 #[test]
 fn a_server_killed_on_a_full_disk_serves_again() {
-    Kind::each(&Kind::ALL, |kind| {
-        let what = format!("a kill on a full disk, {}", kind.name());
-        let disk = needed!(available(&what, Image::new(kind)));
+    Image::each(&Kind::ALL, "a kill on a full disk", |what, disk| {
         let ballast = disk.dir().outside("ballast");
         fs::create_dir_all(disk.dir().path()).expect("a directory");
         let mut server = Launch::new(&SMALL).on(&disk.dir()).start();
         let (mut known, mut refused) = (Known::default(), 0);
         known.change_all(&server);
         // On a full btrfs the note of the mount cannot be changed by hand.
-        for is_as_after_a_cut in [false, true]
-            .into_iter()
-            .filter(|cut| !cut || kind != Kind::Btrfs)
-        {
+        let may_be_as_after_a_cut = disk.kind != Kind::Btrfs;
+        for is_as_after_a_cut in [false, true] {
+            if is_as_after_a_cut && !may_be_as_after_a_cut {
+                continue;
+            }
             let mut file = File::create(&ballast).expect("a file");
             while file.write_all(&[7; 4096]).is_ok() {}
             file.sync_all().expect("synced");
@@ -157,7 +154,7 @@ fn a_server_killed_on_a_full_disk_serves_again() {
             let started = Launch::new(&SMALL).on(&disk.dir()).start_or_end();
             server = started.unwrap_or_else(|ended| {
                 assert!(
-                    kind == Kind::Btrfs && ended.stderr.contains("no space left"),
+                    disk.kind == Kind::Btrfs && ended.stderr.contains("no space left"),
                     "{}",
                     ended.stderr
                 );
@@ -165,16 +162,16 @@ fn a_server_killed_on_a_full_disk_serves_again() {
                 fs::remove_file(&ballast).expect("removed");
                 Launch::new(&SMALL).on(&disk.dir()).start()
             });
-            known.assert_there(&server, &what);
+            known.assert_there(&server, what);
             assert!(known.change(&server, "k1", None), "removed");
-            known.assert_there(&server, &what);
+            known.assert_there(&server, what);
             let _removed_before = fs::remove_file(&ballast);
             for key in ["k1", "k2"] {
                 assert!(known.change(&server, key, Some(&pattern(2, 40_000))));
             }
         }
         counted!(
-            &what,
+            what,
             "it serves, removes and takes values again; {refused} starts refused until there was room"
         );
     });
@@ -308,31 +305,33 @@ impl Known {
 #[test]
 fn what_a_hand_did_shortly_before_keeps_no_acknowledged_value_out() {
     let args = ["--durability", "disk"];
-    Kind::each(&Kind::ALL, |kind| {
-        let what = format!("changes by hand before a cut of power on {}", kind.name());
-        let mut disk = needed!(available(&what, Image::new(kind)));
-        let dir = disk.dir();
-        let mut server = Launch::new(&args).on(&dir).start();
-        for key in ["folder", "removed", "replaced", "deleted"] {
-            server.store(key, "before");
-        }
-        server.stop();
-        let mut server = Launch::new(&args).on(&dir).start();
-        for key in ["folder", "removed", "replaced", "deleted"] {
-            dir.remove(key);
-        }
-        for key in ["replaced", "deleted"] {
-            dir.place(key, "by hand");
-        }
-        for key in ["folder/key", "removed", "replaced"] {
-            server.store(key, "acknowledged");
-        }
-        assert_eq!(server.ask("DELETE", "deleted").status, 200);
-        disk.cut_under(&mut server);
-        let server = Launch::new(&args).on(&dir).start();
-        for key in ["folder/key", "removed", "replaced"] {
-            assert_eq!(server.get(key).body, b"acknowledged", "{what}: {key}");
-        }
-        assert_eq!(server.get("deleted").status, 404, "{what}");
-    });
+    Image::each(
+        &Kind::ALL,
+        "changes by hand before a cut of power",
+        |what, mut disk| {
+            let dir = disk.dir();
+            let mut server = Launch::new(&args).on(&dir).start();
+            for key in ["folder", "removed", "replaced", "deleted"] {
+                server.store(key, "before");
+            }
+            server.stop();
+            let mut server = Launch::new(&args).on(&dir).start();
+            for key in ["folder", "removed", "replaced", "deleted"] {
+                dir.remove(key);
+            }
+            for key in ["replaced", "deleted"] {
+                dir.place(key, "by hand");
+            }
+            for key in ["folder/key", "removed", "replaced"] {
+                server.store(key, "acknowledged");
+            }
+            assert_eq!(server.ask("DELETE", "deleted").status, 200);
+            disk.cut_under(&mut server);
+            let server = Launch::new(&args).on(&dir).start();
+            for key in ["folder/key", "removed", "replaced"] {
+                assert_eq!(server.get(key).body, b"acknowledged", "{what}: {key}");
+            }
+            assert_eq!(server.get("deleted").status, 404, "{what}");
+        },
+    );
 }

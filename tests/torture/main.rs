@@ -26,7 +26,6 @@ mod mutator;
 mod nbd;
 mod network;
 mod panics;
-mod password_times;
 mod phoenix;
 mod planted;
 mod power;

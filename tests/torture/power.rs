@@ -149,8 +149,8 @@ pub(crate) fn it_serves_again(
 
 #[test]
 fn disk_loses_nothing_to_a_power_cut() {
-    Kind::each(&Kind::ALL, |kind| {
-        nothing_acknowledged_is_lost(&format!("power cut, {}", kind.name()), Image::new(kind));
+    Image::each(&Kind::ALL, "power cut", |what, disk| {
+        nothing_acknowledged_is_lost(what, Ok(disk))
     });
 }
 

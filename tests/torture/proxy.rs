@@ -4,7 +4,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::thread::JoinHandle;
 
 use socket2::SockRef;
 
@@ -23,8 +22,6 @@ pub(crate) enum Fault {
     Stall(usize),
     /// Passes this many bytes a second, and all of them in the end.
     Trickle(usize),
-    /// One bit of the byte at this place is turned.
-    Flip(usize),
 }
 
 /// The directions, and what goes wrong in them.
@@ -34,12 +31,11 @@ pub(crate) struct Faults {
     pub(crate) down: Fault,
 }
 
-/// Passes one connection on, badly.
-pub(crate) struct Proxy {
-    pub(crate) addr: SocketAddr,
-    passed: Arc<Passed>,
-    thread: Option<JoinHandle<()>>,
-}
+/// Everything passes.
+pub(crate) const GOOD: Faults = Faults {
+    up: Fault::None,
+    down: Fault::None,
+};
 
 /// What has passed a proxy.
 #[derive(Debug, Default)]
@@ -55,49 +51,9 @@ struct Passed {
     is_let_go: AtomicBool,
 }
 
-impl Proxy {
-    pub(crate) fn to(server: SocketAddr, faults: Faults) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let addr = listener.local_addr().expect("its address");
-        let passed = Arc::new(Passed::default());
-        let counted = Arc::clone(&passed);
-        let thread = thread::spawn(move || {
-            if let Ok((client, _)) = listener.accept()
-                && let Ok(server) = TcpStream::connect(server)
-            {
-                pass(&client, &server, faults, &counted);
-            }
-        });
-        Self {
-            addr,
-            passed,
-            thread: Some(thread),
-        }
-    }
-
-    /// Waits until both sides have ended; the bytes that reached the server at most.
-    pub(crate) fn passed_up(mut self) -> usize {
-        if let Some(thread) = self.thread.take() {
-            thread.join().expect("the proxy");
-        }
-        self.passed.up.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            // It may wait for a client that never came.
-            let _ = TcpStream::connect(self.addr);
-            let _ = thread.join();
-        }
-    }
-}
-
 /// Passes every connection on, some of them badly, until it is dropped.
 pub(crate) struct Relay {
-    pub(crate) addr: SocketAddr,
-    over: Arc<AtomicBool>,
+    accepting: Accepting,
     passed: Arc<Passed>,
 }
 
@@ -107,26 +63,24 @@ impl Relay {
         server: SocketAddr,
         mut draw: impl FnMut() -> Faults + Send + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let addr = listener.local_addr().expect("its address");
-        let (over, passed) = (Arc::<AtomicBool>::default(), Arc::<Passed>::default());
-        let (is_over, counted) = (Arc::clone(&over), Arc::clone(&passed));
-        thread::spawn(move || {
-            while let Ok((client, _)) = listener.accept()
-                && !is_over.load(Ordering::Acquire)
-            {
-                let (faults, counted) = (draw(), Arc::clone(&counted));
-                counted.open.fetch_add(1, Ordering::AcqRel);
-                thread::spawn(move || {
-                    if let Ok(server) = TcpStream::connect(server) {
-                        pass(&client, &server, faults, &counted);
-                    }
-                    drop(client);
-                    counted.open.fetch_sub(1, Ordering::AcqRel);
-                });
-            }
+        let passed = Arc::<Passed>::default();
+        let counted = Arc::clone(&passed);
+        let accepting = Accepting::with(move |client| {
+            let (faults, counted) = (draw(), Arc::clone(&counted));
+            counted.open.fetch_add(1, Ordering::AcqRel);
+            thread::spawn(move || {
+                if let Ok(server) = TcpStream::connect(server) {
+                    pass(&client, &server, faults, &counted);
+                }
+                drop(client);
+                counted.open.fetch_sub(1, Ordering::AcqRel);
+            });
         });
-        Self { addr, over, passed }
+        Self { accepting, passed }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.accepting.addr
     }
 
     /// Bytes that reached the server at most, by all connections.
@@ -149,16 +103,14 @@ impl Relay {
     #[track_caller]
     pub(crate) fn let_go(&self) {
         self.passed.is_let_go.store(true, Ordering::Release);
-        eventually("all connections have ended", || {
-            self.passed.open.load(Ordering::Acquire) == 0
-        });
+        self.end();
     }
-}
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Release);
-        let _ = TcpStream::connect(self.addr);
+    /// Waits until all connections have ended.
+    #[track_caller]
+    pub(crate) fn end(&self) {
+        let open = || self.passed.open.load(Ordering::Acquire);
+        eventually("all connections have ended", || open() == 0);
     }
 }
 
@@ -211,7 +163,7 @@ impl Pump<'_> {
             let room = match self.fault {
                 Fault::Fin(at) | Fault::Reset(at) | Fault::Stall(at) => buffer.len().min(at - sum),
                 Fault::Trickle(rate) => buffer.len().min(rate / 20 + 1),
-                Fault::None | Fault::Flip(_) => buffer.len(),
+                Fault::None => buffer.len(),
             };
             if room == 0 {
                 self.end(self.fault);
@@ -233,10 +185,8 @@ impl Pump<'_> {
                     return false;
                 }
             };
-            match self.fault {
-                Fault::Flip(at) if (sum..sum + got).contains(&at) => buffer[at - sum] ^= 1,
-                Fault::Trickle(_) => thread::sleep(Duration::from_millis(50)),
-                _ => {}
+            if matches!(self.fault, Fault::Trickle(_)) {
+                thread::sleep(Duration::from_millis(50));
             }
             sum += got;
             // Before the bytes themselves: what was counted at the end covers all that the server can have seen.

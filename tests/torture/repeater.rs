@@ -12,28 +12,20 @@ const TRIES: usize = 3;
 
 /// Passes requests on, one at a time by each connection, until it is dropped.
 pub(crate) struct Repeater {
-    pub(crate) addr: SocketAddr,
-    over: Arc<AtomicBool>,
+    pub(crate) accepting: Accepting,
     repeated: Arc<AtomicUsize>,
 }
 
 impl Repeater {
     pub(crate) fn to(store: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let addr = listener.local_addr().expect("its address");
-        let (over, repeated) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
-        let (is_over, counter) = (Arc::clone(&over), Arc::clone(&repeated));
-        thread::spawn(move || {
-            while let Ok((client, _)) = listener.accept()
-                && !is_over.load(Ordering::Acquire)
-            {
-                let counter = Arc::clone(&counter);
-                thread::spawn(move || serve(client, store, &counter));
-            }
+        let repeated = Arc::<AtomicUsize>::default();
+        let counter = Arc::clone(&repeated);
+        let accepting = Accepting::with(move |client| {
+            let counter = Arc::clone(&counter);
+            thread::spawn(move || serve(client, store, &counter));
         });
         Self {
-            addr,
-            over,
+            accepting,
             repeated,
         }
     }
@@ -41,13 +33,6 @@ impl Repeater {
     /// How often it has sent a request again.
     pub(crate) fn repeated(&self) -> usize {
         self.repeated.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for Repeater {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Release);
-        let _ = TcpStream::connect(self.addr);
     }
 }
 
@@ -86,10 +71,10 @@ fn message(from: &mut TcpStream, is_bare: bool) -> Option<Vec<u8>> {
         fill(from, &mut message)?;
     };
     let text = String::from_utf8_lossy(&message[..head]).to_lowercase();
-    let mut lengths = text
+    let length = text
         .lines()
-        .filter_map(|line| line.strip_prefix("content-length: "));
-    let length = lengths.next().and_then(|length| length.parse().ok());
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let length = length.and_then(|length| length.parse().ok());
     let body = if is_bare { 0 } else { length.unwrap_or(0) };
     while message.len() < head + body {
         fill(from, &mut message)?;

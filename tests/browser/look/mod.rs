@@ -15,7 +15,7 @@ fn nothing_sticks_out_of_the_window() {
             is_dark,
             ..Shape::default()
         };
-        browse_as(shape, async |browser| {
+        browse_as(shape, |page| {
             let server = TestServer::start(&[]);
             for (n, key) in [
                 "backup-2026-11-20.tar.zst",
@@ -36,15 +36,11 @@ fn nothing_sticks_out_of_the_window() {
             server
                 .dir
                 .place(&"a-very-long-key-without-a-space-".repeat(7), "x");
-            let file = browser.file("holiday.jpg", pattern(2, 2_000_000));
-            browser.visit(server.addr, "/").await;
-            browser
-                .until_true("document.querySelectorAll('#rows a[data-key]').length === 6")
-                .await;
-            browser.upload(&file).await;
-            browser
-                .until_true("document.querySelectorAll('#rows tr').length === 7")
-                .await;
+            let file = page.file("holiday.jpg", pattern(2, 2_000_000));
+            page.visit(server.addr, "/");
+            page.holds("$$('#rows a[data-key]').length === 6");
+            page.upload(&file);
+            page.holds("$$('#rows tr').length === 7");
             let name = |what: &str| {
                 let size = ["desk", "phone"][usize::from(is_phone)];
                 let colour = ["light", "dark"][usize::from(is_dark)];
@@ -52,39 +48,37 @@ fn nothing_sticks_out_of_the_window() {
             };
             // Nothing makes the page scroll sideways, and nothing that can be clicked is cut off.
             let fits = "document.documentElement.scrollWidth <= window.innerWidth \
-                && [...document.querySelectorAll('a, button, input')].filter((it) => it.checkVisibility()) \
+                && $$('a, button, input').filter((it) => it.checkVisibility()) \
                 .every((it) => { const box = it.getBoundingClientRect(); \
                 return box.left >= 0 && box.right <= (it.closest('.card, dialog') ?? document.body).getBoundingClientRect().right; })";
-            assert_eq!(browser.eval(fits).await, true, "{}", name("keys"));
+            assert_eq!(page.eval(fits), true, "{}", name("keys"));
             // The header is one line.
-            let lines = "new Set([...document.querySelectorAll('.top > *')].map((it) => it.getBoundingClientRect()) \
+            let lines = "new Set($$('.top > *').map((it) => it.getBoundingClientRect()) \
                 .map((box) => Math.round((box.top + box.bottom) / 20))).size";
-            browser.until_text("#state", "Live").await;
-            assert_eq!(browser.eval(lines).await, 1, "{}", name("keys"));
-            let heads = "new Set([...document.querySelectorAll('#keys th:has(button)')] \
+            page.says("#state", "Live");
+            assert_eq!(page.eval(lines), 1, "{}", name("keys"));
+            let heads = "new Set($$('#keys th:has(button)') \
                 .map((it) => Math.round(it.querySelector('button').getBoundingClientRect().top))).size";
-            assert_eq!(browser.eval(heads).await, 1, "{}", name("keys"));
-            let back = browser
-                .eval("getComputedStyle(document.body).backgroundColor")
-                .await;
+            assert_eq!(page.eval(heads), 1, "{}", name("keys"));
+            let back = page.eval("getComputedStyle(document.body).backgroundColor");
             assert_eq!(back == "rgb(17, 20, 24)", is_dark, "{back}");
-            browser.picture(&name("keys")).await;
+            page.picture(&name("keys"));
             // Who cannot see the colours of the kinds sees their shapes: no two of these are the same.
-            let kinds = "new Set([...document.querySelectorAll('#rows .key')].map((it) => getComputedStyle(it, '::before').maskImage)).size";
-            assert_eq!(browser.eval(kinds).await, 5);
-            browser.click("#rows tr:nth-child(3) .key").await;
-            browser.until_text("#preview-body", "durability").await;
-            assert_eq!(browser.eval(fits).await, true, "{}", name("preview"));
+            let kinds = "new Set($$('#rows .key').map((it) => getComputedStyle(it, '::before').maskImage)).size";
+            assert_eq!(page.eval(kinds), 5);
+            page.click("#rows tr:nth-child(3) .key");
+            page.says("#preview-body", "durability");
+            assert_eq!(page.eval(fits), true, "{}", name("preview"));
             // No button has a line for itself, but on a phone the one that is used most.
-            let widest = "Math.max(...[...document.querySelectorAll('#preview .buttons > :not([hidden], .primary)')] \
-                .map((it) => it.offsetWidth)) < document.querySelector('#preview .buttons').offsetWidth * 0.6";
-            assert_eq!(browser.eval(widest).await, true, "{}", name("preview"));
-            browser.picture(&name("preview")).await;
-            browser.click("#preview-rename").await;
-            browser.until_text("#rename-title", "config.json").await;
-            assert_eq!(browser.eval(fits).await, true, "{}", name("rename"));
-            browser.picture(&name("rename")).await;
-            browser.click("#rename-no").await;
+            let widest = "Math.max(...$$('#preview .buttons > :not([hidden], .primary)') \
+                .map((it) => it.offsetWidth)) < $('#preview .buttons').offsetWidth * 0.6";
+            assert_eq!(page.eval(widest), true, "{}", name("preview"));
+            page.picture(&name("preview"));
+            page.click("#preview-rename");
+            page.says("#rename-title", "config.json");
+            assert_eq!(page.eval(fits), true, "{}", name("rename"));
+            page.picture(&name("rename"));
+            page.click("#rename-no");
 
             // A folder with keys and folders, of which all that can be is selected.
             let long = "a folder with a long name, of which there are some ".repeat(4);
@@ -94,17 +88,13 @@ fn nothing_sticks_out_of_the_window() {
             server
                 .dir
                 .place(&format!("a/deep/er/2026/{}/z", long.trim_end()), "x");
-            browser.visit(server.addr, "/a/deep/er/2026/").await;
-            browser
-                .until_true("document.querySelectorAll('#rows .pick').length === 2")
-                .await;
-            browser.click("#pick-all").await;
-            browser
-                .until_text("#picked-count", "2 files selected")
-                .await;
-            assert_eq!(browser.eval(fits).await, true, "{}", name("folder"));
-            browser.picture(&name("folder")).await;
-            assert_eq!(browser.complaints().await, [""; 0]);
+            page.visit(server.addr, "/a/deep/er/2026/");
+            page.holds("$$('#rows .pick').length === 2");
+            page.click("#pick-all");
+            page.says("#picked-count", "2 files selected");
+            assert_eq!(page.eval(fits), true, "{}", name("folder"));
+            page.picture(&name("folder"));
+            assert_eq!(page.complaints(), [""; 0]);
         });
     }
 }

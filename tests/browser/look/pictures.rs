@@ -60,17 +60,17 @@ fn values() -> DataDir {
 
 /// Takes a picture of the window down to the end of what `last` selects, in so many pixels of the picture for one of the page.
 /// All that `shown` selects has to be in it, whole.
-async fn take(browser: &Browser, name: &str, last: &str, shown: &[&str], scale: f64) {
-    let end = "[...document.querySelectorAll(arguments[0])].at(-1).getBoundingClientRect().bottom";
-    let end = browser.eval_with(end, vec![json!(last)]).await;
+fn take(page: &Browser, name: &str, last: &str, shown: &[&str], scale: f64) {
+    let end = "$$(arguments[0]).at(-1).getBoundingClientRect().bottom";
+    let end = page.eval_with(end, vec![json!(last)]);
     let height = end.as_f64().expect("a number").ceil() + 20.0;
-    let width = browser.eval("window.innerWidth").await;
+    let width = page.eval("window.innerWidth");
     let width = width.as_f64().expect("a number");
     for css in shown {
-        let is_whole = "[...document.querySelectorAll(arguments[0])].filter((it) => it.checkVisibility()).map((it) => it.getBoundingClientRect()) \
+        let is_whole = "$$(arguments[0]).filter((it) => it.checkVisibility()).map((it) => it.getBoundingClientRect()) \
             .map((box) => box.width > 0 && box.top >= 0 && box.bottom <= arguments[1] && box.left >= 0 && box.right <= arguments[2])";
         let arguments = vec![json!(css), json!(height), json!(width)];
-        let whole = browser.eval_with(is_whole, arguments).await;
+        let whole = page.eval_with(is_whole, arguments);
         let whole: Vec<bool> = serde_json::from_value(whole).expect("answers");
         assert!(
             !whole.is_empty() && whole.iter().all(|is_whole| *is_whole),
@@ -79,7 +79,7 @@ async fn take(browser: &Browser, name: &str, last: &str, shown: &[&str], scale: 
     }
     let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": scale});
     let how = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
-    let taken = browser.devtools_with("Page.captureScreenshot", how).await;
+    let taken = page.devtools_with("Page.captureScreenshot", how);
     let taken = STANDARD.decode(taken["data"].as_str().expect("a picture"));
     let taken = taken.expect("base64");
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -106,30 +106,30 @@ fn size(png: &[u8]) -> (u32, u32) {
     (number(16), number(20))
 }
 
-async fn visit(browser: &Browser, server: &TestServer) {
-    browser.visit(server.addr, "/").await;
-    browser.until_text("#state", "Live").await;
-    browser.until_keys(&NAMES).await;
-    browser.until_text("#rows", "5 min ago").await;
+fn visit(page: &Browser, server: &TestServer) {
+    page.visit(server.addr, "/");
+    page.says("#state", "Live");
+    page.shows(&NAMES);
+    page.says("#rows", "5 min ago");
 }
 
 #[test]
 fn on_a_desk_in_the_light_and_in_the_dark() {
     for (name, is_dark) in [("page.png", false), ("page-dark.png", true)] {
-        browse_as(Shape { is_dark, ..DESK }, async |browser| {
+        browse_as(Shape { is_dark, ..DESK }, |page| {
             let dir = values();
             let server = Launch::new(&[]).on(&dir).start();
-            narrow(browser).await;
-            visit(browser, &server).await;
+            narrow(page);
+            visit(page, &server);
             let shown = ["#rows tr", "#find", "#upload", "#state", "#rows .icon"];
-            take(browser, name, "#count", &shown, 1.0).await;
+            take(page, name, "#count", &shown, 1.0);
             // It speaks of files, not of what the server is made of.
             for view in ["#activity", "#files"] {
-                browser.visit(server.addr, &format!("/{view}")).await;
-                browser.until_text("#state", "Live").await;
-                let words = "[document.body.innerText, ...[...document.querySelectorAll('[aria-label], [title], [placeholder]')] \
+                page.visit(server.addr, &format!("/{view}"));
+                page.says("#state", "Live");
+                let words = "[document.body.innerText, ...$$('[aria-label], [title], [placeholder]') \
                     .map((it) => [it.ariaLabel, it.title, it.placeholder].join(' '))].join(' ').match(/\\b(keys?|values?|reactors?)\\b/i)";
-                assert_eq!(browser.eval(words).await, json!(null), "{view}");
+                assert_eq!(page.eval(words), json!(null), "{view}");
             }
         });
     }
@@ -141,63 +141,61 @@ fn on_a_phone() {
         is_phone: true,
         ..DESK
     };
-    browse_as(shape, async |browser| {
+    browse_as(shape, |page| {
         let dir = values();
         let server = Launch::new(&[]).on(&dir).start();
-        visit(browser, &server).await;
+        visit(page, &server);
         let shown = ["#rows tr", "#find", "#upload", "#state"];
-        take(browser, "page-phone.png", "#count", &shown, 0.5).await;
+        take(page, "page-phone.png", "#count", &shown, 0.5);
     });
 }
 
 #[test]
 fn uploads_under_way() {
-    browse_as(DESK, async |browser| {
+    browse_as(DESK, |page| {
         let dir = values();
         let server = Launch::new(&[]).on(&dir).start();
-        narrow(browser).await;
-        visit(browser, &server).await;
+        narrow(page);
+        visit(page, &server);
         let files = [
             ("notes.txt", 3_000),
             ("survey.csv", 2_400_000),
             ("holiday.mp4", 9_000_000),
         ];
         let files = files.map(|(name, length)| {
-            let file = browser.file(name, pattern(2, length));
+            let file = page.file(name, pattern(2, length));
             file.display().to_string()
         });
         let slow = json!({"offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 600_000});
-        browser.devtools("Network.enable").await;
-        browser
-            .devtools_with("Network.emulateNetworkConditions", slow)
-            .await;
-        browser.type_into("#files", &files.join("\n")).await;
-        browser.until_text("#uploads-count", "left").await;
+        page.devtools("Network.enable");
+        page.devtools_with("Network.emulateNetworkConditions", slow);
+        page.types("#files", &files.join("\n"));
+        page.says("#uploads-count", "left");
         let shown = [
             "#uploads",
             "#uploads-progress",
             "#uploads-cancel",
             "#uploads-list progress",
         ];
-        take(browser, "page-upload.png", "#uploads", &shown, 1.0).await;
+        take(page, "page-upload.png", "#uploads", &shown, 1.0);
     });
 }
 
 #[test]
 fn a_text_being_edited_beside_what_someone_else_has_saved() {
-    browse_as(DESK, async |browser| {
+    browse_as(DESK, |page| {
         let dir = values();
         let server = Launch::new(&[]).on(&dir).start();
-        narrow(browser).await;
-        browser.visit(server.addr, "/?view=config.json").await;
-        browser.until_text("#preview-body", "durability").await;
-        browser.click("#preview-edit").await;
-        browser.type_into("#edit-text", "// mine\n").await;
+        narrow(page);
+        page.visit(server.addr, "/?view=config.json");
+        page.says("#preview-body", "durability");
+        page.click("#preview-edit");
+        page.types("#edit-text", "// mine\n");
         server.store("config.json", CONFIG.replace('4', "8"));
-        browser.click("#edit-save").await;
-        browser.until_text("#edit", "\"threads\": 8").await;
+        page.click("#edit-save");
+        page.says("#edit", "\"threads\": 8");
         let shown = ["#edit-text", "#edit-save"];
-        take(browser, "page-edit.png", "dialog[open]", &shown, 1.0).await;
+        take(page, "page-edit.png", "dialog[open]", &shown, 1.0);
     });
 }
 
@@ -207,21 +205,20 @@ fn a_failure_without_scripts() {
         is_plain: true,
         ..DESK
     };
-    browse_as(shape, async |browser| {
+    browse_as(shape, |page| {
         let dir = values();
         let server = Launch::new(&[]).on(&dir).start();
-        narrow(browser).await;
-        browser.visit(server.addr, "/").await;
-        let file = browser.file("config.json", "newer").display().to_string();
-        browser.type_into("#send input[type=file]", &file).await;
-        browser.click("#send button").await;
-        browser.until_text("h1", "is there already").await;
-        take(browser, "page-failure.png", "main", &["h1", "nav a"], 1.0).await;
+        narrow(page);
+        page.visit(server.addr, "/");
+        let file = page.file("config.json", "newer").display().to_string();
+        page.types("#send input[type=file]", &file);
+        page.click("#send button");
+        page.says("h1", "is there already");
+        take(page, "page-failure.png", "main", &["h1", "nav a"], 1.0);
     });
 }
 
 /// Makes the window as wide as a page of the documents.
-async fn narrow(browser: &Browser) {
-    let sized = browser.client.set_window_size(1000, 790).await;
-    sized.expect("a window of this size");
+fn narrow(page: &Browser) {
+    page.set_size(1000, 790);
 }

@@ -215,7 +215,7 @@ fn basic_value(name: &str, password: &str) -> String {
         .to_owned()
 }
 
-/// What wrong passwords cost, of a name that is known and of one that is not. `tests/torture` holds their times against each other.
+/// What wrong passwords cost, of a name that is known and of one that is not.
 #[test]
 fn a_known_name_costs_as_much_as_an_unknown_one() {
     let dir = DataDir::temporary();

@@ -15,7 +15,7 @@ mod tls;
 mod uploads;
 
 use crate::support::prelude::*;
-use crate::support::s3::{Bucket, OtherStore, Stub, VersityGw};
+use crate::support::s3::{Bucket, Stub, VersityGw};
 
 /// Runs `test` on a server over a real store, where there is one, and over the store in memory. `name` is a prefix that no
 /// other test has.
@@ -25,9 +25,8 @@ fn each(name: &str, test: impl Fn(&TestServer, &Bucket)) {
 
 /// The same, of servers with these options.
 fn each_with(name: &str, args: &[&str], test: impl Fn(&TestServer, &Bucket)) {
-    let named = OtherStore::named().map(|store| &store.bucket);
     let stub = Stub::start();
-    let real = named.or_else(|| VersityGw::shared().map(|store| &store.bucket));
+    let real = VersityGw::shared().map(|store| &store.bucket);
     for bucket in real.into_iter().chain([&stub.bucket]) {
         let bucket = bucket.beneath(name);
         test(&serve(&bucket, args), &bucket);

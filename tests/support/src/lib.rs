@@ -2,6 +2,7 @@
 //!
 //! Nothing here reimplements the server: a test sees what a user sees. Every wait has a deadline.
 
+mod accepting;
 mod certificates;
 mod client;
 mod dir;
@@ -28,6 +29,7 @@ mod tls;
 mod trace;
 mod wait;
 
+pub use accepting::Accepting;
 pub use certificates::Certificates;
 pub use client::{Client, Heard};
 pub use dir::DataDir;

@@ -5,14 +5,11 @@
 //! which is printed. `DATA_SERVER_TORTURE_SEED=N tests/run --test torture crash` draws the same again; when exactly the
 //! process dies is not in the seed. A kill keeps the page cache: this proves order and atomicity, not what a disk keeps.
 
-mod liar;
-mod planted;
 mod server;
 mod stop;
 
-use crate::ledger::Finding;
+use crate::ledger::{Fault, Finding};
 use crate::load::{Load, Progress, Silence, Terms};
-use crate::random::Random;
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 use server::Server;
@@ -21,58 +18,40 @@ use server::Server;
 const ENOUGH: usize = 100;
 
 /// How long a cycle waits for them.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A server that is made to end under load, and started again on what it left.
-pub(crate) trait Subject {
-    fn addr(&self) -> SocketAddr;
-
-    /// Whether it answers whatever it began before it ends.
-    fn is_orderly(&self) -> bool {
-        false
-    }
-
-    /// Ends it; clients are at work.
-    fn end(&mut self) -> Result<(), Finding>;
-
-    fn start(&mut self, dice: &mut Random) -> Result<(), Finding>;
-
-    /// The names of all files that are there, those in staging after a `/`.
-    fn files(&self) -> Vec<String>;
-}
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What was counted over all cycles.
 #[derive(Default)]
-pub(crate) struct Counts {
-    pub(crate) cycles: usize,
+struct Counts {
+    cycles: usize,
     /// Cycles with too few acknowledged writes before the fault.
     weak: usize,
-    pub(crate) acknowledged: usize,
+    acknowledged: usize,
     /// Requests that got no answer.
-    pub(crate) unheard: usize,
+    unheard: usize,
     /// Cycles after which something lay in staging, for the next start to sweep.
     littered: usize,
 }
 
 impl Counts {
     /// Refuses to have proved anything by cycles in which little happened.
-    pub(crate) fn assert_proves(&self, cycles: usize) {
+    fn assert_proves(&self, cycles: usize) {
         let told = format!("{} of {cycles} cycles, {} weak", self.cycles, self.weak);
         assert!(self.cycles == cycles, "too few cycles count: {told}");
         assert!(self.acknowledged >= cycles * ENOUGH, "{told}");
     }
 }
 
-/// Makes `subject` end `cycles` times, and judges what each left; stops at the first broken promise.
-pub(crate) fn torture(
-    subject: &mut impl Subject,
+/// Makes `server` end `cycles` times, and judges what each left; stops at the first broken promise.
+fn torture(
+    server: &mut Server,
     load: &mut Load,
     cycles: usize,
     patience: Duration,
 ) -> (Counts, Result<(), Finding>) {
     let mut counts = Counts::default();
     while counts.cycles < cycles && counts.weak <= cycles / 20 {
-        let outcome = one_cycle(subject, load, &mut counts, patience);
+        let outcome = one_cycle(server, load, &mut counts, patience);
         if let Err((fault, told)) = outcome {
             let told = format!("cycle {} of seed {}: {told}", counts.cycles, load.seed);
             return (counts, Err((fault, told)));
@@ -82,12 +61,12 @@ pub(crate) fn torture(
 }
 
 fn one_cycle(
-    subject: &mut impl Subject,
+    server: &mut Server,
     load: &mut Load,
     counts: &mut Counts,
     patience: Duration,
 ) -> Result<(), Finding> {
-    let is_orderly = subject.is_orderly();
+    let is_orderly = server.is_orderly();
     let progress = Progress::under(Terms {
         is_excused: |_| false,
         silence: if is_orderly {
@@ -96,7 +75,7 @@ fn one_cycle(
             Silence::Unknown
         },
     });
-    let (addr, enough) = (subject.addr(), ENOUGH + load.random().place(2 * ENOUGH));
+    let (addr, enough) = (server.addr(), ENOUGH + load.random().place(2 * ENOUGH));
     let (before, ended) = load.work(addr, &progress, || {
         let deadline = Instant::now() + patience;
         while progress.acknowledged() < enough && Instant::now() < deadline && !progress.is_broken()
@@ -105,7 +84,7 @@ fn one_cycle(
         }
         let before = progress.acknowledged();
         progress.let_break();
-        (before, subject.end())
+        (before, server.end())
     })?;
     ended?;
     if before < ENOUGH {
@@ -116,9 +95,9 @@ fn one_cycle(
     counts.acknowledged += before;
     counts.unheard += progress.unanswered();
     let is_staged = |name: &String| name.starts_with("staging/");
-    counts.littered += usize::from(subject.files().iter().any(is_staged));
-    subject.start(load.random())?;
-    load.verify(subject.addr(), &subject.files())
+    counts.littered += usize::from(server.files().iter().any(is_staged));
+    server.start(load.random())?;
+    load.verify(server.addr(), &server.files())
 }
 
 #[test]
@@ -147,4 +126,21 @@ fn a_killed_server_keeps_what_it_acknowledged_and_tears_nothing() {
     assert!(counts.unheard >= cycles, "kills that hit nothing in flight");
     assert!(server.disk > 0 && server.disk < cycles, "one durability");
     assert!(median < Duration::from_secs(1), "starts took {median:?}");
+}
+
+#[test]
+#[should_panic(expected = "too few cycles count")]
+fn idle_cycles_prove_nothing() {
+    let mut server = Server::ended_by(Signal::KILL);
+    let (counts, outcome) = torture(&mut server, &mut Load::new("idle"), 20, Duration::ZERO);
+    assert_eq!(outcome, Ok(()));
+    counts.assert_proves(20);
+}
+
+#[test]
+fn a_file_left_in_staging_is_found_out() {
+    let server = Server::ended_by(Signal::KILL);
+    let files = ["staging/half".to_owned()];
+    let found = Load::new("litter").verify(server.addr(), &files);
+    assert_eq!(found.expect_err("a leftover").0, Fault::Litter);
 }

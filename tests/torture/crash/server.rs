@@ -1,6 +1,5 @@
 //! The real server, as something that is ended under load and started again with other options.
 
-use super::Subject;
 use crate::ledger::{Fault, Finding};
 use crate::random::Random;
 use crate::support::prelude::*;
@@ -55,18 +54,18 @@ impl Server {
         let longest = starts.last().copied();
         (middle.unwrap_or_default(), longest.unwrap_or_default())
     }
-}
 
-impl Subject for Server {
-    fn addr(&self) -> SocketAddr {
+    pub(super) fn addr(&self) -> SocketAddr {
         self.running.addr
     }
 
-    fn is_orderly(&self) -> bool {
+    /// Whether it answers whatever it began before it ends.
+    pub(super) fn is_orderly(&self) -> bool {
         self.signal == Signal::TERM
     }
 
-    fn end(&mut self) -> Result<(), Finding> {
+    /// Ends it; clients are at work.
+    pub(super) fn end(&mut self) -> Result<(), Finding> {
         let began = Instant::now();
         self.disk += usize::from(self.is_disk);
         self.running.signal(self.signal);
@@ -79,7 +78,7 @@ impl Subject for Server {
         Err((Fault::Process, told))
     }
 
-    fn start(&mut self, dice: &mut Random) -> Result<(), Finding> {
+    pub(super) fn start(&mut self, dice: &mut Random) -> Result<(), Finding> {
         if !self.is_orderly() {
             // What few kills leave by themselves: a file with the name that the next one will want.
             let litter = std::fs::write(self.dir.staging().join("0"), "half a value");
@@ -100,7 +99,8 @@ impl Subject for Server {
         Err((Fault::Process, told))
     }
 
-    fn files(&self) -> Vec<String> {
+    /// The names of all files that are there, those in staging after a `/`.
+    pub(super) fn files(&self) -> Vec<String> {
         let staged = std::fs::read_dir(self.dir.staging()).expect("the staging directory");
         let staged = staged.map(|entry| entry.expect("an entry").file_name());
         let staged = staged.map(|name| format!("staging/{}", name.display()));

@@ -68,7 +68,7 @@ fn ask(server: &TestServer, method: &str, key: &str, body: &[u8]) -> Option<Vec<
 }
 
 /// Starts with this fault of the main thread, or of another; whether the server then served, or ended as it should.
-pub(super) fn start_with(inject: &str, of_main: bool) -> Result<bool, String> {
+fn start_with(inject: &str, of_main: bool) -> Result<bool, String> {
     let dir = served_before();
     let mut strace = vec!["strace", "-D", "-o", "/dev/null", "-e", inject];
     strace.extend((!of_main).then_some("-f"));
@@ -146,7 +146,7 @@ fn each_call_of_the_start_made_to_fail() {
 }
 
 /// Drains a server with a request in hand, under these options of strace.
-pub(super) fn drain(options: &[&str]) -> Result<Vec<Call>, String> {
+fn drain(options: &[&str]) -> Result<Vec<Call>, String> {
     let dir = served_before();
     let mut server: TestServer = Launch::new(&OPTIONS).on(&dir).start();
     server.store("new", "value");

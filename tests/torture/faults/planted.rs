@@ -1,9 +1,9 @@
-//! Each question of the judge, asked of a server that lies: strace has it believe in what was never done.
+//! Each question of the judge, asked about what a server must not do.
 
 use super::Subject;
-use super::life::{drain, judge_end, start_with};
+use super::life::judge_end;
 use super::matrix::Fault;
-use super::operation::{Operation, Reply, Scene, State, on_disk};
+use super::operation::{Operation, Reply, Scene, State};
 use super::verdict::{Seen, judge, sync_retried};
 use crate::support::prelude::*;
 
@@ -18,49 +18,19 @@ const OVER: Scene = Scene {
     durable: true,
 };
 
-fn judge_under(lie: &str) -> Result<(), String> {
-    let server = Subject::start(OVER).server;
-    let state = OVER.operation.prepare(&server, 7);
-    let tracer = Attached::to(&server, &["-e", lie]);
-    let reply = OVER.operation.perform(&server, &state);
-    let calls = tracer.detach();
-    assert!(calls.iter().any(Call::is_injected), "the lie was told");
-    let is_right = matches!(&reply, Some(answer) if answer.status == 200);
-    assert!(is_right, "{reply:?}");
-    judge(&Seen {
-        operation: OVER.operation,
-        state: &state,
-        reply: &reply,
-        after: on_disk(&server.dir),
-        hit: None,
-        of_names: false,
-    })
-}
-
 #[test]
-fn a_rename_that_never_was_is_found() {
-    tracing_only!("a planted lie");
-    let found = judge_under("inject=renameat,renameat2:retval=0").expect_err("a lie");
-    assert!(found.contains("does not say so"), "{found}");
-}
-
-#[test]
-fn a_descriptor_that_is_kept_is_found() {
-    tracing_only!("a planted leak");
+fn what_is_kept_is_found() {
     let Subject { server, rest, .. } = Subject::start(OVER);
-    let state = OVER.operation.prepare(&server, 7);
-    let tracer = Attached::to(&server, &["-e", "inject=close:retval=0"]);
-    OVER.operation.perform(&server, &state);
-    tracer.detach();
+    let mut kept = server.connect();
+    assert_eq!(
+        kept.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status,
+        404
+    );
     let found = rest.leaked(&server, A_MOMENT).expect_err("a leak");
     assert!(found.contains("at rest"), "{found}");
-}
-
-#[test]
-fn a_staged_file_that_stays_is_found() {
-    tracing_only!("a planted leftover");
-    let Subject { server, rest, .. } = Subject::start(OVER);
-    std::fs::write(server.dir.staging().join("9"), "left").expect("a staged file");
+    drop(kept);
+    assert_eq!(rest.leaked(&server, DEADLINE), Ok(()));
+    fs::write(server.dir.staging().join("9"), "left").expect("a staged file");
     rest.leaked(&server, A_MOMENT).expect_err("a leftover");
 }
 
@@ -139,19 +109,14 @@ fn a_second_sync_of_a_file_is_found() {
 
 #[test]
 fn a_start_and_a_drain_that_end_without_a_reason_are_found() {
-    tracing_only!("a planted end");
-    let found = start_with("inject=flock:signal=KILL", true).expect_err("a start that was killed");
-    assert!(found.contains("ends with None"), "{found}");
-    let found = drain(&["-e", "inject=close:signal=KILL"]).expect_err("a drain that was killed");
-    assert!(found.contains("ends with None"), "{found}");
     assert_eq!(judge_end(Some(1), "data-server: no memory\n", ""), Ok(()));
-    let undocumented = [
+    for (code, said, out) in [
+        (None, "data-server: killed", ""),
         (Some(101), "data-server: a panic", ""),
         (Some(1), "thread 'main' panicked", ""),
         (Some(1), "data-server: cannot listen on 127.0.0.1:80", ""),
         (Some(1), "data-server: no memory", "listening on"),
-    ];
-    for (code, said, out) in undocumented {
+    ] {
         assert!(judge_end(code, said, out).is_err(), "{code:?} {said}");
     }
 }

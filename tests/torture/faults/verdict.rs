@@ -181,7 +181,7 @@ impl Rest {
     }
 
     /// What is held now that was not before, if it is not let go in time.
-    pub(super) fn leaked(self, server: &TestServer, patience: Duration) -> Result<(), String> {
+    pub(super) fn leaked(&self, server: &TestServer, patience: Duration) -> Result<(), String> {
         let mut now = Self::of(server);
         let is_let_go = within(patience, || {
             now = Self::of(server);

@@ -2,7 +2,7 @@
 
 use super::server;
 use super::wire::{
-    END_STREAM, GOAWAY, HEADERS, Peer, frame, opening, ping, request, request_fields,
+    ACK, END_STREAM, GOAWAY, HEADERS, Peer, SETTINGS, frame, opening, ping, request, request_fields,
 };
 use crate::scale::counted;
 use crate::support::prelude::*;
@@ -27,74 +27,63 @@ fn kept(sent: &[u8], was_used: bool, limits: &[&str]) -> (Duration, bool) {
 }
 
 #[test]
-fn what_is_half_sent_is_cut_at_the_limit_for_heads() {
+fn what_is_half_sent_and_what_rests_is_ended_at_its_limit() {
     let whole = request(1, "GET", "/here", true);
     let fields = request_fields("GET", "/here");
-    let behind = |bytes: &[u8]| [&opening(&[]), bytes].concat();
     let all = opening(&[]);
-    let cases: [(&str, Vec<u8>, bool); 9] = [
-        ("nothing", vec![], false),
-        ("a part of the preface", all[..10].to_vec(), false),
-        ("the preface alone", all[..24].to_vec(), false),
-        ("a part of SETTINGS", all[..28].to_vec(), false),
-        ("a part of a frame's head", behind(&whole[..5]), false),
-        ("a part of a frame", behind(&whole[..20]), false),
+    let behind = |bytes: &[u8]| [&all, bytes].concat();
+    let half_a_head = |stream| frame(HEADERS, END_STREAM, stream, &fields);
+    let (ping, ack) = (ping(*b"8 bytes."), frame(SETTINGS, ACK, 0, b""));
+    // What is sent, whether behind a request that was answered, and whether that rests between requests.
+    let cases = [
+        ("nothing", vec![], false, false),
+        ("a part of the preface", all[..10].to_vec(), false, false),
+        ("the preface alone", all[..24].to_vec(), false, false),
+        ("a part of SETTINGS", all[..28].to_vec(), false, false),
+        (
+            "a part of a frame's head",
+            behind(&whole[..5]),
+            false,
+            false,
+        ),
+        ("a part of a frame", behind(&whole[..20]), false, false),
         (
             "a head without its end",
-            behind(&frame(HEADERS, END_STREAM, 1, &fields)),
+            behind(&half_a_head(1)),
+            false,
             false,
         ),
         (
             "a part of PING, after a request",
-            ping(*b"8 bytes.")[..12].to_vec(),
+            ping[..12].to_vec(),
             true,
+            false,
         ),
         (
             "a head without its end, after a request",
-            frame(HEADERS, END_STREAM, 3, &fields),
+            half_a_head(3),
             true,
-        ),
-    ];
-    thread::scope(|scope| {
-        for (what, sent, was_used) in &cases {
-            scope.spawn(move || {
-                let limits = ["--header-timeout", "1s", "--idle-timeout", "60s"];
-                let (after, _) = kept(sent, *was_used, &limits);
-                let is_right = after > Duration::from_millis(700);
-                assert!(is_right, "{what}: {after:?} is early");
-                let is_right = after < Duration::from_secs(1) + SLACK;
-                assert!(is_right, "{what}: {after:?} is late");
-                counted!("http2", "stalls: {what}: {after:?}");
-            });
-        }
-    });
-}
-
-#[test]
-fn what_rests_between_requests_is_ended_in_order_at_the_limit_for_that() {
-    let all = opening(&[]);
-    let cases: [(&str, Vec<u8>, bool); 5] = [
-        ("SETTINGS", all.clone(), false),
-        (
-            "SETTINGS and its ACK",
-            [all.clone(), frame(4, 1, 0, b"")].concat(),
             false,
         ),
-        ("a request", vec![], true),
-        ("a request, and ACK of SETTINGS", frame(4, 1, 0, b""), true),
-        ("a request, and PING", ping(*b"8 bytes."), true),
+        ("SETTINGS", all.clone(), false, true),
+        ("SETTINGS and its ACK", behind(&ack), false, true),
+        ("a request", vec![], true, true),
+        ("a request, and ACK of SETTINGS", ack.clone(), true, true),
+        ("a request, and PING", ping.clone(), true, true),
     ];
     thread::scope(|scope| {
-        for (what, sent, was_used) in &cases {
+        for (what, sent, was_used, rests) in &cases {
             scope.spawn(move || {
-                let limits = ["--header-timeout", "1s", "--idle-timeout", "4s"];
+                let idle = if *rests { "4s" } else { "60s" };
+                let limits = ["--header-timeout", "1s", "--idle-timeout", idle];
                 let (after, is_told) = kept(sent, *was_used, &limits);
                 counted!("http2", "stalls: {what}: {after:?}, {is_told}");
-                let is_right = after > Duration::from_millis(3500);
-                assert!(is_right, "{what}: {after:?} is early");
-                let is_right = after < Duration::from_secs(4) + SLACK;
-                assert!(is_right, "{what}: {after:?} is late");
-                assert!(is_told, "{what}: no GOAWAY");
+                let limit = Duration::from_secs(if *rests { 4 } else { 1 });
+                let is_early =
+                    after < limit - Duration::from_millis(if *rests { 500 } else { 300 });
+                assert!(!is_early, "{what}: {after:?} is early");
+                assert!(after < limit + SLACK, "{what}: {after:?} is late");
+                assert!(is_told || !rests, "{what}: no GOAWAY");
             });
         }
     });

@@ -39,7 +39,7 @@ fn a_write_that_is_sent_again_blindly_is_found() {
     assert!(has_order(&keys), "lost answers alone break the order");
     let stub = Stub::start();
     let repeater = Repeater::to(stub.bucket.endpoints[0]);
-    let bucket = stub.bucket.at(&[repeater.addr]);
+    let bucket = stub.bucket.at(&[repeater.accepting.addr]);
     let keys = history(&stub, &bucket, &Fault::LoseDone);
     assert!(repeater.repeated() > 10, "too few to prove anything");
     assert!(!has_order(&keys), "the checker believes blind retries");

@@ -101,9 +101,7 @@ impl Registers {
     }
 }
 
-fn no_change_is_lost_on(kind: Kind, args: &'static [&'static str], cuts: usize) {
-    let what = format!("registers and power cuts, {}, {args:?}", kind.name());
-    let disk = needed!(available(&what, Image::new(kind)));
+fn no_change_is_lost_on(what: &str, disk: Image, args: &'static [&'static str], cuts: usize) {
     let can_be_slow = can_trace();
     if !can_be_slow {
         left_out(&format!("{what}, slow"), "strace does not run here");
@@ -125,7 +123,7 @@ fn no_change_is_lost_on(kind: Kind, args: &'static [&'static str], cuts: usize) 
         ..
     } = registers;
     counted!(
-        &what,
+        what,
         "{cuts} cuts, {changes} acknowledged changes, {refused} refused, {unknown} without an answer; an order for each key; \
          {lies} planted lies refused; seed {seed}"
     );
@@ -137,8 +135,8 @@ const DISK: &[&str] = &["--durability", "disk"];
 
 #[test]
 fn no_acknowledged_change_is_lost_to_a_power_cut() {
-    Kind::each(&Kind::ALL, |kind| {
-        no_change_is_lost_on(kind, DISK, scaled(2, 100));
+    Image::each(&Kind::ALL, "registers and power cuts", |what, disk| {
+        no_change_is_lost_on(what, disk, DISK, scaled(2, 100));
     });
 }
 
@@ -146,7 +144,13 @@ fn no_acknowledged_change_is_lost_to_a_power_cut() {
 #[test]
 fn no_acknowledged_change_is_lost_to_a_power_cut_without_a_journal() {
     const ARGS: &[&str] = &["--durability", "disk", "--journal", "off"];
-    no_change_is_lost_on(Kind::Ext4, ARGS, scaled(1, 20));
+    Image::each(
+        &[Kind::Ext4],
+        "registers and power cuts, no journal",
+        |what, disk| {
+            no_change_is_lost_on(what, disk, ARGS, scaled(1, 20));
+        },
+    );
 }
 
 /// The harness is shown to fail: what the server calls synced is lost.

@@ -146,7 +146,7 @@ fn registers_in_a_real_store_are_linearizable_through_two_servers_and_a_bad_netw
             .beneath(&format!("history-{}", counts.histories));
         let to = |n: usize| BreakingNetwork::to(bucket.endpoints[n], dice.fork());
         let networks = [0, 1].map(to);
-        let servers = two_servers([0, 1].map(|n: usize| bucket.at(&[networks[n].relay.addr])));
+        let servers = two_servers([0, 1].map(|n: usize| bucket.at(&[networks[n].relay.addr()])));
         // The store is tested over a good network.
         networks.iter().for_each(BreakingNetwork::become_bad);
         let history = record(&addrs(&servers), REMOTE, &mut dice, |stage| {

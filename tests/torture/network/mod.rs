@@ -8,7 +8,7 @@ mod transfer;
 mod vanished;
 
 use self::transfer::{LENGTHS, Transfer};
-use crate::proxy::{Fault, Faults, Proxy};
+use crate::proxy::{GOOD, Relay};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
@@ -86,13 +86,14 @@ impl Bench {
                 self.server.store(&transfer.key(), transfer.old());
             }
         }
-        let proxy = Proxy::to(self.server.addr, transfer.faults);
+        let relay = Relay::to(self.server.addr, move || transfer.faults);
         // Whole, or cut off in its body.
-        let answer = match transfer.exchange(&proxy) {
+        let answer = match transfer.exchange(relay.addr()) {
             Heard::Answer(answer) | Heard::Part(Some(answer)) => Some(answer),
             _ => None,
         };
-        let passed = proxy.passed_up();
+        relay.end();
+        let passed = relay.passed_up();
         let judged = if transfer.is_upload {
             self.uploaded(transfer, answer, passed)
         } else {
@@ -212,8 +213,8 @@ fn what_a_bad_network_cuts_is_old_or_new_and_never_half() {
         read,
         ..
     } = bench.counts;
-    let [acknowledged, broken, open, read] =
-        [acknowledged, broken, open, read].map(AtomicUsize::into_inner);
+    let counts = [acknowledged, broken, open, read];
+    let [acknowledged, broken, open, read] = counts.map(AtomicUsize::into_inner);
     counted!(
         "network",
         "{count} transfers: {acknowledged} uploads acknowledged, {broken} cut, {open} with their answer lost; {read} downloads read"
@@ -222,61 +223,43 @@ fn what_a_bad_network_cuts_is_old_or_new_and_never_half() {
     assert!(open > 0, "no answer was lost");
 }
 
-fn a_good(is_upload: bool) -> Transfer {
-    Transfer {
+/// The harness is shown to fail.
+#[test]
+fn another_value_and_a_leftover_are_found_out() {
+    let bench = Bench::start();
+    let transfer = |is_upload| Transfer {
         number: 1,
         len: 60_000,
         is_upload,
         is_chunked: false,
-        faults: Faults {
-            up: Fault::None,
-            down: Fault::None,
-        },
-    }
-}
+        faults: GOOD,
+    };
+    let (download, upload) = (transfer(false), transfer(true));
+    let mut answer = bench.server.get("down-60000");
+    assert_eq!(bench.downloaded(download, Some(answer.clone())), Ok(()));
+    answer.body[30_000] ^= 1;
+    let fault = bench.downloaded(download, Some(answer));
+    assert_eq!(fault, Err("bytes of another value".to_owned()));
 
-#[test]
-fn a_lying_read_is_found_out() {
-    let bench = Bench::start();
-    let mut download = a_good(false);
-    assert_eq!(bench.transfer(download), Ok(()));
-    download.faults.down = Fault::Flip(30_000);
-    let fault = bench.transfer(download).expect_err("one bit is wrong");
-    assert!(fault.ends_with("bytes of another value"), "{fault}");
-}
-
-#[test]
-fn a_half_value_and_a_leftover_are_found_out() {
-    let bench = Bench::start();
-    let upload = a_good(true);
     assert_eq!(bench.transfer(upload), Ok(()));
+    let dir = &bench.server.dir;
+    let settles = |expected: &str| {
+        let fault = bench
+            .settle(Duration::from_millis(300))
+            .expect_err(expected);
+        assert!(fault.contains(expected), "{fault}");
+    };
+    dir.place(&upload.key(), &upload.sent()[..30_000]);
+    settles("not one of");
+    dir.place(&upload.key(), upload.sent());
     assert_eq!(bench.settle(DEADLINE), Ok(()));
-    bench
-        .server
-        .dir
-        .place(&upload.key(), &upload.sent()[..30_000]);
-    assert!(
-        bench
-            .settle(DEADLINE)
-            .is_err_and(|fault| fault.contains("not one of"))
-    );
-
-    bench.server.dir.place(&upload.key(), upload.sent());
-    std::fs::write(bench.server.dir.staging().join("7"), "left").expect("a leftover");
-    let patience = Duration::from_millis(300);
-    assert!(
-        bench
-            .settle(patience)
-            .is_err_and(|fault| fault.contains("staging"))
-    );
-    std::fs::remove_file(bench.server.dir.staging().join("7")).expect("no leftover");
+    fs::write(dir.staging().join("7"), "left").expect("a leftover");
+    settles("staging");
+    fs::remove_file(dir.staging().join("7")).expect("no leftover");
     let mut held = bench.server.connect();
     held.send(put_head("held", 300_000));
-    let comes = || bench.server.proc().staged() > 0;
-    eventually("an upload is on its way", comes);
-    assert!(
-        bench
-            .settle(patience)
-            .is_err_and(|fault| fault.contains("left open"))
-    );
+    eventually("an upload is on its way", || {
+        bench.server.proc().staged() > 0
+    });
+    settles("left open");
 }

@@ -1,6 +1,6 @@
 //! One transfer through a bad network: a request of a number, what happens to it, and what came back.
 
-use crate::proxy::{Fault, Faults, Proxy};
+use crate::proxy::{Fault, Faults};
 use crate::random::Random;
 use crate::support::prelude::*;
 
@@ -88,8 +88,8 @@ impl Transfer {
         [put_head(&key, self.len).as_bytes(), &self.sent()].concat()
     }
 
-    /// Sends the request through `proxy`, on a connection that ends with the answer.
-    pub(super) fn exchange(self, proxy: &Proxy) -> Heard {
-        Client::new(proxy.addr).exchange(&self.request())
+    /// Sends the request to this address, on a connection that ends with the answer.
+    pub(super) fn exchange(self, addr: SocketAddr) -> Heard {
+        Client::new(addr).exchange(&self.request())
     }
 }

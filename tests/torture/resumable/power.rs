@@ -3,7 +3,7 @@
 
 use crate::disk::{Disk, Image, Kind, sync_of_a_stranger};
 use crate::random::{Random, seed};
-use crate::scale::{available, counted, scaled};
+use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
 const LENGTH: usize = 3_000_000;
@@ -89,9 +89,7 @@ impl Report {
     }
 }
 
-fn cuts_of_power_on(kind: Kind) {
-    let what = format!("cuts of power under uploads on {}", kind.name());
-    let mut disk = needed!(available(&what, Image::new(kind)));
+fn cuts_of_power_on(what: &str, mut disk: Image) {
     let mut dice = Random::new(seed("power, uploads"));
     for (durability, cuts) in [("disk", scaled(4, 100)), ("os", scaled(1, 10))] {
         let mut report = Report::default();
@@ -101,10 +99,9 @@ fn cuts_of_power_on(kind: Kind) {
         let Report {
             answered,
             unanswered,
-            ..
         } = report;
         counted!(
-            &format!("power cut, uploads, {durability}, {}", kind.name()),
+            format!("{what}, {durability}"),
             "{cuts} cuts, {answered} bytes answered, {unanswered} more cut off"
         );
     }
@@ -112,5 +109,5 @@ fn cuts_of_power_on(kind: Kind) {
 
 #[test]
 fn answered_offsets_survive_a_power_cut() {
-    Kind::each(&Kind::ALL, cuts_of_power_on);
+    Image::each(&Kind::ALL, "power cut, uploads", cuts_of_power_on);
 }

@@ -2,9 +2,8 @@
 
 mod cuts;
 mod memory;
-mod others;
 
-use crate::proxy::{Fault, Faults, Relay};
+use crate::proxy::{Faults, GOOD, Relay};
 use crate::support::prelude::*;
 use crate::support::s3::Bucket;
 
@@ -13,11 +12,6 @@ struct Network {
     relay: Relay,
     faults: Arc<Mutex<Faults>>,
 }
-
-const GOOD: Faults = Faults {
-    up: Fault::None,
-    down: Fault::None,
-};
 
 impl Network {
     fn to(store: SocketAddr) -> Self {
@@ -35,7 +29,7 @@ impl Network {
     /// A new server over this bucket, with no connection from before: those that it makes have these faults.
     fn serve(&self, bucket: &Bucket, faults: Faults) -> TestServer {
         self.have(GOOD);
-        let server = serve(&bucket.at(&[self.relay.addr]));
+        let server = serve(&bucket.at(&[self.relay.addr()]));
         self.have(faults);
         server
     }

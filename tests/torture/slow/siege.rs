@@ -27,21 +27,15 @@ pub(super) enum Kind {
     SmallBody,
     LargeBody,
     Reader,
-    /// A body that is fast at first: what it costs is what it sent.
-    Burst,
 }
 
 impl Kind {
     fn opening(self) -> Vec<u8> {
-        let put = |len: usize, sent: usize| {
-            let head = format!("PUT /slow HTTP/1.1\r\nHost: t\r\nContent-Length: {len}\r\n\r\n");
-            [head.as_bytes(), &vec![b'x'; sent]].concat()
-        };
+        let put = |len| (put_head("slow", len) + "x").into_bytes();
         match self {
             Self::Head => b"GET /here HTTP/1.1\r\nHost: t\r\nX-Slow: ".to_vec(),
-            Self::SmallBody => put(10_000, 1),
-            Self::LargeBody => put(200_000, 1),
-            Self::Burst => put(60_000, 40_000),
+            Self::SmallBody => put(10_000),
+            Self::LargeBody => put(200_000),
             Self::Reader => b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n".to_vec(),
         }
     }
@@ -129,7 +123,7 @@ pub(super) struct Report {
     stretch: f64,
     /// The most connections the server had open, and those it still had when all limits were over.
     most: usize,
-    pub(super) left: usize,
+    left: usize,
     /// Memory for each, in bytes, once all were there.
     pub(super) each: u64,
 }
@@ -151,14 +145,14 @@ impl Report {
         Ok(())
     }
 
-    pub(super) fn is_late(&self, plan: &Plan) -> bool {
+    fn is_late(&self, plan: &Plan) -> bool {
         let limit = |kind| plan.limit(kind).mul_f64(self.stretch.max(1.0)) + SLACK;
         let mut these = self.longest.iter();
         these.any(|&(kind, lived)| lived > limit(kind))
     }
 }
 
-pub(super) struct Siege<'a> {
+struct Siege<'a> {
     server: &'a TestServer,
     plan: &'a Plan,
     at_rest: usize,
@@ -167,12 +161,12 @@ pub(super) struct Siege<'a> {
     held: Vec<Slow>,
     /// Readers whose time is over; kept, so that the server's end is not closed by this one.
     spent: Vec<Slow>,
-    pub(super) report: Report,
+    report: Report,
 }
 
 impl<'a> Siege<'a> {
     /// Opens all connections, and measures what they cost.
-    pub(super) fn lay(server: &'a TestServer, plan: &'a Plan) -> Self {
+    fn lay(server: &'a TestServer, plan: &'a Plan) -> Self {
         let at_rest = server.proc().sockets();
         let before = server.proc().rss_kib();
         let mut siege = Self {
@@ -298,4 +292,62 @@ pub(super) fn besiege(server: &TestServer, plan: &Plan, meanwhile: impl FnOnce()
         }
         holding.join().expect("the siege")
     })
+}
+
+/// The harness is shown to fail.
+#[test]
+fn each_fault_of_a_siege_is_found_out() {
+    let plan = Plan {
+        kinds: &[Kind::Head],
+        connections: 40,
+        header_limit: Duration::from_secs(1),
+    };
+    let lived = |seconds| vec![(Kind::Head, Duration::from_secs(seconds))];
+    let sound = || Report {
+        longest: lived(5),
+        each: MOST_EACH,
+        most: 48,
+        ..Report::default()
+    };
+    assert_eq!(sound().judge(&plan), Ok(()));
+    for (fault, report) in [
+        (
+            "late",
+            Report {
+                longest: lived(6),
+                ..sound()
+            },
+        ),
+        (
+            "early",
+            Report {
+                early: vec![String::new()],
+                ..sound()
+            },
+        ),
+        (
+            "40 were not closed",
+            Report {
+                left: 40,
+                ..sound()
+            },
+        ),
+        (
+            "49 open at once",
+            Report {
+                most: 49,
+                ..sound()
+            },
+        ),
+        (
+            "16385 bytes each",
+            Report {
+                each: MOST_EACH + 1,
+                ..sound()
+            },
+        ),
+    ] {
+        let found = report.judge(&plan).expect_err(fault);
+        assert!(found.starts_with(fault), "{found}");
+    }
 }

@@ -88,3 +88,21 @@ fn slope(values: &[f64]) -> f64 {
     slopes.sort_by(f64::total_cmp);
     slopes[slopes.len() / 2]
 }
+
+#[test]
+fn a_leak_is_found_out() {
+    let samples = |rss, descriptors, threads| {
+        let sample = |n: usize| Sample {
+            rss_kib: 20_000 + n as u64 * rss,
+            descriptors: 30 + n * descriptors,
+            threads: 8 + n * threads,
+        };
+        (0..6).map(sample).collect::<Vec<_>>()
+    };
+    let level = samples(0, 0, 0);
+    assert!(is_level(&level).is_ok(), "{level:?}");
+    for leaking in [samples(10_000, 0, 0), samples(0, 10, 0), samples(0, 0, 1)] {
+        assert!(is_level(&leaking).is_err(), "{leaking:?}");
+    }
+    assert!(is_level(&level[..2]).is_err(), "too little to tell");
+}

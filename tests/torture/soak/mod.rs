@@ -185,38 +185,3 @@ fn a_directory_that_changes_under_the_soak_is_found_out() {
     let missing = found(|_| None);
     assert!(matches!(missing, Some(Missing | Answer)), "{missing:?}");
 }
-
-#[test]
-fn a_leak_is_found_out() {
-    let server = serve(
-        &DataDir::in_memory(),
-        "127.0.0.1:0".parse().expect("an address"),
-    );
-    let mut leaked = Vec::new();
-    let mut sample = |leaks: usize| {
-        leaked.extend((0..leaks).map(|_| {
-            let mut raw = server.connect();
-            assert_eq!(raw.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status, 404);
-            raw
-        }));
-        Sample::of(&server)
-    };
-    let level: Vec<Sample> = (0..6).map(|_| sample(0)).collect();
-    assert!(is_level(&level).is_ok(), "{level:?}");
-    let leaking: Vec<Sample> = (0..6).map(|_| sample(10)).collect();
-    assert!(is_level(&leaking).is_err(), "{leaking:?}");
-
-    let growing = |n: u64| Sample {
-        rss_kib: 20_000 + n * 10_000,
-        ..level[0]
-    };
-    let growing: Vec<Sample> = (0..6).map(growing).collect();
-    assert!(is_level(&growing).is_err(), "{growing:?}");
-    let spawning = |n: usize| Sample {
-        threads: level[0].threads + n,
-        ..level[0]
-    };
-    let spawning: Vec<Sample> = (0..6).map(spawning).collect();
-    assert!(is_level(&spawning).is_err(), "{spawning:?}");
-    assert!(is_level(&level[..2]).is_err(), "too little to tell");
-}

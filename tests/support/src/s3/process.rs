@@ -116,7 +116,7 @@ impl Drop for Process {
 
 /// An address that nobody listens at.
 #[track_caller]
-pub(super) fn free_addr() -> SocketAddr {
+fn free_addr() -> SocketAddr {
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     free.local_addr().expect("its address")
 }
