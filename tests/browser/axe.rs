@@ -56,6 +56,7 @@ fn axe_finds_no_fault() {
             page.says("#uploads-count", "1 failed");
             page.click("[aria-label='Select a.txt']");
             page.eval("note('a message', true)");
+            page.eval("note('something went well')");
             assert_no_fault(page, &what("uploads, a selection and a message"));
             page.eval("$('#notes button').click()");
             page.click("#rows a[data-key='a.txt']");
@@ -70,7 +71,9 @@ fn axe_finds_no_fault() {
             page.click("#edit-cancel");
             page.click("#preview-rename");
             page.says("#rename-title", "a.txt");
-            assert_no_fault(page, &what("a rename"));
+            page.click("#rename-yes");
+            page.says("#rename-fault", "its name already");
+            assert_no_fault(page, &what("a rename that is refused"));
             page.click("#rename-no");
             page.click("[aria-label='Delete b.png']");
             page.says("#ask-title", "Delete");

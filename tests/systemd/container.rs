@@ -1,10 +1,6 @@
 //! A container whose root is this system's, with all that is written to it in memory, and which systemd boots into a probe.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-use tempfile::TempDir;
+use data_server_testing::prelude::*;
 
 /// The unit that a boot is for, and what it wants beside the probe.
 const TARGET: &str = "[Unit]\nRequires=probe.service";
@@ -105,18 +101,4 @@ impl Drop for Root {
     fn drop(&mut self) {
         let _ = run("umount", &["--lazy", text(&self.path("root"))]);
     }
-}
-
-pub(super) fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of plain text")
-}
-
-/// Runs a command to its end; or why that was not possible, in one line.
-pub(super) fn run(program: &str, args: &[&str]) -> Result<(), String> {
-    let output = Command::new(program).args(args).output();
-    let output = output.map_err(|error| format!("{program}: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let first = said.lines().next().unwrap_or_default();
-    let succeeded = output.status.success().then_some(());
-    succeeded.ok_or_else(|| format!("{program}: {first}"))
 }

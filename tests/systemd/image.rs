@@ -3,17 +3,11 @@
 //! Needs root and buildah, which runs a container without a daemon; else it says LEFT OUT. The image is for a static server. The one under
 //! test may not be: then its libraries are put into the container, and not into the image.
 
-use std::fs;
-use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use data_server_testing::{Launch, left_out};
+use data_server_testing::prelude::*;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
-use super::container::{run, text};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_data-server");
 
@@ -120,9 +114,7 @@ fn in_container(container: &str, listen: &str) -> Vec<String> {
 
 #[test]
 fn the_image_says_how_it_is_run() {
-    let Ok(storage) = Storage::new().map_err(|why| left_out("the container image", &why)) else {
-        return;
-    };
+    let storage = needed!(available("the container image", Storage::new()));
     build(&storage);
     let image = storage.buildah(&["inspect", "--type", "image", "localhost/tested"]);
     let image: Value = serde_json::from_str(&image).expect("JSON");
@@ -146,9 +138,7 @@ fn the_image_says_how_it_is_run() {
 
 #[test]
 fn a_container_serves_and_its_health_check_tells() {
-    let Ok(storage) = Storage::new().map_err(|why| left_out("the container image", &why)) else {
-        return;
-    };
+    let storage = needed!(available("the container image", Storage::new()));
     build(&storage);
     let container = container(&storage);
     let root = storage.buildah(&["mount", &container]);

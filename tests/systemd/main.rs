@@ -8,13 +8,11 @@ mod container;
 mod image;
 mod package;
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
-use data_server_testing::{Mount, left_out};
+use data_server_testing::prelude::*;
 
-use container::{Root, run, text};
+use container::Root;
 
 const RESTARTS: usize = 5;
 
@@ -86,9 +84,7 @@ fn under_systemd_the_units_serve_and_restart_without_losing_a_request() {
         let probe = format!("RESTARTS={RESTARTS}\n{PROBE}");
         root.boot(&probe, "data-server.socket")
     });
-    let Ok(found) = found.map_err(|why| left_out("the units under systemd", &why)) else {
-        return;
-    };
+    let found = needed!(available("the units under systemd", found));
     for once in [
         "stored 200",
         "ActiveState=active",
@@ -147,9 +143,7 @@ fn under_the_shipped_unit_disk_has_its_journal_and_a_kill_changes_no_file() {
         run("umount", &["--lazy", text(&values)])?;
         found
     });
-    let Ok(found) = found.map_err(|why| left_out(WHAT, &why)) else {
-        return;
-    };
+    let found = needed!(available(WHAT, found));
     assert_eq!(count(&found, "stored 200"), 5, "{found}");
     assert_eq!(count(&found, "ready"), 1, "{found}");
     assert_eq!(count(&found, "read 200"), 1, "{found}");
@@ -196,9 +190,7 @@ fn under_the_shipped_unit_a_reload_fails_when_a_file_is_refused() {
         root.write("etc/data-server/own/access.toml", "");
         root.boot(RELOADED, "data-server.socket")
     });
-    let Ok(found) = found.map_err(|why| left_out("a reload under systemd", &why)) else {
-        return;
-    };
+    let found = needed!(available("a reload under systemd", found));
     for line in ["good 0", "bad 1", "mended 0"] {
         assert_eq!(count(&found, line), 1, "{line} in {found}");
     }
@@ -241,9 +233,7 @@ fn the_unit_has_tls_rights_and_metrics_by_the_lines_of_the_page() {
         install(&root);
         root.boot(&SECURED.replace("LINES\n", lines), "data-server.socket")
     });
-    let Ok(found) = found.map_err(|why| left_out("the unit with TLS", &why)) else {
-        return;
-    };
+    let found = needed!(available("the unit with TLS", found));
     for once in [
         "without a token 401",
         "stored 200",

@@ -2,13 +2,9 @@
 //!
 //! Needs cargo-deb, which `.ci/run setup` installs; else it says LEFT OUT.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use data_server_testing::prelude::*;
 
-use data_server_testing::left_out;
-
-use super::container::{Root, run, text};
+use super::container::Root;
 use super::{answers, count};
 
 /// Runs inside; what it writes is judged outside.
@@ -105,9 +101,7 @@ fn the_debian_package_installs_starts_upgrades_and_goes() {
         assert_has_files(&root);
         root.boot(PROBE, "")
     });
-    let Ok(found) = found.map_err(|why| left_out("the Debian package", &why)) else {
-        return;
-    };
+    let found = needed!(available("the Debian package", found));
     for once in [
         "installed active active enabled enabled",
         "user data-server data-server:750",

@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicU64;
 
 use crate::disk::{Disk, Image, Kind, place};
-use crate::scale::{available, counted, scaled};
+use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
 const WRITERS: usize = 8;

@@ -6,7 +6,7 @@ use std::io::Write;
 use crate::disk::{Disk, Image, Kind};
 use crate::journal::SMALL;
 use crate::random::{Random, SEED, seed};
-use crate::scale::{available, counted, is_full, left_out, scaled};
+use crate::scale::{counted, is_full, scaled};
 use crate::support::prelude::*;
 
 /// What frames begin at multiples of, in bytes.

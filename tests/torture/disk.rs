@@ -6,7 +6,6 @@
 
 use std::io::Write;
 
-use crate::scale::available;
 use crate::support::prelude::*;
 
 /// How long the kernel may take to let go of a file system that another mount namespace had.

@@ -4,7 +4,7 @@
 
 use crate::disk::{Disk, Kind, place};
 use crate::nbd::{BAD, Nbd, Weakness};
-use crate::scale::{available, counted, scaled};
+use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
 const VALUES: usize = 20;

@@ -8,7 +8,7 @@ use crate::ledger::Fault;
 use crate::load::Load;
 use crate::nbd::{Nbd, Weakness};
 use crate::power::{ENOUGH, Moment, Report, write_some};
-use crate::scale::{available, counted};
+use crate::scale::counted;
 use crate::support::prelude::*;
 
 /// Cuts the power of a server that skips syncs as strace is told here, until that is found out.

@@ -10,7 +10,7 @@ use crate::disk::{Disk, Image, Kind, sync_of_a_stranger};
 use crate::ledger::Tally;
 use crate::load::{Load, Progress, Silence, Terms};
 use crate::random::SEED;
-use crate::scale::{available, counted, scaled};
+use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
 /// Acknowledged writes, without which a cut counts for nothing.

@@ -1,6 +1,4 @@
-//! How much of each test is run, and what is said of what is left out.
-
-pub(crate) use crate::support::left_out;
+//! How much of each test is run, and what it counted.
 
 /// Whether the full form was asked for, with `DATA_SERVER_TORTURE=full`.
 pub(crate) fn is_full() -> bool {
@@ -12,11 +10,6 @@ pub(crate) fn scaled<T>(short: T, full: T) -> T {
     if is_full() { full } else { short }
 }
 
-/// What a test needs; where it cannot be had, says why `what` was not tested.
-pub(crate) fn available<T>(what: &str, needed: Result<T, String>) -> Option<T> {
-    needed.map_err(|why| left_out(what, &why)).ok()
-}
-
 /// Says what was counted, in one line that `tests/run full` gathers.
 macro_rules! counted {
     ($test:expr, $($counts:tt)+) => {
@@ -24,13 +17,3 @@ macro_rules! counted {
     };
 }
 pub(crate) use counted;
-
-#[test]
-fn the_short_form_is_the_default() {
-    assert_eq!(scaled(1, 2), if is_full() { 2 } else { 1 });
-    counted!(
-        "scale",
-        "{}",
-        if is_full() { "full form" } else { "short form" }
-    );
-}

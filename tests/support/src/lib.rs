@@ -46,7 +46,9 @@ pub use mount::{Fuse, Mount, Mounted, run, text};
 pub use proc::{Proc, unsent_of_nobody};
 pub use proxy::Proxy;
 pub use raw::{Raw, Response, chunked, put_head};
-pub use report::{has_only_left_out, is_on_path, left_out, part_ended, say, tested, tool};
+pub use report::{
+    available, has_only_left_out, is_on_path, left_out, part_ended, say, tested, tool,
+};
 pub use resumable::Resumable;
 pub use scale::{is_full, scaled};
 pub use server::{Ended, Launch, TestServer, held_socket, scheme, served_by_nobody, words};

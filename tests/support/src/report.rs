@@ -51,6 +51,11 @@ pub fn left_out(what: &str, why: &str) {
     TEST.with(|test| test.has_left_out.set(true));
 }
 
+/// What a test needs; where it cannot be had, says why `what` was not tested.
+pub fn available<T>(what: &str, needed: Result<T, String>) -> Option<T> {
+    needed.map_err(|why| left_out(what, &why)).ok()
+}
+
 /// Notes that the test of this thread tests something, whatever else it leaves out. The start of a server notes it.
 pub fn tested() {
     TEST.with(|test| test.has_tested.set(true));

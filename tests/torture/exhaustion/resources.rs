@@ -5,7 +5,7 @@ use std::io::Write;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::{LARGE, Resourced, rounds};
-use crate::scale::{left_out, scaled};
+use crate::scale::scaled;
 use crate::support::prelude::*;
 
 /// As often as the form asks for.

@@ -7,7 +7,7 @@
 use std::env;
 
 use super::{sealed_server, server};
-use crate::scale::{counted, left_out, scaled};
+use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
 /// h2spec 2.2.1 has so many cases; later ones have more.

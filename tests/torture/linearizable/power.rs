@@ -12,7 +12,7 @@ use super::remote::operations;
 use super::{CLIENTS, KEYS, check, gather, refuses_lies};
 use crate::disk::{Disk, Image, Kind};
 use crate::random::{Random, seed};
-use crate::scale::{available, counted, left_out, scaled};
+use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
 /// Operations before a cut, at least.

@@ -292,39 +292,21 @@ fn the_checker_takes_what_can_have_happened() {
 
 #[test]
 fn the_checker_refuses_planted_lies() {
-    for (what, text) in [
-        ("a stale read", "0-1 put 1, 2-3 put 2, 4-5 get 1"),
-        ("a read from the future", "0-1 get 1, 2-3 put 1"),
-        ("a value that came from nowhere", "0-1 get 7"),
-        (
-            "a read that goes back",
-            "0-9 put 1, 1-2 get 1, 3-4 get none",
-        ),
-        (
-            "two orders of the same writes",
-            "0-9 put 1, 0-9 put 2, 10-11 get 1, 12-13 get 2",
-        ),
-        ("a lost update", "0-1 put 1, 2-3 swap 1 2, 4-5 get 1"),
-        (
-            "one value swapped twice",
-            "0-1 put 1, 2-9 swap 1 2, 2-9 swap 1 3",
-        ),
-        ("created twice", "0-9 new 1, 0-9 new 2"),
-        (
-            "a refusal without a reason",
-            "0-1 put 1, 2-3 swap 1 2 refused",
-        ),
-        ("a deletion of nothing", "0-1 delete"),
-        ("a deletion not seen", "0-1 put 1, 2-3 delete absent"),
-        (
-            "an unknown write before it was asked for",
-            "0-1 get 1, 5- put 1",
-        ),
-        (
-            "an unknown write done twice",
-            "0- put 1, 1-2 get 1, 3-4 put 2, 5-6 get 1",
-        ),
-    ] {
+    for [what, text] in table(
+        "a stale read ; 0-1 put 1, 2-3 put 2, 4-5 get 1
+        a read from the future ; 0-1 get 1, 2-3 put 1
+        a value that came from nowhere ; 0-1 get 7
+        a read that goes back ; 0-9 put 1, 1-2 get 1, 3-4 get none
+        two orders of the same writes ; 0-9 put 1, 0-9 put 2, 10-11 get 1, 12-13 get 2
+        a lost update ; 0-1 put 1, 2-3 swap 1 2, 4-5 get 1
+        one value swapped twice ; 0-1 put 1, 2-9 swap 1 2, 2-9 swap 1 3
+        created twice ; 0-9 new 1, 0-9 new 2
+        a refusal without a reason ; 0-1 put 1, 2-3 swap 1 2 refused
+        a deletion of nothing ; 0-1 delete
+        a deletion not seen ; 0-1 put 1, 2-3 delete absent
+        an unknown write before it was asked for ; 0-1 get 1, 5- put 1
+        an unknown write done twice ; 0- put 1, 1-2 get 1, 3-4 put 2, 5-6 get 1",
+    ) {
         let is_taken = is_linearizable(&history(text));
         assert!(!is_taken, "the checker takes {what} for the truth");
     }

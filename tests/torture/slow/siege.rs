@@ -302,51 +302,23 @@ fn each_fault_of_a_siege_is_found_out() {
         connections: 40,
         header_limit: Duration::from_secs(1),
     };
-    let lived = |seconds| vec![(Kind::Head, Duration::from_secs(seconds))];
     let sound = || Report {
-        longest: lived(5),
+        longest: vec![(Kind::Head, Duration::from_secs(5))],
         each: MOST_EACH,
         most: 48,
         ..Report::default()
     };
     assert_eq!(sound().judge(&plan), Ok(()));
-    for (fault, report) in [
-        (
-            "late",
-            Report {
-                longest: lived(6),
-                ..sound()
-            },
-        ),
-        (
-            "early",
-            Report {
-                early: vec![String::new()],
-                ..sound()
-            },
-        ),
-        (
-            "40 were not closed",
-            Report {
-                left: 40,
-                ..sound()
-            },
-        ),
-        (
-            "49 open at once",
-            Report {
-                most: 49,
-                ..sound()
-            },
-        ),
-        (
-            "16385 bytes each",
-            Report {
-                each: MOST_EACH + 1,
-                ..sound()
-            },
-        ),
-    ] {
+    let faults: [(&str, fn(&mut Report)); 5] = [
+        ("late", |r| r.longest[0].1 = Duration::from_secs(6)),
+        ("early", |r| r.early.push(String::new())),
+        ("40 were not closed", |r| r.left = 40),
+        ("49 open at once", |r| r.most = 49),
+        ("16385 bytes each", |r| r.each = MOST_EACH + 1),
+    ];
+    for (fault, change) in faults {
+        let mut report = sound();
+        change(&mut report);
         let found = report.judge(&plan).expect_err(fault);
         assert!(found.starts_with(fault), "{found}");
     }

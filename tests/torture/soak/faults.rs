@@ -8,7 +8,6 @@ use rustix::process::Resource;
 use super::level::COMPUTE_THREADS;
 use crate::exhaustion::resources::limit;
 use crate::random::Random;
-use crate::scale::left_out;
 use crate::support::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
