@@ -68,9 +68,13 @@ pub fn has_only_left_out() -> bool {
 
 /// Notes what became of a part of the test that ran in a thread of its own.
 pub fn part_ended(has_only_left_out: bool) {
-    TEST.with(|test| match has_only_left_out {
-        true => test.has_left_out.set(true),
-        false => test.has_tested.set(true),
+    TEST.with(|test| {
+        let became = if has_only_left_out {
+            &test.has_left_out
+        } else {
+            &test.has_tested
+        };
+        became.set(true);
     });
 }
 

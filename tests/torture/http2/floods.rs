@@ -4,8 +4,8 @@ use super::server;
 use super::strike::{Attack, Cost, Ends};
 use super::wire::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS,
-    INITIAL_WINDOW, PADDED, PING, PRIORITY, PROTOCOL_ERROR, SETTINGS, field, frame, id, ping,
-    request, request_fields, reset, settings, window_update,
+    INITIAL_WINDOW, PADDED, PING, PRIORITY, PROTOCOL_ERROR, SETTINGS, field, frame, id, request,
+    request_fields, reset, settings, window_update,
 };
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
@@ -13,12 +13,16 @@ use crate::support::prelude::*;
 /// For too much of what may be sent.
 const CALM: Ends = Ends::GoAway(ENHANCE_YOUR_CALM);
 
+/// For what costs next to nothing.
+const FLAT: Ends = Ends::Flat;
+
 /// For what may not be sent at all.
 const BROKEN: Ends = Ends::GoAway(PROTOCOL_ERROR);
 
 /// Streams that each connection may have at once.
 const STREAMS: u32 = 100;
 
+/// An attack that sends what its number makes of it, again and again.
 fn attack(
     name: &'static str,
     opening: Vec<u8>,
@@ -27,11 +31,15 @@ fn attack(
 ) -> Attack {
     Attack {
         name,
-        settings: Vec::new(),
         opening,
         repeated: Box::new(repeated),
         ends,
     }
+}
+
+/// An attack that sends the same bytes again and again.
+fn same(name: &'static str, opening: Vec<u8>, ends: Ends, bytes: Vec<u8>) -> Attack {
+    attack(name, opening, ends, move |_| bytes.clone())
 }
 
 /// So many requests for a value that their client takes nothing of.
@@ -112,19 +120,12 @@ fn heads() -> Vec<Attack> {
     bomb.extend([b'v'; 4000]);
     let fields = [request_fields("GET", "/here"), bomb].concat();
     let planted = frame(HEADERS, END_HEADERS | END_STREAM, 1, &fields);
+    let more = |bytes: &[u8]| frame(CONTINUATION, 0, 1, bytes);
+    let begun_field = begun(&[0, 0x7f, 0xa1, 0x1e]);
     vec![
-        attack("CONTINUATION without end", begun(b""), CALM, move |_| {
-            frame(CONTINUATION, 0, 1, &long)
-        }),
-        attack("empty CONTINUATION", begun(b""), CALM, |_| {
-            frame(CONTINUATION, 0, 1, b"")
-        }),
-        attack(
-            "CONTINUATION of one byte",
-            begun(&[0, 0x7f, 0xa1, 0x1e]),
-            CALM,
-            |_| frame(CONTINUATION, 0, 1, b"x"),
-        ),
+        same("CONTINUATION without end", begun(b""), CALM, more(&long)),
+        same("empty CONTINUATION", begun(b""), CALM, more(b"")),
+        same("CONTINUATION of one byte", begun_field, CALM, more(b"x")),
         attack("HPACK bomb", planted, CALM, |n| {
             let fields = [request_fields("GET", "/here"), vec![0xbe; 16_000]].concat();
             frame(HEADERS, END_HEADERS | END_STREAM, id(n + 1), &fields)
@@ -144,67 +145,42 @@ fn heads() -> Vec<Attack> {
 
 /// Frames of the connection, and those that a stream may get any number of.
 fn frames() -> Vec<Attack> {
+    let none = Vec::new;
+    let conn = |kind, flags, bytes: &[u8]| frame(kind, flags, 0, bytes);
+    let data = |flags, bytes: &[u8]| frame(DATA, flags, 1, bytes);
+    let padded = data(PADDED, &[&[255][..], &[0; 255]].concat());
+    let once = request(1, "GET", "/here", true);
+    let pinged = |n: u32| [n.to_be_bytes(), [0; 4]].concat();
     vec![
-        attack("PING", vec![], Ends::Flat, |n| {
-            ping(
-                [n.to_be_bytes(), [0; 4]]
-                    .concat()
-                    .try_into()
-                    .expect("8 bytes"),
-            )
-        }),
-        attack("PING ACK", vec![], Ends::Flat, |_| {
-            frame(PING, ACK, 0, b"8 bytes.")
-        }),
-        attack("SETTINGS", vec![], Ends::Flat, |_| settings(&[])),
-        attack("SETTINGS ACK", vec![], BROKEN, |_| {
-            frame(SETTINGS, ACK, 0, b"")
-        }),
+        attack("PING", none(), FLAT, move |n| frame(PING, 0, 0, &pinged(n))),
+        same("PING ACK", none(), FLAT, conn(PING, ACK, b"8 bytes.")),
+        same("SETTINGS", none(), FLAT, settings(&[])),
+        same("SETTINGS ACK", none(), BROKEN, conn(SETTINGS, ACK, b"")),
         attack(
             "SETTINGS of windows, with 100 streams",
             stuck(),
-            Ends::Flat,
+            FLAT,
             |n| settings(&[(INITIAL_WINDOW, n % 2)]),
         ),
-        attack("SETTINGS of tables", vec![], Ends::Flat, |n| {
+        attack("SETTINGS of tables", none(), FLAT, |n| {
             settings(&[(1, n % 2 * 4096)])
         }),
-        attack("PRIORITY", vec![], Ends::Flat, |n| {
+        attack("PRIORITY", none(), FLAT, |n| {
             frame(PRIORITY, 0, id(n), &[0, 0, 0, 0, 16])
         }),
-        attack(
-            "WINDOW_UPDATE of the connection",
-            vec![],
-            Ends::Flat,
-            |_| window_update(0, 1),
-        ),
-        attack("WINDOW_UPDATE of a stream", stuck(), Ends::Flat, |_| {
-            window_update(1, 1)
-        }),
-        attack(
-            "RST_STREAM of one stream",
-            request(1, "GET", "/here", true),
-            Ends::Flat,
-            |_| reset(1),
-        ),
-        attack("GOAWAY", stuck(), Ends::Flat, |_| {
-            frame(GOAWAY, 0, 0, &[0; 8])
-        }),
-        attack("unknown frames", vec![], Ends::Flat, |_| {
-            frame(0xbe, 0xff, 0, &[7; 100])
-        }),
-        attack("empty DATA", upload(), CALM, |_| frame(DATA, 0, 1, b"")),
-        attack("padded DATA", upload(), CALM, |_| {
-            frame(DATA, PADDED, 1, &[&[255][..], &[0; 255]].concat())
-        }),
-        attack("DATA of one byte", upload(), Ends::Flat, |_| {
-            frame(DATA, 0, 1, b"x")
-        }),
-        attack(
-            "DATA of one byte that nothing reads",
+        same("WINDOW_UPDATE of all", none(), FLAT, window_update(0, 1)),
+        same("WINDOW_UPDATE of one", stuck(), FLAT, window_update(1, 1)),
+        same("RST_STREAM of one stream", once, FLAT, reset(1)),
+        same("GOAWAY", stuck(), FLAT, conn(GOAWAY, 0, &[0; 8])),
+        same("unknown frames", none(), FLAT, conn(0xbe, 0xff, &[7; 100])),
+        same("empty DATA", upload(), CALM, data(0, b"")),
+        same("padded DATA", upload(), CALM, padded),
+        same("DATA of one byte", upload(), FLAT, data(0, b"x")),
+        same(
+            "DATA that none reads",
             unread(),
             CALM,
-            |_| frame(DATA, 0, 1, b"x").repeat(4),
+            data(0, b"x").repeat(4),
         ),
     ]
 }

@@ -15,8 +15,6 @@ type Repeated = Box<dyn Fn(u32) -> Vec<u8> + Sync>;
 /// An attack.
 pub(super) struct Attack {
     pub(super) name: &'static str,
-    /// What the client's SETTINGS have.
-    pub(super) settings: Vec<(u16, u32)>,
     /// Sent once.
     pub(super) opening: Vec<u8>,
     pub(super) repeated: Repeated,
@@ -99,7 +97,7 @@ impl Attack {
     }
 
     fn send(&self, server: &TestServer, count: u32) -> (Ends, u32) {
-        let mut peer = Peer::open(server.addr, &self.settings);
+        let mut peer = Peer::open(server.addr, &[]);
         peer.send(&self.opening);
         let mut twin = peer.twin();
         let sent = AtomicU32::new(0);
