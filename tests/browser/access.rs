@@ -5,7 +5,7 @@ use fantoccini::key::Key;
 use serde_json::{Value, json};
 
 use crate::alice::ForAlice;
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, browse, browse_served};
 use crate::support::prelude::*;
 
 /// What can be operated now, in the order of the document: each by its name.
@@ -49,10 +49,9 @@ fn assert_heard(page: &Browser, expected: &[(&str, &str)]) {
 
 #[test]
 fn a_screen_reader_is_told_what_everything_is() {
-    browse(|page| {
-        let server = TestServer::start(&["--threads", "2"]);
+    browse_served(&["--threads", "2"], |page, server| {
         server.store("a", "the value of a");
-        open(page, &server, &["a"]);
+        open(page, server, &["a"]);
         let list = [
             ("link", "Skip to the files"),
             ("heading", "data-server"),
@@ -153,13 +152,12 @@ fn changes_and_faults_are_said() {
 
 #[test]
 fn tab_reaches_all_there_is_and_a_value_is_deleted_without_a_mouse() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("a", "x");
         server.store("b", "y");
         server.store("d", "w");
         let file = page.file("c", "z");
-        open(page, &server, &["a", "b", "d"]);
+        open(page, server, &["a", "b", "d"]);
         page.upload(&file);
         page.shows(&["a", "b", "c", "d"]);
         let controls = format!("(() => {{ {NAME} return {CONTROLS}; }})()");

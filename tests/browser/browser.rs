@@ -48,15 +48,19 @@ pub(crate) fn browse(test: impl FnOnce(&Browser)) {
     browse_as(Shape::default(), test);
 }
 
+/// Runs `test` with a browser, and a server with these options.
+pub(crate) fn browse_served(args: &[&str], test: impl FnOnce(&Browser, &TestServer)) {
+    browse(|page| test(page, &TestServer::start(args)));
+}
+
 /// Runs `test` with a browser on the page of a server that has these values.
 pub(crate) fn browse_keys(values: &[(&str, &str)], test: impl FnOnce(&Browser, &TestServer)) {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for (key, value) in values {
             server.store(key, value);
         }
         page.visit_keys(server.addr, "/");
-        test(page, &server);
+        test(page, server);
     });
 }
 
@@ -151,6 +155,12 @@ impl Browser {
 
     pub(crate) fn title(&self) -> String {
         self.wait("a title", self.client.title())
+    }
+
+    /// Where it is, below the origin.
+    pub(crate) fn address(&self) -> String {
+        let address = self.eval("location.pathname + location.search");
+        address.as_str().expect("text").to_owned()
     }
 
     /// The window that is used now.

@@ -2,7 +2,7 @@
 
 use std::fs::FileTimes;
 
-use crate::browser::{browse, origin};
+use crate::browser::{browse_served, origin};
 use crate::support::prelude::*;
 
 /// Without Cache-Control, Chromium takes a value to be fresh for a tenth of its age.
@@ -18,11 +18,10 @@ fn place(server: &TestServer, key: &str, value: &str) {
 
 #[test]
 fn fetch_shows_a_replaced_value() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         page.visit(server.addr, "/");
         for key in ["k.txt", "k"] {
-            place(&server, key, "old");
+            place(server, key, "old");
             let fetched = format!("fetch('/{key}').then((answer) => answer.text())");
             for _ in 0..2 {
                 assert_eq!(page.eval(&fetched), "old");
@@ -35,11 +34,10 @@ fn fetch_shows_a_replaced_value() {
 
 #[test]
 fn a_navigation_shows_a_replaced_value() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         let url = |key: &str| format!("{}/{key}", origin(server.addr));
-        place(&server, "k.txt", "old");
-        place(&server, "other.txt", "other");
+        place(server, "k.txt", "old");
+        place(server, "other.txt", "other");
         let shown = "document.body.textContent";
         for _ in 0..2 {
             page.go(&url("k.txt"));
@@ -55,8 +53,7 @@ fn a_navigation_shows_a_replaced_value() {
 
 #[test]
 fn a_value_that_appears_is_seen_after_a_404() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         page.visit(server.addr, "/");
         let status = "fetch('/k').then((answer) => answer.status)";
         for _ in 0..2 {

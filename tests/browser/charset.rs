@@ -1,6 +1,6 @@
 //! Proves that text of which only the name is known is shown as it was written, and not as windows-1252.
 
-use crate::browser::browse;
+use crate::browser::browse_served;
 use crate::support::prelude::*;
 
 const TEXT: &str =
@@ -8,8 +8,7 @@ const TEXT: &str =
 
 #[test]
 fn utf8_text_is_shown_as_written() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         let long = format!("{TEXT}{}", " \u{e9}".repeat(40_000));
         for (key, value) in [
             ("k.txt", TEXT.to_owned()),
@@ -29,8 +28,7 @@ fn utf8_text_is_shown_as_written() {
 
 #[test]
 fn text_in_another_charset_is_left_to_the_browser() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("latin.txt", b"caf\xe9");
         // What the text itself declares has the last word.
         server.store(

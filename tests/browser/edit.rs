@@ -3,7 +3,7 @@
 
 use fantoccini::key::Key;
 
-use crate::browser::{Browser, browse, browse_keys};
+use crate::browser::{Browser, browse_keys, browse_served};
 use crate::support::prelude::*;
 
 fn edit(page: &Browser, server: &TestServer, key: &str) {
@@ -23,8 +23,7 @@ fn until_closed(page: &Browser) {
 
 #[test]
 fn a_text_is_edited_in_place_and_the_rest_of_it_stays() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         let fields = "Content-Type: text/x-special; v=1\r\nContent-Language: de\r\nCache-Control: max-age=60\r\n";
         let stored = ask(
             &mut server.connect(),
@@ -34,7 +33,7 @@ fn a_text_is_edited_in_place_and_the_rest_of_it_stays() {
             "\u{feff}eins\r\nzwei\r\n".as_bytes(),
         );
         assert_eq!(stored.status, 200);
-        edit(page, &server, "a");
+        edit(page, server, "a");
         assert_eq!(value(page), "\u{feff}eins\nzwei\n");
         page.press(&format!("{}null ", Key::Right));
         page.click("#edit-save");
@@ -74,10 +73,9 @@ fn a_text_is_edited_in_place_and_the_rest_of_it_stays() {
 
 #[test]
 fn what_another_has_saved_meanwhile_is_shown_beside() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("a", "old");
-        edit(page, &server, "a");
+        edit(page, server, "a");
         page.types("#edit-text", "mine ");
         server.store("a", "theirs");
         page.click("#edit-save");
@@ -98,7 +96,7 @@ fn what_another_has_saved_meanwhile_is_shown_beside() {
         );
 
         // What is there is taken; and what was deleted is stored anew.
-        edit(page, &server, "a");
+        edit(page, server, "a");
         page.types("#edit-text", "x");
         server.store("a", "the last");
         page.click("#edit-save");

@@ -4,7 +4,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse};
+use crate::browser::{browse, browse_served};
 use crate::support::prelude::*;
 
 /// A server with keys in folders, at its root and at two depths.
@@ -14,11 +14,6 @@ fn start() -> TestServer {
         server.store(key, key);
     }
     server
-}
-
-fn address(page: &Browser) -> String {
-    let address = page.eval("location.pathname + location.search");
-    address.as_str().expect("an address").to_owned()
 }
 
 const ROOT: [&str; 4] = ["a/", "ä b/", "a-b", "z"];
@@ -34,7 +29,7 @@ fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
         page.eval("window.isTheSame = true");
         page.click("#rows a[href='/a/']");
         page.shows(&A);
-        assert_eq!(address(page), "/a/");
+        assert_eq!(page.address(), "/a/");
         assert_eq!(page.text("#crumbs"), "Filesa");
         let expected = "a/ – data-server";
         assert_eq!(page.title(), expected);
@@ -51,7 +46,7 @@ fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
         page.shows(&A);
         page.click("#crumbs li:first-child a");
         page.shows(&ROOT);
-        assert_eq!(address(page), "/");
+        assert_eq!(page.address(), "/");
         let expected = "data-server";
         assert_eq!(page.title(), expected);
         page.click("#rows a[href='/%C3%A4%20b/']");
@@ -77,7 +72,7 @@ fn the_address_of_a_folder_opens_it_also_in_another_tab() {
                      let isOurs = null; window.addEventListener('click', (event) => { isOurs = event.defaultPrevented; event.preventDefault(); }, { once: true }); \
                      link.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, ctrlKey: true })); return isOurs; })()";
         assert!(!page.is(click));
-        assert_eq!(address(page), "/a/");
+        assert_eq!(page.address(), "/a/");
     });
 }
 
@@ -92,7 +87,7 @@ fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
         page.shows(&A);
         page.types("#find", "t");
         page.shows(&["../", "two #?%"]);
-        assert_eq!(address(page), "/a/?find=t");
+        assert_eq!(page.address(), "/a/?find=t");
         page.types("#find", "z");
         page.says("#empty-title", "No name in a/ has “tz” in it");
         page.reload();
@@ -106,7 +101,7 @@ fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
         page.click("#next");
         page.says("#count", "20 files on this page");
         let expected = "/many/?prefix=k&after=many%2Fk099&limit=100";
-        assert_eq!(address(page), expected);
+        assert_eq!(page.address(), expected);
 
         page.visit(server.addr, "/a/");
         page.click("button[aria-label='Delete two #?%']");
@@ -176,8 +171,7 @@ fn folders_are_walked_with_the_keyboard() {
 #[test]
 fn a_hostile_folder_is_text() {
     const HOSTILE: &str = "<img src=x onerror=\"document.title='pwned'\">";
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server
             .dir
             .place(&format!("{HOSTILE}/javascript:alert(1)/x"), "x");

@@ -3,13 +3,12 @@
 
 use fantoccini::key::Key;
 
-use crate::browser::{browse, browse_keys};
+use crate::browser::{browse_keys, browse_served};
 use crate::support::prelude::*;
 
 #[test]
 fn files_are_found_and_turned_over_by_pages() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for n in 0..250 {
             server.dir.place(&format!("k{n:03}"), "x");
         }
@@ -50,8 +49,7 @@ fn files_are_found_and_turned_over_by_pages() {
 
 #[test]
 fn a_download_is_what_was_stored() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         let value = pattern(1, 3_000_001);
         server.store("some%20value.bin", &value);
         page.visit_keys(server.addr, "/");
@@ -86,8 +84,7 @@ fn a_value_is_deleted_after_a_question_and_only_the_version_shown() {
 
 #[test]
 fn texts_and_images_are_looked_at() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("plain", "curl sends no type\nbut <b>this</b> is text");
         server.store("long.txt", "é".repeat(40_000));
         server.store("empty", "");
@@ -131,8 +128,7 @@ fn texts_and_images_are_looked_at() {
 #[test]
 fn a_hostile_key_is_text_and_no_script_runs() {
     const HOSTILE: &str = "<img src=x onerror=\"document.title='pwned'\">";
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server
             .dir
             .place(HOSTILE, "<script>document.title='pwned'</script>");

@@ -4,12 +4,8 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse, browse_keys};
+use crate::browser::{Browser, browse_keys, browse_served};
 use crate::support::prelude::*;
-
-fn address(page: &Browser) -> serde_json::Value {
-    page.eval("location.pathname + location.search")
-}
 
 fn until_shown(page: &Browser, text: &str) {
     page.says("#preview-body pre", text);
@@ -21,8 +17,7 @@ fn until_closed(page: &Browser) {
 
 #[test]
 fn a_name_is_a_link_to_the_file() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("f/a%20b%23.txt", "the text of a b");
         page.visit_keys(server.addr, "/f/");
         let name = "$('#rows a[data-key]')";
@@ -43,18 +38,17 @@ fn a_name_is_a_link_to_the_file() {
 
 #[test]
 fn a_look_has_an_address_and_the_way_back_closes_it() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for key in ["f/a", "f/b", "f/c"] {
             server.store(key, format!("text of {key}"));
         }
         page.visit_keys(server.addr, "/f/");
         page.click("#rows a[data-key='f/a']");
         until_shown(page, "text of f/a");
-        assert_eq!(address(page), "/f/?view=a");
+        assert_eq!(page.address(), "/f/?view=a");
         page.back();
         until_closed(page);
-        assert_eq!(address(page), "/f/");
+        assert_eq!(page.address(), "/f/");
         page.holds("document.activeElement.textContent === 'a'");
         page.forward();
         until_shown(page, "text of f/a");
@@ -69,7 +63,7 @@ fn a_look_has_an_address_and_the_way_back_closes_it() {
         assert_eq!(page.eval(offered), json!([false, true]));
         page.press(Key::Right);
         until_shown(page, "text of f/b");
-        assert_eq!(address(page), "/f/?view=b");
+        assert_eq!(page.address(), "/f/?view=b");
         page.click("#preview-next");
         until_shown(page, "text of f/c");
         assert_eq!(page.eval(offered), json!([true, false]));
@@ -86,7 +80,7 @@ fn a_look_has_an_address_and_the_way_back_closes_it() {
         page.shows(&["../", "c"]);
         page.click("#preview-close");
         until_closed(page);
-        assert_eq!(address(page), "/f/?prefix=c");
+        assert_eq!(page.address(), "/f/?prefix=c");
         page.visit(server.addr, "/f/?view=gone");
         page.says("#preview-body", "There is no such file.");
         let offered = "$$('#preview-buttons > :not([hidden])').length";
@@ -123,8 +117,7 @@ fn times_say_how_long_ago_and_when() {
 
 #[test]
 fn selected_files_are_downloaded_one_by_one() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for key in ["a.bin", "b.bin", "c.bin"] {
             server.store(key, format!("bytes of {key}"));
         }

@@ -1,6 +1,6 @@
 //! Proves that the page finds its server again.
 
-use crate::browser::{Shape, browse, browse_as};
+use crate::browser::{Shape, browse, browse_as, browse_served};
 use crate::support::prelude::*;
 
 #[test]
@@ -28,8 +28,7 @@ fn the_page_finds_a_server_that_was_started_again() {
 
 #[test]
 fn the_reactors_view_draws_what_the_server_counts() {
-    browse(|page| {
-        let server = TestServer::start(&["--threads", "3"]);
+    browse_served(&["--threads", "3"], |page, server| {
         server.store("k", "x");
         page.visit(server.addr, "/");
         page.click("#to-reactors");
@@ -73,8 +72,7 @@ fn the_reactors_view_draws_what_the_server_counts() {
 
 #[test]
 fn without_metrics_there_is_no_reactors_view() {
-    browse(|page| {
-        let server = TestServer::start(&["--admin", "127.0.0.1:0"]);
+    browse_served(&["--admin", "127.0.0.1:0"], |page, server| {
         page.visit(server.addr, "/");
         page.says("#state", "Live");
         server.store("told", "x");
@@ -106,8 +104,7 @@ fn the_charts_fit_a_phone() {
 
 #[test]
 fn rows_follow_what_others_change_as_it_happens() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("b", "old");
         page.visit(server.addr, "/");
         page.says("#state", "Live");
@@ -131,8 +128,7 @@ fn rows_follow_what_others_change_as_it_happens() {
 
 #[test]
 fn only_the_prefix_that_is_looked_for_is_watched() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         page.visit(server.addr, "/?prefix=x");
         page.says("#state", "Live");
         page.says("#empty-title", "No name begins with");

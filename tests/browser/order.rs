@@ -3,7 +3,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, browse_served};
 use crate::support::prelude::*;
 
 fn sort(page: &Browser, column: &str) {
@@ -18,8 +18,7 @@ fn sorted(page: &Browser) -> serde_json::Value {
 
 #[test]
 fn a_whole_list_is_sorted_by_name_size_and_time() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         // By time the order is that of storing; no two sizes but those of a and c are the same.
         for (key, size) in [
             ("c", 5),
@@ -69,8 +68,7 @@ fn a_whole_list_is_sorted_by_name_size_and_time() {
 
 #[test]
 fn a_list_of_several_pages_is_sorted_by_no_column_and_says_why() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for (key, size) in [("a", 1), ("b", 2), ("c", 3)] {
             server.store(key, "x".repeat(size));
         }

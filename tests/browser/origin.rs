@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::browser::browse;
+use crate::browser::{browse, browse_served, origin};
 use crate::support::prelude::*;
 
 const ACT: &str = "document.title = 'pwned'; fetch('/pwned', { method: 'PUT', body: 'x' });";
@@ -33,8 +33,7 @@ fn documents() -> Vec<(&'static str, String)> {
 
 #[test]
 fn a_stored_document_runs_no_script() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         let mut raw = server.connect();
         for (n, (media_type, document)) in documents().into_iter().enumerate() {
             let (key, line) = (format!("/d{n}"), format!("Content-Type: {media_type}\r\n"));
@@ -68,8 +67,7 @@ fn the_same_documents_act_where_nothing_stops_them() {
 
 #[test]
 fn a_stored_script_is_none_for_a_stored_page() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("act.js", ACT);
         let value = "<!doctype html><title>t</title><script src='/act.js'></script><iframe src='/'></iframe>";
         server.store("page.html", value);

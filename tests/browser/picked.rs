@@ -5,7 +5,7 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::alice::ForAlice;
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, browse, browse_served};
 use crate::support::prelude::*;
 
 fn open(page: &Browser, server: &TestServer, keys: &[&str]) {
@@ -15,12 +15,11 @@ fn open(page: &Browser, server: &TestServer, keys: &[&str]) {
 
 #[test]
 fn several_keys_are_deleted_after_one_question() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for key in ["a", "b", "c", "d", "f/x"] {
             server.store(key, "12345");
         }
-        open(page, &server, &["f/", "a", "b", "c", "d"]);
+        open(page, server, &["f/", "a", "b", "c", "d"]);
         assert!(page.is("$('#picked').hidden"));
         // A folder cannot be selected.
         assert_eq!(page.eval("$$('#rows .pick').length"), 4);
@@ -63,12 +62,11 @@ fn several_keys_are_deleted_after_one_question() {
 
 #[test]
 fn what_others_changed_or_deleted_meanwhile_is_reported() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for key in ["a", "b", "c"] {
             server.store(key, "12345");
         }
-        open(page, &server, &["a", "b", "c"]);
+        open(page, server, &["a", "b", "c"]);
         page.click("#pick-all");
         page.click("#picked-delete");
         page.says("#ask-title", "Delete 3 files?");
@@ -118,12 +116,11 @@ fn a_refusal_of_several_is_reported_once() {
 
 #[test]
 fn a_page_that_is_left_takes_its_selection_along() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for key in ["a", "b", "f/x"] {
             server.store(key, "x");
         }
-        open(page, &server, &["f/", "a", "b"]);
+        open(page, server, &["f/", "a", "b"]);
         page.click("#pick-all");
         page.says("#state", "Live");
         assert_eq!(server.ask("DELETE", "a").status, 200);

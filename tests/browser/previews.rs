@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, browse_served};
 use crate::support::prelude::*;
 
 fn look(page: &Browser, key: &str) {
@@ -58,8 +58,7 @@ fn pdf(catalogue: &str) -> Vec<u8> {
 
 #[test]
 fn sound_is_played_from_any_place() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("sound.wav", wav(3_000));
         page.visit(server.addr, "/");
         look(page, "sound.wav");
@@ -79,8 +78,7 @@ fn sound_is_played_from_any_place() {
 
 #[test]
 fn film_is_played() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         page.visit(server.addr, "/");
         page.says("#state", "Live");
         // The browser makes the film itself.
@@ -103,8 +101,7 @@ fn film_is_played() {
 
 #[test]
 fn what_is_no_film_is_a_text_or_nothing() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         // The type of this name is that of a film, and the name is that of a TypeScript program.
         server.store("program.ts", "const film: boolean = false;");
         server.store("noise.mp3", [0, 1, 2, 255].repeat(1000));
@@ -120,8 +117,7 @@ fn what_is_no_film_is_a_text_or_nothing() {
 
 #[test]
 fn a_pdf_is_shown_and_cannot_act() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("paper.pdf", pdf(""));
         let script = "this.submitForm('/pwned'); app.launchURL('/pwned', false); document.title = 'pwned'; fetch('/pwned', {method: 'PUT'})";
         let action = format!(

@@ -4,7 +4,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, browse, browse_served};
 use crate::support::prelude::*;
 
 /// Opens the page on the folder of this key, and the question for its new key.
@@ -81,11 +81,10 @@ fn a_renamed_value_keeps_its_bytes_and_its_fields() {
 
 #[test]
 fn a_value_that_is_compressed_on_its_way_is_renamed_as_it_is() {
-    browse(|page| {
-        let server = TestServer::start(&["--compress"]);
+    browse_served(&["--compress"], |page, server| {
         let value = "the same line again and again\n".repeat(10_000);
         server.store("a.txt", &value);
-        begin(page, &server, "a.txt");
+        begin(page, server, "a.txt");
         finish(page, "b.txt");
         page.says("#notes", "a.txt is now b.txt");
         assert!(server.dir.read("b.txt") == value.as_bytes());
@@ -95,11 +94,10 @@ fn a_value_that_is_compressed_on_its_way_is_renamed_as_it_is() {
 
 #[test]
 fn nothing_is_overwritten_and_what_cannot_be_renamed_stays() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("a", "of a");
         server.store("b", "of b");
-        begin(page, &server, "a");
+        begin(page, server, "a");
         for (new, fault) in [
             (
                 "b",
@@ -129,7 +127,7 @@ fn nothing_is_overwritten_and_what_cannot_be_renamed_stays() {
         let lines = "Content-Encoding: gzip\r\n";
         let stored = ask(&mut raw, "PUT", "/coded", lines, gzip);
         assert_eq!(stored.status, 200);
-        begin(page, &server, "coded");
+        begin(page, server, "coded");
         finish(page, "d");
         page.says("#rename-fault", "stored with Content-Encoding gzip");
         server.dir.assert_holds(&["a", "b", "coded"]);
@@ -138,13 +136,12 @@ fn nothing_is_overwritten_and_what_cannot_be_renamed_stays() {
 
 #[test]
 fn what_remains_after_a_failure_in_the_middle_is_said() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for key in ["a", "b", "c", "d"] {
             server.store(key, "old");
         }
         // Another client changes the value between the copy and the delete: both stay.
-        begin(page, &server, "a");
+        begin(page, server, "a");
         before(
             page,
             "DELETE",
@@ -159,12 +156,12 @@ fn what_remains_after_a_failure_in_the_middle_is_said() {
         );
 
         // Another client deletes it: that is what was wanted.
-        begin(page, &server, "b");
+        begin(page, server, "b");
         before(page, "DELETE", "await ask('/b', { method: 'DELETE' });");
         finish(page, "b2");
         page.says("#notes", "b is now b2");
 
-        begin(page, &server, "c");
+        begin(page, server, "c");
         before(page, "DELETE", "throw new TypeError('broken');");
         finish(page, "c2");
         page.says(
@@ -172,7 +169,7 @@ fn what_remains_after_a_failure_in_the_middle_is_said() {
             "c2 is stored, but c was not deleted: the server cannot be reached.",
         );
 
-        begin(page, &server, "d");
+        begin(page, server, "d");
         before(page, "PUT", "throw new TypeError('broken');");
         finish(page, "d2");
         page.says(
@@ -185,8 +182,7 @@ fn what_remains_after_a_failure_in_the_middle_is_said() {
 
 #[test]
 fn a_rename_is_cancelled_while_the_copy_is_read_and_while_it_is_sent() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         server.store("a", "x");
         for (method, text) in [
             ("undefined", "Renaming was cancelled. Nothing was changed."),
@@ -195,7 +191,7 @@ fn a_rename_is_cancelled_while_the_copy_is_read_and_while_it_is_sent() {
                 "Renaming was cancelled while the copy was sent: b may be stored. a is still there.",
             ),
         ] {
-            begin(page, &server, "a");
+            begin(page, server, "a");
             // The request waits until it is given up.
             let wait = "window.isWaiting = true; await new Promise((resolve) => options.signal.addEventListener('abort', resolve));";
             before(page, method, wait);

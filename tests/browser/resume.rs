@@ -9,10 +9,6 @@ use crate::uploads::uploads_at;
 const LARGE: usize = 60_000_000;
 const SOME: usize = 8 << 20;
 
-fn choose(page: &Browser, css: &str, file: &std::path::Path) {
-    page.types(css, file.display());
-}
-
 /// Counts the bytes that the page sends of files, and at which offsets it begins.
 const COUNT: &str = "(() => { window.offsets = []; const set = XMLHttpRequest.prototype.setRequestHeader; \
     XMLHttpRequest.prototype.setRequestHeader = function (name, value) { if (name === 'Upload-Offset') window.offsets.push(value); return set.call(this, name, value); }; })()";
@@ -39,7 +35,7 @@ impl Begun {
         let file = page.file("large.bin", &value);
         page.visit_keys(relay.addr(), &format!("/{folder}"));
         page.eval(COUNT);
-        choose(page, "#files", &file);
+        page.types("#files", file.display());
         until_some_has_arrived(page);
         Self {
             server,
@@ -115,11 +111,11 @@ fn after_a_new_load_it_goes_on_once_the_same_file_is_chosen() {
         // Another file is not taken for it.
         let other = page.file("other.bin", "x");
         page.click("[aria-label='Choose the file: in/large.bin']");
-        choose(page, "#again", &other);
+        page.types("#again", other.display());
         page.says("#notes", "another file");
         page.eval(COUNT);
         page.click("[aria-label='Choose the file: in/large.bin']");
-        choose(page, "#again", &file);
+        page.types("#again", file.display());
         page.says("#uploads-count", "1 of 1 uploaded");
         assert_went_on(page);
         assert!(server.dir.read("in/large.bin") == value);
@@ -128,7 +124,7 @@ fn after_a_new_load_it_goes_on_once_the_same_file_is_chosen() {
         let relay = Relay::to(server.addr, SOME);
         let file = page.file("more.bin", &value);
         page.visit_keys(relay.addr(), "/");
-        choose(page, "#files", &file);
+        page.types("#files", file.display());
         until_some_has_arrived(page);
         relay.cut(None);
         page.reload();
@@ -158,12 +154,15 @@ fn a_server_without_resumable_uploads_gets_it_in_one_request() {
             options?.method === 'POST' ? new Response('not here', { status: 501 }) : ask(address, options); })()";
         page.eval(refuse);
         let value = pattern(6, 3_000_000);
-        choose(page, "#files", &page.file("a.bin", &value));
+        page.types("#files", page.file("a.bin", &value).display());
         page.says("#uploads-count", "1 of 1 uploaded");
         assert!(server.dir.read("a.bin") == value);
-        assert_eq!(uploads_at(&server), 0);
+        assert_eq!(uploads_at(server), 0);
         // What is there is asked about before it is sent.
-        choose(page, "#files", &page.file("a.bin", pattern(7, 2_000_000)));
+        page.types(
+            "#files",
+            page.file("a.bin", pattern(7, 2_000_000)).display(),
+        );
         page.says("#ask-title", "Replace a.bin?");
         page.says("#ask-facts", "There now2.86 MiB");
         page.click("#ask-yes");

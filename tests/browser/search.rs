@@ -1,12 +1,11 @@
 //! Proves the search inside names: in a folder and below it, as it is typed, within a bound that is told and can be raised.
 
-use crate::browser::browse;
+use crate::browser::browse_served;
 use crate::support::prelude::*;
 
 #[test]
 fn a_part_of_a_name_is_found_in_the_folders_below() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for key in words("file-042.json a/File-0423.txt a/042/deep a/b/x042 a/b/other 042/q z") {
             server.store(key, "x");
         }
@@ -51,8 +50,7 @@ fn a_part_of_a_name_is_found_in_the_folders_below() {
 
 #[test]
 fn a_search_says_where_it_stopped_and_goes_on() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for n in 0..10_100 {
             server.dir.place(&format!("many/{n:05}"), "");
         }
@@ -75,8 +73,7 @@ fn a_search_says_where_it_stopped_and_goes_on() {
 
 #[test]
 fn a_prefix_in_the_address_is_said_and_left() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         for key in ["f/ab", "f/b"] {
             server.store(key, "x");
         }

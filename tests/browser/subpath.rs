@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::browser::{Browser, Shape, browse, browse_as};
+use crate::browser::{Browser, Shape, browse_as, browse_served};
 use crate::support::prelude::*;
 
 /// nginx in front, as docs/operations.md has it.
@@ -24,9 +24,8 @@ fn address(page: &Browser) -> String {
 #[test]
 fn the_page_works_below_a_path_of_a_proxy() {
     clear_only!("its server is another program");
-    browse(|page| {
-        let server = TestServer::start(&[]);
-        let front = needed!(front(&server));
+    browse_served(&[], |page, server| {
+        let front = needed!(front(server));
         server.store("album/a%20b", "of a b");
         server.store("top", "1");
         page.visit(front.addr, "/files/");

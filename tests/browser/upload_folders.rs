@@ -3,13 +3,9 @@
 
 use serde_json::json;
 
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, browse_served};
 use crate::relay::Relay;
 use crate::support::prelude::*;
-
-fn choose(page: &Browser, css: &str, path: &std::path::Path) {
-    page.types(css, path.display());
-}
 
 /// Drags what lies at `path` over the page and drops it, as a file manager does.
 fn drop(page: &Browser, path: &std::path::Path) {
@@ -25,11 +21,10 @@ const PATHS: [&str; 4] = ["one", "sub/two", "sub/deep er/th#ree", "ü"];
 
 #[test]
 fn a_chosen_file_goes_into_the_folder_that_is_shown() {
-    browse(|page| {
-        let server = TestServer::start(&["--cache-control", "max-age=7"]);
+    browse_served(&["--cache-control", "max-age=7"], |page, server| {
         server.store("a/b/x", "x");
         page.visit_keys(server.addr, "/a/b/");
-        choose(page, "#files", &page.file("new.txt", "new"));
+        page.types("#files", page.file("new.txt", "new").display());
         page.shows(&["../", "new.txt", "x"]);
         assert_eq!(server.dir.read("a/b/new.txt"), b"new");
         // What the browser adds to a request is not kept with the value.
@@ -40,17 +35,16 @@ fn a_chosen_file_goes_into_the_folder_that_is_shown() {
 
 #[test]
 fn a_chosen_folder_keeps_its_paths() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         page.visit_keys(server.addr, "/in/");
-        choose(page, "#folder", &page.folder("album", &PATHS));
+        page.types("#folder", page.folder("album", &PATHS).display());
         page.says("#uploads-count", "4 of 4 uploaded");
         page.shows(&["../", "album/"]);
         for path in PATHS {
             assert_eq!(server.dir.read(format!("in/album/{path}")), path.as_bytes());
         }
         // And once more: each is there already, and one answer is for all.
-        choose(page, "#folder", &page.folder("album", &PATHS));
+        page.types("#folder", page.folder("album", &PATHS).display());
         page.says("#ask-title", "Replace in/album/");
         page.click("#ask-all");
         page.click("#ask-no");
@@ -60,8 +54,7 @@ fn a_chosen_folder_keeps_its_paths() {
 
 #[test]
 fn dropped_folders_and_files_keep_their_paths() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         page.visit_keys(server.addr, "/in/");
         drop(page, &page.folder("album", &PATHS));
         page.says("#uploads-count", "4 of 4 uploaded");
@@ -78,8 +71,7 @@ fn dropped_folders_and_files_keep_their_paths() {
 /// More than wait at a time, and more than a reader of folders gives at a time.
 #[test]
 fn many_files_are_uploaded_and_some_are_shown() {
-    browse(|page| {
-        let server = TestServer::start(&[]);
+    browse_served(&[], |page, server| {
         let paths: Vec<String> = (0..1100).map(|n| format!("{:02}/{n}", n % 7)).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         page.visit_keys(server.addr, "/");
@@ -110,8 +102,7 @@ fn many_files_are_uploaded_and_some_are_shown() {
 
 #[test]
 fn all_uploads_are_cancelled_at_once() {
-    browse(|page| {
-        let server = TestServer::start(&["--min-rate", "0"]);
+    browse_served(&["--min-rate", "0"], |page, server| {
         let relay = Relay::to(server.addr, 8 << 20);
         page.visit_keys(relay.addr(), "/");
         let large = page.folder("large", &["0"]);
@@ -119,7 +110,7 @@ fn all_uploads_are_cancelled_at_once() {
             let file = std::fs::File::create(large.join(n.to_string())).expect("a file");
             file.set_len(100_000_000).expect("its length");
         }
-        choose(page, "#folder", &large);
+        page.types("#folder", large.display());
         page.holds("$$('#uploads li').length === 6");
         page.says("#uploads .fate", "of 95.4 MiB");
         page.click("#uploads-cancel");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::alice::ForAlice;
-use crate::browser::{Browser, browse, browse_keys};
+use crate::browser::{Browser, browse, browse_keys, browse_served};
 use crate::relay::Relay;
 use crate::support::prelude::*;
 
@@ -81,8 +81,7 @@ fn several_files_and_one_of_40_mb_are_stored_as_they_are() {
 
 #[test]
 fn an_upload_shows_its_progress_and_is_cancelled() {
-    browse(|page| {
-        let server = TestServer::start(&["--min-rate", "0"]);
+    browse_served(&["--min-rate", "0"], |page, server| {
         let relay = Relay::to(server.addr, 8 << 20);
         let file = page.file("large.bin", pattern(3, LARGE));
         page.visit(relay.addr(), "/");
@@ -96,7 +95,7 @@ fn an_upload_shows_its_progress_and_is_cancelled() {
         page.says("#uploads-count", "0 of 1 uploaded, 1 cancelled");
         // The server hears of it, and keeps nothing.
         relay.open();
-        eventually("no upload is left", || uploads_at(&server) == 0);
+        eventually("no upload is left", || uploads_at(server) == 0);
         server.dir.assert_holds(&[]);
 
         // The same file, not cancelled.

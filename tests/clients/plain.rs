@@ -57,7 +57,7 @@ sections! {
     // Libraries: uploads, downloads, conditions, and transfers that are cut off.
     the_lines_for_aiohttp_run: Client::of("aiohttp"), { hold: Some(("python3", "with_aiohttp.py")) };
     the_lines_for_go_run: Client::of("Go"), { hold: Some(("go run", "with_net_http.go")) };
-    the_lines_for_httpx_run: Client::of("httpx"), { hold: Some(("python3", "with_httpx.py")) };
+    the_lines_for_httpx_run: Client::of("httpx"), { hold: Some(("LIBRARY=httpx python3", "with_requests.py")) };
     the_lines_for_java_run: Client::of("Java"), { hold: Some(("java", "WithHttpClient.java")) };
     the_lines_for_node_run: Client::of("Node"), { hold: Some(("node", "with_fetch.mjs")) };
     the_lines_for_requests_run: Client::of("requests"), { hold: Some(("python3", "with_requests.py")) };

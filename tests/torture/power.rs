@@ -150,7 +150,7 @@ pub(crate) fn it_serves_again(
 #[test]
 fn disk_loses_nothing_to_a_power_cut() {
     Image::each(&Kind::ALL, "power cut", |what, disk| {
-        nothing_acknowledged_is_lost(what, Ok(disk))
+        nothing_acknowledged_is_lost(what, Ok(disk));
     });
 }
 

@@ -75,9 +75,9 @@ fn transfer_all(percent: &str) {
     let count = scaled(24, 500);
     let mut random = Random::new(seed("lossy network"));
     let mut transfers: Vec<_> = (0..count).map(|n| Transfer::of(n, &mut random)).collect();
-    transfers
-        .iter_mut()
-        .for_each(|transfer| transfer.faults = GOOD);
+    for transfer in &mut transfers {
+        transfer.faults = GOOD;
+    }
     let bench = Bench::over(true);
     let faults = bench.all(&transfers);
     assert!(faults.is_empty(), "{faults:#?}");

@@ -294,6 +294,8 @@ pub(super) fn besiege(server: &TestServer, plan: &Plan, meanwhile: impl FnOnce()
     })
 }
 
+type Change = fn(&mut Report);
+
 /// The harness is shown to fail.
 #[test]
 fn each_fault_of_a_siege_is_found_out() {
@@ -309,7 +311,7 @@ fn each_fault_of_a_siege_is_found_out() {
         ..Report::default()
     };
     assert_eq!(sound().judge(&plan), Ok(()));
-    let faults: [(&str, fn(&mut Report)); 5] = [
+    let faults: [(&str, Change); 5] = [
         ("late", |r| r.longest[0].1 = Duration::from_secs(6)),
         ("early", |r| r.early.push(String::new())),
         ("40 were not closed", |r| r.left = 40),
