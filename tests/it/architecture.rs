@@ -8,107 +8,36 @@ use imports::Imports;
 
 use crate::support::prelude::*;
 
-/// Which modules a module may import. It may always import itself; a module without a row imports no other.
-const ALLOWED: &[(&str, &[&str])] = &[
-    ("main", &["client", "commands", "config", "server", "log"]),
-    (
-        "lib",
-        &[
-            "access",
-            "commands",
-            "config",
-            "server",
-            "net",
-            "http",
-            "s3",
-            "store",
-            "transfer",
-            "value",
-            "client",
-            "lifecycle",
-            "failpoint",
-            "metrics",
-            "log",
-            "sandbox",
-            "certificates",
-            "file_error",
-        ],
-    ),
-    (
-        "server",
-        &[
-            "access",
-            "config",
-            "net",
-            "http",
-            "s3",
-            "sandbox",
-            "store",
-            "lifecycle",
-            "metrics",
-        ],
-    ),
-    (
-        "config",
-        &[
-            "access",
-            "commands",
-            "net",
-            "http",
-            "s3",
-            "sandbox",
-            "store",
-            "server",
-            "log",
-            "client",
-            "failpoint",
-            "file_error",
-        ],
-    ),
-    (
-        "net",
-        &[
-            "access",
-            "http",
-            "lifecycle",
-            "metrics",
-            "log",
-            "failpoint",
-            "certificates",
-        ],
-    ),
-    (
-        "http",
-        &["access", "s3", "store", "metrics", "log", "failpoint"],
-    ),
-    ("access", &["transfer", "value", "metrics", "file_error"]),
-    (
-        "commands",
-        &["access", "http", "lifecycle", "store", "file_error"],
-    ),
-    (
-        "store",
-        &[
-            "s3",
-            "transfer",
-            "value",
-            "failpoint",
-            "metrics",
-            "file_error",
-        ],
-    ),
-    ("s3", &["transfer", "value", "metrics", "client"]),
-    ("transfer", &["value", "metrics"]),
-    ("value", &[]),
-    ("client", &["certificates"]),
-    ("certificates", &["file_error"]),
-    ("file_error", &[]),
-    ("lifecycle", &[]),
-    ("failpoint", &[]),
-    ("metrics", &[]),
-    ("log", &["metrics"]),
-    ("sandbox", &[]),
-];
+/// Which modules a module may import, a line each. It may always import itself; a module without a line imports no other.
+const ALLOWED: &str = "
+    main: client commands config server log
+    lib: access commands config server net http s3 store transfer value client lifecycle failpoint metrics log sandbox certificates file_error
+    server: access config net http s3 sandbox store lifecycle metrics
+    config: access commands net http s3 sandbox store server log client failpoint file_error
+    net: access http lifecycle metrics log failpoint certificates
+    http: access s3 store metrics log failpoint
+    access: transfer value metrics file_error
+    commands: access http lifecycle store file_error
+    store: s3 transfer value failpoint metrics file_error
+    s3: transfer value metrics client
+    transfer: value metrics
+    value:
+    client: certificates
+    certificates: file_error
+    file_error:
+    lifecycle:
+    failpoint:
+    metrics:
+    log: metrics
+    sandbox:";
+
+/// The modules of the crate, each with those that it may import.
+fn rooms() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    let lines = ALLOWED
+        .lines()
+        .filter_map(|line| line.trim().split_once(':'));
+    lines.map(|(room, allowed)| (room, words(allowed)))
+}
 
 /// Files that import nothing of this crate, not even from their own module.
 const LEAVES: &[&str] = &[
@@ -177,65 +106,30 @@ fn status_codes_are_in_two_files_and_io_errors_outside_http() {
     }
 }
 
+/// Files, how many imports of each are forbidden, and their code, with `|` for each line end.
+const PLANTED: &str = "
+    store/mod.rs ; 1 ; use crate::http::body;
+    store/object.rs ; 2 ; use crate::{metrics, net::stream::{A, B}, http};
+    http/service.rs ; 1 ; let x = crate::net::reactor::go();
+    store/mod.rs ; 1 ; use super::net;
+    store/deep/file.rs ; 1 ; use super::super::super::http;
+    main.rs ; 1 ; use data_server::{config::Args, store::Store};
+    lifecycle.rs ; 1 ; use crate::metrics::Counter;
+    value/key.rs ; 1 ; use super::error::Error;
+    http/service.rs ; 1 ; use crate::Config;
+    net/reactor.rs ; 0 ; use crate::http::Service;|use super::stream::Stream;
+    store/mod.rs ; 0 ; pub(crate) mod key; // see crate::http|/// crate::net
+    store/mod.rs ; 0 ; a();|#[cfg(test)]|mod tests {|    use crate::http::X;|}
+    store/mod.rs ; 1 ; #[cfg(test)]|mod tests {|    fn f() {}|}|use crate::http::X;";
+
 #[test]
 fn the_check_itself_finds_planted_faults() {
-    let found = |name: &str, text: &str| forbidden_edges(name, &code_of(text)).len();
-    assert_eq!(found("store/mod.rs", "use crate::http::body;"), 1);
-    assert_eq!(
-        found(
-            "store/object.rs",
-            "use crate::{metrics, net::stream::{A, B}, http};"
-        ),
-        2
-    );
-    assert_eq!(
-        found("http/service.rs", "let x = crate::net::reactor::go();"),
-        1
-    );
-    assert_eq!(found("store/mod.rs", "use super::net;"), 1);
-    assert_eq!(
-        found("store/deep/file.rs", "use super::super::super::http;"),
-        1
-    );
-    assert_eq!(
-        found("main.rs", "use data_server::{config::Args, store::Store};"),
-        1
-    );
-    assert_eq!(found("lifecycle.rs", "use crate::metrics::Counter;"), 1);
-    assert_eq!(found("value/key.rs", "use super::error::Error;"), 1);
-    assert_eq!(found("http/service.rs", "use crate::Config;"), 1);
-
-    assert_eq!(
-        found(
-            "net/reactor.rs",
-            "use crate::http::Service; use super::stream::Stream;"
-        ),
-        0
-    );
-    assert_eq!(
-        found(
-            "store/mod.rs",
-            "pub(crate) mod key; // see crate::http\n/// crate::net"
-        ),
-        0
-    );
-    assert_eq!(
-        found(
-            "store/mod.rs",
-            "a();\n#[cfg(test)]\nmod tests {\n    use crate::http::X;\n}\n"
-        ),
-        0
-    );
-    assert_eq!(
-        found(
-            "store/mod.rs",
-            "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\nuse crate::http::X;\n"
-        ),
-        1
-    );
+    for [name, count, code] in table(PLANTED) {
+        let found = forbidden_edges(name, &code_of(&code.replace('|', "\n")));
+        assert_eq!(found.len().to_string(), count, "{name}: {code}: {found:?}");
+    }
 }
 
-/// One file of `src/`: its path below it, its text, and its code without comments and tests.
 /// The framing guard takes them out of the heads of HTTP/1, so whoever reads one finds none.
 #[test]
 fn fields_that_are_taken_out_of_heads_are_read_nowhere() {
@@ -268,6 +162,7 @@ fn fields_that_are_taken_out_of_heads_are_read_nowhere() {
     }
 }
 
+/// One file of `src/`: its path below it, its text, and its code without comments and tests.
 struct Source {
     name: String,
     text: String,
@@ -327,88 +222,32 @@ fn code_of(text: &str) -> String {
 
 /// The edges of this file that are not allowed, each as a line to read.
 fn forbidden_edges(name: &str, code: &str) -> Vec<String> {
-    let from = room(name);
-    let mut allowed = ALLOWED.iter();
-    let allowed = allowed.find(|(room, _)| *room == from);
-    let allowed = allowed.map_or(&[][..], |(_, to)| to);
-    let leaf = LEAVES.contains(&name);
+    let from = name
+        .split('/')
+        .next()
+        .expect("a name")
+        .trim_end_matches(".rs");
+    let allowed = rooms()
+        .find(|(room, _)| *room == from)
+        .map_or(vec![], |(_, to)| to);
+    let is_leaf = LEAVES.contains(&name);
     let may = |to: &str| {
-        !leaf
-            && (to == from
-                || allowed.contains(&to)
-                || matches!(from, "main" | "lib") && !is_room(to))
+        let is_outside = || matches!(from, "main" | "lib") && rooms().all(|(room, _)| room != to);
+        !is_leaf && (to == from || allowed.contains(&to) || is_outside())
     };
-    let own = if leaf {
-        names_after(code, "super::")
-    } else {
-        vec![]
-    };
-    let named = targets(name, code).into_iter().chain(own);
-    let all = named.filter(|to| !may(to));
-    let all = all.map(|to| format!("src/{name}: {from} -> {to}"));
-    all.collect()
-}
-
-fn room(name: &str) -> &str {
-    name.split_once('/')
-        .map_or_else(|| name.trim_end_matches(".rs"), |(room, _)| room)
-}
-
-fn is_room(name: &str) -> bool {
-    ALLOWED.iter().any(|(room, _)| *room == name)
-}
-
-/// The modules of the crate's root that this file names: `crate::x`, `data_server::x`, or enough `super::`.
-fn targets(name: &str, code: &str) -> Vec<String> {
     let below_root = name.matches('/').count() + usize::from(!name.ends_with("mod.rs"));
-    let supers = "super::".repeat(below_root.max(1));
-    let from_root = ["crate::", "data_server::", &supers];
-    let all = from_root.iter();
-    let all = all.flat_map(|prefix| names_after(code, prefix));
-    all.filter(|to| to != "super" && to != "self").collect()
-}
-
-/// The first names after each `prefix`, with `{a::b, c}` taken apart.
-fn names_after(code: &str, prefix: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for (at, _) in code.match_indices(prefix) {
-        let before = code[..at].chars().next_back();
-        if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
-            continue;
-        }
-        let rest = &code[at + prefix.len()..];
-        match rest.strip_prefix('{') {
-            Some(group) => names.extend(split_group(group)),
-            None => names.push(first_name(rest)),
-        }
-    }
-    names
-}
-
-/// The first name of each part of `a, b::{c, d}, e}`, up to the brace that closes it.
-fn split_group(group: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let (mut depth, mut start) = (0_usize, 0);
-    for (at, c) in group.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth > 0 => depth -= 1,
-            ',' | '}' if depth == 0 => {
-                names.push(first_name(&group[start..at]));
-                start = at + 1;
-                if c == '}' {
-                    break;
-                }
-            }
-            _ => {}
-        }
-    }
-    names.retain(|name| !name.is_empty());
-    names
-}
-
-fn first_name(path: &str) -> String {
-    let all = path.trim_start();
-    let all = all.chars().take_while(|c| c.is_alphanumeric() || *c == '_');
-    all.collect()
+    let target = |path: Vec<String>| {
+        let supers = path.iter().take_while(|part| *part == "super").count();
+        let is_from_root =
+            matches!(&*path[0], "crate" | "data_server") || supers == below_root.max(1);
+        let is_own = is_leaf && supers > 0;
+        (is_from_root || is_own).then(|| path.into_iter().nth(supers.max(1)))?
+    };
+    let named: BTreeSet<String> = imports::named(code)
+        .into_iter()
+        .filter_map(target)
+        .collect();
+    let all = named.iter().filter(|to| !may(to));
+    all.map(|to| format!("src/{name}: {from} -> {to}"))
+        .collect()
 }

@@ -20,12 +20,12 @@ fn a_client_is_asked_who_it_is_in_the_two_ways_that_are_understood() {
     let challenges = answer.all("www-authenticate");
     let both = r#"Basic realm="a realm", charset="UTF-8", Bearer realm="a realm""#;
     assert_eq!(challenges, both);
-    let problem = String::from_utf8(answer.body).unwrap();
+    let problem = answer.text();
     let is_right = problem.contains("urn:data-server:problem:unauthenticated");
     assert!(is_right, "{problem}");
     let denied = ask(raw, "GET", "/-/metrics", &bearer("ann"), b"");
     assert_eq!(denied.status, 403);
-    let denied = String::from_utf8(denied.body).unwrap();
+    let denied = denied.text();
     assert!(denied.contains("the right to metrics"), "{denied}");
 }
 
@@ -43,7 +43,7 @@ fn a_browser_is_asked_with_a_page_that_leads_to_the_prompt_again() {
         assert_eq!(answer.must("content-type"), "text/html; charset=utf-8");
         assert_eq!(answer.must("x-content-type-options"), "nosniff");
         assert_eq!(answer.must("cache-control"), "no-store");
-        let text = String::from_utf8(answer.body).expect("text");
+        let text = answer.text();
         let up = "../".repeat(target.matches('/').count() - 1);
         let root = if up.is_empty() { "./" } else { &up };
         let sign_in = format!("<a href=\"{root}?sign-in\">Sign in</a>");
@@ -223,8 +223,7 @@ fn an_origin_that_is_not_named_is_not_let_to_what_the_browser_knows() {
             // A page that sends a token itself knows it.
             assert_ne!(asked(&bearer("ann"), origin), 403, "{case}");
         }
-        let found = asked(&ann, "https://app.example");
-        assert_ne!(found, 403, "{method} {target}");
+        assert_ne!(asked(&ann, "https://app.example"), 403, "{method} {target}");
     }
     let open = server.request("GET", "/public/key", &from("https://evil.example"), b"");
     let allowed = open.must("access-control-allow-origin");
@@ -252,26 +251,4 @@ fn caches_keep_what_anonymous_clients_may_read_and_nothing_else() {
     drop(server);
     let answer = open.start().get("public/key");
     assert_eq!(answer.header("vary"), None, "without --access");
-}
-
-#[test]
-fn the_access_log_names_the_subject_and_no_secret() {
-    let dir = DataDir::temporary();
-    let mut server = serve(&dir, &policy(), &["--access-log", "--threads", "1"]);
-    let mut connection = server.connect();
-    let proof = basic("x", &token("ann"));
-    ask(&mut connection, "PUT", "/key", &proof, b"v");
-    ask(&mut connection, "GET", "/key", "", b"");
-    ask(&mut connection, "GET", "/key", &bearer("unknown"), b"");
-    server.stop();
-    let log = server.log();
-    let events = log.iter().filter_map(|line| Event::parse(line));
-    let lines: Vec<_> = events.filter(|event| event.target == "access").collect();
-    let subject = |line: &Event| line.has("subject").then(|| line.field("subject"));
-    let subjects: Vec<_> = lines.iter().map(subject).collect();
-    let [ann, anonymous] = ["ann", "anonymous"].map(|name| Some(name.to_owned()));
-    assert_eq!(subjects, [ann, anonymous, None]);
-    for secret in [token("ann"), token("unknown")] {
-        assert!(log.iter().all(|line| !line.contains(&secret)), "{log:#?}");
-    }
 }

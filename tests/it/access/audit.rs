@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{basic, bearer, rule, subject, token, write};
+use super::{basic, bearer, rule, sign, subject, token, write};
 use crate::support::prelude::*;
 
 /// What signs links here.
@@ -42,19 +42,6 @@ fn start(dir: &DataDir, args: &[&str]) -> TestServer {
         .start()
 }
 
-fn sign(dir: &DataDir, target: &str, options: &[&str]) -> String {
-    let made = Command::new(env!("CARGO_BIN_EXE_data-server"))
-        .args(["sign", "--by", "k1", "--secret-file"])
-        .arg(dir.outside("k1.key"))
-        .args(options)
-        .arg(target)
-        .output()
-        .expect("it runs");
-    assert!(made.status.success(), "{made:?}");
-    let made = String::from_utf8(made.stdout).expect("text");
-    made.trim_end().to_owned()
-}
-
 /// The status of a request on a connection of its own.
 fn status(server: &TestServer, method: &str, target: &str, lines: &str, body: &[u8]) -> u16 {
     server.request(method, target, lines, body).status
@@ -75,10 +62,10 @@ fn post(server: &TestServer, who: &str, rest: &str) -> u16 {
 }
 
 /// The events of the audit log for requests, each in a line.
-fn told(log: &[String]) -> Vec<String> {
-    let events = log.iter().filter_map(|line| Event::parse(line));
-    let audit = events.filter(|event| event.target == "audit" && event.has("peer"));
+fn told(server: &TestServer) -> Vec<String> {
+    let audit = server.logged("audit").into_iter();
     audit
+        .filter(|event| event.has("peer"))
         .map(|event| {
             assert!(!event.field("request_id").is_empty(), "{event:?}");
             assert!(event.field("peer").starts_with("127.0.0."), "{event:?}");
@@ -95,7 +82,7 @@ fn told(log: &[String]) -> Vec<String> {
 #[test]
 fn each_change_and_each_refusal_is_told_once() {
     let dir = DataDir::temporary();
-    let mut server = start(&dir, &["--audit-log"]);
+    let mut server = start(&dir, &["--audit-log", "--access-log"]);
     let (ann, carl) = (bearer("ann"), bearer("carl"));
     let by_token = basic("x", &token("ann"));
     let by_password = basic("bob", PASSWORD);
@@ -112,8 +99,14 @@ fn each_change_and_each_refusal_is_told_once() {
     assert_eq!(did("GET", "/a", &bearer("unknown"), b""), 401);
     assert_eq!(did("GET", "/a", &by_password, b""), 404);
     assert_eq!(did("PUT", "/b%20b", &by_password, b"v"), 403);
-    assert_eq!(did("PUT", &sign(&dir, "/b", &["--put"]), "", b"v"), 200);
-    assert_eq!(did("GET", &(sign(&dir, "/b", &[]) + "x"), "", b""), 403);
+    assert_eq!(
+        did("PUT", &sign(&dir, "k1", "/b", &["--put"]), "", b"v"),
+        200
+    );
+    assert_eq!(
+        did("GET", &(sign(&dir, "k1", "/b", &[]) + "x"), "", b""),
+        403
+    );
     let foreign = format!("{ann}Sec-Fetch-Site: cross-site\r\n");
     assert_eq!(did("PUT", "/b", &foreign, b"v"), 403);
     assert_eq!(did("PUT", "/boom", &ann, b"v"), 500);
@@ -138,7 +131,6 @@ fn each_change_and_each_refusal_is_told_once() {
     server.signal(Signal::HUP);
     assert_eq!(server.event("reload: access reread").target, "audit");
     server.stop();
-    let log = server.log();
     let mut expected = vec![
         "ann token changed PUT /a 200",
         "ann token changed PUT /a 200",
@@ -161,13 +153,19 @@ fn each_change_and_each_refusal_is_told_once() {
     if is_s3() {
         expected.truncate(expected.len() - 2);
     }
-    let said = told(&log);
+    let said = told(&server);
     let is_complete = |at: &usize| said.get(*at).map(String::as_str) == expected.get(*at).copied();
     let first = (0..said.len().max(expected.len())).find(|at| !is_complete(at));
     assert_eq!(first, None, "{said:#?}");
-    let is_access =
-        |line: &String| Event::parse(line).is_some_and(|event| event.target == "access");
-    assert!(!log.iter().any(is_access), "there is no access log");
+    // The access log has the subject of each request that proves one.
+    let lines = server.logged("access").into_iter();
+    let subjects = lines.map(|line| line.has("subject").then(|| line.field("subject")));
+    let expected = words("ann ann ann ann ann ann anonymous - bob bob link:k1");
+    let expected = expected
+        .into_iter()
+        .map(|who| (who != "-").then(|| who.to_owned()));
+    let seen: Vec<_> = subjects.take(11).collect();
+    assert_eq!(seen, expected.collect::<Vec<_>>());
 }
 
 #[test]
@@ -181,8 +179,10 @@ fn a_subject_whose_password_is_tried_is_told_and_no_other_name() {
     status(&server, "PUT", "/none", &basic("bob", PASSWORD), b"v");
     server.stop();
     let log = server.log();
-    let tried = log.iter().filter_map(|line| Event::parse(line));
-    let tried = tried.filter(|event| event.target == "audit" && event.has("peer"));
+    let tried = server
+        .logged("audit")
+        .into_iter()
+        .filter(|event| event.has("peer"));
     let tried: Vec<_> = tried
         .map(|event| event.has("tried").then(|| event.field("tried")))
         .collect();
@@ -203,6 +203,10 @@ fn who_has_to_wait_is_told_and_a_password_that_no_subject_has() {
     let answers = (0..15).map(|_| status(&server, "GET", "/a", &pair, b""));
     let answers: Vec<_> = answers.collect();
     server.stop();
+    assert!(
+        answers.contains(&429),
+        "a wrong password is a failure also where there are none: {answers:?}"
+    );
     let problem = |status| match status {
         401 => "unauthenticated",
         429 => "too-many-failures",
@@ -212,7 +216,7 @@ fn who_has_to_wait_is_told_and_a_password_that_no_subject_has() {
     let expected: Vec<_> = answered
         .map(|status| format!("- nothing refused GET /a {status} {}", problem(status)))
         .collect();
-    assert_eq!(told(&server.log()), expected);
+    assert_eq!(told(&server), expected);
 }
 
 #[test]
@@ -223,12 +227,10 @@ fn changes_are_told_without_rules_and_without_an_access_log() {
         assert_eq!(status(&server, "GET", &format!("/{at}"), "", b""), 200);
     }
     server.stop();
-    let log = server.log();
     let expected = (0..5).map(|at| format!("- nothing changed PUT /{at} 200"));
     let expected: Vec<_> = expected.collect();
-    assert_eq!(told(&log), expected);
-    let events = log.iter().filter_map(|line| Event::parse(line));
-    assert_eq!(events.filter(|event| event.target == "access").count(), 0);
+    assert_eq!(told(&server), expected);
+    assert_eq!(server.logged("access").len(), 0);
 }
 
 #[test]
@@ -244,7 +246,7 @@ fn no_output_of_this_format_has_a_secret(format: &str) {
         "--audit-log --access-log --access-log-format {format} --log-level trace --server-timing"
     );
     let mut server = start(&dir, &words(&args));
-    let link = sign(&dir, "/a", &[]);
+    let link = sign(&dir, "k1", "/a", &[]);
     let signature = link.split_once("signature=").expect("a signature").1;
     let signature = signature.to_owned();
     let bad_link = format!("{link}x");

@@ -240,19 +240,6 @@ fn a_known_name_costs_as_much_as_an_unknown_one() {
     assert!((0.5..2.0).contains(&ratio), "{ratio}");
 }
 
-/// Without a password in the file there is nothing to check, and wrong ones were not counted.
-#[test]
-fn a_wrong_password_is_a_failure_also_where_there_are_none() {
-    let dir = DataDir::temporary();
-    let text = subject("ann") + &rule("ann", "", &["read"]);
-    let server = serve(&dir, &text, &[]);
-    let statuses: Vec<_> = (0..30)
-        .map(|at| get(&server, &basic("ann", &format!("wrong {at}"))).0)
-        .collect();
-    let limited = statuses.iter().filter(|status| **status == 429).count();
-    assert!((10..=20).contains(&limited), "{statuses:?}");
-}
-
 /// A client may fail ten times, and once more each second; this allows for one second more.
 fn most_failures(since: Instant) -> u64 {
     11 + since.elapsed().as_secs()

@@ -10,7 +10,7 @@ use crate::support::prelude::*;
 /// The items of a listing, and where the next page begins.
 fn items(answer: &Response) -> (Vec<String>, Option<String>) {
     assert_eq!(answer.status, 200, "{answer:?}");
-    let text = String::from_utf8(answer.body.clone()).expect("text");
+    let text = answer.text();
     let next = answer.header("link").map(|link| {
         let end = link.find('>').expect("a link");
         format!("/{}", &link[1..end])
@@ -112,8 +112,7 @@ fn no_watch_tells_of_a_key_without_right() {
         let answer = ask(&mut connection, method, key, &bearer("bob"), body);
         assert_eq!(answer.status, 200, "{method} {key}");
     };
-    let before = Events::open(&server, "", &bearer("bob"));
-    drop(before);
+    drop(Events::open(&server, "", &bearer("bob")));
     for key in ["/in/1", "/out/1", "/in/2", "/inner", "/out/2", "/in/3"] {
         change("PUT", key);
     }
@@ -228,7 +227,7 @@ fn the_page_offers_what_its_client_may_do_and_names_no_other_prefix() {
         let lines = bearer("ann") + "Accept: text/html\r\n";
         let page = server.request("GET", target, &lines, b"");
         assert_eq!(page.status, 200, "{target}");
-        let page = String::from_utf8(page.body).expect("text");
+        let page = page.text();
         assert_eq!(page.contains("id=\"send\""), has_form, "{target}");
         assert!(page.contains(&rights), "{target}: no {rights}");
         assert!(!page.contains("5e1f"), "{target}");

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::{bearer, rule, serve, subject, write};
+use super::{bearer, rule, serve, sign, subject, write};
 use crate::support::prelude::*;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -35,23 +35,6 @@ fn place_secret(dir: &DataDir, name: &str, secret: &str) {
     let path = dir.outside(&format!("{name}.key"));
     fs::write(&path, secret).expect("a secret");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
-}
-
-/// The target that `data-server sign` makes of `target`.
-fn sign(dir: &DataDir, by: &str, target: &str, options: &[&str]) -> String {
-    let secret = dir.outside(&format!("{by}.key"));
-    let made = Command::new(env!("CARGO_BIN_EXE_data-server"))
-        .args(["sign", "--by", by, "--secret-file"])
-        .arg(secret)
-        .args(options)
-        .arg(target)
-        .output()
-        .expect("it runs");
-    assert!(made.status.success(), "{made:?}");
-    String::from_utf8(made.stdout)
-        .expect("text")
-        .trim_end()
-        .to_owned()
 }
 
 #[test]
@@ -131,7 +114,7 @@ fn a_link_ends_with_its_time_its_key_and_the_right_of_its_subject() {
     dir.place("out", "v");
     let get = |target: &str| {
         let answer = server.request("GET", target, "", b"");
-        (answer.status, String::from_utf8(answer.body).expect("text"))
+        (answer.status, answer.text())
     };
     let expired = sign(&dir, "k1", "/in/key", &["--lasts", "0s"]);
     assert_eq!(get(&expired), (403, "this link has expired\n".to_owned()));

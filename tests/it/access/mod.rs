@@ -81,3 +81,20 @@ fn reread(server: &TestServer) {
     let comes = || server.events("reload: access reread").len() > before;
     eventually("it is reread", comes);
 }
+
+/// The target that `data-server sign` makes of `target`.
+fn sign(dir: &DataDir, by: &str, target: &str, options: &[&str]) -> String {
+    let secret = dir.outside(&format!("{by}.key"));
+    let made = Command::new(env!("CARGO_BIN_EXE_data-server"))
+        .args(["sign", "--by", by, "--secret-file"])
+        .arg(secret)
+        .args(options)
+        .arg(target)
+        .output()
+        .expect("it runs");
+    assert!(made.status.success(), "{made:?}");
+    String::from_utf8(made.stdout)
+        .expect("text")
+        .trim_end()
+        .to_owned()
+}

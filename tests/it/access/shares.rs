@@ -19,8 +19,7 @@ fn one_subject_takes_no_unfinished_uploads_from_another_at_its_address() {
         Resumable::ask_to_create(&mut server.connect(), "k", &lines, b"x").status
     };
     let server = start();
-    let asked = [(); 4].map(|()| ask(&server, "ann"));
-    assert_eq!(asked, [201, 201, 201, 503]);
+    assert_eq!([(); 4].map(|()| ask(&server, "ann")), [201, 201, 201, 503]);
     assert_eq!(ask(&server, "bob"), 201);
     drop(server);
     let server = start();

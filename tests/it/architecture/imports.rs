@@ -95,8 +95,7 @@ impl Files {
         let used = file.uses.iter();
         let used = used.filter(|u| !u.is_forwarded || words.contains(u.name.as_str()));
         let used = used.map(|u| u.path.clone());
-        let named = paths(&file.rest).into_iter();
-        let targets = used.chain(named);
+        let targets = used.chain(paths(&file.rest).into_iter());
         let targets = targets.filter_map(|path| self.target(at, &path, 0));
         targets.filter(|to| to != at).collect()
     }
@@ -160,6 +159,13 @@ fn module(name: &str) -> Module {
 
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// The paths of two names or more that `code` imports or uses.
+pub(super) fn named(code: &str) -> Vec<Vec<String>> {
+    let (uses, rest) = take_uses(code);
+    let uses = uses.into_iter().map(|each| each.path);
+    uses.chain(paths(&rest)).collect()
 }
 
 /// The `use`s of a file, and its code without them.

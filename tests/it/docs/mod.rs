@@ -210,7 +210,7 @@ fn the_table_of_metrics_names_what_is_scraped() {
     let server = Launch::new(&options).listen("").in_the_clear().start();
     server.store("k", "value");
     assert_eq!(server.get("k").status, 200);
-    let scraped = String::from_utf8(server.get("-/metrics").body).expect("text");
+    let scraped = server.get("-/metrics").text();
     let families = scraped.lines();
     let families = families.filter_map(|line| line.strip_prefix("# TYPE "));
     let there: BTreeSet<&str> = families.filter_map(|line| line.split(' ').next()).collect();

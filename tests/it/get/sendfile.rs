@@ -6,8 +6,11 @@
 use crate::support::prelude::*;
 
 /// Sizes around each limit where the way of sending changes, and 9 MB.
-const SIZES: [usize; 10] = [
+const SIZES: [usize; 13] = [
+    0,
     1,
+    65_535,
+    262_145,
     16 << 10,
     (16 << 10) + 1,
     64 << 10,
@@ -20,10 +23,10 @@ const SIZES: [usize; 10] = [
 ];
 
 /// Orders that put small and large sizes side by side.
-const ORDERS: [[usize; 10]; 3] = [
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
-    [9, 0, 8, 1, 7, 2, 6, 3, 5, 4],
-    [4, 9, 2, 7, 0, 6, 8, 3, 1, 5],
+const ORDERS: [[usize; 13]; 3] = [
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+    [12, 0, 11, 1, 10, 2, 9, 3, 8, 4, 7, 5, 6],
+    [4, 9, 12, 2, 7, 0, 6, 10, 8, 3, 11, 1, 5],
 ];
 
 fn place(server: &TestServer) -> Vec<Vec<u8>> {
@@ -48,10 +51,12 @@ fn fetch(connection: &mut Raw, values: &[Vec<u8>], order: &[usize], step: usize)
     let mut buffer = vec![0; step];
     for &n in order {
         let value = &values[n];
-        let head = connection.head();
-        assert_eq!((head.status, head.length()), (200, value.len()), "HEAD");
-        let head = connection.head();
-        assert_eq!((head.status, head.length()), (200, value.len()), "GET");
+        let told = ["HEAD", "GET"].map(|method| {
+            let head = connection.head();
+            assert_eq!((head.status, head.length()), (200, value.len()), "{method}");
+            head.must("etag").to_owned()
+        });
+        assert_eq!(told[0], told[1]);
         let mut at = 0;
         connection.stream_to(value.len(), &mut buffer, |piece| {
             let expected = &value[at..at + piece.len()];
@@ -83,8 +88,17 @@ fn pipelined_values_of_every_size_arrive_unchanged() {
 fn pipelined_values_reach_a_slow_reader_unchanged() {
     let server = TestServer::start(&["--threads", "1"]);
     let values = place(&server);
-    for (order, step) in ORDERS.iter().zip([1000, 4096, 7777]) {
-        fetch(&mut Raw::connect_narrow(server.addr), &values, order, step);
+    let placed = Instant::now();
+    // Of files, and as soon as the cache keeps them from memory; other clients are served meanwhile.
+    for is_kept in [false, true] {
+        for (order, step) in ORDERS.iter().zip([1000, 4096, 7777]) {
+            fetch(&mut Raw::connect_narrow(server.addr), &values, order, step);
+            assert_eq!(server.ask("GET", "v0").status, 200);
+        }
+        eventually("the values are kept", || {
+            fetch(&mut server.connect(), &values, &ORDERS[0], 256 << 10);
+            is_kept || placed.elapsed() > Duration::from_millis(300)
+        });
     }
 }
 

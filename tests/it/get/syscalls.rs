@@ -29,8 +29,7 @@ fn calls_of_hot_gets(size: usize) -> Option<(BTreeMap<String, usize>, Duration)>
     const REQUESTS: usize = 1000;
     let trace = Trace::with(&[], "the system calls of a hot GET")?;
     // hyper has no `sendfile`.
-    let launch = Launch::new(&["--threads", "1"]);
-    let mut server = trace.around(launch).start();
+    let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
     let value = pattern(1, size);
     server.dir.place("hot", &value);
     let mut connection = server.connect();

@@ -12,25 +12,6 @@ fn drained(server: &TestServer) -> Vec<u64> {
     counts.into_values().collect()
 }
 
-#[test]
-fn round_robin_spreads_connections_evenly() {
-    for connections in [64, 66] {
-        let mut server = TestServer::start(&["--threads", "4", "--dispatch", "round-robin"]);
-        let mut open: Vec<Raw> = (0..connections).map(|_| server.connect()).collect();
-        for connection in &mut open {
-            let got = connection.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
-            assert_eq!(got.status, 404);
-        }
-        server.stop();
-        let spread = drained(&server);
-        assert_eq!(spread.len(), 4);
-        assert_eq!(spread.iter().sum::<u64>(), connections);
-        let (least, most) = (spread.iter().min(), spread.iter().max());
-        let is_right = most.zip(least).is_some_and(|(m, l)| m - l <= 1);
-        assert!(is_right, "{spread:?}");
-    }
-}
-
 /// How many sockets listen on this server's port.
 fn listeners(server: &TestServer) -> usize {
     let table = fs::read_to_string("/proc/net/tcp").expect("the sockets");
@@ -44,109 +25,44 @@ fn has_acceptor(server: &TestServer) -> bool {
     threads.iter().any(|(name, _)| name == "acceptor")
 }
 
+/// A reactor that is alone accepts for itself; of several each has a listener of its own, or an acceptor gives them connections in turn.
 #[test]
-fn a_reactor_that_is_alone_accepts_for_itself() {
-    for dispatch in ["round-robin", "reuse-port"] {
-        let mut server = TestServer::start(&["--threads", "1", "--dispatch", dispatch]);
-        assert_eq!(listeners(&server), 1);
-        let is_right = !has_acceptor(&server);
-        assert!(is_right, "{dispatch}: an acceptor without a choice");
-        let mut open: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
+fn each_dispatch_spreads_connections_over_the_reactors() {
+    for (dispatch, threads, connections, listens) in [
+        ("round-robin", "4", 64, 1),
+        ("round-robin", "4", 66, 1),
+        ("reuse-port", "4", 64, 4),
+        ("round-robin", "1", 64, 1),
+        ("reuse-port", "1", 64, 1),
+    ] {
+        let mut server = TestServer::start(&["--threads", threads, "--dispatch", dispatch]);
+        assert_eq!(listeners(&server), listens, "{dispatch} {threads}");
+        let accepts = (dispatch, threads) == ("round-robin", "4");
+        if accepts {
+            eventually("there is an acceptor", || has_acceptor(&server));
+        }
+        assert_eq!(has_acceptor(&server), accepts, "{dispatch} {threads}");
+        server.dir.place("here", "value");
+        let mut open: Vec<Raw> = (0..connections).map(|_| server.connect()).collect();
         for connection in &mut open {
-            let got = connection.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
-            assert_eq!(got.status, 404);
+            let got = connection.ask("GET /here HTTP/1.1\r\nHost: t\r\n\r\n");
+            assert_eq!(got.body, b"value");
         }
         server.stop();
-        assert_eq!(drained(&server), [64]);
-    }
-}
-
-#[test]
-fn reuse_port_serves_on_a_listener_of_each_reactor() {
-    let mut server = TestServer::start(&["--threads", "4", "--dispatch", "reuse-port"]);
-    assert_eq!(listeners(&server), 4);
-    assert!(!has_acceptor(&server), "an acceptor with nothing to accept");
-    server.dir.place("here", "value");
-    let mut open: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
-    for connection in &mut open {
-        let got = connection.ask("GET /here HTTP/1.1\r\nHost: t\r\n\r\n");
-        assert_eq!(got.body, b"value");
-    }
-    server.stop();
-    let spread = drained(&server);
-    assert_eq!((spread.len(), spread.iter().sum::<u64>()), (4, 64));
-    let used = spread.iter().filter(|&&connections| connections > 0);
-    let used = used.count();
-    assert!(used > 1, "the kernel gave one reactor all of {spread:?}");
-}
-
-/// Longer than a client of HTTP/2 has to acknowledge that the server goes away: who finds that behind the ends of its responses lost them.
-const LATE: Duration = Duration::from_millis(2_500);
-
-#[test]
-fn reuse_port_finishes_what_is_in_flight_when_it_drains() {
-    let mut server = TestServer::start(&["--threads", "2", "--dispatch", "reuse-port"]);
-    let (stored, large) = (pattern(1, 1 << 20), pattern(2, 32 << 20));
-    server.dir.place("large", &large);
-    let mut readers: Vec<Raw> = (0..4).map(|_| Raw::connect_narrow(server.addr)).collect();
-    for reader in &mut readers {
-        reader.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
-        assert_eq!(reader.head().length(), large.len());
-    }
-    let mut writer = server.connect();
-    writer.send(put_head("k", stored.len()));
-    writer.send(&stored[..stored.len() / 2]);
-    eventually("the upload reaches the disk", || server.receiving() > 0);
-    let mut idle = server.connect();
-    let status = idle.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n").status;
-    assert_eq!(status, 404);
-
-    server.signal(Signal::TERM);
-    idle.assert_closed();
-    eventually("no socket listens", || listeners(&server) == 0);
-    writer.send(&stored[stored.len() / 2..]);
-    let answer = writer.answer();
-    assert_eq!((answer.status, answer.closes()), (200, true), "{answer:?}");
-    let (most, end) = large.split_at(large.len() - (1 << 20));
-    for reader in &mut readers {
-        assert!(reader.take(most.len()) == most, "a GET in flight");
-    }
-    thread::sleep(LATE); // clients that read the end late are what is tested
-    for reader in &mut readers {
-        assert!(reader.take(end.len()) == end, "its end");
-        reader.assert_closed();
-    }
-    assert_eq!(server.exit(), Some(0));
-    assert!(server.dir.read("k") == stored);
-}
-
-/// A free permit serves any client, whichever listener the kernel chooses for it.
-#[test]
-fn reuse_port_fills_the_maximum_of_connections_and_no_more() {
-    const MOST: usize = 3;
-    http1_only!("a client is busy with half a head");
-    clear_only!("a client that waits to be accepted cannot ask by TLS");
-    for _ in 0..4 {
-        let server = TestServer::start(&words(
-            "--threads 4 --dispatch reuse-port --max-connections 3",
-        ));
-        server.dir.place("here", "value");
-        let get = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
-        let mut open: Vec<Raw> = (0..MOST).map(|_| server.connect()).collect();
-        for (n, connection) in open.iter_mut().enumerate() {
-            connection.send(get);
-            let answer = connection.try_head();
-            assert!(answer.is_some(), "connection {n} of {MOST} is not served");
-            assert_eq!(connection.take(5), b"value");
-            // In the middle of a request: an idle connection makes way for a client that waits.
-            connection.send("GET /here HTTP/1.1\r\n");
-        }
-        let mut next = server.connect();
-        next.send(get);
-        let unserved = next.silent_for(Duration::from_millis(300));
-        unserved.expect("no fourth connection is served");
-        open.pop();
-        assert_eq!(next.answer().body, b"value", "the next in line");
+        let spread = drained(&server);
+        let of_all = (spread.len().to_string(), spread.iter().sum());
+        assert_eq!(of_all, (threads.to_owned(), connections), "{dispatch}");
+        let (least, most) = (spread.iter().min(), spread.iter().max());
+        let apart = most.zip(least).map(|(most, least)| most - least);
+        assert!(!accepts || apart <= Some(1), "{spread:?}");
+        let used = spread
+            .iter()
+            .filter(|&&connections| connections > 0)
+            .count();
+        assert!(
+            used > 1 || threads == "1",
+            "the kernel gave one reactor all of {spread:?}"
+        );
     }
 }
 

@@ -1,7 +1,6 @@
 //! Proves which form a listing has when the client asks for none, and that the HTML index for programs that follow links has
 //! links to keys and folders alone. tests/clients has the programs.
 
-use super::ODD_NAMES;
 use crate::support::prelude::*;
 
 const BROWSER: &str =
@@ -63,6 +62,19 @@ fn who_asks_for_nothing_gets_an_index_of_links() {
         ("?delimiter=/", ANYTHING, "json"),
         ("?limit=1", BROWSER, "page"),
         ("?limit=1", TEXT, "text"),
+        ("?limit=1", "Accept: text/*\r\n", "text"),
+        (
+            "?limit=1",
+            "Accept: text/plain;q=0.5, application/json;q=0.4\r\n",
+            "text",
+        ),
+        (
+            "?limit=1",
+            "Accept: text/plain;q=0.5, application/json\r\n",
+            "json",
+        ),
+        ("?limit=1", "Accept: image/png\r\n", "json"),
+        ("?limit=1", "Accept: nonsense\r\n", "json"),
         // `format` wins over Accept.
         ("?format=text", ANYTHING, "text"),
         ("?format=text", BROWSER, "text"),
@@ -123,7 +135,7 @@ fn an_index_has_links_to_keys_and_folders_and_no_others() {
         assert_eq!(titles, [title]);
         assert_eq!((next(&index), got.header("link")), (None, None));
         // Some programs take what looks like an address anywhere for a link.
-        let text = String::from_utf8(got.body.clone()).expect("UTF-8");
+        let text = got.text();
         assert!(!text.contains("://"), "{text}");
         assert!(text.len() < 1024, "{} bytes", text.len());
         let policy = got.must("content-security-policy");
@@ -140,8 +152,7 @@ fn a_line_of_an_index_has_time_and_length() {
     server.store("f/k", "12345");
     let modified = httpdate::parse_http_date(server.get("f/k").must("last-modified"));
     let modified = humantime::format_rfc3339_seconds(modified.expect("a date")).to_string();
-    let body = ask(&mut server.connect(), "GET", "/f/", "", b"").body;
-    let body = String::from_utf8(body).expect("UTF-8");
+    let body = ask(&mut server.connect(), "GET", "/f/", "", b"").text();
     let line = body.lines().find(|line| line.contains("\"k\""));
     let line: Vec<&str> = line.expect("a line").split_whitespace().collect();
     let ["<a", "href=\"k\">k</a>", date, clock, "5"] = line[..] else {
@@ -153,66 +164,6 @@ fn a_line_of_an_index_has_time_and_length() {
     let month = &months[month..month + 3];
     let expected = format!("{}-{month}-{}", &modified[8..10], &modified[..4]);
     assert_eq!(date, expected);
-}
-
-#[test]
-fn who_follows_the_links_of_an_index_finds_every_key() {
-    let server = TestServer::start(&[]);
-    let mut keys = BTreeMap::new();
-    for (at, name) in ODD_NAMES.split('|').enumerate() {
-        for key in [name.to_owned(), format!("in/{name}"), format!("{name}-/x")] {
-            // `-` names the server's own pages in front.
-            if key == "-" || key.starts_with("-/") || !takes_key(&key) {
-                continue;
-            }
-            let value = vec![b'x'; at + key.len()];
-            server.dir.place(&key, &value);
-            keys.insert(key, value);
-        }
-    }
-    let mut raw = server.connect();
-    let (mut found, mut folders) = (BTreeMap::new(), vec![String::from("/")]);
-    while let Some(folder) = folders.pop() {
-        let got = ask(&mut raw, "GET", &folder, ANYTHING, b"");
-        for link in links(&HtmlPage::parse(&got.body)) {
-            let target = format!("{folder}{link}");
-            if link == "../" {
-            } else if link.ends_with('/') {
-                folders.push(target);
-            } else {
-                let key = percent_encoding::percent_decode_str(&target[1..]).decode_utf8();
-                let value = ask(&mut raw, "GET", &target, ANYTHING, b"").body;
-                found.insert(key.expect("UTF-8").into_owned(), value);
-            }
-        }
-    }
-    assert!(found.keys().eq(keys.keys()), "{:?}", found.keys());
-    assert_eq!(found, keys);
-}
-
-/// A link for programs that follow it; one among the others would be taken for a key by those that do not.
-#[test]
-fn an_index_leads_to_the_next_page_by_a_link_in_its_head() {
-    let server = TestServer::start(&[]);
-    for at in 0..7 {
-        server.dir.place(&format!("a b/{at}"), "");
-        server.dir.place(&format!("a b/{at} &/x"), "");
-    }
-    let mut raw = server.connect();
-    let (mut query, mut all) = (String::from("?format=html&limit=3"), Vec::new());
-    loop {
-        let got = ask(&mut raw, "GET", &format!("/a%20b/{query}"), ANYTHING, b"");
-        assert_eq!(form(&got), "index");
-        let index = HtmlPage::parse(&got.body);
-        all.extend(links(&index).into_iter().skip(1));
-        let next = next(&index);
-        let link = next.as_ref().map(|next| format!("<{next}>; rel=\"next\""));
-        assert_eq!(got.header("link"), link.as_deref());
-        let Some(next) = next else { break };
-        query = next;
-    }
-    let each = (0..7).flat_map(|at| [at.to_string(), format!("{at}%20%26/")]);
-    assert_eq!(all, each.collect::<Vec<_>>());
 }
 
 /// The form that was asked for is that of the next page too.

@@ -15,21 +15,14 @@ const GOOD: &[(&str, &str)] = &[
     ("a", "a"),
     ("%61", "a"),
     ("+", "+"),
-    ("a+b", "a+b"),
-    ("%2B", "+"),
     ("a%20b", "a b"),
-    ("%20", " "),
     ("%252e", "%2e"),
-    ("%252F", "%2F"),
     ("...", "..."),
-    ("..a", "..a"),
     (".hidden", ".hidden"),
     (".data-serve", ".data-serve"),
     (".Data-Server", ".Data-Server"),
-    ("a.data-server", "a.data-server"),
     ("..%5c..%5cetc", "..\\..\\etc"),
     ("%C3%A9", "\u{e9}"),
-    ("%c3%a9", "\u{e9}"),
     ("e%CC%81", "e\u{301}"),
     ("%F0%9F%A6%80", "\u{1f980}"),
     ("%1b%5b2J", "\u{1b}[2J"),
@@ -38,22 +31,13 @@ const GOOD: &[(&str, &str)] = &[
     ("%7f", "\u{7f}"),
     ("a:b@c;d,e=f&g", "a:b@c;d,e=f&g"),
     ("-", "-"),
-    ("CON", "CON"),
-    ("~", "~"),
-    ("a/b", "a/b"),
     ("a/b/c/d/e", "a/b/c/d/e"),
     ("a%2Fb", "a/b"),
     ("%61%2fb/c", "a/b/c"),
     ("@scope%2fname", "@scope/name"),
-    ("a%252Fb", "a%2Fb"),
-    ("a/%20/b", "a/ /b"),
     ("a/.../b", "a/.../b"),
-    ("a/.hidden", "a/.hidden"),
     ("a/.data-server", "a/.data-server"),
-    (".data-serve/r", ".data-serve/r"),
     ("a/-/metrics", "a/-/metrics"),
-    ("--/a", "--/a"),
-    ("a/%5c/b", "a/\\/b"),
     ("%C3%A9/%F0%9F%A6%80", "\u{e9}/\u{1f980}"),
     ("a/b%0a/c", "a/b\n/c"),
 ];
@@ -188,26 +172,6 @@ fn a_segment_has_at_most_255_bytes_after_decoding_and_a_key_1024() {
 }
 
 #[test]
-fn each_of_the_256_single_bytes_has_its_answer_when_encoded() {
-    let server = TestServer::start(&[]);
-    let mut client = Client::new(server.addr);
-    for byte in 0..=255_u8 {
-        let status = match byte {
-            0 | b'/' | b'.' | 0x80.. => 400,
-            _ if !takes_key(char::from(byte).encode_utf8(&mut [0; 2])) => 400,
-            _ => 200,
-        };
-        let path = format!("%{byte:02x}");
-        assert_eq!(client.put(&path, [byte]).status, status, "PUT /{path}");
-        let stored = (status == 200).then(|| vec![byte]);
-        let found = server.dir.names().into_iter();
-        assert!(found.eq(stored), "the directory after PUT /{path}");
-        assert_eq!(client.ask("DELETE", &path).status, status, "DELETE /{path}");
-    }
-    server.dir.assert_holds(&[]);
-}
-
-#[test]
 fn each_of_the_256_single_bytes_has_its_answer_when_raw() {
     const PLAIN: &[u8] = b"-_~!$&'()*+,;=:@";
     /// RFC 3986 wants these encoded, and clients send them raw: refused, or taken as they stand.
@@ -215,8 +179,10 @@ fn each_of_the_256_single_bytes_has_its_answer_when_raw() {
     let server = TestServer::start(&[]);
     for byte in 0..=255_u8 {
         let behind = b" HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\nv";
-        let request = [b"PUT /", &[byte][..], behind].concat();
-        let status = server.connect().ask(request).status;
+        let status = server
+            .connect()
+            .ask([b"PUT /", &[byte][..], behind].concat())
+            .status;
         let shown = byte.escape_ascii();
         match status {
             200 => assert_eq!(server.dir.names(), [[byte]], "PUT /{shown}"),
@@ -229,20 +195,6 @@ fn each_of_the_256_single_bytes_has_its_answer_when_raw() {
         }
         server.dir.clear();
     }
-}
-
-#[test]
-fn two_normal_forms_are_two_keys_and_so_are_two_cases() {
-    let server = TestServer::start(&[]);
-    let pairs = [("%C3%A9", "e%CC%81"), ("readme", "README")];
-    for (one, other) in pairs {
-        server.store(one, "one");
-        server.store(other, "other");
-        assert_eq!(server.get(one).body, b"one");
-        assert_eq!(server.get(other).body, b"other");
-    }
-    let keys = ["README", "e\u{301}", "readme", "\u{e9}"];
-    server.dir.assert_holds(&keys);
 }
 
 /// Any bytes, encoded in any mixture of raw and `%XX`, are stored under exactly those bytes or refused as the rules say.
@@ -367,7 +319,7 @@ fn a_key_that_is_stored_has_at_most_as_many_segments_as_max_key_depth() {
                 };
                 let lines = format!("{length}{lines}");
                 let refused = server.request(method, &format!("/{path}"), &lines, b"v");
-                let text = String::from_utf8_lossy(&refused.body).into_owned();
+                let text = refused.text();
                 assert_eq!(refused.status, 400, "{method} {text}");
                 let is_right = text.contains(&format!("({most}, --max-key-depth)"));
                 assert!(is_right, "{text}");

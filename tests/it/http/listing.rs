@@ -16,7 +16,7 @@ fn list(raw: &mut Raw, query: &str, lines: &str) -> Response {
 fn json(got: &Response) -> Value {
     let found = (got.status, got.must("content-type"));
     assert_eq!(found, (200, "application/json"));
-    serde_json::from_slice(&got.body).expect("JSON")
+    got.json()
 }
 
 fn keys(page: &Value) -> Vec<String> {
@@ -90,19 +90,12 @@ fn prefix_after_and_limit_in_byte_order() {
     let mut raw = server.connect();
     for (query, expected, more) in [
         ("?format=json", sorted.clone(), false),
-        ("?&format=json&", sorted.clone(), false),
-        ("?prefix=", sorted.clone(), false),
         ("?prefix=ab", vec!["ab", "abc", "ab~", "ab\u{e9}"], false),
         ("?prefix=ab&after=abc", vec!["ab~", "ab\u{e9}"], false),
-        ("?prefix=ab&after=z", vec![], false),
-        ("?prefix=zz", vec![], false),
         ("?after=b", vec!["ba"], false),
-        ("?after=ac", vec!["b", "ba"], false),
         ("?limit=2", vec!["B", "a"], true),
-        ("?limit=10", sorted.clone(), false),
         ("?limit=9", sorted[..9].to_vec(), true),
         ("?prefix=ab&limit=3", vec!["ab", "abc", "ab~"], true),
-        ("?prefix=a%20&limit=3", vec!["a b"], false),
         ("?prefix=a+&limit=3", vec!["a b"], false),
         ("?prefix=a%2B", vec!["a+b"], false),
         ("?prefix=%61b", sorted[4..8].to_vec(), false),
@@ -152,7 +145,7 @@ fn hostile_names_forge_no_line_and_no_link() {
     assert_eq!(walk(&mut raw, "?limit=1").concat(), sorted);
     let text = list(&mut raw, "", "Accept: text/plain\r\n");
     assert_eq!(text.must("content-type"), "text/plain; charset=utf-8");
-    let text = String::from_utf8(text.body).expect("UTF-8");
+    let text = text.text();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), sorted.len(), "{text}");
     for (line, key) in lines.iter().zip(sorted) {
@@ -162,41 +155,6 @@ fn hostile_names_forge_no_line_and_no_link() {
         let page = list(&mut raw, &format!("?prefix={}", encode(key)), "");
         assert!(keys(&json(&page)).contains(&key.to_owned()), "{key:?}");
     }
-}
-
-#[test]
-fn accept_chooses_the_format_by_12_5_1_and_head_equals_get() {
-    let server = TestServer::start(&[]);
-    server.store("a", "");
-    server.store("b", "");
-    let mut raw = server.connect();
-    for (accept, kind) in [
-        ("*/*", "application/json"),
-        ("application/json", "application/json"),
-        ("text/plain", "text/plain; charset=utf-8"),
-        ("text/*", "text/plain; charset=utf-8"),
-        (
-            "text/plain;q=0.5, application/json;q=0.4",
-            "text/plain; charset=utf-8",
-        ),
-        ("text/plain;q=0.5, application/json", "application/json"),
-        ("image/png", "application/json"),
-        ("nonsense", "application/json"),
-    ] {
-        let lines = format!("Accept: {accept}\r\n");
-        let mut told = Vec::new();
-        for method in ["GET", "HEAD"] {
-            let got = ask(&mut raw, method, "/?limit=1", &lines, b"");
-            let found = (got.status, got.must("content-type"));
-            assert_eq!(found, (200, kind), "{method} {accept}");
-            assert!(got.all("vary").to_lowercase().contains("accept"), "12.5.5");
-            assert_eq!(next(&got).as_deref(), Some("?after=a&limit=1"));
-            told.push(got.length());
-        }
-        assert_eq!(told[0], told[1], "{accept}");
-    }
-    let body = list(&mut raw, "?after=a", "Accept: text/plain\r\n").body;
-    assert_eq!(body, b"b\n");
 }
 
 #[test]
@@ -224,57 +182,6 @@ fn only_values_are_listed() {
 }
 
 #[test]
-fn pages_list_each_key_once_during_changes() {
-    pages_while_others_come_and_go("128MiB");
-}
-
-#[test]
-fn pages_without_an_index_list_each_key_once_during_changes() {
-    directory_only!("the index of listings");
-    pages_while_others_come_and_go("0");
-}
-
-fn pages_while_others_come_and_go(index: &str) {
-    let dir = DataDir::in_memory();
-    let index = ["--listing-index", index];
-    let args = [&["--threads", "2"][..], by_engine(&index, &[])].concat();
-    let server = Launch::new(&args).on(&dir).start();
-    let keys = by_engine(scaled(2_000, 5_000), 1_000);
-    let stay: BTreeSet<String> = (0..keys).map(|n| format!("k{:05}", n * 7)).collect();
-    for key in &stay {
-        dir.place(key, "");
-    }
-    let (mut raw, done) = (server.connect(), Done::default());
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut writer = server.connect();
-            for n in 0.. {
-                if done.is_said() {
-                    break;
-                }
-                // Neighbours of the keys that stay. (On tmpfs a walk may miss a key that is rewritten, because a rename gives
-                // its name a new place in the directory.)
-                let key = format!("/k{:05}x", n * 31 % (keys * 7));
-                ask(&mut writer, "PUT", &key, "", b"new");
-                if n % 2 == 0 {
-                    ask(&mut writer, "DELETE", &key, "", b"");
-                }
-            }
-        });
-        let _saying = done.when_dropped();
-        for limit in [137, 1000, keys - 1] {
-            let pages = walk(&mut raw, &format!("?prefix=k&limit={limit}"));
-            assert!(pages.iter().all(|page| page.len() <= limit));
-            let all = pages.concat();
-            assert!(all.is_sorted_by(|a, b| a < b), "twice, or out of order");
-            let seen: BTreeSet<String> = all.into_iter().filter(|k| !k.ends_with('x')).collect();
-            let is_right = seen == stay;
-            assert!(is_right, "{} of {keys} keys with limit={limit}", seen.len());
-        }
-    });
-}
-
-#[test]
 fn listing_50000_keys_takes_little_memory_and_no_reactor() {
     const KEYS: usize = 50_000;
     directory_only!("the index of listings");
@@ -289,18 +196,13 @@ fn listing_50000_keys_takes_little_memory_and_no_reactor() {
     }
     let mut raw = server.connect();
     list(&mut raw, "?limit=1000", "");
-    let (before, worst) = (
-        server.proc().peak_rss_kib(),
-        worst_get_during(&server, |raw, page| {
-            let after = page * 15_000;
-            let got = list(raw, &format!("?after={after:06}&limit=1000"), "");
-            assert_eq!(keys(&json(&got)).len(), 1000);
-        }),
-    );
+    let before = server.proc().peak_rss_kib();
+    assert_walks_on_other_threads(&server, |raw, page| {
+        let after = page * 15_000;
+        let got = list(raw, &format!("?after={after:06}&limit=1000"), "");
+        assert_eq!(keys(&json(&got)).len(), 1000);
+    });
     let grown = server.proc().peak_rss_kib().saturating_sub(before); // the kernel counts by the batch
-    println!(
-        "3 pages of {KEYS} keys: {grown} KiB more at most, the slowest GET beside them {worst:?}"
-    );
     let is_right = grown < 4 * 1024;
     assert!(is_right, "{grown} KiB for pages of 1000 keys of 96 bytes");
     let names = server.proc().threads().into_iter().map(|(name, _)| name);
@@ -309,26 +211,23 @@ fn listing_50000_keys_takes_little_memory_and_no_reactor() {
     assert!(is_right, "{names:?}");
 }
 
-/// The slowest GET of a small value on the one reactor while the second and third page of `work` are made. Pages are made on other
-/// threads.
-fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw, usize)) -> Duration {
+/// The disk threads take more time for a page than the one reactor, which answers GETs while the second and third page are made.
+fn assert_walks_on_other_threads(server: &TestServer, work: impl Fn(&mut Raw, usize)) {
     let done = Done::default();
     let cpu = || ["reactor-", "disk-"].map(|names| server.proc().cpu_of(names));
     let before = cpu();
     // Alone: how many GETs there are beside it, the load of the machine decides.
     work(&mut server.connect(), 0);
     let after = cpu();
-    let (worst, gets) = thread::scope(|scope| {
+    let gets = thread::scope(|scope| {
         let getter = scope.spawn(|| {
-            let (mut raw, mut worst, mut gets) = (server.connect(), Duration::ZERO, 0);
+            let (mut raw, mut gets) = (server.connect(), 0);
             while !done.is_said() {
-                let begun = Instant::now();
                 assert_eq!(ask(&mut raw, "GET", "/small", "", b"").body, b"x");
-                worst = worst.max(begun.elapsed());
                 gets += 1;
                 thread::sleep(Duration::from_millis(5)); // a pause in the load: leaves the processors to the walk
             }
-            (worst, gets)
+            gets
         });
         let saying = done.when_dropped();
         (1..3).for_each(|page| work(&mut server.connect(), page));
@@ -336,14 +235,12 @@ fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw, usize)) -> Dura
         getter.join().expect("the reader")
     });
     let [reactors, disk] = [0, 1].map(|names| after[names].saturating_sub(before[names]));
-    println!("reactors {reactors:?}, disk threads {disk:?}, {gets} GETs meanwhile");
     let is_right = disk > reactors;
     assert!(
         is_right,
         "who walks? reactors {reactors:?}, disk threads {disk:?}"
     );
     assert!(gets > 3, "the reactor answered no GET meanwhile");
-    worst
 }
 
 #[test]

@@ -21,26 +21,8 @@ fn inside<'a>(document: &'a str, tag: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn browsers_get_the_page_and_programs_what_they_ask_for() {
+fn the_query_of_a_page_means_what_it_means_for_other_listings() {
     let server = TestServer::start(&[]);
-    for (accept, media_type) in [
-        (CHROMIUM, "text/html; charset=utf-8"),
-        ("Accept: text/html\r\n", "text/html; charset=utf-8"),
-        ("Accept: application/json\r\n", "application/json"),
-        (
-            "Accept: application/json, text/html;q=0.9\r\n",
-            "application/json",
-        ),
-        ("Accept: text/plain\r\n", "text/plain; charset=utf-8"),
-    ] {
-        let got = page(&server, "GET", accept);
-        let seen = (got.status, got.must("content-type"));
-        assert_eq!(seen, (200, media_type), "{accept}");
-        let is_page = media_type.starts_with("text/html");
-        let vary = ["accept", "accept, accept-encoding"][usize::from(is_page)];
-        assert_eq!(got.must("vary"), vary, "{accept}");
-    }
-    // The query means what it means for other listings.
     for (query, status) in [
         ("prefix=%3Cb%3E&limit=1&after=x&other=1", 200),
         ("limit=0", 400),
@@ -89,20 +71,11 @@ fn a_folder_has_the_page_too() {
 }
 
 #[test]
-fn compat_has_no_page() {
-    directory_only!("the mode of the C server");
-    let server = TestServer::start(&["--compat"]);
-    assert_eq!(page(&server, "GET", CHROMIUM).status, 404);
-    let got = server.request("GET", "/a/", CHROMIUM, b"");
-    assert_eq!(got.status, 404);
-}
-
-#[test]
 fn read_only_has_the_page_and_offers_no_change() {
     let rights = |args: &[&str]| {
         let got = page(&TestServer::start(args), "GET", CHROMIUM);
         assert_eq!(got.status, 200);
-        let page = String::from_utf8(got.body).expect("UTF-8");
+        let page = got.text();
         let (_, rights) = page.split_once("data-rights=\"").expect("rights");
         let (rights, _) = rights.split_once('"').expect("their end");
         (rights.replace("&quot;", "\""), page.contains("id=\"send\""))
@@ -152,7 +125,7 @@ fn the_policy_allows_only_the_scripts_of_the_page() {
 fn the_page_never_parses_text_as_markup() {
     let server = TestServer::start(&[]);
     let got = page(&server, "GET", CHROMIUM);
-    let document = String::from_utf8(got.body).expect("UTF-8");
+    let document = got.text();
     for banned in words(
         "innerHTML outerHTML insertAdjacentHTML document.write DOMParser setHTML srcdoc createContextualFragment eval( \
          Function( javascript: http://www.w3.org/1999/xhtml",
@@ -212,13 +185,7 @@ fn head_and_an_entity_tag_avoid_sending_the_document() {
 #[test]
 fn a_browser_that_asks_for_a_folder_is_led_to_its_page() {
     let server = TestServer::start(&[]);
-    for key in [
-        "album/one",
-        "a/deep%20album/one",
-        "value",
-        "named",
-        "named-/x",
-    ] {
+    for key in words("album/one a/deep%20album/one value named named-/x") {
         server.store(key, "v");
     }
     let get = |path: &str, accept: &str| {
@@ -230,6 +197,7 @@ fn a_browser_that_asks_for_a_folder_is_led_to_its_page() {
         assert_eq!(get("/album", CHROMIUM), to("album/"));
         let deep = get("/a/deep%20album", CHROMIUM);
         assert_eq!(deep, to("../a/deep%20album/"));
+        assert_eq!(get("/a%2Fdeep%20album", CHROMIUM), to("a/deep%20album/"));
         assert_eq!(get("/value", CHROMIUM), (200, None));
         assert_eq!(get("/alb", CHROMIUM), (404, None));
         assert_eq!(get("/named", CHROMIUM), (200, None));

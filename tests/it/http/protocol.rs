@@ -8,15 +8,6 @@ fn server_with_here() -> TestServer {
     server
 }
 
-#[test]
-fn connection_close_is_honoured() {
-    let server = server_with_here();
-    let mut connection = server.connect();
-    let got = connection.ask("GET /here HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
-    assert_eq!((got.status, got.closes()), (200, true));
-    connection.assert_closed();
-}
-
 /// The last answer waits to leave together with the end of the connection. A reset, which unread bytes cause, must not lose
 /// it.
 #[test]
@@ -38,35 +29,6 @@ fn the_last_answer_arrives_whole_despite_bytes_behind_its_request() {
             assert!(got.status == 200 && got.body == value, "{size} bytes");
         }
     }
-}
-
-#[test]
-fn pipelined_requests_are_answered_in_order() {
-    http1_only!("pipelining");
-    let server = TestServer::start(&[]);
-    let mut connection = server.connect();
-    let mut requests = Vec::new();
-    for n in 0..100 {
-        let value = pattern(n, 100 * usize::try_from(n).expect("small"));
-        requests.extend_from_slice(put_head(&format!("k{n}"), value.len()).as_bytes());
-        requests.extend_from_slice(&value);
-        requests.extend_from_slice(format!("GET /k{n} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
-        requests.extend_from_slice(format!("HEAD /k{n} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
-        requests.extend_from_slice(format!("DELETE /k{n} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
-        requests.extend_from_slice(format!("GET /k{n} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
-    }
-    connection.send(requests);
-    for n in 0..100 {
-        let value = pattern(n, 100 * usize::try_from(n).expect("small"));
-        assert_eq!(connection.answer().status, 200, "PUT /k{n}");
-        let is_right = connection.answer().body == value;
-        assert!(is_right, "GET /k{n} sees the PUT before it");
-        assert_eq!(connection.head().length(), value.len(), "HEAD /k{n}");
-        assert_eq!(connection.answer().status, 200, "DELETE /k{n}");
-        let found = connection.answer().status;
-        assert_eq!(found, 404, "GET /k{n} sees the DELETE before it");
-    }
-    server.dir.assert_holds(&[]);
 }
 
 #[test]
@@ -174,16 +136,6 @@ fn a_refused_upload_is_answered_before_any_byte_of_it() {
 }
 
 #[test]
-fn an_unknown_expectation_fails_before_any_byte_is_read() {
-    let server = server_with_here();
-    let answer = server
-        .connect()
-        .ask("PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\nExpect: 200-ok\r\n\r\n");
-    assert_eq!(answer.status, 417);
-    server.dir.assert_holds(&["here"]);
-}
-
-#[test]
 fn a_silent_client_does_not_delay_others() {
     let server = TestServer::start(&["--threads", "1"]);
     server.dir.place("here", "value");
@@ -193,42 +145,6 @@ fn a_silent_client_does_not_delay_others() {
     assert_eq!(server.get("here").body, b"value");
     half.send("re HTTP/1.1\r\nHost: t\r\n\r\n");
     assert_eq!(half.answer().body, b"value");
-}
-
-#[test]
-fn a_stock_client_stores_reads_and_deletes() {
-    clear_only!("its URL is of http");
-    let server = TestServer::start(&[]);
-    let url = format!("http://{}/k", server.addr);
-    let value = pattern(7, 3_000_000);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let client = reqwest::Client::builder()
-            .timeout(Duration::from_secs(30))
-            .build()
-            .expect("a client");
-        let put = client
-            .put(&url)
-            .body(value.clone())
-            .send()
-            .await
-            .expect("PUT");
-        assert_eq!(put.status(), 200);
-        let mut got = client.get(&url).send().await.expect("GET");
-        let mut bytes = Vec::new();
-        while let Some(piece) = got.chunk().await.expect("a piece") {
-            bytes.extend_from_slice(&piece);
-        }
-        assert!(bytes == value, "the value as it was stored");
-        assert_eq!(client.head(&url).send().await.expect("HEAD").status(), 200);
-        let found = client.delete(&url).send().await.expect("DELETE").status();
-        assert_eq!(found, 200);
-        assert_eq!(client.get(&url).send().await.expect("GET").status(), 404);
-    });
-    server.dir.assert_holds(&[]);
 }
 
 #[test]

@@ -53,14 +53,8 @@ impl Way {
     #[track_caller]
     fn curl(&self, dir: &Path, path: &str, words: &[&str]) -> (String, Vec<u8>) {
         let out = Command::new("curl")
-            .args([
-                "--silent",
-                "--show-error",
-                "--noproxy",
-                "*",
-                "--max-time",
-                "60",
-            ])
+            .args(["--silent", "--show-error", "--noproxy", "*"])
+            .args(["--max-time", "60"])
             .args(["--write-out", "%{stderr}%{http_version} %{http_code}"])
             .args(&self.options)
             .args(words)
@@ -102,47 +96,5 @@ fn values_are_written_read_and_removed() {
         way.expect(200, "k", &["--request", "DELETE"]);
         way.expect(404, "k", &[]);
         way.expect(404, "k", &["--head"]);
-    }
-}
-
-/// The answer comes before the body, and curl takes it although it is sending.
-#[test]
-fn a_body_that_is_not_wanted_is_refused_early() {
-    for way in Way::all(&[]) {
-        let dir = TempDir::new().expect("a directory");
-        std::fs::write(dir.path().join("value"), pattern(1, 2 * LONG)).expect("a file");
-        let (said, _) = way.curl(dir.path(), "k", &["--data-binary", "@value"]);
-        assert!(said.ends_with("2 405"), "{said}");
-        let unwanted = ["--upload-file", "value", "--header", "If-Match: \"x\""];
-        let (said, _) = way.curl(dir.path(), "k", &unwanted);
-        assert!(said.ends_with("2 412"), "{said}");
-        // curl waits to be told to go on, and is refused instead.
-        let waiting = [&unwanted[..], &["--header", "Expect: 100-continue"]].concat();
-        let (said, _) = way.curl(dir.path(), "k", &waiting);
-        assert!(said.ends_with("2 412"), "{said}");
-        way.server.dir.assert_holds(&[]);
-    }
-}
-
-#[test]
-fn refusals_are_problems_where_that_is_asked_for() {
-    for way in Way::all(&["--max-body", "1000"]) {
-        let accept = ["--header", "Accept: application/problem+json"];
-        let long = "x".repeat(1_001);
-        for (status, path, words) in [
-            (404, "gone", &[][..]),
-            (400, "%00", &[]),
-            (405, "k", &["--request", "PATCH"]),
-            (413, "k", &["--request", "PUT", "--data-binary", &long]),
-            (
-                412,
-                "k",
-                &["--upload-file", "/dev/null", "--header", "If-Match: *"],
-            ),
-        ] {
-            let problem = way.expect(status, path, &[&accept, words].concat());
-            let problem: serde_json::Value = serde_json::from_slice(&problem).expect("JSON");
-            assert_eq!(problem["status"], status, "{path}");
-        }
     }
 }

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::{launch, server};
 use crate::support::{
-    Asked, Http2, Leave, Scrape, TestServer, comes_true, directory_only, eventually, pattern,
+    Asked, Http2, Leave, Scrape, TestServer, comes_true, directory_only, eventually, pattern, words,
 };
 
 const LARGE: usize = 8 << 20;
@@ -181,15 +181,7 @@ fn a_stop_waits_for_no_client_that_does_not_go_on() {
         for (what, begin) in DOING {
             for how in ways {
                 let stop = move || {
-                    let args = [
-                        "--threads",
-                        "1",
-                        "--compress",
-                        "--body-timeout",
-                        "2s",
-                        "--grace-period",
-                        "10m",
-                    ];
+                    let args = words("--threads 1 --compress --body-timeout 2s --grace-period 10m");
                     let mut server = launch(&args).start();
                     place_values(&server);
                     let Doing(client, streams) = begin(&server);

@@ -51,7 +51,7 @@ fn a_421_names_the_authority_with_its_port() {
         200
     );
     let got = ask(&server, "GET", "http://other.example:81/", &[]);
-    let text = String::from_utf8_lossy(&got.body).into_owned();
+    let text = got.text();
     assert_eq!(got.status, 421, "{text}");
     assert!(text.contains("\"other.example:81\""), "{text}");
     assert!(text.contains("--allowed-host other.example "), "{text}");

@@ -4,7 +4,6 @@
 mod curl;
 mod ends;
 mod heads;
-mod restarts;
 mod slow;
 mod streams;
 

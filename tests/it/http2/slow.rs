@@ -115,7 +115,6 @@ fn requests_now_and_then_keep_no_upload_that_crawls() {
 fn head_of_small(stream: u16) -> Vec<u8> {
     // :method and :path as literals, :scheme http, :authority as a literal (RFC 7541, section 6).
     let block = b"\x02\x04HEAD\x04\x06/small\x86\x01\x01t";
-    let len = u8::try_from(block.len()).expect("short");
-    let head = [0, 0, len, 1, 5, 0, 0];
+    let head = [0, 0, u8::try_from(block.len()).expect("short"), 1, 5, 0, 0];
     [&head[..], &stream.to_be_bytes(), block].concat()
 }

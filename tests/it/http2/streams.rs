@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use super::{launch, server};
 use crate::support::{Asked, Http2, Raw, Scrape, directory_only, eventually, left_out, pattern};
 
@@ -123,29 +121,6 @@ fn a_stream_that_pauses_too_long_is_refused_and_another_of_its_connection_goes_o
     assert!(server.dir.get("silent").is_none());
 }
 
-#[test]
-fn events_come_as_they_happen_until_the_drain_ends_them() {
-    directory_only!("watching");
-    let mut server = server(&["--threads", "1"]);
-    let mut client = Http2::connect(server.addr);
-    let mut events = ask(&mut client, "GET", "/-/watch", true);
-    let head = events.head().expect("a head");
-    assert_eq!(head.must("content-type"), "text/event-stream");
-    let mut told = String::new();
-    for key in ["one", "two", "three", "four"] {
-        let mut put = ask(&mut client, "PUT", &format!("/{key}"), false);
-        put.send("value", true).expect("room");
-        assert_eq!(put.answer().expect("an answer").status, 200);
-        while !told.contains(&format!("\"key\":\"{key}\"")) {
-            let data = events.data().expect("the stream").expect("an event");
-            told.push_str(std::str::from_utf8(&data).expect("text"));
-        }
-    }
-    server.signal(Signal::TERM);
-    while events.data().expect("an orderly end").is_some() {}
-    assert_eq!(server.exit(), Some(0));
-}
-
 /// One connection had a hundred of them, whatever the limits of connections were.
 #[test]
 fn watchers_are_as_many_as_connections_may_be() {
@@ -165,63 +140,6 @@ fn watchers_are_as_many_as_connections_may_be() {
         watching.pop();
         eventually("a place is free", || watch().is_ok());
     }
-}
-
-/// It held up the drain until its rate was found too low.
-#[test]
-fn a_subscriber_that_does_not_read_holds_up_no_drain() {
-    directory_only!("watching");
-    let mut server = server(&["--threads", "1", "--grace-period", "60s", "--min-rate", "0"]);
-    let mut client = Http2::connect(server.addr);
-    let mut events = ask(&mut client, "GET", "/-/watch", true);
-    assert_eq!(events.head().expect("a head").status, 200);
-    // More than its window holds.
-    for n in 0..120 {
-        server.store(&format!("{n}{}", "%01".repeat(240)), "v");
-    }
-    let sent = || Scrape::of(server.addr).only("data_server_sent_bytes_total");
-    eventually("the window is full", || sent() > 65_535.0);
-    server.stop();
-}
-
-#[test]
-fn an_upload_is_told_where_it_can_resume() {
-    directory_only!("the files of uploads");
-    let server = server(&[]);
-    let mut client = Http2::connect(server.addr);
-    let fields = [
-        ("upload-complete", "?1"),
-        ("upload-draft-interop-version", "8"),
-    ];
-    let put = client.ask("PUT", "http://t/k", &fields, false);
-    let mut put = put.expect("a request");
-    put.send("half ", false).expect("room");
-    let interim = put.interim().expect("an interim response");
-    assert_eq!(interim.status, 104);
-    let place = format!("/{}", interim.must("location"));
-    put.send("value", true).expect("room");
-    assert_eq!(put.answer().expect("an answer").status, 200);
-    let state = ask(&mut client, "HEAD", &place, true).answer();
-    assert_eq!(state.expect("a state").must("upload-complete"), "?1");
-}
-
-#[test]
-fn a_client_that_waits_is_told_to_go_on() {
-    let server = server(&[]);
-    let mut client = Http2::connect(server.addr);
-    let waits = [("expect", "100-continue"), ("content-length", "5")];
-    let put = client.ask("PUT", "http://t/k", &waits, false);
-    let mut put = put.expect("a request");
-    assert_eq!(put.interim().expect("an interim response").status, 100);
-    put.send("value", true).expect("room");
-    assert_eq!(put.answer().expect("an answer").status, 200);
-    assert_eq!(server.dir.read("k"), b"value");
-    // Refused instead.
-    let fields = [("expect", "100-continue"), ("if-match", "\"x\"")];
-    let put = client.ask("PUT", "http://t/k", &fields, false);
-    let refused = put.expect("a request").answer().expect("an answer");
-    assert_eq!(refused.status, 412);
-    assert_eq!(client.get("k").body, b"value");
 }
 
 /// With one reactor and one connection the counts are exact.

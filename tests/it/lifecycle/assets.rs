@@ -130,7 +130,7 @@ fn the_dashboard_uses_existing_metrics() {
     let server = TestServer::start(&["--durability", "disk"]);
     server.store("k", "value");
     assert_eq!(server.get("k").status, 200);
-    let scraped = String::from_utf8(server.get("-/metrics").body).expect("text");
+    let scraped = server.get("-/metrics").text();
     // Only a server with a certificate tells when that ends, and only one with rights who asks.
     let (authority, dir) = (Authority::new(), DataDir::temporary());
     let own = authority.issue("own", &["127.0.0.1"]);

@@ -33,6 +33,8 @@ check-store ; there is none to check; give s3://BUCKET ; 2
 --listen 0.0.0.0:0 ; other machines reach it, and anyone could write and delete; give --access FILE ; 2
 --listen https://127.0.0.1:0 ; give --tls-cert and --tls-key, or --tls-self-signed ; 2
 --listen https://127.0.0.1:0 --tls-cert c ; give as many --tls-key as --tls-cert ; 2
+--listen https+fd:3 ; give --tls-cert and --tls-key, or --tls-self-signed ; 2
+--listen https://127.0.0.1:0 --tls-cert c --tls-key k --tls-self-signed ; exclude each other ; 2
 --tls-cert c --tls-key k ; there is a certificate but no TLS listener: give --listen https://ADDR:PORT ; 2
 --cors-origin https://App.example/ ; no browser spells an origin so; write https://app.example ; 2
 --trusted-proxy nonsense ; give one such as 10.0.0.0/8 ; 2
@@ -40,6 +42,14 @@ check-store ; there is none to check; give s3://BUCKET ; 2
 --idle-timeout 60 ; time unit needed, for example 60sec ; 2
 --threads many ; give a whole number ; 2
 --threads 0 ; give a whole number from 1 to 1024 ; 2
+--log-level loud ; possible values: off, error, warn, info, debug, trace ; 2
+--log-format xml ; possible values: text, json ; 2
+--max-connections -1 ; give a whole number from 1 to 4294967295 ; 2
+--max-connections 0 ; give a whole number from 1 to 4294967295 ; 2
+--max-staged much ; give a number of bytes ; 2
+--allowed-host http://a ; no host name or address (without scheme, port and path), and not '*' ; 2
+--grace-period ; a value is required for '--grace-period <DURATION>' but none was supplied ; 2
+--listen nowhere ; give an address and a port, such as 127.0.0.1:8080, or :8080 for all addresses, or unix:PATH ; 2
 --max-connections-per-ip 0 ; give a whole number ; 2
 --durability yes ; possible values: os, disk ; 2
 --foo ; unexpected argument '--foo' found ; 2
@@ -64,6 +74,7 @@ fn what_is_wrong_is_told_with_what_to_do() {
         assert_eq!(ended.code, code.parse().ok(), "{words:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(why), "{words:?}: {}", ended.stderr);
         assert!(ended.stderr.contains("data-server: "), "{}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{words:?}");
     }
 }
 
@@ -162,7 +173,25 @@ fn a_port_that_is_taken_is_told_with_how_to_find_who_has_it() {
     let addr = taken.local_addr().expect("an address");
     let ended = Launch::new(&[]).listen(&addr.to_string()).run();
     let hint = format!("ss -ltnp 'sport = :{}'", addr.port());
-    assert!(ended.stderr.contains(&hint), "{}", ended.stderr);
+    for told in [hint, addr.to_string()] {
+        assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+    }
+    assert_eq!((ended.code, &*ended.stdout), (Some(4), ""));
+}
+
+#[test]
+fn a_second_server_on_the_directory_is_exit_code_3() {
+    directory_only!("one server of a directory");
+    let mut first = TestServer::start(&[]);
+    first.store("k", "value");
+    let second = Launch::new(&[]).on(&first.dir).run();
+    assert_eq!((second.code, &*second.stdout), (Some(3), ""));
+    let pid = first.proc().0.to_string();
+    assert!(second.stderr.contains(&pid), "{}", second.stderr);
+    assert_eq!(first.get("k").body, b"value", "the first serves on");
+    first.stop();
+    let body = Launch::new(&[]).on(&first.dir).start().get("k").body;
+    assert_eq!(body, b"value", "the directory is free again");
 }
 
 #[test]
@@ -190,9 +219,11 @@ fn help_and_version_are_words_too() {
         );
         assert!(ended.stdout.contains("Usage: data-server"), "{words:?}");
     }
-    let version = Launch::new(&["version"]).bare().run();
-    let expected = concat!("data-server ", env!("CARGO_PKG_VERSION"));
-    assert_eq!((version.code, version.stdout.trim()), (Some(0), expected));
+    for word in ["version", "--version"] {
+        let version = Launch::new(&[word]).bare().run();
+        let expected = concat!("data-server ", env!("CARGO_PKG_VERSION"));
+        assert_eq!((version.code, version.stdout.trim()), (Some(0), expected));
+    }
     // A page of a terminal has the options that most people need.
     let short = Launch::new(&["-h"]).bare().run().stdout;
     let named = |line: &&str| line.starts_with(' ') && line.trim_start().starts_with("--");

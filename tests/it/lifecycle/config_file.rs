@@ -48,8 +48,7 @@ fn a_server_has_the_options_of_its_file() {
         let head =
             format!("GET /k HTTP/1.1\r\nHost: t\r\nOrigin: {origin}\r\nConnection: close\r\n\r\n");
         let answer = server.connect().ask(head);
-        let allowed = answer.header("access-control-allow-origin");
-        assert_eq!(allowed, Some(origin));
+        assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
     }
 }
 

@@ -45,8 +45,7 @@ fn a_passed_socket_that_no_option_names_stops_the_start() {
     let config = TempDir::new().expect("a directory");
     let file = config.path().join("options.toml");
     fs::write(&file, "\nlisten = '127.0.0.1:0'\n").expect("a file");
-    let by_file = activated().env("DATA_SERVER_CONFIG", &file);
-    refused(by_file, "fd:3");
+    refused(activated().env("DATA_SERVER_CONFIG", &file), "fd:3");
     activated().listen("127.0.0.1:0,fd:3").start();
     let admin = || Launch::new(&["--admin", "fd:3"]).activated_by(&socket);
     admin().listen("127.0.0.1:0").start();

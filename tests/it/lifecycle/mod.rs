@@ -4,7 +4,6 @@ mod assets;
 mod command_line;
 mod config_file;
 mod drain;
-mod exits;
 mod handover;
 mod health;
 mod kernel;

@@ -25,20 +25,6 @@ fn listening_beyond_loopback_logs_one_warning() {
 }
 
 #[test]
-fn options_may_come_from_the_environment_and_the_command_line_wins() {
-    directory_only!("the options of a directory");
-    let dir = DataDir::temporary();
-    let server = Launch::new(&[]).env("DATA_SERVER_DIR", dir.path());
-    let server = server.env("DATA_SERVER_THREADS", "3").start();
-    server.store("k", "value");
-    dir.assert_holds(&["k"]);
-    assert_eq!(reactors(&server).len(), 3);
-    let server = Launch::new(&["--threads", "1"]);
-    let server = server.env("DATA_SERVER_THREADS", "3").start();
-    assert_eq!(reactors(&server).len(), 1);
-}
-
-#[test]
 fn option_aliases_work() {
     directory_only!("the options of a directory");
     let dir = DataDir::temporary();

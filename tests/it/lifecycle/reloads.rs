@@ -35,7 +35,7 @@ impl Served {
     fn state(&self) -> (String, u64) {
         let ready = self.server.ask("GET", "-/ready");
         assert_eq!(ready.status, 200);
-        let text = String::from_utf8(ready.body).expect("text");
+        let text = ready.text();
         let scrape = Scrape::of(self.server.addr);
         let gauge = scrape.count("data_server_config_last_reload_successful", &[]);
         (text.replace("ready", "").trim().to_owned(), gauge)

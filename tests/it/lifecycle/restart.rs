@@ -55,13 +55,7 @@ fn a_folder_in_staging_is_set_aside_with_what_is_in_it() {
 fn no_link_in_the_servers_own_folder_is_followed() {
     directory_only!("hands in the directory");
     let args = words("--durability disk --sandbox off");
-    for name in [
-        "lock",
-        "clock",
-        "journal-state.new",
-        "journal/id.new",
-        "journal/control",
-    ] {
+    for name in words("lock clock journal-state.new journal/id.new journal/control") {
         let dir = DataDir::temporary();
         let victim = dir.outside("victim");
         fs::write(&victim, "precious").expect("a file");

@@ -32,21 +32,18 @@ fn within(user: u32, limit: &str) -> Option<String> {
     }
 }
 
-fn is_possible() -> bool {
+fn possible() -> Option<()> {
     let is_root = rustix::process::geteuid().is_root();
     let is_possible = is_root && ["setpriv", "prlimit"].into_iter().all(is_on_path);
-    if !is_possible {
-        left_out("limits of a start", "not root, or no setpriv and prlimit");
-    }
-    is_possible
+    let why = "not root, or no setpriv and prlimit";
+    only_where!(is_possible, "limits of a start", why, None);
+    Some(())
 }
 
 #[test]
 fn a_start_without_enough_threads_says_so() {
     directory_only!("another user's directory");
-    if !is_possible() {
-        return;
-    }
+    needed!(possible());
     let mut limits = 1..40;
     let told = limits
         .by_ref()
@@ -55,23 +52,6 @@ fn a_start_without_enough_threads_says_so() {
         assert!(said.contains("threads"), "{said}");
     }
     assert!((5..20).contains(&limits.start), "{limits:?}");
-}
-
-#[test]
-fn a_start_without_enough_descriptors_says_so() {
-    directory_only!("another user's directory");
-    if !is_possible() {
-        return;
-    }
-    let needed = 51;
-    for n in [6, 7, 8, 9, 10, 12, 16, 24, 32, needed - 1] {
-        let said = within(64_322, &format!("--nofile={n}:{n}")).expect("it ends");
-        assert!(
-            said.contains("this server needs 51 descriptors"),
-            "{n}: {said}"
-        );
-    }
-    assert_eq!(within(64_322, &format!("--nofile={needed}:{needed}")), None);
 }
 
 #[test]
@@ -96,7 +76,7 @@ fn a_listing_without_enough_inotify_watches_is_whole_and_names_the_limit() {
         };
         for _ in 0..2 {
             let listing = server.request("GET", "/?limit=2000", "", b"");
-            let listing = String::from_utf8(listing.body).expect("text");
+            let listing = listing.text();
             assert_eq!(listing.matches("folder/").count(), 1100, "{limit}");
         }
         let told =

@@ -2,7 +2,6 @@
 
 mod compute_isolation;
 mod fairness;
-mod load;
 mod memory;
 mod one_client;
 mod quotas;

@@ -52,7 +52,7 @@ fn one_client_has_half_of_the_room_and_another_the_rest() {
     eventually("it has its share", || staged() >= (2 << 20) - 600_000);
     let refused = server.put("k", &value[..]);
     assert_eq!(refused.status, 503);
-    let text = String::from_utf8_lossy(&refused.body).into_owned();
+    let text = refused.text();
     assert!(text.contains("--max-staged-per-client"), "{text}");
 }
 
@@ -68,7 +68,7 @@ fn one_client_has_some_of_the_unfinished_uploads_alone() {
     let uploads: Vec<_> = uploads.collect();
     let refused = Resumable::ask_to_create(raw, "k", CREATE, b"");
     assert_eq!(refused.status, 503);
-    let text = String::from_utf8_lossy(&refused.body).into_owned();
+    let text = refused.text();
     assert!(text.contains("--max-uploads-per-client"), "{text}");
 
     // A value that is all there needs no place: it is stored without a 104.
@@ -129,7 +129,7 @@ fn no_upload_goes_below_min_free() {
     let server = launch.start();
     let early = server.connect().ask(put_head("k", 40 << 20));
     assert_eq!(early.status, 507);
-    let text = String::from_utf8_lossy(&early.body).into_owned();
+    let text = early.text();
     assert!(text.contains("no space left for values"), "{text}");
     // Nothing says how long it is: it is refused when it comes to the floor.
     let mut chunks = server.connect();

@@ -35,8 +35,15 @@ const WHO_ACCEPTS: [&str; 2] = ["1", "2"];
 fn connections_beyond_the_maximum_wait_for_their_turn() {
     http1_only!("a client is busy with half a head");
     clear_only!("a client that waits to be accepted cannot ask by TLS");
-    for threads in WHO_ACCEPTS {
-        connections_beyond_three_wait(&["--threads", threads, "--max-connections", "3"]);
+    // With listeners of their own a free permit serves any client, whichever reactor the kernel chooses for it.
+    for who in [
+        "--threads 1",
+        "--threads 2",
+        "--threads 4 --dispatch reuse-port",
+    ] {
+        for _ in 0..if who.contains("reuse") { 4 } else { 1 } {
+            connections_beyond_three_wait(&words(&format!("{who} --max-connections 3")));
+        }
     }
 }
 
@@ -131,6 +138,8 @@ fn run_out_of_descriptors(threads: &str) {
         eventually("accepting again is logged", comes);
         assert_eq!(server.get("here").body, b"value");
     }
+    let errors = Scrape::of(server.addr).count("data_server_accept_errors_total", &[]);
+    assert!(errors >= 2, "{errors} counted");
     let warning = server.event("accepting paused");
     assert_eq!(warning.level, "WARN");
     assert!(!warning.field("error").is_empty(), "{warning:?}");

@@ -177,8 +177,7 @@ fn a_server_that_was_stopped_for_a_while_cuts_nobody() {
     let mut reader = Raw::connect_narrow(server.addr);
     reader.send(GET_LARGE);
     assert_eq!(reader.head().length(), LARGE);
-    let comes = || server.receiving() > 0;
-    eventually("an upload is received", comes);
+    eventually("an upload is received", || server.receiving() > 0);
     server.signal(Signal::STOP);
     thread::sleep(3 * PAUSE); // what is tested
     server.signal(Signal::CONT);

@@ -45,7 +45,7 @@ fn admin_has_a_listener_and_a_thread_of_its_own() {
     assert_eq!(on(admin, "POST", ""), 405);
     let index = Raw::connect(admin).ask("GET / HTTP/1.1\r\nHost: t\r\n\r\n");
     assert_eq!(index.must("content-type"), "text/plain; charset=utf-8");
-    let index = String::from_utf8(index.body).expect("text");
+    let index = index.text();
     assert_eq!(index, "/-/healthz /-/ready /-/metrics\n");
     for page in index.split_whitespace() {
         assert_ne!(on(admin, "PUT", &page[1..]), 404, "{page}");
@@ -105,8 +105,7 @@ fn the_pages_are_answered_while_the_reactor_is_blocked() {
     other.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
     // Some of the first calls belong to the start; each GET of a hot value makes one.
     server.dir.place("hot", "value");
-    let requests = "GET /hot HTTP/1.1\r\nHost: t\r\n\r\n".repeat(20);
-    held.send(requests);
+    held.send("GET /hot HTTP/1.1\r\nHost: t\r\n\r\n".repeat(20));
     eventually("the reactor is held", || {
         other.send("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
         let is_held = other.silent_for(Duration::from_millis(500)).is_ok();

@@ -6,7 +6,7 @@ use crate::support::prelude::*;
 fn ready(addr: std::net::SocketAddr) -> (u16, String) {
     let answer: Response =
         Raw::connect(addr).ask("GET /-/ready HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
-    (answer.status, String::from_utf8(answer.body).expect("text"))
+    (answer.status, answer.text())
 }
 
 #[track_caller]
@@ -111,8 +111,7 @@ fn a_full_disk_is_ready_for_reads_alone_also_without_a_minimum() {
     directory_only!("free space");
     let mount = needed!(Mount::tmpfs("size=2m", "readiness on a full disk"));
     let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
-    let fill = server.dir.outside("fill");
-    let _ = std::fs::write(fill, vec![0; 4 << 20]);
+    let _ = std::fs::write(server.dir.outside("fill"), vec![0; 4 << 20]);
     eventually("the full disk shows", || {
         ready(server.addr)
             == (

@@ -5,8 +5,10 @@ use crate::support::prelude::*;
 
 #[test]
 fn the_access_log_has_one_event_for_each_request() {
-    let mut server = TestServer::start(&["--access-log", "--threads", "1"]);
+    let mut server = TestServer::start(&["--access-log", "--audit-log", "--threads", "1"]);
     let mut connection = server.connect();
+    connection.send(put_head("large", 700_000));
+    assert_eq!(connection.ask(pattern(1, 700_000)).status, 200);
     connection.send(put_head("k%20y", 5));
     assert_eq!(connection.ask("value").status, 200);
     assert_eq!(
@@ -23,6 +25,52 @@ fn the_access_log_has_one_event_for_each_request() {
         .ask("POST /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
         .status;
     assert_eq!(found, 405);
+    let form = "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n\r\nx\r\n\
+                --B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"y\"\r\n\r\ny\r\n--B--\r\n";
+    let lines = format!(
+        "X-Request-Id: of-a-form\r\nContent-Type: multipart/form-data; boundary=B\r\nContent-Length: {}\r\n",
+        form.len()
+    );
+    let got = server.request("POST", "/-/upload", &lines, form.as_bytes());
+    assert_eq!((got.status, got.must("x-request-id")), (200, "of-a-form"));
+    let mut expected = vec![
+        ("PUT", 200),
+        ("PUT", 200),
+        ("GET", 200),
+        ("HEAD", 200),
+        ("DELETE", 404),
+        ("POST", 405),
+        ("POST", 200),
+    ];
+    // A store has no resumable uploads.
+    if !is_s3() {
+        let mut raw = server.connect();
+        let upload = Resumable::create(&mut raw, "parts", "", b"x");
+        assert_eq!(upload.append(&mut raw, 1, false, b"y").status, 204);
+        assert_eq!(upload.append(&mut raw, 1, true, b"z").status, 409);
+        drop(raw); // a drain waits for the other end of what it closes
+        let ended = upload.append(&mut server.connect(), 2, true, b"z");
+        assert_eq!(ended.status, 200);
+        expected.extend([("PUT", 201), ("PATCH", 204), ("PATCH", 409), ("PATCH", 200)]);
+    }
+    let of = |methods: &[&str], name| {
+        let scrape = Scrape::of(server.addr);
+        let counts = methods
+            .iter()
+            .map(|method| scrape.count(name, &[("method", method)]));
+        counts.sum::<u64>()
+    };
+    let writes = ["PUT", "POST", "PATCH"];
+    let all = expected
+        .iter()
+        .filter(|(method, _)| writes.contains(method))
+        .count();
+    let comes = || of(&writes, "data_server_requests_total") == all as u64;
+    eventually("each is counted once", comes);
+    assert_eq!(
+        Scrape::of(server.addr).count("data_server_uploads_in_flight", &[]),
+        0
+    );
     server.stop();
 
     let events = server.log();
@@ -30,22 +78,20 @@ fn the_access_log_has_one_event_for_each_request() {
     let events: Vec<Event> = events.collect();
     let access: Vec<&Event> = events
         .iter()
-        .filter(|event| event.target == "access")
+        .filter(|event| event.target == "access" && event.field("key") != "/-/metrics")
         .collect();
     let shown = access.iter();
     let shown = shown.map(|e| (e.field("method"), e.number("status")));
     let shown: Vec<_> = shown.collect();
-    let expected = [
-        ("PUT", 200),
-        ("GET", 200),
-        ("HEAD", 200),
-        ("DELETE", 404),
-        ("POST", 405),
-    ];
     assert_eq!(
         shown,
-        expected.map(|(method, status)| (method.to_owned(), status))
+        expected
+            .iter()
+            .map(|(method, status)| ((*method).to_owned(), *status))
+            .collect::<Vec<_>>()
     );
+    assert_eq!(access[6].field("request_id"), "of-a-form");
+    assert_eq!(access[6].field("key"), "/-/upload");
     for event in &access {
         let got = (event.level.as_str(), event.number("reactor"));
         assert_eq!(got, ("INFO", 0), "{event:?}");
@@ -54,9 +100,15 @@ fn the_access_log_has_one_event_for_each_request() {
         let holds = holds.is_ok_and(|ms| (0.0..30_000.0).contains(&ms));
         assert!(holds, "{event:?}");
     }
-    let count = access[1].number("bytes");
-    assert_eq!(count, 5, "the bytes of the value: {:?}", access[1]);
-    assert!(access[..3].iter().all(|event| event.field("key").contains("k y") || event.field("key").contains("k%20y")));
+    let count = access[2].number("bytes");
+    assert_eq!(count, 5, "the bytes of the value: {:?}", access[2]);
+    // What uploads brought stands in both logs.
+    let received = access.iter().take(6).map(|event| event.number("received"));
+    assert_eq!(received.collect::<Vec<_>>(), [700_000, 5, 0, 0, 0, 0]);
+    let audit = events.iter().filter(|event| event.target == "audit");
+    let received = audit.map(|event| event.number("received"));
+    assert_eq!(received.take(2).collect::<Vec<_>>(), [700_000, 5]);
+    assert!(access[1..4].iter().all(|event| event.field("key").contains("k y") || event.field("key").contains("k%20y")));
 }
 
 #[test]
@@ -68,16 +120,28 @@ fn without_the_option_no_request_is_logged() {
     assert!(is_right, "{:?}", server.log());
 }
 
-/// A key of line ends and terminal escapes stays inside its one line, in both formats.
+/// A key of line ends and terminal escapes stays inside its one line, in both formats, and an id with quotes and braces ends no field.
 #[test]
-fn a_key_cannot_forge_a_line_of_the_log() {
-    let path = "%0aINFO%20forged%1b%5b2J%0d";
+fn neither_a_key_nor_an_id_can_forge_a_line_or_a_field() {
+    let (path, id) = ("%0aINFO%20forged%1b%5b2J%0d", r#""}status=500,"x":{"y"#);
     let text = Launch::new(&["--access-log"]).text_log().start();
     let json = TestServer::start(&["--access-log"]);
     for mut server in [text, json] {
         assert_eq!(server.put(path, "v").status, by_engine(200, 400));
+        let answer = server.request("GET", "/k", &format!("X-Request-Id: {id}\r\n"), b"");
+        assert_eq!(answer.must("x-request-id"), id);
         server.stop();
         let log = server.log();
+        let naming = log.iter().filter(|line| line.contains("status=500"));
+        let naming: Vec<_> = naming.collect();
+        assert_eq!(naming.len(), 1, "{log:#?}");
+        if let Some(event) = Event::parse(naming[0]) {
+            assert_eq!(event.number("status"), 404);
+            assert_eq!(event.field("request_id"), id);
+        } else {
+            let is_quoted = naming[0].contains(r#"request_id="\"}status=500"#);
+            assert!(is_quoted, "{}", naming[0]);
+        }
         let naming: Vec<_> = log.iter().filter(|line| line.contains("forged")).collect();
         assert_eq!(naming.len(), 1, "{log:#?}");
         assert!(!naming[0].starts_with("INFO forged"), "{log:#?}");

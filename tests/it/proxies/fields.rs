@@ -163,8 +163,9 @@ fn what_is_no_network_is_refused_at_the_start() {
     let launch = Launch::new(&[]).env("DATA_SERVER_TRUSTED_PROXY", "");
     assert_eq!(launch.start().get("k").status, 404);
     let launch = Launch::new(&["--access-log"]);
-    let both = "10.0.0.0/8,127.0.0.1";
-    let mut server = launch.env("DATA_SERVER_TRUSTED_PROXY", both).start();
+    let mut server = launch
+        .env("DATA_SERVER_TRUSTED_PROXY", "10.0.0.0/8,127.0.0.1")
+        .start();
     assert_eq!(get(&mut server.connect(), &line(ANN)), 404);
     assert_eq!(peers(&mut server), [ANN]);
 }

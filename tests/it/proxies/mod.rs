@@ -38,10 +38,8 @@ fn audited(server: &mut TestServer) -> Vec<String> {
 
 fn logged(server: &mut TestServer, target: &str) -> Vec<String> {
     server.stop();
-    let log = server.log();
-    let events = log.iter().filter_map(|line| Event::parse(line));
-    let of_log = events.filter(|event| event.target == target);
-    of_log.map(|event| event.field("peer")).collect()
+    let events = server.logged(target).into_iter();
+    events.map(|event| event.field("peer")).collect()
 }
 
 /// A server in whose directory anyone may read.

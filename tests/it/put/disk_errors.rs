@@ -76,32 +76,6 @@ fn fill(path: &Path) {
 }
 
 #[test]
-fn a_disk_out_of_inodes_refuses_only_new_values() {
-    directory_only!("the file system");
-    let left_out = "PUT without a free inode";
-    let mount = needed!(Mount::tmpfs("size=8m,nr_inodes=30", left_out));
-    let mut server = Launch::new(&[]).on(&mount.dir()).start();
-    let answers = (0..40).map(|n| server.put(&format!("k{n}"), b"value"));
-    let answers: Vec<Response> = answers.collect();
-    let stored = answers.iter().take_while(|answer| answer.status == 200);
-    let stored = stored.count();
-    assert!((10..30).contains(&stored), "{stored} values in 30 inodes");
-    for answer in &answers[stored..] {
-        assert_no_room(answer, "no inode left");
-    }
-    assert_eq!(server.dir.names().len(), stored);
-    // The value is read until it is cached; its inode must be freed all the same.
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(300) {
-        assert_eq!(server.get("k0").body, b"value");
-    }
-    assert_eq!(server.ask("DELETE", "k0").status, 200);
-    server.store("again", "value");
-    server.dir.assert_nothing_staged();
-    server.stop();
-}
-
-#[test]
 fn a_disk_that_became_read_only_refuses_writes_and_serves_reads() {
     directory_only!("the file system");
     let left_out = "PUT and DELETE on a disk that became read-only";
@@ -126,24 +100,6 @@ fn a_disk_that_became_read_only_refuses_writes_and_serves_reads() {
     let events = server.events(said);
     assert_eq!(events.len(), 1, "once, and not for each request");
     assert_eq!(events[0].level, "ERROR");
-}
-
-#[test]
-fn a_file_too_large_for_the_process_fails_only_its_put() {
-    directory_only!("the file system");
-    let server = Launch::new(&[])
-        .through(&["prlimit", "--fsize=100000:100000"])
-        .start();
-    server.store("k", "old");
-    for answer in [
-        server.put("k", pattern(1, 200_000)),
-        put_chunked(&server, "k", &pattern(1, 200_000)),
-    ] {
-        assert!(matches!(answer.status, 413 | 500 | 507), "{answer:?}");
-    }
-    assert_eq!(server.get("k").body, b"old", "alive, with the old value");
-    server.store("k", pattern(2, 100_000));
-    server.dir.assert_holds(&["k"]);
 }
 
 #[test]

@@ -239,8 +239,7 @@ fn a_folder_that_always_vanishes_ends_in_an_answer() {
     silent.expect_err("an answer");
     assert_eq!(raw.answer().status, 500);
     let links = tracer.detach();
-    let links = links.iter().filter(|call| call.is_injected()).count();
-    assert_eq!(links, 1024);
+    assert_eq!(links.iter().filter(|call| call.is_injected()).count(), 1024);
     server.dir.assert_holds(&[]);
     // A flat key has no folder that could.
     let tracer = Attached::to(&server, &["-e", "inject=linkat:error=ENOENT"]);

@@ -73,7 +73,7 @@ fn files_are_stored_in_the_folder_of_the_form() {
             serde_json::json!({"key": key, "etag": server.get(&path).must("etag")})
         })
         .collect();
-    let json: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+    let json = got.json();
     assert_eq!(json, serde_json::Value::from(expected));
     server.dir.assert_holds(&keys);
     assert!(server.dir.read(keys[1]) == large);
@@ -147,7 +147,7 @@ fn nothing_is_replaced_unless_the_form_or_a_precondition_says_so() {
     server.dir.assert_holds(&["f/a,1", "f/b"]);
     assert_eq!(server.dir.read("f/b"), b"old");
     let got = send(&server, "Accept: application/problem+json\r\n", &parts);
-    let problem: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+    let problem = got.json();
     let kind = "urn:data-server:problem:precondition-failed";
     assert_eq!(problem["type"], kind);
     let detail = "f/a%2C1: the precondition does not hold; nothing was stored before";
@@ -232,14 +232,8 @@ fn what_is_not_understood_is_refused_with_the_reason() {
     let x = file("x");
     let x = &*x;
     refused(&[], "there is no file in the form");
-    refused(&[(FOLDER, b"a")], "there is no file in the form");
-    refused(&[("name=\"file\"", b"x")], "a file needs a file name");
+    // Of each kind one: src/http/forms has the others.
     refused(&[(&file(""), b"")], "no file was chosen");
-    let files = "name=\"files\"; filename=\"x\"";
-    refused(&[(files, b"x")], "no field of the name \"files\"");
-    refused(&[("filename=\"x\"", b"x")], "Content-Disposition");
-    let twice: [(&str, &[u8]); 3] = [(FOLDER, b"a"), (FOLDER, b"b"), (x, b"x")];
-    refused(&twice, "folder comes twice");
     refused(&[(FOLDER, b"\xff"), (x, b"x")], "not UTF-8");
     refused(&[(REPLACE, b"maybe"), (x, b"x")], "replace is not one of");
     for (field, value, name) in [(FOLDER, &b"a"[..], "folder"), (REPLACE, b"on", "replace")] {
@@ -350,41 +344,6 @@ fn read_only_refuses_and_discard_drops() {
     server.dir.assert_holds(&[]);
 }
 
-/// A page of another origin can send a form without asking first, so the server has to refuse it.
-#[test]
-fn pages_of_other_origins_send_no_forms() {
-    clear_only!("its pages are of http");
-    let server = TestServer::start(&["--cors-origin", "https://app.example"]);
-    let parts: [(&str, &[u8]); 1] = [(&file("x"), b"x")];
-    for lines in [
-        "Origin: https://evil.example\r\n",
-        "Origin: null\r\n",
-        "Origin: https://evil.example\r\nSec-Fetch-Site: cross-site\r\n",
-        "Sec-Fetch-Site: same-site\r\n",
-    ] {
-        for expect in ["", "Expect: 100-continue\r\n"] {
-            let got = send(&server, &format!("{lines}{expect}"), &parts);
-            assert_eq!(got.status, 403, "{lines}");
-        }
-    }
-    server.dir.assert_holds(&[]);
-    for (name, lines) in [
-        ("0", "Origin: http://t\r\n"),
-        ("1", "Origin: http://t\r\nSec-Fetch-Site: same-origin\r\n"),
-        (
-            "2",
-            "Origin: https://app.example\r\nSec-Fetch-Site: cross-site\r\n",
-        ),
-        ("3", ""),
-    ] {
-        let got = send(&server, lines, &[(&file(name), b"x")]);
-        assert_eq!(got.status, 200, "{lines}");
-    }
-    let preflight = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n";
-    let got = server.request("OPTIONS", "/-/upload", preflight, b"");
-    assert_eq!(got.must("access-control-allow-methods"), "POST, OPTIONS");
-}
-
 /// However the bytes come: in chunks of any size, with a delimiter divided anywhere, and data that look like one.
 #[test]
 fn parts_are_found_however_the_bytes_come() {
@@ -459,16 +418,6 @@ fn an_upload_cut_off_leaves_nothing_of_its_file_and_those_before() {
 }
 
 #[test]
-fn with_compat_there_is_no_place_for_forms() {
-    directory_only!("the mode of the C server");
-    let compat = TestServer::start(&["--compat"]);
-    for method in ["GET", "POST", "OPTIONS"] {
-        let got = compat.request(method, "/-/upload", "", b"");
-        assert_eq!(got.status, 404, "{method}");
-    }
-}
-
-#[test]
 fn limits_are_of_each_value() {
     let server = TestServer::start(&["--max-body", "1000"]);
     let (fits, long) = (vec![b'x'; 1000], vec![b'x'; 1001]);
@@ -492,21 +441,6 @@ fn limits_are_of_each_value() {
     assert_eq!(got.status, 503, "{}", text(&got));
     assert!(text(&got).ends_with("stored before: a"), "{}", text(&got));
     server.dir.assert_holds(&["a"]);
-}
-
-#[test]
-fn a_form_has_a_thousand_files_at_most() {
-    directory_only!("a thousand writes within one request");
-    let server = Launch::new(&[]).on(&DataDir::in_memory()).start();
-    let names: Vec<_> = (0..1001).map(|at| file(&format!("{at}"))).collect();
-    let parts: Vec<_> = names.iter().map(|name| (&**name, &b"x"[..])).collect();
-    assert_eq!(send(&server, "", &parts[..1000]).status, 200);
-    server.dir.clear();
-    let got = send(&server, "", &parts);
-    assert_eq!(got.status, 400);
-    let is_right = text(&got).contains("more than 1000 files");
-    assert!(is_right, "{}", &text(&got)[..200]);
-    assert_eq!(server.dir.values().len(), 1000);
 }
 
 #[test]
@@ -535,25 +469,6 @@ fn the_media_type_of_a_part_is_kept() {
         assert_eq!(send(&server, "", &[(&head, b"x")]).status, 200);
         assert_eq!(server.get(name).must("content-type"), kept, "{name}");
     }
-}
-
-#[test]
-fn a_form_is_counted_and_logged_as_one_request() {
-    let mut server = TestServer::start(&["--access-log"]);
-    let parts: [(&str, &[u8]); 2] = [(&file("x"), b"x"), (&file("y"), b"y")];
-    let got = send(&server, "X-Request-Id: of-a-form\r\n", &parts);
-    assert_eq!((got.status, got.must("x-request-id")), (200, "of-a-form"));
-    let sum = |name, labels: &[_]| Scrape::of(server.addr).sum(name, labels).to_string();
-    let labels = [("method", "POST"), ("status", "2xx")];
-    let comes = || sum("data_server_requests_total", &labels) == "1";
-    eventually("the request is counted", comes);
-    assert_eq!(sum("data_server_uploads_in_flight", &[]), "0");
-    server.stop();
-    let log = server.log().join("\n");
-    let line = log.lines().find(|line| line.contains("of-a-form"));
-    let line = line.expect("a line of the access log");
-    let is_right = line.contains("POST") && line.contains("/-/upload");
-    assert!(is_right, "{line}");
 }
 
 /// One frame at a time, whatever the rate of the client, and however slow the disk.

@@ -18,7 +18,17 @@ const WAYS: [&[&str]; 3] = [
 ];
 
 /// Stores a value under `key` in every way, one after the other; `check` looks at each.
-fn store_all(server: &TestServer, key: &str, before: impl Fn(), check: impl Fn(&str)) {
+fn store_all(server: &TestServer, key: &str, check: impl Fn(&str)) {
+    store_over(server, key, None, check);
+}
+
+/// The same over a value that has this mode each time.
+fn store_over(server: &TestServer, key: &str, mode: Option<u32>, check: impl Fn(&str)) {
+    let before = || {
+        if let Some(mode) = mode {
+            set_mode(&server.dir.file(key), mode);
+        }
+    };
     for size in [10, 100_000, 3_000_000] {
         before();
         server.store(key, pattern(size as u64, size));
@@ -30,6 +40,14 @@ fn store_all(server: &TestServer, key: &str, before: impl Fn(), check: impl Fn(&
     let ended = upload.append(&mut raw, 3, true, b"parts");
     assert_eq!(ended.status, 200, "{ended:?}");
     check("an upload that can be resumed");
+}
+
+/// Gives the folder a group, and has what is made in it take that on; says what is left out where only root could.
+fn shared(folder: &Path, mode: u32) -> Option<()> {
+    let is_given = chown(folder, None, Some(GROUP)).is_ok();
+    only_where!(is_given, "setgid folders", "not root", None);
+    set_mode(folder, mode);
+    Some(())
 }
 
 fn set_mode(path: &Path, mode: u32) {
@@ -97,11 +115,7 @@ fn a_value_gets_the_group_of_a_setgid_folder() {
         let server = TestServer::start(args);
         let folder = server.dir.file("shared");
         fs::create_dir(&folder).expect("a folder");
-        if chown(&folder, None, Some(GROUP)).is_err() {
-            data_server_testing::left_out("setgid folders", "not root");
-            return;
-        }
-        set_mode(&folder, 0o2775);
+        needed!(shared(&folder, 0o2775));
         let own = metadata(server.dir.path()).gid();
         for (key, group) in [
             ("shared/k", GROUP),
@@ -109,25 +123,19 @@ fn a_value_gets_the_group_of_a_setgid_folder() {
             ("plain/k", own),
             ("k", own),
         ] {
-            store_all(
-                &server,
-                key,
-                || (),
-                |way| {
-                    assert_eq!(
-                        metadata(server.dir.file(key)).gid(),
-                        group,
-                        "{key}, {way}, {args:?}"
-                    );
-                },
-            );
+            store_all(&server, key, |way| {
+                assert_eq!(
+                    metadata(server.dir.file(key)).gid(),
+                    group,
+                    "{key}, {way}, {args:?}"
+                );
+            });
         }
         let made = metadata(server.dir.file("shared/below"));
         assert_eq!((made.gid(), made.mode() & 0o2000), (GROUP, 0o2000));
 
         // The directory itself, from now on; what is made in it takes that on.
-        chown(server.dir.path(), None, Some(GROUP)).expect("a group");
-        set_mode(server.dir.path(), 0o2775);
+        needed!(shared(server.dir.path(), 0o2775));
         set_mode(&server.dir.file("plain"), 0o755);
         for (key, group) in [
             ("top", GROUP),
@@ -135,18 +143,13 @@ fn a_value_gets_the_group_of_a_setgid_folder() {
             ("new/k", GROUP),
             ("plain/k", own),
         ] {
-            store_all(
-                &server,
-                key,
-                || (),
-                |way| {
-                    assert_eq!(
-                        metadata(server.dir.file(key)).gid(),
-                        group,
-                        "{key}, {way}, {args:?}"
-                    );
-                },
-            );
+            store_all(&server, key, |way| {
+                assert_eq!(
+                    metadata(server.dir.file(key)).gid(),
+                    group,
+                    "{key}, {way}, {args:?}"
+                );
+            });
         }
     }
 }
@@ -164,15 +167,10 @@ fn a_value_gets_the_group_of_any_folder_on_a_mount_with_grpid() {
         chown(&folder, None, Some(GROUP)).expect("who mounts is root");
         let own = metadata(server.dir.path()).gid();
         for (key, group) in [("shared/k", GROUP), ("shared/below/k", GROUP), ("k", own)] {
-            store_all(
-                &server,
-                key,
-                || (),
-                |way| {
-                    let found = metadata(server.dir.file(key)).gid();
-                    assert_eq!(found, group, "{key}, {way}, {args:?}");
-                },
-            );
+            store_all(&server, key, |way| {
+                let found = metadata(server.dir.file(key)).gid();
+                assert_eq!(found, group, "{key}, {way}, {args:?}");
+            });
         }
     }
 }
@@ -182,25 +180,16 @@ fn a_directory_that_was_setgid_at_the_start_gives_its_group_to_what_is_in_it_alo
     directory_only!("files have groups");
     let dir = DataDir::temporary();
     fs::create_dir(dir.file("plain")).expect("a folder");
-    if chown(dir.path(), None, Some(GROUP)).is_err() {
-        data_server_testing::left_out("setgid folders", "not root");
-        return;
-    }
+    needed!(shared(dir.path(), 0o2775));
     let own = metadata(dir.file("plain")).gid();
-    set_mode(dir.path(), 0o2775);
     let has_acl = default_acl(dir.path());
     let server = Launch::new(&[]).on(&dir).start();
     for (key, group) in [("k", GROUP), ("plain/k", own)] {
-        store_all(
-            &server,
-            key,
-            || (),
-            |way| {
-                assert_eq!(metadata(dir.file(key)).gid(), group, "{key}, {way}");
-                let (_, acl) = rights(&dir.file(key));
-                assert_eq!(!acl.is_empty(), has_acl && key == "k", "{key}, {way}");
-            },
-        );
+        store_all(&server, key, |way| {
+            assert_eq!(metadata(dir.file(key)).gid(), group, "{key}, {way}");
+            let (_, acl) = rights(&dir.file(key));
+            assert_eq!(!acl.is_empty(), has_acl && key == "k", "{key}, {way}");
+        });
     }
 }
 
@@ -210,22 +199,11 @@ fn a_group_that_the_user_of_the_server_is_not_in_is_told_once() {
     let dir = DataDir::temporary();
     let folder = dir.file("shared");
     fs::create_dir(&folder).expect("a folder");
-    if chown(&folder, None, Some(GROUP)).is_err() {
-        data_server_testing::left_out("setgid folders", "not root");
-        return;
-    }
-    set_mode(&folder, 0o2777);
-    let Some(server) = served_by_nobody(&dir, "setgid folders") else {
-        return;
-    };
-    store_all(
-        &server,
-        "shared/k",
-        || (),
-        |way| {
-            assert_eq!(metadata(folder.join("k")).gid(), 65_534, "{way}");
-        },
-    );
+    needed!(shared(&folder, 0o2777));
+    let server = needed!(served_by_nobody(&dir, "setgid folders"));
+    store_all(&server, "shared/k", |way| {
+        assert_eq!(metadata(folder.join("k")).gid(), 65_534, "{way}");
+    });
     let told = "values do not get the group of their folder: the server's user is not in it";
     assert_eq!(server.events(told).len(), 1);
 }
@@ -246,29 +224,19 @@ fn a_value_gets_the_default_acl_of_its_folder() {
         let expected = rights(&by_hand);
         assert!(!expected.1.is_empty());
         for key in ["shared/k", "shared/below/k"] {
-            store_all(
-                &server,
-                key,
-                || (),
-                |way| {
-                    assert_eq!(
-                        rights(&server.dir.file(key)),
-                        expected,
-                        "{key}, {way}, {args:?}"
-                    );
-                },
-            );
+            store_all(&server, key, |way| {
+                assert_eq!(
+                    rights(&server.dir.file(key)),
+                    expected,
+                    "{key}, {way}, {args:?}"
+                );
+            });
         }
         // One that is replaced keeps a narrower mode.
         let narrow = server.dir.file("shared/k");
-        store_all(
-            &server,
-            "shared/k",
-            || set_mode(&narrow, 0o600),
-            |way| {
-                assert_eq!(metadata(&narrow).mode() & 0o777, 0o600, "{way}, {args:?}");
-            },
-        );
+        store_over(&server, "shared/k", Some(0o600), |way| {
+            assert_eq!(metadata(&narrow).mode() & 0o777, 0o600, "{way}, {args:?}");
+        });
     }
 }
 
@@ -290,18 +258,13 @@ fn a_value_that_is_replaced_never_gets_a_wider_mode() {
             for key in ["k", "folder/k"] {
                 let file = server.dir.file(key);
                 server.store(key, "first");
-                store_all(
-                    &server,
-                    key,
-                    || set_mode(&file, before),
-                    |way| {
-                        let found = metadata(&file).mode() & 0o7777;
-                        assert_eq!(
-                            found, after,
-                            "{found:o} of {before:o}: {key}, {way}, {args:?}"
-                        );
-                    },
-                );
+                store_over(&server, key, Some(before), |way| {
+                    let found = metadata(&file).mode() & 0o7777;
+                    assert_eq!(
+                        found, after,
+                        "{found:o} of {before:o}: {key}, {way}, {args:?}"
+                    );
+                });
             }
         }
     }

@@ -144,6 +144,12 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
         server.store(key, "first");
     }
     server.store("typed", "x");
+    // The disk has folders that values were in, and not their end.
+    for (folder, below) in [("f", "f/b"), ("g", "g/b/c/d")] {
+        server.store(below, "below");
+        assert_eq!(server.ask("DELETE", below).status, 200);
+        server.store(folder, format!("second of {folder}"));
+    }
     let older = fs::read(dir.file("older")).expect("a file");
     let first = ["older", "removed"].map(|key| (key, dir.modified(key)));
     for key in ["lost", "torn", "older", "a/b/lost", "hand"] {
@@ -161,6 +167,10 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
     let torn = dir.modified("torn");
     fs::remove_file(dir.file("lost")).expect("it is there");
     fs::remove_dir_all(dir.path().join("a")).expect("it is there");
+    for (folder, left) in [("f", "f"), ("g", "g/b/c")] {
+        dir.remove(folder);
+        fs::create_dir_all(dir.file(left)).expect("a folder");
+    }
     fs::write(dir.file("torn"), "second of t\0\0\0").expect("written");
     dir.date("torn", torn);
     fs::write(dir.file("older"), older).expect("written");
@@ -175,10 +185,14 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
     let server = Launch::new(&["--durability", "os"]).on(&dir).start();
     let replayed = server.event(REPLAYED);
     assert_eq!(replayed.number("changed_by_hand"), 1);
-    assert_eq!(replayed.number("written"), 4, "lost, torn, older, a/b/lost");
+    assert_eq!(
+        replayed.number("written"),
+        6,
+        "lost, torn, older, a/b/lost, f, g"
+    );
     assert_eq!(replayed.number("removed"), 1);
     assert!(replayed.number("records") >= 17);
-    for key in ["lost", "torn", "older", "a/b/lost"] {
+    for key in ["lost", "torn", "older", "a/b/lost", "f", "g"] {
         assert_eq!(server.get(key).body, format!("second of {key}").as_bytes());
     }
     assert_eq!(server.get("removed").status, 404);

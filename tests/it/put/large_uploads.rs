@@ -93,30 +93,6 @@ proptest! {
     }
 }
 
-#[test]
-fn a_large_body_that_breaks_off_leaves_no_file_or_descriptor() {
-    let server = TestServer::start(&[]);
-    server.store("k", "old");
-    let before = server.proc().descriptors();
-    for sent in [0, 1, 100_000, LARGE, LARGE + 200_000, (2 << 20) - 1] {
-        let value = pattern(1, 2 << 20);
-        let mut connection = server.connect();
-        connection.send(put_head("k", value.len()));
-        connection.send(&value[..sent]);
-        connection.break_off();
-        connection.rest();
-        let mut connection = server.connect();
-        connection.send(put_head("k", value.len()));
-        connection.send(&value[..sent]);
-        connection.reset();
-    }
-    assert_eq!(server.get("k").body, b"old");
-    server.dir.assert_holds(&["k"]);
-    // The server keeps pipes for later uploads: two descriptors for each.
-    let comes = || server.proc().descriptors() <= before + 4 && server.receiving() == 0;
-    eventually("the descriptors are back", comes);
-}
-
 /// The body waits for its request, which never comes, and must not keep the connection open.
 #[test]
 fn a_large_body_behind_a_closing_request_leaks_nothing() {
@@ -186,26 +162,6 @@ fn more_slow_large_uploads_than_there_are_pipes_all_arrive() {
     for n in 0..UPLOADS {
         assert!(server.dir.read(format!("k{n}")) == value, "k{n}");
     }
-}
-
-#[test]
-fn a_large_upload_under_way_is_finished_when_the_server_drains() {
-    let mut server = TestServer::start(&["--threads", "1"]);
-    let mut idle = server.connect();
-    assert_eq!(idle.ask(GET).status, 404);
-    let value = pattern(3, 4 << 20);
-    let mut connection = server.connect();
-    connection.send(put_head("k", value.len()));
-    connection.send(&value[..1 << 20]);
-    eventually("the upload has begun", || server.receiving() == 1);
-    server.signal(rustix::process::Signal::TERM);
-    idle.assert_closed(); // the reactor knows of the drain
-    connection.send(&value[1 << 20..]);
-    let answer = connection.answer();
-    assert_eq!(answer.status, 200);
-    assert!(answer.closes());
-    assert_eq!(server.exit(), Some(0));
-    assert!(server.dir.read("k") == value);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Writing values: how uploads arrive, when they are published, and that a failed one leaves nothing.
 
-mod aborted_uploads;
 mod atomicity;
 mod digests;
 mod disk_errors;

@@ -6,30 +6,6 @@ use std::process::Child;
 use crate::support::prelude::*;
 
 #[test]
-fn values_of_every_size_carry_no_cache() {
-    Classes::each(by_engine(&["--compress"], &[]), ".txt", |classes| {
-        let mut raw = classes.server.connect();
-        for (key, _) in &classes.values {
-            for (lines, status) in [
-                ("", 200),
-                ("Accept-Encoding: gzip\r\n", 200),
-                ("Range: bytes=0-9\r\n", 206),
-                ("Range: bytes=0-9,1000-1009\r\n", 206),
-                ("If-None-Match: *\r\n", 304),
-            ] {
-                let target = format!("/{key}");
-                let got = ask(&mut raw, "GET", &target, lines, b"");
-                assert_eq!(got.status, status, "GET {target} {lines}");
-                assert_eq!(got.all("cache-control"), "no-cache", "GET {target} {lines}");
-                let got = ask(&mut raw, "HEAD", &target, lines, b"");
-                let expected = "no-cache";
-                assert_eq!(got.all("cache-control"), expected, "HEAD {target} {lines}");
-            }
-        }
-    });
-}
-
-#[test]
 fn listings_carry_no_cache_and_pages_and_errors_no_store() {
     for args in taken(&[&[], &["--compat"]]) {
         let server = TestServer::start(args);
@@ -249,10 +225,10 @@ fn varnish_that_stores_values_revalidates_them() {
     }
     drop(varnish);
     server.stop();
-    let events = server.log();
-    let events = events.iter().filter_map(|line| Event::parse(line));
-    let asked: Vec<u64> = events
-        .filter(|event| event.target == "access" && event.field("key") == "/kept")
+    let asked: Vec<u64> = server
+        .logged("access")
+        .iter()
+        .filter(|event| event.field("key") == "/kept")
         .filter(|event| event.field("method") == "GET")
         .map(|event| event.number("status"))
         .collect();

@@ -33,8 +33,7 @@ impl KeptAlive<'_> {
             let sent = self.connection.offer(request);
             match sent.ok().and_then(|()| self.connection.try_head()) {
                 Some(head) => {
-                    let length = head.length();
-                    self.connection.take(length);
+                    self.connection.take(head.length());
                     return head.status;
                 }
                 None => self.connection = self.server.connect(),
@@ -101,13 +100,7 @@ fn a_hundred_clients_are_answered_with_64_descriptors() {
 fn streams_that_are_not_read_leave_descriptors_to_others() {
     const STALLED: usize = 12;
     directory_only!("its values are files");
-    let args = [
-        "--threads",
-        "1",
-        "--http2-clear",
-        "--max-connections",
-        "200",
-    ];
+    let args = words("--threads 1 --http2-clear --max-connections 200");
     let server = limited(&args, 600).in_the_clear().start();
     let large = File::create(server.dir.file("large")).expect("a file");
     large.set_len(4 << 20).expect("a length");
@@ -163,28 +156,6 @@ fn stalled(addr: SocketAddr) -> Raw {
     client
 }
 
-/// More connections than descriptors: accepting fails, and idle connections are still closed for waiting clients.
-#[test]
-fn idle_connections_close_when_accepting_fails() {
-    for threads in ["1", "2"] {
-        let args = ["--threads", threads, "--max-connections", "1000"];
-        let mut server = limited(&args, 64).start();
-        let start = Instant::now();
-        let mut kept: Vec<Raw> = Vec::new();
-        for n in 0..CLIENTS {
-            let mut connection = server.connect();
-            // A page that needs no file, because there may be no descriptor for one.
-            let health = connection.ask("GET /-/healthz HTTP/1.1\r\nHost: t\r\n\r\n");
-            assert_eq!(health.status, 200, "client {n}");
-            kept.push(connection);
-        }
-        let took = start.elapsed();
-        assert!(took < TOO_LONG, "{threads}: {took:?}");
-        assert!(!server.events("accepting paused").is_empty());
-        server.stop();
-    }
-}
-
 #[test]
 fn the_longest_idle_connection_closes_first_and_a_busy_one_never() {
     for threads in ["1", "2"] {
@@ -198,9 +169,7 @@ fn the_longest_idle_connection_closes_first_and_a_busy_one_never() {
             assert_eq!(connection.ask(GET).status, 200);
         }
         // How long a connection has been idle is known to within a second.
-        let start = Instant::now();
-        let comes = || start.elapsed() > Duration::from_millis(1500);
-        eventually("that has been seen", comes);
+        pass(Duration::from_millis(1500));
         for connection in &mut idle[1..] {
             assert_eq!(connection.ask(GET).status, 200);
         }
@@ -256,8 +225,16 @@ fn too_few_descriptors_fail_the_start_with_the_needed_number() {
         let needed: u64 = needed.and_then(|n| n.parse().ok()).expect("a number");
         assert!(refused.stderr.contains("ulimit -n"), "{}", refused.stderr);
 
-        let below = limited(args, needed - 1).on(&dir).run();
-        assert_eq!(below.code, Some(1), "{args:?}: {}", below.stderr);
+        // Below some limit the dynamic loader fails before the server runs.
+        for few in [6, 7, 8, 9, 10, 12, 16, 24, needed - 1] {
+            let below = limited(args, few).on(&dir).run();
+            assert_eq!(below.code, Some(1), "{args:?}, {few}: {}", below.stderr);
+            assert!(
+                !below.stderr.contains("panicked"),
+                "{few}: {}",
+                below.stderr
+            );
+        }
         let mut server = limited(args, needed).on(&dir).start();
         let (failed, slowest) = crowd(&server);
         assert_eq!(failed, 0, "{args:?}: of {} requests", CLIENTS * requests());

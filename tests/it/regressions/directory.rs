@@ -3,11 +3,6 @@
 
 use crate::support::prelude::*;
 
-fn ready(server: &TestServer) -> (u16, String) {
-    let answer = server.get("-/ready");
-    (answer.status, String::from_utf8_lossy(&answer.body).into())
-}
-
 /// A 503 with the reason in one line.
 #[track_caller]
 fn assert_displaced(answer: &Response, what: &str) {
@@ -29,7 +24,7 @@ fn assert_writes_are_refused(server: &TestServer, what: &str) {
     assert_displaced(&server.ask("DELETE", "k"), what);
     // A probe of the disk is valid for a second.
     eventually("it is not ready", || {
-        let (status, why) = ready(server);
+        let (status, why) = server.ready();
         status == 503 && why.starts_with("not ready: ") && why.contains(what)
     });
     assert_eq!(server.get("-/healthz").status, 200);
@@ -39,7 +34,7 @@ fn assert_writes_are_refused(server: &TestServer, what: &str) {
 fn assert_comes_back(server: &TestServer) {
     server.store("k", "back");
     assert_eq!(server.get("k").body, b"back");
-    eventually("it is ready again", || ready(server).0 == 200);
+    eventually("it is ready again", || server.ready().0 == 200);
     assert_eq!(server.ask("DELETE", "k").status, 200);
     server.store("k", "old");
 }
@@ -138,11 +133,11 @@ fn a_read_only_server_on_a_replaced_directory_is_not_ready() {
     let dir = DataDir::temporary();
     dir.place("k", "old");
     let server = Launch::new(&["--read-only"]).on(&dir).start();
-    assert_eq!(ready(&server).0, 200);
+    assert_eq!(server.ready().0, 200);
     let aside = dir.outside("aside");
     fs::rename(dir.path(), &aside).expect("DIR moved away");
-    eventually("the move shows", || ready(&server).0 == 503);
+    eventually("the move shows", || server.ready().0 == 503);
     assert_eq!(server.get("k").body, b"old", "reads go on");
     fs::rename(&aside, dir.path()).expect("DIR moved back");
-    eventually("it is ready again", || ready(&server).0 == 200);
+    eventually("it is ready again", || server.ready().0 == 200);
 }

@@ -10,11 +10,6 @@ fn mounted(program: Fuse) -> Option<Mount> {
     Mount::fuse(program, &format!("values on {program:?}"))
 }
 
-fn ready(server: &TestServer) -> (u16, String) {
-    let answer = server.get("-/ready");
-    (answer.status, String::from_utf8_lossy(&answer.body).into())
-}
-
 /// A PUT with these header lines.
 fn put_with(server: &TestServer, key: &str, lines: &str, value: &[u8]) -> Response {
     let mut raw = server.connect();
@@ -46,8 +41,8 @@ fn assert_comes_to_hold<K: AsRef<[u8]>>(server: &TestServer, keys: &[K]) {
 }
 
 /// The contract of the store, with values that stay in memory until they are published, and with larger ones.
-fn assert_contract(server: &TestServer) {
-    let (status, text) = ready(server);
+pub(crate) fn assert_contract(server: &TestServer) {
+    let (status, text) = server.ready();
     let is_right = status == 200 && text.starts_with("ready");
     assert!(is_right, "{status} {text}");
     assert_contract_below(server, "");
@@ -241,18 +236,18 @@ fn a_server_that_cannot_publish_is_not_ready() {
     directory_only!("the file system");
     tracing_only!("publishing that fails");
     let server = TestServer::start(&["--min-free", "0"]);
-    assert_eq!(ready(&server).0, 200);
+    assert_eq!(server.ready().0, 200);
     let tracer = Attached::to(&server, &["-e", "inject=linkat,renameat2:error=EINVAL"]);
     assert_eq!(server.put("new", "value").status, 500);
     eventually("it is not ready", || {
-        ready(&server)
+        server.ready()
             == (
                 503,
                 "not ready: the disk refuses writes: the file system failed (publish)\n".to_owned(),
             )
     });
     tracer.detach();
-    eventually("it is ready again", || ready(&server).0 == 200);
+    eventually("it is ready again", || server.ready().0 == 200);
     server.store("new", "value");
     server.dir.assert_holds(&["new"]);
 }
@@ -272,12 +267,12 @@ fn a_server_that_can_no_longer_publish_is_not_ready() {
     let unprivileged = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
     let server = Launch::new(&["--min-free", "0"]).on(&dir);
     let server = server.through(&unprivileged).start();
-    assert_eq!(ready(&server).0, 200);
+    assert_eq!(server.ready().0, 200);
     let set = |mode| fs::set_permissions(dir.path(), Permissions::from_mode(mode)).expect("a mode");
     set(0o555);
-    eventually("the refusal shows", || ready(&server).0 == 503);
+    eventually("the refusal shows", || server.ready().0 == 503);
     assert_ne!(server.put("k", "value").status, 200);
     set(0o755);
-    eventually("the directory is back", || ready(&server).0 == 200);
+    eventually("the directory is back", || server.ready().0 == 200);
     server.store("k", "value");
 }

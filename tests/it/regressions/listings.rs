@@ -13,14 +13,6 @@ use crate::support::prelude::*;
 /// Far longer than a test: a walk continues when strace detaches.
 const HELD: &str = "inject=getdents64:delay_enter=300000000";
 
-fn is_traceable(left_out: &str) -> bool {
-    let is_traceable = can_trace();
-    if !is_traceable {
-        crate::support::left_out(left_out, "strace does not run here");
-    }
-    is_traceable
-}
-
 /// A server on a directory in memory with this many keys, named by their numbers.
 fn with_keys(keys: usize, args: &[&str]) -> TestServer {
     let dir = DataDir::in_memory();
@@ -41,7 +33,7 @@ fn ask(server: &TestServer, query: &str) -> Raw {
 fn keys(raw: &mut Raw) -> Vec<String> {
     let answer = raw.answer();
     assert_eq!(answer.status, 200);
-    let text = String::from_utf8(answer.body).expect("text");
+    let text = answer.text();
     text.lines().map(str::to_owned).collect()
 }
 
@@ -62,9 +54,7 @@ fn jobs(server: &TestServer) -> [u64; 2] {
 #[test]
 fn forty_listings_delay_no_read_write_or_probe() {
     directory_only!("system calls on files");
-    if !is_traceable("what waits for listings") {
-        return;
-    }
+    tracing_only!("what waits for listings");
     let server = TestServer::start(&["--threads", "1", "--cache", "0"]);
     let value = pattern(1, 300 << 10);
     server.dir.place("cold", &value);
@@ -97,9 +87,7 @@ fn forty_listings_delay_no_read_write_or_probe() {
 fn a_page_of_a_large_directory_needs_no_walk() {
     const KEYS: usize = 20_000;
     directory_only!("system calls on files");
-    if !is_traceable("the walks for pages of a large directory") {
-        return;
-    }
+    tracing_only!("the walks for pages of a large directory");
     let server = with_keys(KEYS, &["--threads", "2"]);
     let dir = &server.dir;
     assert_eq!(listed(&server, "?limit=1"), ["000000"]);
@@ -147,9 +135,7 @@ fn a_page_of_a_large_directory_needs_no_walk() {
 #[test]
 fn clients_of_the_same_page_share_one_walk() {
     directory_only!("system calls on files");
-    if !is_traceable("walks that are shared") {
-        return;
-    }
+    tracing_only!("walks that are shared");
     // Without an index, as on a network file system.
     let server = with_keys(10, &["--threads", "1", "--listing-index", "0"]);
     let tracer = Attached::to(&server, &["-e", "trace=getdents64", "-e", HELD]);
@@ -168,9 +154,7 @@ fn clients_of_the_same_page_share_one_walk() {
 #[test]
 fn a_listing_whose_client_left_is_not_begun() {
     directory_only!("system calls on files");
-    if !is_traceable("listings without a client") {
-        return;
-    }
+    tracing_only!("listings without a client");
     let server = with_keys(10, &["--threads", "1"]);
     let walks = || Scrape::of(server.addr).only("data_server_listing_walks_total");
     let tracer = Attached::to(&server, &["-e", "trace=getdents64", "-e", HELD]);
@@ -253,53 +237,6 @@ fn names_created_beneath_a_mount_are_listed_at_once() {
         assert_eq!(listed(&server, &format!("?prefix={name}")), [""; 0]);
     }
     drop((server, unmounted));
-}
-
-#[test]
-fn what_is_mounted_on_a_folder_is_listed_at_once() {
-    directory_only!("the index of listings");
-    let server = with_keys(3_000, &["--threads", "1"]);
-    server.dir.place("a folder/own", "v");
-    let folder = server.dir.file("a folder");
-    assert_eq!(listed(&server, "?limit=1"), ["000000"]);
-    assert_eq!(listed(&server, "?prefix=a%20folder/"), ["a%20folder/own"]);
-    let mount = Command::new("mount")
-        .args(["-t", "tmpfs", "tmpfs"])
-        .arg(&folder)
-        .status();
-    only_where!(
-        mount.is_ok_and(|status| status.success()),
-        "listings of what is mounted",
-        "mounting is not permitted here"
-    );
-    let unmounted = Unmounted(&folder);
-    server.dir.place("a folder/there", "v");
-    assert_eq!(listed(&server, "?prefix=a%20folder/"), ["a%20folder/there"]);
-    drop(unmounted);
-    assert_eq!(listed(&server, "?prefix=a%20folder/"), ["a%20folder/own"]);
-}
-
-#[test]
-fn a_folder_whose_rights_change_is_listed_as_they_are() {
-    directory_only!("the index of listings");
-    let dir = DataDir::in_memory();
-    for n in 0..3_000 {
-        File::create(dir.file(format!("{n:06}"))).expect("a value by hand");
-    }
-    dir.place("closed/below/k", "v");
-    let set = |mode| {
-        let set = fs::set_permissions(dir.file("closed"), Permissions::from_mode(mode));
-        set.expect("a mode");
-    };
-    set(0o700);
-    let server = needed!(served_by_nobody(&dir, "folders whose rights change"));
-    assert_eq!(listed(&server, "?limit=1"), ["000000"]);
-    for _ in 0..3 {
-        assert_eq!(listed(&server, "?prefix=closed/"), [""; 0]);
-        set(0o755);
-        assert_eq!(listed(&server, "?prefix=closed/"), ["closed/below/k"]);
-        set(0o700);
-    }
 }
 
 /// A folder that can be read and not searched opens, and each look-up in it fails.

@@ -7,7 +7,7 @@ mod closing;
 mod default_directory;
 mod descriptors;
 mod directory;
-mod file_systems;
+pub(crate) mod file_systems;
 mod holes;
 mod listings;
 mod logs;

@@ -25,7 +25,7 @@ fn put(server: &TestServer, lines: &str) -> Response {
 }
 
 fn said(answer: &Response) -> String {
-    let text = String::from_utf8(answer.body.clone()).expect("text");
+    let text = answer.text();
     let is_right = text.ends_with('\n') && text.lines().count() == 1;
     assert!(is_right, "{text:?}");
     text
@@ -61,7 +61,7 @@ fn a_421_and_the_log_name_the_host_and_the_option() {
         "GET http://other.example/here HTTP/1.1\r\nHost: localhost\r\nAccept: application/problem+json\r\n\r\n",
     );
     assert_eq!(got.status, 421);
-    let problem: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+    let problem = got.json();
     let detail = problem["detail"].as_str().expect("a text");
     assert!(detail.contains("\"other.example\""), "{detail}");
 }
@@ -111,28 +111,6 @@ fn a_websocket_of_a_foreign_page_gets_the_same_text() {
     let is_right = text.contains("--cors-origin https://app.example ");
     assert!(is_right, "{text}");
     server.event(LOGGED);
-}
-
-#[test]
-fn quoted_values_are_one_short_line_of_ascii() {
-    let server = start(&[]);
-    let long = "a".repeat(4000);
-    for host in [&long, "$(reboot)", "a'b;c&d", "%0d%0a"] {
-        let got = get(&server, host);
-        assert_eq!(got.status, 421, "{host}");
-        let text = said(&got);
-        assert!(text.len() < 400 && text.is_ascii(), "{text}");
-        assert!(!text.contains(&format!("--allowed-host {host} ")), "{text}");
-    }
-    for origin in [&*long, "<script>\u{e9}\"", "https://a\tb"] {
-        let lines = format!("Host: {}\r\nOrigin: {origin}\r\n", server.addr);
-        let got = put(&server, &lines);
-        assert_eq!(got.status, 403, "{origin}");
-        let text = said(&got);
-        assert!(text.len() < 400, "{text}");
-        let is_right = text.trim_end().bytes().all(|b| matches!(b, b' '..=b'~'));
-        assert!(is_right, "{text}");
-    }
 }
 
 #[test]

@@ -22,8 +22,7 @@ fn target(key: &str) -> String {
 
 /// What a client sees of a value, including its digest.
 fn seen(server: &TestServer, key: &str) -> Response {
-    let wanted = "Want-Repr-Digest: sha-256=1\r\n";
-    let got = server.request("GET", &target(key), wanted, b"");
+    let got = server.request("GET", &target(key), "Want-Repr-Digest: sha-256=1\r\n", b"");
     assert_eq!(got.status, 200, "{key}");
     got
 }

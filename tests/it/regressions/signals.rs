@@ -19,10 +19,6 @@ fn finish_put(writer: &mut Raw) {
     assert_eq!(writer.answer().status, 200);
 }
 
-fn refuses_connections(server: &TestServer) -> bool {
-    TcpStream::connect_timeout(&server.addr, DEADLINE).is_err()
-}
-
 /// One stop with a second signal during the drain: the time between the signals, and the exit code.
 fn doubled(again: Signal) -> (Duration, Option<i32>) {
     let mut server = TestServer::start(&["--threads", "1"]);
@@ -58,7 +54,7 @@ fn stops_by_timeout_are_drains() {
         let timeout = ["timeout", "--preserve-status", by_engine("3", "8")];
         let mut server = Launch::new(&["--threads", "2"]).through(&timeout).start();
         let mut writer = half_put(&server);
-        eventually("the drain has begun", || refuses_connections(&server));
+        eventually("the drain has begun", || server.refuses_connections());
         writer.send("lu");
         let answer = writer.try_head().map(|answer| answer.status);
         (server.exit(), answer)
@@ -76,7 +72,7 @@ fn sigquit_drains() {
     let mut server = TestServer::start(&[]);
     let mut writer = half_put(&server);
     server.signal(Signal::QUIT);
-    eventually("the drain has begun", || refuses_connections(&server));
+    eventually("the drain has begun", || server.refuses_connections());
     finish_put(&mut writer);
     assert_eq!(server.exit(), Some(0));
     assert_eq!(server.dir.read("k"), b"valu");

@@ -52,8 +52,7 @@ fn a_store_that_keeps_the_beginning_of_an_upload_is_refused_in_any_case() {
 
 #[test]
 fn without_conditions_such_a_store_is_served_and_ignores_none() {
-    let lies = lies!(ignores_create, ignores_swap, ignores_delete, races);
-    let stub = Stub::lying(lies);
+    let stub = Stub::lying(lies!(ignores_create, ignores_swap, ignores_delete, races));
     let server = start(&stub.bucket, &["--s3-conditions", "off"]).ok();
     let server = server.expect("it serves");
     server.store("key", "old");
@@ -95,8 +94,7 @@ fn a_removal_under_a_condition_is_offered_where_the_store_has_it() {
 
 #[test]
 fn a_store_that_takes_wrong_checksums_is_served_with_a_warning() {
-    let lies = lies!(ignores_trailers);
-    let stub = Stub::lying(lies);
+    let stub = Stub::lying(lies!(ignores_trailers));
     let server = start(&stub.bucket, &[]).ok().expect("it serves");
     server.event("the store does not check what it receives: it is acknowledged");
 }
@@ -145,8 +143,7 @@ fn a_store_that_lists_in_another_order_is_refused_in_any_case() {
 fn a_store_that_is_busy_during_the_check_is_served() {
     let stub = Stub::start();
     for _ in 0..100 {
-        let busy = Fault::Refuse(503, "SlowDown", Some(0));
-        stub.fail_now_and_then("PUT", busy, 1);
+        stub.fail_now_and_then("PUT", Fault::Refuse(503, "SlowDown", Some(0)), 1);
     }
     let server = start(&stub.bucket, &[]).ok().expect("it serves");
     let tested = server.event("the store was tested");

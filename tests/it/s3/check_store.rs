@@ -59,28 +59,13 @@ fn a_real_store_passes_through_both_its_endpoints() {
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
     let [_, races, across] = rounds();
     for (what, times) in [
-        (
-            "a list has the names as they are, in byte order      ",
-            1111,
-        ),
-        (
-            "of 8 swaps at once, one is made                      ",
-            races,
-        ),
-        (
-            "a change through one endpoint is so for all others   ",
-            across,
-        ),
-        (
-            "of 8 creations through all endpoints, one is made    ",
-            across,
-        ),
-        (
-            "of 8 swaps through all endpoints, one is made        ",
-            across,
-        ),
+        ("a list has the names as they are, in byte order", 1111),
+        ("of 8 swaps at once, one is made", races),
+        ("a change through one endpoint is so for all others", across),
+        ("of 8 creations through all endpoints, one is made", across),
+        ("of 8 swaps through all endpoints, one is made", across),
     ] {
-        let line = format!("{what}yes, {times} times");
+        let line = format!("{what:<53}yes, {times} times");
         let mut printed = ended.stdout.lines();
         let is_right = printed.any(|printed| printed == line);
         assert!(is_right, "{line}\n{}", ended.stdout);
@@ -90,8 +75,7 @@ fn a_real_store_passes_through_both_its_endpoints() {
 
 #[test]
 fn an_endpoint_that_answers_what_was_before_is_named() {
-    let lies = lies!(stale_second);
-    let stub = Stub::lying(lies);
+    let stub = Stub::lying(lies!(stale_second));
     let [first, second] = stub.bucket.endpoints[..] else {
         panic!("two endpoints");
     };

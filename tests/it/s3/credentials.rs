@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU32;
 
-use super::{send, serve_plainly};
+use super::send;
 use crate::support::prelude::*;
 use crate::support::s3::{Keys, Stub};
 
@@ -97,25 +97,4 @@ fn without_credentials_the_server_says_where_it_looked() {
         "{}",
         ended.stderr
     );
-}
-
-#[test]
-fn a_profile_of_the_files_is_used() {
-    let stub = Stub::start();
-    let dir = TempDir::new().expect("a directory");
-    fs::create_dir(dir.path().join(".aws")).expect("a directory");
-    let keys = &stub.bucket.keys;
-    let text = format!(
-        "[profile of-the-test]\naws_access_key_id = {}\naws_secret_access_key = {}\n",
-        keys.id, keys.secret
-    );
-    fs::write(dir.path().join(".aws/config"), text).expect("a file");
-    let server = Launch::new(&["--s3-conditions", "off"])
-        .on_bucket(&stub.bucket)
-        .env("AWS_ACCESS_KEY_ID", "")
-        .env("AWS_PROFILE", "of-the-test")
-        .env("HOME", dir.path())
-        .start();
-    server.store("key", "value");
-    drop(serve_plainly(&stub.bucket, &["--read-only"]));
 }

@@ -8,41 +8,6 @@ use crate::support::s3::{Fault, Stub, VersityGw};
 const LEN: usize = 3 << 20;
 
 #[test]
-fn an_upload_that_its_client_cuts_off_leaves_the_old_value() {
-    let store = needed!(VersityGw::shared());
-    let bucket = store.bucket.beneath("cut");
-    let server = serve_plainly(&bucket, &[]);
-    let value = pattern(1, LEN);
-    for sixteenth in 0..16 {
-        let key = format!("key-{sixteenth}");
-        server.store(&key, "old");
-        let mut raw = server.connect();
-        raw.send(put_head(&key, LEN));
-        raw.send(&value[..LEN / 16 * sixteenth]);
-        drop(raw);
-        let mut raw = server.connect();
-        raw.send(format!(
-            "PUT /{key} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
-        ));
-        raw.send(format!("{LEN:x}\r\n"));
-        raw.send(&value[..LEN / 16 * sixteenth]);
-        drop(raw);
-    }
-    eventually("the server has noticed", || server.proc().staged() == 0);
-    for sixteenth in 0..16 {
-        let body = server.get(&format!("key-{sixteenth}")).body;
-        assert_eq!(body, b"old", "{sixteenth}/16");
-    }
-    // Whatever the gateways notice later.
-    drop(server);
-    for sixteenth in 0..16 {
-        let left = bucket.read(&format!("key-{sixteenth}")).expect("a value");
-        assert_eq!(left, b"old", "{sixteenth}/16");
-    }
-    assert_eq!(bucket.multipart_uploads(), 0);
-}
-
-#[test]
 fn an_upload_under_way_when_the_server_is_killed_leaves_the_old_value() {
     let store = needed!(VersityGw::shared());
     let bucket = store.bucket.beneath("killed");
@@ -53,39 +18,6 @@ fn an_upload_under_way_when_the_server_is_killed_leaves_the_old_value() {
     raw.send(&pattern(1, LEN)[..LEN - 1]);
     drop(server);
     assert_eq!(bucket.read("key").as_deref(), Some(&b"old"[..]));
-}
-
-#[test]
-fn a_download_that_the_store_cuts_off_is_resumed() {
-    let stub = Stub::start();
-    let server = serve_plainly(&stub.bucket, &[]);
-    let value = pattern(1, LEN);
-    stub.bucket.place("key", &value);
-    for at in [0, 1, 100_000, LEN - 1] {
-        stub.fail("GET", "key", Fault::CutAt(at), 1);
-        assert!(server.get("key").body == value, "cut at {at}");
-    }
-    let part = |lines: &str| send(&server, "GET", "key", lines, b"");
-    stub.fail("GET", "key", Fault::CutAt(10), 1);
-    assert!(part("Range: bytes=1000-99999\r\n").body == value[1000..100_000]);
-}
-
-#[test]
-fn a_download_is_never_mixed_of_two_versions() {
-    let stub = Stub::start();
-    let server = serve_plainly(&stub.bucket, &["--s3-timeout", "1s"]);
-    let [old, new] = [1, 2].map(|seed| pattern(seed, LEN));
-    stub.bucket.place("key", &old);
-    stub.fail("GET", "key", Fault::CutAt(100_000), 1);
-    let mut raw = Raw::connect_narrow(server.addr);
-    raw.send("GET /key HTTP/1.1\r\nHost: t\r\n\r\n");
-    assert_eq!(raw.head().status, 200);
-    stub.bucket.place("key", &new);
-    let mut body = Vec::new();
-    raw.stream_to(LEN, &mut [0; 1 << 14], |piece| {
-        body.extend_from_slice(piece);
-    });
-    assert!(old.starts_with(&body), "{} bytes", body.len());
 }
 
 #[test]

@@ -1,73 +1,8 @@
-//! What stands around the values: digests that are asked for, forms, the page, metrics, and the options.
+//! What stands around the values: metrics, readiness, and the options.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256, Sha512};
-
-use super::{each, send, serve_plainly};
+use super::serve_plainly;
 use crate::support::prelude::*;
 use crate::support::s3::{Fault, Stub};
-
-#[test]
-fn a_digest_that_is_asked_for_is_that_of_the_value() {
-    each("wanted", |server, bucket| {
-        for (n, len) in [0, 100, 100_000, 2_500_000].into_iter().enumerate() {
-            let value = pattern(1, len);
-            let [sha256, sha512] = [
-                STANDARD.encode(Sha256::digest(&value)),
-                STANDARD.encode(Sha512::digest(&value)),
-            ];
-            let [own, theirs] = ["own", "theirs"].map(|by| format!("{by}-{n}"));
-            server.store(&own, &value);
-            bucket.place(&theirs, &value);
-            for key in [own, theirs] {
-                for (wish, expected) in [
-                    ("sha-256=1", format!("sha-256=:{sha256}:")),
-                    ("sha-512=1", format!("sha-512=:{sha512}:")),
-                ] {
-                    for method in ["GET", "HEAD"] {
-                        let lines = format!("Want-Repr-Digest: {wish}\r\n");
-                        let answer = send(server, method, &key, &lines, b"");
-                        let found = (answer.status, answer.must("repr-digest"));
-                        assert_eq!(found, (200, &*expected), "{method} {key} {len}");
-                    }
-                }
-            }
-        }
-    });
-}
-
-#[test]
-fn a_form_stores_its_files() {
-    each("form", |server, bucket| {
-        let large = pattern(1, 1_500_000);
-        let part = |name: &str, data: &[u8]| {
-            let head = format!("form-data; name=\"file\"; filename=\"{name}\"");
-            let head = format!("--xyz\r\nContent-Disposition: {head}\r\n\r\n");
-            [head.as_bytes(), data, b"\r\n"].concat()
-        };
-        let (small, large_part) = (part("small.txt", b"small"), part("large", &large));
-        let body = [&small[..], &large_part, b"--xyz--\r\n"].concat();
-        let length = format!("Content-Length: {}\r\n", body.len());
-        let lines = format!("Content-Type: multipart/form-data; boundary=xyz\r\n{length}");
-        let answer = server.request("POST", "/-/upload", &lines, &body);
-        let status = answer.status;
-        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer.body));
-        assert_eq!(bucket.read("small.txt").as_deref(), Some(&b"small"[..]));
-        assert!(bucket.read("large").as_deref() == Some(&large));
-    });
-}
-
-#[test]
-fn browsers_get_the_page_with_the_keys() {
-    each("page", |server, _| {
-        server.store("a-key.txt", "value");
-        let page = server.request("GET", "/", "Accept: text/html\r\n", b"");
-        assert_eq!(page.status, 200);
-        assert!(page.must("content-type").starts_with("text/html"));
-        assert!(String::from_utf8_lossy(&page.body).contains("a-key.txt"));
-    });
-}
 
 #[test]
 fn metrics_tell_how_the_store_does() {
@@ -80,7 +15,7 @@ fn metrics_tell_how_the_store_does() {
     server.store("key", "again");
     stub.fail("PUT", "key", Fault::LoseUndone, 1);
     assert_eq!(server.put("key", "never").status, 502);
-    let text = String::from_utf8(server.get("-/metrics").body).expect("text");
+    let text = server.get("-/metrics").text();
     let sum = |name: &str| -> f64 {
         let is_of = |line: &&str| line.split([' ', '{']).next() == Some(name);
         let values = text.lines().filter(is_of);
@@ -101,7 +36,7 @@ fn the_connections_to_the_store_are_counted() {
     let stub = Stub::start();
     let server = serve_plainly(&stub.bucket, &["--threads", "1"]);
     let connections = || {
-        let text = String::from_utf8(server.get("-/metrics").body).expect("text");
+        let text = server.get("-/metrics").text();
         ["open", "idle"].map(|which| -> u64 {
             let name = format!("data_server_store_connections_{which} ");
             let value = text.lines().find_map(|line| line.strip_prefix(&name));

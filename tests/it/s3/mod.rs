@@ -55,7 +55,7 @@ fn send(server: &TestServer, method: &str, key: &str, lines: &str, body: &[u8]) 
 /// The short name of the reason in a refusal.
 #[track_caller]
 fn reason(answer: &Response) -> String {
-    let problem: serde_json::Value = serde_json::from_slice(&answer.body).expect("a problem");
+    let problem = answer.json();
     let kind = problem["type"].as_str().expect("its type");
     kind.rsplit(':').next().expect("its name").to_owned()
 }

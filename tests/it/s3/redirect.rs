@@ -37,9 +37,7 @@ fn follow(method: &str, link: &str, lines: &str) -> Response {
 
 #[test]
 fn long_values_are_read_from_the_store() {
-    let Some((server, bucket)) = real("redirected") else {
-        return;
-    };
+    let (server, bucket) = needed!(real("redirected"));
     let (long, short) = (pattern(1, LONG), pattern(2, LONG - 1));
     let key = "a%20folder/%C3%BC+&.bin";
     server.store(key, &long);
@@ -63,9 +61,7 @@ fn long_values_are_read_from_the_store() {
 
 #[test]
 fn a_range_is_asked_of_the_store_and_several_are_not() {
-    let Some((server, _)) = real("redirected-ranges") else {
-        return;
-    };
+    let (server, _) = needed!(real("redirected-ranges"));
     let long = pattern(1, LONG);
     server.store("key", &long);
     let range = "Range: bytes=7-1006\r\n";
@@ -81,9 +77,7 @@ fn a_range_is_asked_of_the_store_and_several_are_not() {
 
 #[test]
 fn a_link_is_for_one_object_one_method_and_some_minutes() {
-    let Some((server, bucket)) = real("redirected-links") else {
-        return;
-    };
+    let (server, bucket) = needed!(real("redirected-links"));
     server.store("key", pattern(1, LONG));
     bucket.place("other", "a secret");
     let answer = send(&server, "GET", "key", "", b"");
@@ -174,7 +168,7 @@ fn a_link_has_the_token_of_the_session_and_no_log_has_it() {
     let is_right = link.contains("&X-Amz-Security-Token=a%2Ftoken%2B%3D&");
     assert!(is_right, "{link}");
     eventually("the redirect is counted", || {
-        let metrics = String::from_utf8(server.get("-/metrics").body).expect("text");
+        let metrics = server.get("-/metrics").text();
         let mut counts = metrics.lines().filter(|line| line.contains("3xx"));
         counts.any(|line| line.starts_with("data_server_requests_total") && !line.ends_with(" 0"))
     });

@@ -118,8 +118,7 @@ fn the_store_in_memory_fails_where_it_is_told_to() {
 
 #[test]
 fn the_store_in_memory_lies_where_it_is_told_to() {
-    let lies = lies!(ignores_create, ignores_delete);
-    let stub = Stub::lying(lies);
+    let stub = Stub::lying(lies!(ignores_create, ignores_delete));
     stub.bucket.place("key", "first");
     assert_eq!(
         stub.bucket

@@ -29,7 +29,7 @@ fn values_come_and_go_by_https() {
     let page = server
         .connect()
         .ask("GET / HTTP/1.1\r\nHost: t\r\nAccept: application/json\r\n\r\n");
-    let page: serde_json::Value = serde_json::from_slice(&page.body).expect("JSON");
+    let page = page.json();
     let keys = page["keys"].as_array().expect("keys");
     let keys: Vec<_> = keys
         .iter()

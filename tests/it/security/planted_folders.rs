@@ -66,8 +66,7 @@ fn a_link_on_any_level_leads_nowhere() {
                     assert_eq!(got.status, 409, "PUT /{key} by {target}");
                 }
             }
-            let listed = server.get("?limit=10000").body;
-            let listed = String::from_utf8(listed).expect("text");
+            let listed = server.get("?limit=10000").text();
             assert!(!listed.contains("link"), "{listed}");
             let body = server.get(&format!("{link}/?format=json")).body;
             assert_eq!(body, b"{\"keys\":[],\"next\":null}\n");
@@ -117,7 +116,7 @@ fn a_link_swapped_in_for_a_folder_is_never_followed() {
                 let is_right = got.status == 404 || (got.status == 200 && got.body == b"value");
                 assert!(is_right, "GET /{key}: {got:?}");
                 let listed = client.ask("GET", "a/?format=json");
-                let listed = String::from_utf8(listed.body).expect("text");
+                let listed = listed.text();
                 assert!(!listed.contains("\"size\":6"), "{listed}");
                 match client.ask("DELETE", key).status {
                     200 => removed += 1,

@@ -17,8 +17,7 @@ fn both_versions_are_spoken() {
         let client = authority.client().versions(versions);
         let mut raw = Raw::connect_tls(server.addr, &client);
         assert_eq!(raw.ask(GET).status, 404);
-        let is = raw.look(|tls| tls.protocol_version());
-        assert_eq!(is, Some(expected));
+        assert_eq!(raw.look(|tls| tls.protocol_version()), Some(expected));
     }
 }
 

@@ -8,36 +8,6 @@ fn refused(args: &[&str], listen: &str) -> Ended {
 }
 
 #[test]
-fn options_that_do_not_fit_are_refused() {
-    let authority = Authority::new();
-    let own = authority.issue("own", &NAMES);
-    let (pair, sealed) = (own.options(), "https://127.0.0.1:0");
-    for (args, listen, why) in [
-        (
-            &[][..],
-            sealed,
-            "give --tls-cert and --tls-key, or --tls-self-signed",
-        ),
-        (
-            &[],
-            "https+fd:3",
-            "give --tls-cert and --tls-key, or --tls-self-signed",
-        ),
-        (&pair[..2], sealed, "as many --tls-key as --tls-cert"),
-        (
-            &[pair[0], pair[1], pair[2], pair[3], "--tls-self-signed"],
-            sealed,
-            "exclude each other",
-        ),
-        (&pair, "http://127.0.0.1:0", "no place to show it"),
-    ] {
-        let ended = refused(args, listen);
-        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains(why), "{args:?}: {}", ended.stderr);
-    }
-}
-
-#[test]
 fn a_file_that_cannot_be_used_is_named() {
     let authority = Authority::new();
     let own = authority.issue("own", &NAMES);

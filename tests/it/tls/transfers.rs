@@ -3,35 +3,6 @@
 use super::{GET, NAMES, is_served, started};
 use crate::support::prelude::*;
 
-#[test]
-fn values_of_all_lengths_pass_both_ways() {
-    let value = pattern(17, 5 << 20);
-    let (authority, _own, server) = started(&[]);
-    let mut raw = Raw::connect_tls(server.addr, &authority.client());
-    for len in [
-        0,
-        1,
-        16 << 10,
-        17_000,
-        100 << 10,
-        256 << 10,
-        300_001,
-        5 << 20,
-    ] {
-        raw.send(put_head("k", len));
-        raw.send(&value[..len]);
-        assert_eq!(raw.answer().status, 200, "{len}");
-        assert!(raw.ask(GET).body == value[..len], "{len}");
-        let head = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
-        raw.send(head);
-        raw.send(chunked(value[..len].chunks(70_000)));
-        assert_eq!(raw.ask("0\r\n\r\n").status, 200, "{len}");
-        assert!(raw.ask(GET).body == value[..len], "{len}");
-    }
-    let range = "GET /k HTTP/1.1\r\nHost: t\r\nRange: bytes=70000-2999999\r\n\r\n";
-    assert!(raw.ask(range).body == value[70_000..3_000_000]);
-}
-
 /// A frame of HTTP/2 ends behind the record that has most of it: to receive no more than the frame wants were a system call
 /// for each KiB.
 #[test]

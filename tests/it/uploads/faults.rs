@@ -21,21 +21,6 @@ fn finish(server: &TestServer, upload: &Resumable, value: &[u8]) -> u16 {
 }
 
 #[test]
-fn a_failure_of_the_journal_removes_no_upload_that_was_received() {
-    journal_only!();
-    tracing_only!("uploads and a journal that fails");
-    let server = start(&["--durability", "disk"]);
-    let value = pattern(1, 300_000);
-    let upload = nearly(&server, &value);
-    let tracer = Attached::to(&server, &["-e", "inject=fdatasync:error=EIO"]);
-    assert_eq!(server.put("small", "x").status, 500, "the journal fails");
-    let status = finish(&server, &upload, &value);
-    tracer.detach();
-    assert_eq!(status, 200, "its bytes are not in the journal");
-    assert!(server.get("k").body == value);
-}
-
-#[test]
 fn an_upload_whose_publishing_fails_can_be_published_later() {
     directory_only!("the files of uploads");
     tracing_only!("uploads that cannot be published");
@@ -43,8 +28,7 @@ fn an_upload_whose_publishing_fails_can_be_published_later() {
         let server = start(&["--durability", durability]);
         let value = pattern(1, 300_000);
         let upload = nearly(&server, &value);
-        let calls = "linkat,renameat,renameat2,rename";
-        let tracer = Attached::injecting(&server, calls, "error=EIO");
+        let tracer = Attached::injecting(&server, "linkat,renameat,renameat2,rename", "error=EIO");
         assert_eq!(finish(&server, &upload, &value), 500);
         tracer.detach();
         let raw = &mut server.connect();

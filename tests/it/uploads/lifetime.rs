@@ -112,8 +112,7 @@ fn what_was_written_of_a_part_is_there_after_a_kill() {
     raw.send(upload.append_head(0, true, value.len()));
     raw.send(&value[..5_000_000]);
     let written = || fs::metadata(file(&dir, &upload, "")).expect("the file");
-    let comes = || written().len() >= 4_000_000;
-    eventually("some of it is written", comes);
+    eventually("some of it is written", || written().len() >= 4_000_000);
     kill(server);
     let server = start(&dir, &[]);
     let raw = &mut server.connect();
@@ -269,32 +268,4 @@ fn asking_for_the_offset_keeps_an_upload() {
     kill(server);
     let server = start(&dir, &[]);
     assert_eq!(upload.offset(&mut server.connect()), 1);
-}
-
-#[test]
-fn the_requests_of_an_upload_are_counted_and_logged() {
-    directory_only!("resumable uploads");
-    let mut server = TestServer::start(&["--access-log"]);
-    let mut raw = server.connect();
-    let upload = Resumable::create(&mut raw, "k", "", b"x");
-    assert_eq!(upload.append(&mut raw, 1, false, b"y").status, 204);
-    assert_eq!(upload.append(&mut raw, 1, true, b"z").status, 409);
-    drop(raw); // a drain waits for the other end of what it closes
-    let found = upload.append(&mut server.connect(), 2, true, b"z").status;
-    assert_eq!(found, 200);
-    let counted = |status| {
-        let labels = [("method", "PATCH"), ("status", status)];
-        Scrape::of(server.addr).count("data_server_requests_total", &labels)
-    };
-    let comes = || (counted("2xx"), counted("4xx")) == (2, 1);
-    eventually("they are counted", comes);
-    server.stop();
-    let log = server.log();
-    let events = log.iter().filter_map(|line| Event::parse(line));
-    let lines: Vec<_> = events.filter(|event| event.target == "access").collect();
-    let of = |method: &str| {
-        let methods = lines.iter().map(|line| line.field("method"));
-        methods.filter(|logged| logged == method).count()
-    };
-    assert_eq!((of("PUT"), of("PATCH")), (1, 3));
 }

@@ -145,12 +145,7 @@ fn pages_of_other_origins_need_leave() {
 #[test]
 fn the_number_of_uploads_is_bounded() {
     directory_only!("the files of uploads");
-    let args = [
-        "--max-uploads-per-client",
-        "0",
-        "--trusted-proxy",
-        "127.0.0.1",
-    ];
+    let args = words("--max-uploads-per-client 0 --trusted-proxy 127.0.0.1");
     let server = Launch::new(&args).on(&DataDir::in_memory()).start();
     let raw = &mut server.connect();
     // Those that are complete make room.

@@ -7,7 +7,7 @@ const LENGTHS: [usize; 3] = [10, 100_000, 2_500_000];
 
 #[track_caller]
 fn of_draft(response: &Response, problem: &str) {
-    let body: serde_json::Value = serde_json::from_slice(&response.body).expect("JSON");
+    let body = response.json();
     let expected = format!("https://iana.org/assignments/http-problem-types#{problem}");
     assert_eq!(body["type"], expected.as_str(), "{body}");
 }
@@ -134,7 +134,7 @@ fn a_part_at_another_offset_is_refused_with_the_right_one() {
         assert_eq!(refused.must("upload-offset"), "4");
         assert_eq!(refused.must("upload-complete"), "?0");
         of_draft(&refused, "mismatching-upload-offset");
-        let body: serde_json::Value = serde_json::from_slice(&refused.body).expect("JSON");
+        let body = refused.json();
         assert_eq!(body["expected-offset"], 4);
         assert_eq!(body["provided-offset"], offset);
     }
@@ -157,8 +157,7 @@ fn lengths_that_contradict_each_other_are_refused() {
         assert_eq!(refused.status, 400, "{refused:?}");
         of_draft(&refused, "inconsistent-upload-length");
     }
-    let raw = &mut server.connect();
-    let upload = Resumable::create(raw, "k", "Upload-Length: 4\r\n", b"ab");
+    let upload = Resumable::create(&mut server.connect(), "k", "Upload-Length: 4\r\n", b"ab");
     for (is_last, lines, part) in [
         (true, "", &b"c"[..]),
         (true, "", b"cde"),

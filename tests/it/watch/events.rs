@@ -229,8 +229,7 @@ fn malformed_watch_requests_are_refused() {
 fn pages_of_an_allowed_origin_may_read_events() {
     directory_only!("watching");
     let server = TestServer::start(&["--cors-origin", "https://app.example"]);
-    let lines = "Origin: https://app.example\r\n";
-    let events = Events::open(&server, "", lines);
+    let events = Events::open(&server, "", "Origin: https://app.example\r\n");
     let allowed = events.head.must("access-control-allow-origin");
     assert_eq!(allowed, "https://app.example");
     let events = Events::open(&server, "", "Origin: https://evil.example\r\n");
@@ -284,16 +283,4 @@ fn a_read_only_server_reports_no_changes() {
     server.signal(Signal::TERM);
     events.assert_ended();
     assert_eq!(server.exit(), Some(0));
-}
-
-#[test]
-fn a_subscriber_that_leaves_is_removed_at_once() {
-    directory_only!("watching");
-    let server = TestServer::start(&["--threads", "2"]);
-    let rest = server.proc().sockets();
-    let events: Vec<_> = (0..20).map(|_| open(&server, "")).collect();
-    eventually("all are connected", || server.proc().sockets() == rest + 20);
-    drop(events);
-    eventually("all are gone", || server.proc().sockets() == rest);
-    server.store("k", "v");
 }

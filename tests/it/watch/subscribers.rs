@@ -174,7 +174,7 @@ fn a_quiet_subscriber_outlives_the_limits_of_other_connections() {
 }
 
 #[test]
-fn a_subscriber_that_reads_nothing_is_disconnected() {
+fn a_subscriber_that_pauses_for_longer_than_body_timeout_is_disconnected() {
     http1_only!("a slow stream ends alone");
     directory_only!("watching");
     let server = start(&["--threads", "1", "--body-timeout", "2s"]);

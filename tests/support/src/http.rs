@@ -123,6 +123,18 @@ impl Classes {
 }
 
 impl Response {
+    /// The body, which is text.
+    #[track_caller]
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).expect("a body of text")
+    }
+
+    /// The body, which is JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).expect("a body of JSON")
+    }
+
     /// A header that must be present.
     #[track_caller]
     pub fn must(&self, name: &str) -> &str {

@@ -55,7 +55,7 @@ pub use server::{Ended, Launch, TestServer, held_socket, scheme, served_by_nobod
 pub use stream::Stream;
 pub use tls::{Authority, Issued, TlsClient, is_left_out_over_tls, is_tls};
 pub use trace::{Attached, Call, Trace, can_trace};
-pub use wait::{DEADLINE, Done, comes_true, eventually, within};
+pub use wait::{DEADLINE, Done, comes_true, eventually, pass, within};
 
 /// A value of `len` bytes that differs by `seed` in every 8 bytes, so that mixed or shifted bytes are detected.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -392,6 +392,17 @@ impl TestServer {
         usize::try_from(uploads).expect("a few")
     }
 
+    /// What the page of readiness answers.
+    pub fn ready(&self) -> (u16, String) {
+        let answer = self.get("-/ready");
+        (answer.status, answer.text())
+    }
+
+    /// Whether nothing listens at its address.
+    pub fn refuses_connections(&self) -> bool {
+        TcpStream::connect_timeout(&self.addr, DEADLINE).is_err()
+    }
+
     pub fn signal(&self, signal: Signal) {
         pidfd_send_signal(&self.process.pidfd, signal).expect("the server takes a signal");
     }
@@ -448,6 +459,19 @@ impl TestServer {
         let lines = self.process.err.so_far();
         let these = lines.iter().filter_map(|line| Event::parse(line));
         these.filter(|event| event.message == message).collect()
+    }
+
+    /// The events of this target, such as `access`, that the log has once the server has ended.
+    pub fn logged(&self, target: &str) -> Vec<Event> {
+        let events = self
+            .log()
+            .iter()
+            .filter_map(|line| Event::parse(line))
+            .collect::<Vec<_>>();
+        events
+            .into_iter()
+            .filter(|event| event.target == target)
+            .collect()
     }
 
     /// Every line on standard error, once the process has ended.

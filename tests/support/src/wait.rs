@@ -30,6 +30,11 @@ pub fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
     true
 }
 
+/// Lets this time pass, which is itself what a test needs: nothing tells of its end.
+pub fn pass(time: Duration) {
+    thread::sleep(time);
+}
+
 /// Signals the threads of a scope to end, also when the test panics, because a scope waits for its threads.
 #[derive(Default)]
 pub struct Done(AtomicBool);

@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
-use super::{FIELDS, NAME, all_lines, assert_fields, get, put, set};
+use super::{FIELDS, MEDIA_TYPE, NAME, all_lines, assert_fields, get, put, set};
 use crate::support::prelude::*;
 
 #[test]
@@ -154,7 +154,7 @@ fn an_attribute_set_by_hand_never_injects_a_header() {
     for length in [10, 30_000, 200_000] {
         server.store("k", pattern(8, length));
         let mut sees = |text: &[u8], expected: &[(&str, &str)]| {
-            set(&server.dir, "k", text);
+            set(&server.dir, "k", NAME, text);
             let got = get(&mut raw, "k", "");
             assert_eq!(got.status, 200, "{}", text.escape_ascii());
             assert!(got.body == pattern(8, length), "{}", text.escape_ascii());
@@ -189,6 +189,40 @@ fn an_attribute_set_by_hand_never_injects_a_header() {
         }
         let own = [("content-language", "en")];
         sees(b"x-evil: 1\ncontent-language: en", &own);
+        // The same of the media type, of which the name has another.
+        server.store("k.css", pattern(3, length));
+        let mut sees = |kind: &[u8], expected: &str| {
+            set(&server.dir, "k.css", MEDIA_TYPE, kind);
+            let got = get(&mut raw, "k.css", "");
+            let told = (got.status, got.must("content-type"), got.header("x-evil"));
+            assert_eq!(told, (200, expected, None), "{}", kind.escape_ascii());
+            let part = get(&mut raw, "k.css", "Range: bytes=0-0,-1\r\n");
+            let shown = String::from_utf8_lossy(&part.body).to_lowercase();
+            assert!(
+                !shown.contains("x-evil"),
+                "in a part: {}",
+                kind.escape_ascii()
+            );
+        };
+        for kind in ["text/html", "image/png", "text/csv"] {
+            sees(kind.as_bytes(), kind);
+        }
+        for evil in [
+            &b"text/html\r\nX-Evil: 1"[..],
+            b"text/html\nX-Evil: 1",
+            b"text/html\rX-Evil: 1",
+            b"text/html\0",
+            b"text/html\x7f",
+            b"\r\n\r\n<script>X-Evil: 1</script>",
+            b"text/html; a=\"\r\nX-Evil: 1\"",
+            b"text/h\xff",
+            "text/h\u{e9}ml".as_bytes(),
+            b"",
+            b"text",
+            &[b"text/html; a=".to_vec(), vec![b'x'; 900]].concat(),
+        ] {
+            sees(evil, "text/css");
+        }
     }
 }
 

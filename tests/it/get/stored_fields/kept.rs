@@ -1,6 +1,6 @@
 //! What of a PUT is kept, how long, and what is refused.
 
-use super::{FIELDS, all_lines, assert_fields, attribute, get, put};
+use super::{FIELDS, all_lines, assert_fields, attribute, get, media_type, put};
 use crate::support::prelude::*;
 
 /// Directories on several file systems, if the machine can mount them, each with its mount, which the caller keeps.
@@ -15,6 +15,14 @@ fn directories() -> Vec<(DataDir, Option<Mount>)> {
     all
 }
 
+/// A media type for each of the lengths.
+const KINDS: [&str; 4] = [
+    "text/html; charset=\"utf-8\"",
+    "Image/PNG",
+    "application/x.y-z+json;a=b",
+    "a/b",
+];
+
 #[test]
 fn fields_are_answered_as_sent_at_every_size_also_after_a_restart() {
     for (dir, mount) in directories() {
@@ -23,26 +31,29 @@ fn fields_are_answered_as_sent_at_every_size_also_after_a_restart() {
         let ways = ways.into_iter().take(if mount.is_some() { 1 } else { 3 });
         for args in ways {
             let mut server = Launch::new(args).on(&dir).start();
-            for length in LENGTHS {
+            for (length, kind) in LENGTHS.into_iter().zip(KINDS) {
                 let value = pattern(1, length);
-                let stored = put(&server, &format!("k{length}"), &all_lines(), &value);
+                let lines = format!("{}Content-Type: {kind}\r\n", all_lines());
+                let stored = put(&server, &format!("k{length}"), &lines, &value);
                 assert_eq!(stored.status, 200);
                 let seen = stored.header("content-encoding");
                 assert_eq!(seen, None, "the answer to a PUT has none");
             }
             for restarted in [false, true] {
                 let mut raw = server.connect();
-                for length in LENGTHS {
+                for (length, kind) in LENGTHS.into_iter().zip(KINDS) {
                     let key = format!("k{length}");
+                    let on_disk = media_type(&dir, &key);
+                    assert_eq!(on_disk.as_deref(), Some(kind.as_bytes()), "{key} on disk");
                     for method in ["GET", "HEAD", "GET"] {
                         let got = ask(&mut raw, method, &format!("/{key}"), "", b"");
                         assert_eq!((got.status, got.length()), (200, length), "{method}");
                         assert!(method == "HEAD" || got.body == pattern(1, length));
                         assert_fields(&got, &FIELDS);
+                        assert_eq!(got.must("content-type"), kind, "{method} /{key}");
                     }
                     let text = FIELDS.map(|(name, value)| format!("{name}: {value}\n"));
-                    let text = text.concat();
-                    assert_eq!(attribute(&dir, &key), Some(text));
+                    assert_eq!(attribute(&dir, &key), Some(text.concat()));
                 }
                 drop(raw);
                 server.stop();
@@ -80,8 +91,13 @@ fn each_put_replaces_and_removes_the_fields() {
         let value = pattern(3, length);
         let mut raw = server.connect();
         for (name, field) in FIELDS {
-            assert_eq!(put(&server, "k", &all_lines(), &value).status, 200);
-            assert_fields(&get(&mut raw, "k", ""), &FIELDS);
+            for kind in ["text/html", "text/css"] {
+                let lines = format!("{}Content-Type: {kind}\r\n", all_lines());
+                assert_eq!(put(&server, "k", &lines, &value).status, 200);
+                let got = get(&mut raw, "k", "");
+                assert_fields(&got, &FIELDS);
+                assert_eq!(got.must("content-type"), kind);
+            }
             // One of them replaces all: the others are removed.
             let status = put(&server, "k", &format!("{name}: {field}\r\n"), &value).status;
             assert_eq!(status, 200);
@@ -93,8 +109,14 @@ fn each_put_replaces_and_removes_the_fields() {
             // An empty field, and a coding that is none, are as good as no field.
             for nothing in ["", "Content-Language:\r\nContent-Encoding: Identity\r\n"] {
                 assert_eq!(put(&server, "k", nothing, &value).status, 200);
-                assert_fields(&get(&mut raw, "k", ""), &[("cache-control", "no-cache")]);
+                let got = get(&mut raw, "k", "");
+                assert_fields(&got, &[("cache-control", "no-cache")]);
                 assert_eq!(attribute(&server.dir, "k"), None);
+                // An object always has a type: it is the one that the name suggests.
+                let guess = "application/octet-stream";
+                assert_eq!(got.must("content-type"), guess);
+                let kept = media_type(&server.dir, "k");
+                assert_eq!(kept, by_engine(None, Some(guess.into())));
             }
         }
     }

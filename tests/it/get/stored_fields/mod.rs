@@ -1,5 +1,5 @@
 //! Proves that the fields of a PUT travel with its value: Cache-Control, Content-Disposition, Content-Encoding and
-//! Content-Language are kept in one attribute, answered as they were sent, removed by the next PUT, and no way to inject a
+//! Content-Language are kept in one attribute, its media type in another, answered as they were sent, removed by the next PUT, and no way to inject a
 //! header. A stored coding stays as it is.
 
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
@@ -47,9 +47,24 @@ fn attribute(dir: &DataDir, key: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&room[..len]).into_owned())
 }
 
-fn set(dir: &DataDir, key: &str, value: &[u8]) {
+/// The attribute with the media type of a value.
+const MEDIA_TYPE: &str = "user.mime_type";
+
+/// The media type attribute of this key's file, or the type of its object in a store.
+fn media_type(dir: &DataDir, key: &str) -> Option<Vec<u8>> {
+    if let Some(bucket) = dir.bucket() {
+        let head = bucket.ask("HEAD", key, "", b"");
+        return head.header("content-type").map(Into::into);
+    }
+    let mut buf = [0; 1024];
     let file = File::open(dir.file(key)).expect("the value");
-    fsetxattr(&file, NAME, value, XattrFlags::empty()).expect("an attribute by hand");
+    let len = fgetxattr(&file, MEDIA_TYPE, &mut buf).ok()?;
+    Some(buf[..len].to_vec())
+}
+
+fn set(dir: &DataDir, key: &str, name: &str, value: &[u8]) {
+    let file = File::open(dir.file(key)).expect("the value");
+    fsetxattr(&file, name, value, XattrFlags::empty()).expect("an attribute by hand");
 }
 
 fn put(server: &TestServer, key: &str, lines: &str, value: &[u8]) -> Response {

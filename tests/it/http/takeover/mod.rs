@@ -115,8 +115,7 @@ impl Pair {
 fn counts(scrape: &Scrape) -> BTreeMap<(String, String), u64> {
     let mut counts = BTreeMap::new();
     for sample in scrape.all("data_server_requests_total", &[]) {
-        let label = |name: &str| sample.labels[name].clone();
-        let [method, status] = ["method", "status"].map(label);
+        let [method, status] = ["method", "status"].map(|name: &str| sample.labels[name].clone());
         let count = scrape.count(&sample.name, &[("method", &method), ("status", &status)]);
         counts.insert((method, status), count);
     }
@@ -126,10 +125,8 @@ fn counts(scrape: &Scrape) -> BTreeMap<(String, String), u64> {
 
 /// The parts of each line of the access log that do not differ from run to run, without the line of the scrape.
 fn access_log(server: &TestServer) -> Vec<[String; 4]> {
-    let log = server.log();
-    let events = log.iter().filter_map(|line| Event::parse(line));
+    let events = server.logged("access").into_iter();
     events
-        .filter(|event| event.target == "access")
         .map(|event| ["method", "key", "status", "bytes"].map(|name| event.field(name)))
         .filter(|[_, key, ..]| key != "/-/metrics")
         .collect()

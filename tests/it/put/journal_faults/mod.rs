@@ -10,7 +10,6 @@ mod damage;
 mod dates;
 mod large;
 mod offline;
-mod order;
 mod places;
 mod unwritable;
 

@@ -180,12 +180,7 @@ fn a_replaced_value_is_removed_though_its_first_removal_fails() {
     tracing_only!("removals that fail");
     let server = TestServer::start(&super::DISK);
     server.store("k", "old");
-    let fail = [
-        "-e",
-        "trace=unlinkat",
-        "-e",
-        "inject=unlinkat:error=EIO:when=1",
-    ];
+    let fail = words("-e trace=unlinkat -e inject=unlinkat:error=EIO:when=1");
     let tracer = Attached::to(&server, &fail);
     server.store("k", "new");
     eventually("a removal fails", || tracer.has_injected());

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::is_possible;
+use super::possible;
 use crate::support::prelude::*;
 
 /// What is out of reach.
@@ -64,9 +64,7 @@ fn commit(sandbox: &str) -> (BTreeMap<String, String>, Vec<String>) {
 #[test]
 fn a_handler_that_turns_bad_reaches_nothing_outside() {
     directory_only!("the values are in a directory");
-    if !cfg!(debug_assertions) || !is_possible() {
-        return;
-    }
+    needed!(possible().filter(|()| cfg!(debug_assertions)));
     let (results, left) = commit("require");
     for what in refused() {
         // To link or move from one directory to another is told as if they were of two file systems, where nothing else is wrong.

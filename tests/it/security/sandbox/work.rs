@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::{REQUIRE, is_possible};
+use super::{REQUIRE, possible};
 use crate::support::prelude::*;
 
 /// Stores, reads, lists and removes values in every way.
@@ -52,9 +52,7 @@ fn use_all(server: &TestServer) {
 #[test]
 fn everything_works_in_a_directory_that_is_made_at_the_start() {
     directory_only!("the values are in a directory");
-    if !is_possible() {
-        return;
-    }
+    needed!(possible());
     let place = TempDir::new().expect("a directory");
     let made = place.path().join("made/with/parents");
     for durability in ["disk", "os"] {
@@ -75,9 +73,7 @@ fn everything_works_in_a_directory_that_is_made_at_the_start() {
 
 #[test]
 fn certificates_are_read_again_where_links_lead_to_others() {
-    if !is_possible() {
-        return;
-    }
+    needed!(possible());
     let names = ["localhost", "127.0.0.1"];
     let (authority, place) = (Authority::new(), TempDir::new().expect("a directory"));
     let at = |name: &str| place.path().join(name);
@@ -118,9 +114,7 @@ fn certificates_are_read_again_where_links_lead_to_others() {
 /// As sops-nix, agenix and Capistrano have them: a link to a folder, which is made to lead to the next one.
 #[test]
 fn files_are_read_again_where_a_link_leads_to_another_folder() {
-    if !is_possible() {
-        return;
-    }
+    needed!(possible());
     let authority = Authority::new();
     // The folder of each generation, the links on the way to it, and the one that is switched.
     let layouts = "secrets.d/N ; secrets>secrets.d/N ; secrets
@@ -178,9 +172,7 @@ fn files_are_read_again_where_a_link_leads_to_another_folder() {
 
 #[test]
 fn a_unix_socket_comes_and_goes() {
-    if !is_possible() {
-        return;
-    }
+    needed!(possible());
     let place = TempDir::new().expect("a directory");
     let path = place.path().join("socket");
     let socket = format!("unix:{}", path.display());
@@ -199,9 +191,7 @@ fn a_unix_socket_comes_and_goes() {
 
 #[test]
 fn every_dispatch_listens_on_ports_that_are_picked() {
-    if !is_possible() {
-        return;
-    }
+    needed!(possible());
     for dispatch in ["round-robin", "reuse-port"] {
         let options = [
             "--dispatch",
