@@ -214,11 +214,7 @@ fn write_and_remove(hand: Option<fn(&TestServer)>) {
 fn clients_that_write_and_remove_in_one_folder_never_miss_it() {
     directory_only!("folders of the directory");
     write_and_remove(None);
-}
-
-#[test]
-fn nor_do_they_beside_a_hand_that_removes_and_makes_it() {
-    directory_only!("folders of the directory");
+    println!("beside a hand that removes and makes it");
     write_and_remove(Some(|server| {
         let _ = fs::remove_dir(server.dir.file("a/b"));
         let _ = fs::remove_dir(server.dir.file("a"));

@@ -27,17 +27,8 @@ fn seen(server: &TestServer, key: &str) -> Response {
     got
 }
 
-fn is_installed(program: &str) -> bool {
-    let is_there = Command::new(program).arg("--version").output().is_ok();
-    if !is_there {
-        left_out(&format!("a restore by {program}"), "which is not installed");
-    }
-    is_there
-}
-
 /// Runs `commands` with the old directory as `$1`, the backup as `$2` and the new directory as `$3`, and checks that a server
 /// on the new one gives the same answers.
-#[track_caller]
 fn assert_restores(commands: &str) {
     let mut server = TestServer::start(&[]);
     for (seed, (key, media_type, len)) in (0..).zip(VALUES) {
@@ -62,14 +53,18 @@ fn assert_restores(commands: &str) {
     let again = Launch::new(&[]).on(&restored).start();
     for ((key, media_type, _), before) in VALUES.into_iter().zip(before) {
         let after = seen(&again, key);
-        assert_eq!(after.must("content-type"), media_type, "{key}");
+        assert_eq!(after.must("content-type"), media_type, "{key}: {commands}");
         for name in ["content-type", "etag", "last-modified", "repr-digest"] {
-            assert_eq!(after.must(name), before.must(name), "{name} of {key}");
+            assert_eq!(
+                after.must(name),
+                before.must(name),
+                "{name} of {key}: {commands}"
+            );
         }
         for (name, field) in FIELDS {
-            assert_eq!(after.must(name), field, "{name} of {key}");
+            assert_eq!(after.must(name), field, "{name} of {key}: {commands}");
         }
-        assert!(after.body == before.body, "{key}");
+        assert!(after.body == before.body, "{key}: {commands}");
     }
     let mut keys: Vec<&str> = VALUES.iter().map(|(key, ..)| *key).collect();
     keys.sort_unstable();
@@ -77,28 +72,24 @@ fn assert_restores(commands: &str) {
 }
 
 #[test]
-fn a_restore_by_cp_keeps_fields_versions_and_digests() {
+fn a_restore_keeps_fields_versions_and_digests() {
     directory_only!("hands in the directory");
-    assert_restores(r#"cp -a "$1/." "$2/"; cp -a "$2/." "$3/""#);
-}
-
-#[test]
-fn a_restore_by_rsync_keeps_fields_versions_and_digests() {
-    directory_only!("hands in the directory");
-    if is_installed("rsync") {
-        assert_restores(
+    for (program, commands) in [
+        ("cp", r#"cp -a "$1/." "$2/"; cp -a "$2/." "$3/""#),
+        (
+            "rsync",
             r#"rsync -aX --exclude=/.data-server/staging/ "$1/" "$2/"; rsync -aX "$2/" "$3/""#,
-        );
-    }
-}
-
-#[test]
-fn a_restore_by_tar_keeps_fields_versions_and_digests() {
-    directory_only!("hands in the directory");
-    if is_installed("tar") {
-        assert_restores(
+        ),
+        (
+            "tar",
             r#"tar --create --format=pax --xattrs --directory "$1" --file "$2/backup.tar" .
                tar --extract --xattrs --xattrs-include='user.*' --directory "$3" --file "$2/backup.tar""#,
-        );
+        ),
+    ] {
+        if Command::new(program).arg("--version").output().is_ok() {
+            assert_restores(commands);
+        } else {
+            left_out(&format!("a restore by {program}"), "which is not installed");
+        }
     }
 }
