@@ -79,22 +79,19 @@ impl Probe {
             return known.clone();
         }
         let probe = state.pending.get_or_insert_with(|| self.store.probe());
-        let readiness = match timeout(TIMEOUT, probe).await {
-            Ok(answer) => {
-                state.pending = None;
-                let free = answer.as_ref().ok().and_then(|free| *free);
-                let free = free.map_or(u64::MAX, |free| free.bytes);
-                self.free.store(free, Ordering::Relaxed);
-                self.judge(answer)
-            }
-            Err(_) => {
-                let store = match &*self.store {
-                    Store::Directory(_) => "disk",
-                    Store::S3(_) => "store",
-                };
-                let seconds = TIMEOUT.as_secs();
-                Readiness::not_ready(format!("the {store} has not answered for {seconds} s"))
-            }
+        let readiness = if let Ok(answer) = timeout(TIMEOUT, probe).await {
+            state.pending = None;
+            let free = answer.as_ref().ok().and_then(|free| *free);
+            let free = free.map_or(u64::MAX, |free| free.bytes);
+            self.free.store(free, Ordering::Relaxed);
+            self.judge(answer)
+        } else {
+            let store = match &*self.store {
+                Store::Directory(_) => "disk",
+                Store::S3(_) => "store",
+            };
+            let seconds = TIMEOUT.as_secs();
+            Readiness::not_ready(format!("the {store} has not answered for {seconds} s"))
         };
         state.last = Some((Instant::now(), readiness.clone()));
         readiness

@@ -68,7 +68,7 @@ const SERVER: &[Metric<Admin>] = &[
         |_, to| to.number(resident_bytes()),
     ),
     ("process_open_fds", "Open file descriptors.", |_, to| {
-        to.number(open_descriptors())
+        to.number(open_descriptors());
     }),
     (
         "process_cpu_seconds_total",

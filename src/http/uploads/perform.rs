@@ -185,7 +185,7 @@ impl Handler {
                 return Err(refused(upload, why).await);
             }
         }
-        Ok(compared?)
+        compared
     }
 
     /// The room that is left for `upload`.
