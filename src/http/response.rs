@@ -33,10 +33,9 @@ use crate::http::service::operation::{ResponseContext, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::http::uploads;
+use crate::http::values::conditional::Selection;
 use crate::http::values::fields::mark_private;
-use crate::http::values::representation::{
-    ELSEWHERE, NAME, Sent, describe_elsewhere, describe_stored, sent,
-};
+use crate::http::values::representation::{NAME, ValueResponse, describe_stored, sent};
 use crate::http::watch::request::{accept_websocket, announce_events};
 
 /// The response to a request, by what came of it.
@@ -83,7 +82,7 @@ fn has_length(status: StatusCode) -> bool {
 fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     use StatusCode as S;
     match outcome {
-        Outcome::Value(response) => value(sent(response)),
+        Outcome::Value(response) => value(response),
         Outcome::Page(page) => own_page(page),
         Outcome::Stored(published) | Outcome::Completed(_, published) => {
             with(empty(S::OK), |headers| describe_stored(headers, published))
@@ -126,12 +125,13 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
 }
 
 /// The response with a value.
-fn value((sent, headers, body): (Sent, HeaderMap, Body)) -> Response<Body> {
-    let status = match sent {
-        Sent::Whole => StatusCode::OK,
-        Sent::Part => StatusCode::PARTIAL_CONTENT,
-        Sent::Nothing => StatusCode::NOT_MODIFIED,
+fn value(response: ValueResponse) -> Response<Body> {
+    let status = match response.selection {
+        Selection::Whole => StatusCode::OK,
+        Selection::Part(_) | Selection::Parts(_) => StatusCode::PARTIAL_CONTENT,
+        Selection::NotModified(_) => StatusCode::NOT_MODIFIED,
     };
+    let (headers, body) = sent(response);
     let mut response = plain(status, body);
     *response.headers_mut() = headers;
     response
@@ -169,11 +169,15 @@ fn page(document: ui::Document, next: Option<String>, is_known: bool) -> Respons
     })
 }
 
-/// The value is where the store has it.
+/// Redirects to the address that the value has at the store for a few minutes.
 fn elsewhere(to: String) -> Response<Body> {
-    let body = Body::bytes(ELSEWHERE);
-    with(plain(StatusCode::TEMPORARY_REDIRECT, body), |headers| {
-        describe_elsewhere(headers, to);
+    // For a client that does not follow.
+    let text = "the value is at the address in Location, for a few minutes\n";
+    let response = plain(StatusCode::TEMPORARY_REDIRECT, Body::bytes(text));
+    with(response, |headers| {
+        put(headers, LOCATION, to);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(plain::TEXT));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     })
 }
 

@@ -77,7 +77,7 @@ impl FileUpload {
 
     /// Writes what has been received to the file of a resumable upload.
     pub async fn pause(mut self) -> Result<(), Error> {
-        if self.received.len() > 0 {
+        if self.received.buffer.len() > 0 {
             self.flush().await?;
         }
         match &mut self.file {
@@ -142,7 +142,7 @@ impl FileUpload {
     /// boxed, as its future is copied once where it is begun.
     pub fn finish(mut self) -> impl Future<Output = Result<NewValue, Error>> {
         let written = self.file.as_ref().map_or(0, FileWriter::len);
-        let len = written + self.received.len() as u64;
+        let len = written + self.received.buffer.len() as u64;
         let is_small = self.file.is_none() && !is_large(len);
         async move {
             let file = if is_small {
@@ -169,7 +169,7 @@ impl FileUpload {
 
     /// The file, which has all of the value.
     async fn written(&mut self) -> Result<TempFile, Error> {
-        if self.received.len() > 0 {
+        if self.received.buffer.len() > 0 {
             self.flush().await?;
         }
         let file = self.file.take().ok_or(Error::Truncated)?;

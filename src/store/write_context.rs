@@ -54,7 +54,7 @@ pub struct WriteContext {
     pub clock: Arc<Mutex<Clock>>,
     pub counters: Arc<StoreCounters>,
     /// The pipes that large values are received through.
-    pub pipes: Arc<Pipes>,
+    pub pipes: Pipes,
 }
 
 impl WriteContext {

@@ -13,7 +13,6 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -21,6 +20,7 @@ use rustix::io::Errno;
 use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
 };
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::CHUNK;
 use super::receiver::write_at;
@@ -91,9 +91,9 @@ const STEP: u64 = 128 << 10;
 /// Bytes that are copied at a time where a file takes nothing from a pipe.
 const COPIED: usize = 128 << 10;
 
-/// The count of all pipes of a store.
-#[derive(Debug, Default)]
-pub struct Pipes(AtomicUsize);
+/// The permits for all pipes of a store.
+#[derive(Clone, Debug)]
+pub struct Pipes(Arc<Semaphore>);
 
 /// A pipe, and how many bytes are in it.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ pub struct Pipe {
     into: OwnedFd,
     out: OwnedFd,
     holds: usize,
-    _permit: PipePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// Bytes in a pipe, all that it holds. They are taken out before more are put in.
@@ -112,28 +112,23 @@ pub struct Piped {
     pub len: usize,
 }
 
-/// The permit to have a pipe, counted while it is held.
-#[derive(Debug)]
-struct PipePermit(Arc<Pipes>);
-
-impl Pipes {
-    /// A new empty pipe, below the bound. Pipes are not kept for reuse, as each would hold on to two descriptors.
-    pub fn take(self: &Arc<Self>) -> Option<Pipe> {
-        let others = self.0.fetch_add(1, Ordering::Relaxed);
-        let permit = PipePermit(Arc::clone(self));
-        (others < MOST).then(|| Pipe::new(permit).ok())?
+impl Default for Pipes {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MOST)))
     }
 }
 
-impl Drop for PipePermit {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+impl Pipes {
+    /// A new empty pipe, below the bound. Pipes are not kept for reuse, as each would hold on to two descriptors.
+    pub fn take(&self) -> Option<Pipe> {
+        let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
+        Pipe::new(permit).ok()
     }
 }
 
 impl Pipe {
     /// The kernel lets a user without privileges have only so many pages in pipes; beyond that, pipes are small.
-    fn new(permit: PipePermit) -> Result<Self, Errno> {
+    fn new(permit: OwnedSemaphorePermit) -> Result<Self, Errno> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let _ = fcntl_setpipe_size(&into, CAPACITY);
         if fcntl_getpipe_size(&into)? < LEAST {
@@ -268,7 +263,7 @@ mod tests {
         let appended = std::fs::File::options().append(true).open(named.path());
         let file = appended.expect("the file");
         let bytes: Vec<u8> = (0..=255).cycle().take(200_000).collect();
-        let mut pipe = Arc::new(Pipes::default()).take().expect("a pipe");
+        let mut pipe = Pipes::default().take().expect("a pipe");
         pipe.holds = rustix::io::write(&pipe.into, &bytes).expect("room");
         assert_eq!(pipe.holds, bytes.len());
         pipe.write_to(&file, 0).expect("written");
@@ -280,7 +275,7 @@ mod tests {
 
     #[test]
     fn pipes_are_bounded_and_given_back() {
-        let pipes = Arc::new(Pipes::default());
+        let pipes = Pipes::default();
         // A user without privileges gets fewer than MOST of the kernel.
         let mut taken: Vec<_> = std::iter::from_fn(|| pipes.take()).take(2 * MOST).collect();
         assert!((1..=MOST).contains(&taken.len()), "{} pipes", taken.len());

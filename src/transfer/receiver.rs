@@ -21,7 +21,7 @@ const MAX_SLICES: usize = 1024;
 
 /// The bytes of an upload that have been received and are not handed on yet.
 pub struct Receiver {
-    buffer: WriteBuffer,
+    pub buffer: WriteBuffer,
     /// Of what was handed on.
     hashing: Option<Hashing>,
     share: ReservationHandle,
@@ -35,11 +35,6 @@ impl Receiver {
             hashing: None,
             share,
         }
-    }
-
-    /// How many bytes it holds.
-    pub fn len(&self) -> usize {
-        self.buffer.len()
     }
 
     /// Grows the share of the quota by `more` bytes, behind those that it holds and the `gone` ones that were handed on.
@@ -57,11 +52,6 @@ impl Receiver {
             None => self.buffer.push(next),
         }
         self.buffer.len() == full
-    }
-
-    /// All that it holds.
-    pub fn share(&mut self) -> Vec<Bytes> {
-        self.buffer.share()
     }
 
     /// Gives up all that it holds, without a digest.

@@ -70,7 +70,7 @@ pub enum Digest {
     Sha512([u8; 64]),
 }
 
-/// The digests of a value that were wanted.
+/// Digests of a value: those that were computed, or those that a client expects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
     /// SHA-256.
@@ -84,6 +84,16 @@ pub struct Digests {
 }
 
 impl Digests {
+    /// The digests to compute of a value, to compare them with these.
+    pub fn wanted(&self) -> Wanted {
+        Wanted {
+            sha256: self.sha256.is_some(),
+            sha512: self.sha512.is_some(),
+            md5: self.md5.is_some(),
+            checksum: self.checksum.map(|checksum| checksum.kind()),
+        }
+    }
+
     /// The one that [`Wanted::one`] wants.
     pub fn one(&self) -> Option<Digest> {
         let sha256 = self.sha256.map(Digest::Sha256);

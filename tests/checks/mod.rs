@@ -23,9 +23,9 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::http::head::path::{self, Segments};
 use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::values::conditional::{if_range, preconditions as preconditions_of};
-use crate::http::values::digest_fields::{CONTENT_DIGEST, Expected, REPR_DIGEST, field as written};
+use crate::http::values::digest_fields::{CONTENT_DIGEST, REPR_DIGEST, field as written};
 use crate::http::values::range::{MAX_PARTS, Ranges, ranges};
-use crate::store::{Current, Digest, Key, Listing};
+use crate::store::{Current, Digest, Digests, Key, Listing};
 
 pub use access::{access_file, authorization, link};
 pub use form::form;
@@ -134,13 +134,13 @@ pub fn preconditions(data: &[u8]) {
 pub fn digest_fields(data: &[u8]) {
     let content_md5 = HeaderName::from_static("content-md5");
     let headers = fields(&[CONTENT_DIGEST, REPR_DIGEST, content_md5], data);
-    let Ok(expected) = Expected::of(&headers) else {
+    let Ok(expected) = Digests::of(&headers) else {
         return;
     };
     if let Some(digest) = expected.sha256 {
         let field = written(&Digest::Sha256(digest));
         let again = fields(&[CONTENT_DIGEST], field.as_bytes());
-        assert_eq!(Expected::of(&again).map(|e| e.sha256), Ok(Some(digest)));
+        assert_eq!(Digests::of(&again).map(|e| e.sha256), Ok(Some(digest)));
     }
     assert_eq!(expected.and(expected), Ok(expected));
 }

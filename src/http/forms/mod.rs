@@ -15,9 +15,9 @@ use serde::Serialize;
 
 use crate::http::head::syntax::{has_bad_escape, is_token};
 use crate::http::values::conditional::preconditions;
-use crate::http::values::digest_fields::{Expected, REPR_DIGEST, are_announced};
+use crate::http::values::digest_fields::{REPR_DIGEST, are_announced};
 use crate::http::values::media;
-use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published};
+use crate::store::{BadKey, Digests, Key, MAX_LEN, Preconditions, Published};
 
 /// The coding of a part for transports that do not take all bytes (RFC 2045, section 6).
 const TRANSFER_CODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
@@ -97,7 +97,7 @@ impl FormRequest {
 
 /// Refuses digests in the fields of a form, or in its trailers.
 pub fn check_digests(fields: &HeaderMap) -> Result<(), BadForm> {
-    let is_none = Expected::of(fields) == Ok(Expected::default());
+    let is_none = Digests::of(fields) == Ok(Digests::default());
     is_none.then_some(()).ok_or(BadForm::Digest)
 }
 

@@ -134,52 +134,45 @@ impl FormUpload<'_, '_, '_> {
         self.handler
             .permit_put(self.asker.proof, &key, &mut options)?;
         let _in_flight = CountedUpload::begin(self.counters);
-        if self.handler.config.discard {
-            let mut len = 0;
-            while self.data(&mut len).await?.is_some() {}
-            self.stored.push(StoredFile {
-                key,
-                published: None,
-            });
-            return Ok(());
-        }
-        let is_only_new = options.is_only_new;
-        let stored = self.receive_file(key, options).await;
-        if is_only_new {
-            return self.handler.without_replacing(stored, self.asker.proof);
-        }
-        stored
-    }
-
-    async fn receive_file(
-        &mut self,
-        key: Key<'static>,
-        mut options: PutOptions,
-    ) -> Result<(), Refusal> {
-        let Handler { store, reactor, .. } = self.handler;
+        let Handler {
+            store,
+            reactor,
+            config,
+            ..
+        } = self.handler;
+        let (is_only_new, limit) = (options.is_only_new, config.limits.max_body);
         let head = UploadHead {
             uploader: self.handler.uploader(self.asker),
             ..options.head()
         };
-        let mut upload = store.upload(*reactor, &key, head).await?;
-        let mut len = 0;
-        while let Some(data) = self.data(&mut len).await? {
-            upload.push(data).await?;
+        let stored = async {
+            let mut upload = if config.discard {
+                None
+            } else {
+                Some(store.upload(*reactor, &key, head).await?)
+            };
+            let mut len = 0;
+            while let Some(data) = self.form.data().await? {
+                len += data.len() as u64;
+                if len > limit {
+                    return Err(Refusal::TooLarge { limit });
+                }
+                if let Some(upload) = &mut upload {
+                    upload.push(data).await?;
+                }
+            }
+            Ok(match upload {
+                Some(upload) => Some(upload.publish(key.clone()).await?),
+                None => None,
+            })
+        };
+        let mut stored = stored.await;
+        if is_only_new {
+            stored = self.handler.without_replacing(stored, self.asker.proof);
         }
-        let published = Some(upload.publish(key.clone()).await?);
+        let published = stored?;
         self.stored.push(StoredFile { key, published });
         Ok(())
-    }
-
-    /// The next bytes of a file; `len` is the number of bytes so far.
-    async fn data(&mut self, len: &mut u64) -> Result<Option<Bytes>, Refusal> {
-        let data = self.form.data().await?;
-        *len += data.as_ref().map_or(0, Bytes::len) as u64;
-        let limit = self.handler.config.limits.max_body;
-        if *len > limit {
-            return Err(Refusal::TooLarge { limit });
-        }
-        Ok(data)
     }
 
     /// The preconditions of each file: those of the head, else that there is no value, unless the form replaces.

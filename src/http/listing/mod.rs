@@ -40,38 +40,22 @@ impl ListFormat {
     pub fn preferred(headers: &HeaderMap, first: Self) -> Self {
         let mut formats = Self::ALL;
         formats.sort_by_key(|format| *format != first);
-        let types = formats.map(Self::media_type);
+        let types = formats.map(|format| format.terms().1);
         formats[media_type(headers, &types).unwrap_or(0)]
     }
 
     fn named(name: &str) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|format| format.name() == name)
+        Self::ALL
+            .into_iter()
+            .find(|format| format.terms().0 == name)
     }
 
-    /// Its name in a query.
-    fn name(self) -> &'static str {
+    /// Its name in a query, its media type, and its Content-Type with the charset.
+    fn terms(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Json => "json",
-            Self::Text => "text",
-            Self::Html => "html",
-        }
-    }
-
-    fn media_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json",
-            Self::Text => "text/plain",
-            Self::Html => "text/html",
-        }
-    }
-
-    /// The Content-Type, with the charset.
-    pub fn content_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json",
-            Self::Text => "text/plain; charset=utf-8",
-            Self::Html => "text/html; charset=utf-8",
+            Self::Json => ("json", "application/json", "application/json"),
+            Self::Text => ("text", "text/plain", "text/plain; charset=utf-8"),
+            Self::Html => ("html", "text/html", "text/html; charset=utf-8"),
         }
     }
 }
@@ -147,7 +131,7 @@ impl ListTarget {
         query.append_pair("after", after);
         query.append_pair("limit", &self.page.limit.to_string());
         if self.is_format_told {
-            query.append_pair("format", self.format.name());
+            query.append_pair("format", self.format.terms().0);
         }
         Some(query.finish())
     }
@@ -308,10 +292,7 @@ pub fn describe(
     next: Option<String>,
     config: &ServiceConfig,
 ) {
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static(format.content_type()),
-    );
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.terms().2));
     if format == ListFormat::Html {
         headers.insert(CONTENT_SECURITY_POLICY, NOTHING);
     }

@@ -14,10 +14,10 @@ use crate::http::forms::FormRequest;
 use crate::http::listing::ListTarget;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::{Creation, UPLOAD_METHODS, UploadRequest};
-use crate::http::values::digest_fields::{Algorithm, Expected};
+use crate::http::values::digest_fields::Algorithm;
 use crate::http::values::fields::StoredFields;
 use crate::http::watch::request::WatchRequest;
-use crate::store::{Key, Preconditions, UploadId};
+use crate::store::{Digests, Key, Preconditions, UploadId};
 
 /// The operation that a request asks for.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ pub struct PutOptions {
     pub preconditions: Option<Preconditions>,
     pub media_type: Option<Box<str>>,
     pub fields: StoredFields,
-    pub expected: Expected,
+    pub expected: Digests,
     /// Digests may follow as trailers, by algorithms not known before.
     pub digests_follow: bool,
     /// The most bytes that this client may store, where that is less than the limit of all.

@@ -21,8 +21,8 @@ use crate::http::head::syntax::{depth, only, put};
 use crate::http::refusal::Refusal;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
 use crate::http::uploads::state::{UPLOADS, UploadAddress, UploadState};
-use crate::http::values::digest_fields::{BadDigest, DIGEST, Expected, REPR_DIGEST};
-use crate::store::{Field, UploadId};
+use crate::http::values::digest_fields::{BadDigest, DIGEST, REPR_DIGEST};
+use crate::store::{Digests, Field, UploadId};
 
 pub const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
@@ -81,9 +81,9 @@ pub struct UploadPart {
     /// The length of the whole value, where the client says it.
     pub length: Option<u64>,
     /// The digests of the part itself.
-    pub expected: Expected,
+    pub expected: Digests,
     /// The digests of the whole value that come with the part.
-    pub of_value: Expected,
+    pub of_value: Digests,
 }
 
 /// A request to an upload resource.
@@ -119,21 +119,21 @@ impl UploadPart {
             len,
             is_last,
             length,
-            expected: Expected::of_content(headers)?,
-            of_value: Expected::of_representation(headers)?,
+            expected: Digests::of_content(headers)?,
+            of_value: Digests::of_representation(headers)?,
         })
     }
 
     /// The digests of the part itself, and those of the whole value, which the `trailers` behind it may bring too.
-    fn digests(&self, trailers: Option<&HeaderMap>) -> Result<(Expected, Expected), BadDigest> {
+    fn digests(&self, trailers: Option<&HeaderMap>) -> Result<(Digests, Digests), BadDigest> {
         let Some(trailers) = trailers else {
             return Ok((self.expected, self.of_value));
         };
-        let of_value = Expected::of_representation(trailers)?;
+        let of_value = Digests::of_representation(trailers)?;
         if !self.is_last && !of_value.wanted().is_none() {
             return Err(BadDigest::OfPart);
         }
-        let expected = self.expected.and(Expected::of_content(trailers)?)?;
+        let expected = self.expected.and(Digests::of_content(trailers)?)?;
         Ok((expected, self.of_value.and(of_value)?))
     }
 }

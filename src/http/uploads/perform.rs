@@ -16,10 +16,9 @@ use crate::http::uploads::state::{UploadAddress, UploadState};
 use crate::http::uploads::{
     Creation, UploadPart, UploadRequest, kept_headers, resumption_supported,
 };
-use crate::http::values::digest_fields::Expected;
 use crate::http::values::put::{CountedUpload, compare, verify};
 use crate::metrics::ReactorCounters;
-use crate::store::{self, Error, Key, Resumable, UploadId, check};
+use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
 
 impl Handler {
     /// Performs a PUT that creates an upload.
@@ -130,7 +129,7 @@ impl Handler {
         part: &UploadPart,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
-    ) -> Result<Expected, Refusal> {
+    ) -> Result<Digests, Refusal> {
         if upload.is_complete() {
             let state = UploadState {
                 complete: false,
@@ -203,7 +202,7 @@ impl Handler {
         &self,
         upload: &mut Resumable,
         options: Option<Box<PutOptions>>,
-        of_value: Expected,
+        of_value: Digests,
         proof: Option<&Principal>,
     ) -> Result<Outcome, Refusal> {
         let offset = upload.offset();
@@ -234,7 +233,7 @@ impl Handler {
         &self,
         upload: &Resumable,
         options: Option<Box<PutOptions>>,
-        of_value: Expected,
+        of_value: Digests,
         proof: Option<&Principal>,
     ) -> Result<Outcome, Refusal> {
         let key = upload.key().clone();

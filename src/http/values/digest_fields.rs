@@ -12,7 +12,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
 use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
 
 use crate::http::head::syntax::has_member;
-use crate::store::{Checksum, ChecksumKind, Digest, Wanted};
+use crate::store::{Checksum, ChecksumKind, Digest, Digests};
 
 /// The digest of the bytes of a message.
 pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -92,15 +92,7 @@ pub enum BadDigest {
 }
 
 /// The digests that a value must have, as far as the server can compute them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Expected {
-    pub sha256: Option<[u8; 32]>,
-    pub sha512: Option<[u8; 64]>,
-    pub md5: Option<[u8; 16]>,
-    pub checksum: Option<Checksum>,
-}
-
-impl Expected {
+impl Digests {
     /// The digests in `headers`, or trailers. Algorithms that are not known here are ignored beside one that is, which counts: a
     /// digest by it that cannot be understood, and a field without one, is an error, not a digest less.
     ///
@@ -110,7 +102,7 @@ impl Expected {
         Self::of_content(headers)?.and(Self::of_representation(headers)?)
     }
 
-    /// As [`Expected::of`], but the digests of the bytes of the message alone.
+    /// As [`Digests::of`], but the digests of the bytes of the message alone.
     pub fn of_content(headers: &HeaderMap) -> Result<Self, BadDigest> {
         let mut all = Self::of_field(headers, CONTENT_DIGEST)?;
         for line in headers.get_all(CONTENT_MD5) {
@@ -150,7 +142,7 @@ impl Expected {
         Ok(all)
     }
 
-    /// As [`Expected::of`], but the digests of the whole value alone, of which the message may bring a part.
+    /// As [`Digests::of`], but the digests of the whole value alone, of which the message may bring a part.
     pub fn of_representation(headers: &HeaderMap) -> Result<Self, BadDigest> {
         let digest = match joined(headers, &DIGEST)? {
             Some(field) => Self::parse(&modern(&field)?, DIGEST)?,
@@ -173,16 +165,6 @@ impl Expected {
             md5: either(self.md5, other.md5, differ(MD5))?,
             checksum: either(self.checksum, other.checksum, BadDigest::Checksums)?,
         })
-    }
-
-    /// The digests to compute of a value, to compare them.
-    pub fn wanted(&self) -> Wanted {
-        Wanted {
-            sha256: self.sha256.is_some(),
-            sha512: self.sha512.is_some(),
-            md5: self.md5.is_some(),
-            checksum: self.checksum.map(|checksum| checksum.kind()),
-        }
     }
 
     fn parse(field: &str, name: HeaderName) -> Result<Self, BadDigest> {
@@ -315,11 +297,11 @@ mod tests {
         headers
     }
 
-    fn expected(fields: &[(&str, &str)]) -> Result<Expected, BadDigest> {
-        Expected::of(&headers(fields))
+    fn expected(fields: &[(&str, &str)]) -> Result<Digests, BadDigest> {
+        Digests::of(&headers(fields))
     }
 
-    fn sha256(of: &Expected) -> Option<String> {
+    fn sha256(of: &Digests) -> Option<String> {
         of.sha256.map(|digest| field(&Digest::Sha256(digest)))
     }
 
@@ -339,7 +321,7 @@ mod tests {
     #[test]
     fn unknown_algorithms_are_ignored_beside_a_known_one_and_refused_alone() {
         for fields in [&[][..], &[("repr-digest", "")], &[("digest", "")]] {
-            assert_eq!(expected(fields), Ok(Expected::default()), "{fields:?}");
+            assert_eq!(expected(fields), Ok(Digests::default()), "{fields:?}");
         }
         for (name, field) in [
             ("repr-digest", "sha=:AAAA:, unixsum=:Aw==:"),
@@ -414,7 +396,7 @@ mod tests {
         }
         let not_text = hyper::header::HeaderValue::from_bytes(b"x=\"\xe9\"").unwrap();
         let headers = HeaderMap::from_iter([(REPR_DIGEST, not_text)]);
-        assert_eq!(Expected::of(&headers), Err(Malformed));
+        assert_eq!(Digests::of(&headers), Err(Malformed));
     }
 
     #[test]
@@ -452,9 +434,9 @@ mod tests {
         let both = head.and(trailer).unwrap();
         assert_eq!((both.sha256, both.sha512), (head.sha256, trailer.sha512));
         assert_eq!(both.and(head), Ok(both));
-        let other = Expected {
+        let other = Digests {
             sha256: Some([0; 32]),
-            ..Expected::default()
+            ..Digests::default()
         };
         assert_eq!(both.and(other), Err(BadDigest::Contradiction("sha-256")));
     }
@@ -505,20 +487,20 @@ mod tests {
             } else {
                 headers(&[("repr-digest", &members.join(" , "))])
             };
-            let expected = Expected { sha256, sha512, ..Expected::default() };
+            let expected = Digests { sha256, sha512, ..Digests::default() };
             let expected = if expected.wanted().is_none() && !members.is_empty() {
                 Err(BadDigest::Unknown(REPR_DIGEST))
             } else {
                 Ok(expected)
             };
-            prop_assert_eq!(Expected::of(&headers), expected);
+            prop_assert_eq!(Digests::of(&headers), expected);
         }
 
         #[test]
         fn nothing_panics(field in "[ -~]{0,50}", name in 0..5_usize) {
             let names = [CONTENT_DIGEST, DIGEST, REPR_DIGEST, CONTENT_MD5, WANT_REPR_DIGEST];
             let of = |name: &HeaderName| HeaderMap::from_iter([(name.clone(), field.trim().parse().unwrap())]);
-            let _ = Expected::of(&of(&names[name]));
+            let _ = Digests::of(&of(&names[name]));
             want(&of(&WANT_REPR_DIGEST));
         }
     }

@@ -12,7 +12,7 @@ use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions;
-use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, Expected, are_announced};
+use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, are_announced};
 use crate::http::values::fields::{BadField, StoredFields};
 use crate::http::values::media;
 use crate::metrics::ReactorCounters;
@@ -41,11 +41,9 @@ impl PutOptions {
             } else {
                 StoredFields::of(headers)?
             },
-            expected: Expected::of(headers)?,
+            expected: Digests::of(headers)?,
             digests_follow: are_announced(headers),
-            most: None,
-            is_only_new: false,
-            creation: None,
+            ..Self::default()
         })
     }
 
@@ -126,7 +124,7 @@ pub async fn receive(
     }
     let mut expected = options.expected;
     if let Some(trailers) = &body.trailers {
-        let trailers = Expected::of(trailers)?;
+        let trailers = Digests::of(trailers)?;
         expected = expected.and(trailers)?;
     }
     // A trailer that was not announced asks for digests only now.
@@ -136,7 +134,7 @@ pub async fn receive(
 /// Refuses a received value without the `expected` digests; those that are `wanted` are computed.
 pub async fn compare(
     upload: &mut Upload<'_>,
-    expected: &Expected,
+    expected: &Digests,
     wanted: Wanted,
 ) -> Result<(), Refusal> {
     if !wanted.is_none() {
@@ -147,7 +145,7 @@ pub async fn compare(
 }
 
 /// Refuses a value whose `digests` are not the `expected` ones.
-pub fn verify(expected: &Expected, digests: &Digests) -> Result<(), Refusal> {
+pub fn verify(expected: &Digests, digests: &Digests) -> Result<(), Refusal> {
     let same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
         && (expected.sha512.is_none() || expected.sha512 == digests.sha512)
         && (expected.md5.is_none() || expected.md5 == digests.md5)

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, SERVER, VARY,
+    CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, SERVER, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 
@@ -249,15 +249,6 @@ pub struct ValueResponse {
     pub encoded: Option<Box<Encoded>>,
 }
 
-/// The amount of a value that is sent.
-pub enum Sent {
-    Whole,
-    /// One range of it, or several.
-    Part,
-    /// None of it: the client has it.
-    Nothing,
-}
-
 /// A delimiter of parts: random, so that no value holds it but by an accident that will not happen.
 fn boundary() -> String {
     let random = || RandomState::new().build_hasher().finish();
@@ -265,7 +256,7 @@ fn boundary() -> String {
 }
 
 /// The headers and the body of the answer with a value.
-pub fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
+pub fn sent(response: ValueResponse) -> (HeaderMap, Body) {
     let ValueResponse {
         value,
         selection,
@@ -285,32 +276,21 @@ pub fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(GZIP));
             put(&mut headers, ETAG, gzip_tag(&representation.etag));
             headers.remove(ACCEPT_RANGES);
-            (Sent::Whole, headers, Body::of(Content::Encoded(encoded)))
+            (headers, Body::of(Content::Encoded(encoded)))
         }
-        (Selection::Whole, None) => (Sent::Whole, headers, value.part(0..len)),
+        (Selection::Whole, None) => (headers, value.part(0..len)),
         (Selection::Part(range), _) => {
             put(&mut headers, CONTENT_RANGE, content_range(&range, len));
-            (Sent::Part, headers, value.part(range))
+            (headers, value.part(range))
         }
         (Selection::Parts(ranges), _) => {
             let boundary = boundary();
             put(&mut headers, CONTENT_TYPE, multipart_type(&boundary));
             let framing = Multipart::new(&ranges, len, &representation.media_type, &boundary);
-            (Sent::Part, headers, value.parts(framing))
+            (headers, value.parts(framing))
         }
-        (Selection::NotModified(_), _) => (Sent::Nothing, headers, Body::empty()),
+        (Selection::NotModified(_), _) => (headers, Body::empty()),
     }
-}
-
-/// The text for a client that does not follow the redirection to the store.
-pub const ELSEWHERE: &str = "the value is at the address in Location, for a few minutes\n";
-
-/// Redirects to the address that the value has at the store for a few minutes.
-pub fn describe_elsewhere(headers: &mut HeaderMap, to: String) {
-    put(headers, LOCATION, to);
-    let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    headers.insert(CONTENT_TYPE, text);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
 /// Adds the validators of a value that was stored.

@@ -182,19 +182,20 @@ pub struct Subscription {
     connection: Rc<ConnectionState>,
     place: usize,
     prefix: Box<str>,
-    permission: Permission,
+    /// `None` where there are no rules: it covers all keys.
+    permission: Option<Permission>,
     seen: u64,
 }
 
 impl Subscription {
-    /// Subscribes to the changes of keys that begin with `prefix` and that the `permission` covers: to those after the change of the
+    /// Subscribes to the changes of keys that begin with `prefix` and that the `permission` covers, all of them without one: to those after the change of the
     /// number `since`, or from now on.
     pub fn new(
         subscribers: &Rc<Subscribers>,
         connection: &Rc<ConnectionState>,
         prefix: Box<str>,
         since: Option<u64>,
-        permission: Permission,
+        permission: Option<Permission>,
     ) -> Self {
         let place = subscribers.waiting.borrow_mut().insert(None);
         // Listens before the store keeps changes, so that none is missed between.
@@ -222,7 +223,8 @@ impl Subscription {
 
     /// True once its client may be told of nothing any more.
     pub fn is_revoked(&mut self) -> bool {
-        self.connection.proven().has_ended() || !self.permission.holds()
+        let permission = self.permission.as_mut();
+        self.connection.proven().has_ended() || permission.is_some_and(|it| !it.holds())
     }
 
     /// The next events, one at least and about [`BATCH`] bytes at most.
@@ -239,12 +241,13 @@ impl Subscription {
                 self.subscribers.wait(self.place, cx);
                 return Poll::Pending;
             }
+            let granted = self.permission.as_ref().map(Permission::keys);
             let mut events = Vec::new();
             let mut bytes = 0;
             for change in changes {
                 self.seen = change.seq;
                 let key = change.key.as_str();
-                if key.starts_with(&*self.prefix) && self.permission.covers(key) {
+                if key.starts_with(&*self.prefix) && granted.is_none_or(|keys| keys.has(key)) {
                     let event = Event::change(&change);
                     bytes += event.json.len();
                     events.push(event);
@@ -276,10 +279,8 @@ impl std::fmt::Debug for Subscription {
     }
 }
 
-/// The permission of one subscription; without rules it covers all keys.
-pub struct Permission(Option<Granted>);
-
-struct Granted {
+/// The permission of one subscription, where there are rules.
+pub struct Permission {
     access: Arc<Access>,
     generation: u64,
     proof: Rc<Principal>,
@@ -288,33 +289,22 @@ struct Granted {
 
 impl Permission {
     /// The permission of the client of `proof`.
-    pub fn new(access: Option<&Arc<Access>>, proof: Option<&Rc<Principal>>) -> Self {
-        let granted = access.zip(proof).map(|(access, proof)| Granted {
+    pub fn new(access: &Arc<Access>, proof: &Rc<Principal>) -> Self {
+        Self {
             access: Arc::clone(access),
             // No generation of the rules, so that the first event looks again: they may have been replaced since the proof.
             generation: u64::MAX,
             proof: Rc::clone(proof),
             subject: Arc::clone(&proof.subject),
-        });
-        Self(granted)
+        }
     }
 
-    /// True while changes of any key may be told.
-    pub fn holds(&mut self) -> bool {
-        let Some(granted) = &mut self.0 else {
-            return true;
-        };
-        granted.look_again() && !granted.keys().is_empty()
+    /// True while changes of any key may be reported.
+    fn holds(&mut self) -> bool {
+        self.look_again() && !self.keys().is_empty()
     }
 
-    /// True where a change of `key` may be told; for use after [`Permission::holds`].
-    pub fn covers(&self, key: &str) -> bool {
-        let granted = self.0.as_ref();
-        granted.is_none_or(|granted| granted.keys().has(key))
-    }
-}
-
-impl Granted {
+    /// The keys whose changes may be reported; for use after [`Permission::holds`].
     fn keys(&self) -> &Prefixes {
         self.subject.grant.keys(Right::Watch)
     }
@@ -382,13 +372,8 @@ mod tests {
         let told = Rc::new(Cell::new(0));
         on_reactor(async {
             for _ in 0..SUBSCRIBERS {
-                let mut subscription = Subscription::new(
-                    &subscribers,
-                    &connection,
-                    "".into(),
-                    None,
-                    Permission::new(None, None),
-                );
+                let mut subscription =
+                    Subscription::new(&subscribers, &connection, "".into(), None, None);
                 let told = Rc::clone(&told);
                 tokio::task::spawn_local(async move {
                     std::future::poll_fn(|cx| subscription.poll_events(cx)).await;
@@ -433,7 +418,7 @@ mod tests {
             let subject = Arc::clone(access.policy().anonymous());
             let proof = Rc::new(Principal { subject, by: AuthMethod::Nothing, evidence: Evidence::Nothing });
             let subscribe = |since| {
-                let permission = Permission::new(Some(&access), Some(&proof));
+                let permission = Some(Permission::new(&access, &proof));
                 let prefix = prefix.as_str().into();
                 Subscription::new(&subscribers, &connection, prefix, since, permission)
             };

@@ -44,7 +44,8 @@ pub fn subscribe(
         prefix,
         since,
     } = request;
-    let permission = Permission::new(handler.guard.access(), context.proof.as_ref());
+    let permission = handler.guard.access().zip(context.proof.as_ref());
+    let permission = permission.map(|(access, proof)| Permission::new(access, proof));
     let subscription = Subscription::new(subscribers, connection, prefix, since, permission);
     record.watches();
     match transport {
@@ -165,7 +166,7 @@ mod tests {
 mod testing {
     use crate::access::Access;
     use crate::http::exchange::ConnectionState;
-    use crate::http::watch::feed::{Permission, Subscribers, Subscription};
+    use crate::http::watch::feed::{Subscribers, Subscription};
     use crate::store::{Durability, JournalOptions, Options, StagingBounds, Store};
     use std::rc::Rc;
     use std::sync::Arc;
@@ -207,9 +208,7 @@ mod testing {
         let subscribers = subscribers(None);
         let connection = Rc::new(ConnectionState::new(Arc::default()));
         on_reactor(async {
-            let everything = Permission::new(None, None);
-            let subscription =
-                Subscription::new(&subscribers, &connection, "".into(), None, everything);
+            let subscription = Subscription::new(&subscribers, &connection, "".into(), None, None);
             test(subscription, connection).await;
         });
     }

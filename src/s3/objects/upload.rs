@@ -196,7 +196,7 @@ impl RemoteUpload {
     pub async fn publish(&mut self, condition: &WriteCondition) -> Result<Written, Error> {
         self.shared.promises.check(condition)?;
         match &self.destination {
-            Destination::Spool(_) if self.received.len() > 0 => self.flush().await?,
+            Destination::Spool(_) if self.received.buffer.len() > 0 => self.flush().await?,
             Destination::Memory if self.digests.sha256.is_none() => {
                 self.digests(Wanted::one(false)).await?;
             }
@@ -210,7 +210,7 @@ impl RemoteUpload {
         let sha256 = self.digests.sha256;
         match &mut self.destination {
             Destination::Memory => {
-                let body = joined(self.received.share());
+                let body = joined(self.received.buffer.share());
                 write.put(&body, &sha256.ok_or(Error::Incomplete)?).await
             }
             Destination::Spool(spool) => {

@@ -74,7 +74,7 @@ pub struct Reach {
     credentials: Arc<Credentials>,
     tls: Arc<ClientConfig>,
     /// The pipes that long answers are spliced through.
-    pipes: Arc<Pipes>,
+    pipes: Pipes,
 }
 
 /// Connections to the store.
@@ -101,7 +101,7 @@ impl Reach {
             endpoints: Arc::new(Endpoints::new(settings)?),
             credentials: Arc::clone(credentials),
             tls: tls(settings.ca.as_deref())?,
-            pipes: Arc::default(),
+            pipes: Pipes::default(),
         })
     }
 }

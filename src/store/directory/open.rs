@@ -33,7 +33,7 @@ use crate::store::resumable::Registry;
 use crate::store::space::Space;
 use crate::store::temp_file::{ServerDirs, VALUE_MODE};
 use crate::store::write_context::{Durability, WriteContext};
-use crate::transfer::{BlockingPool, StagingBounds, StagingQuota};
+use crate::transfer::{BlockingPool, Pipes, StagingBounds, StagingQuota};
 use crate::value::RESERVED;
 
 /// How a directory is opened.
@@ -134,7 +134,7 @@ impl Directory {
             space: Space::new(options.min_free),
             clock,
             counters: Arc::clone(&counters),
-            pipes: Arc::default(),
+            pipes: Pipes::default(),
         });
         // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of them.
         let _ = writer.space.free(&writer.dir().root);
