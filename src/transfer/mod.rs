@@ -24,13 +24,13 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::metrics::Jobs;
-use crate::value::{Attributes, Error, Preconditions};
+use crate::value::Error;
 
 pub use pipes::{BodySource, Pipe, Piped, Pipes, read};
 pub use quota::{
     InFlight, Reservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
 };
-pub use receiver::{Hashing, Receiver, WriteBuffer, hash_file, write_at};
+pub use receiver::{Hashing, Receiver, UploadHead, WriteBuffer, hash_file, write_at};
 
 /// The longest value that is answered from memory: copying more costs more than having the kernel send it from its own
 /// cache.
@@ -59,21 +59,6 @@ pub const RESERVED_AT_ONCE: u64 = CHUNK as u64;
 /// Freeing the blocks of a file longer than this takes long enough to delay others on the same thread: the disk threads
 /// close it.
 pub const SLOW_TO_FREE: u64 = 256 << 10;
-
-/// The facts of a value that are known before it is received.
-#[derive(Debug, Default)]
-pub struct UploadHead {
-    /// Its length in bytes.
-    pub len: Option<u64>,
-    /// The attributes to keep with it.
-    pub attributes: Attributes,
-    /// Its digest.
-    pub sha256: Option<[u8; 32]>,
-    /// The preconditions under which it is published.
-    pub preconditions: Option<Preconditions>,
-    /// The client whose quota it counts against, where there is one.
-    pub uploader: Option<Uploader>,
-}
 
 /// 128 bits that cannot be guessed.
 pub fn random() -> Result<u128, Errno> {

@@ -1,5 +1,5 @@
-//! Receiving an upload, wherever its bytes go: they are counted in the quota, gathered for the next write, and hashed on the compute
-//! threads.
+//! Receiving an upload, wherever its bytes go: what is known of the value before, and its bytes, which are counted in the quota,
+//! gathered for the next write, and hashed on the compute threads.
 //!
 //! The upload that owns a [`Receiver`] decides where they go: to a file of the directory, or on to an S3 store.
 
@@ -12,12 +12,27 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
 
-use super::quota::ReservationHandle;
+use super::quota::{ReservationHandle, Uploader};
 use super::{BlockingPool, CHUNK, COPIED};
-use crate::value::{Digests, Error, Hasher, Wanted};
+use crate::value::{Attributes, Digests, Error, Hasher, Preconditions, Wanted};
 
 /// `IOV_MAX` of Linux: what one pwritev takes.
 const MAX_SLICES: usize = 1024;
+
+/// The facts of a value that are known before it is received.
+#[derive(Debug, Default)]
+pub struct UploadHead {
+    /// Its length in bytes.
+    pub len: Option<u64>,
+    /// The attributes to keep with it.
+    pub attributes: Attributes,
+    /// Its digest.
+    pub sha256: Option<[u8; 32]>,
+    /// The preconditions under which it is published.
+    pub preconditions: Option<Preconditions>,
+    /// The client whose quota it counts against, where there is one.
+    pub uploader: Option<Uploader>,
+}
 
 /// The bytes of an upload that have been received and are not handed on yet.
 pub struct Receiver {

@@ -1,5 +1,5 @@
-//! The conditions of a request (RFC 9110, section 13): its preconditions, as its fields name them, and the part of a value that answers a
-//! read, by preconditions first, then by ranges (section 13.2.2). Pure.
+//! The conditions of a request (RFC 9110, section 13): its preconditions, as its fields name them, whether its ranges count, and
+//! the part of a value that answers a read. Pure.
 
 use std::ops::Range;
 
@@ -9,9 +9,7 @@ use hyper::header::{
 };
 
 use crate::http::head::syntax::only;
-use crate::http::refusal::Refusal;
-use crate::http::values::range::{Ranges, ranges};
-use crate::store::{Current, Preconditions, Tags, Verdict, second};
+use crate::store::{Current, Preconditions, Tags, second};
 
 /// The preconditions in `headers`, or `None` where there are none: the common case, which costs four lookups.
 pub fn preconditions(headers: &HeaderMap) -> Option<Preconditions> {
@@ -59,31 +57,6 @@ impl Selection {
             Self::Parts(ranges) => ranges.first().cloned(),
             Self::NotModified(_) => None,
         }
-    }
-}
-
-/// Selects the part of the `current` value, `len` bytes long, that answers a request with these preconditions and with the fields
-/// Range and If-Range of `wanted`.
-pub fn select(
-    preconditions: Option<&Preconditions>,
-    wanted: &HeaderMap,
-    current: Current<'_>,
-    len: u64,
-) -> Result<Selection, Refusal> {
-    let verdict = preconditions.map_or(Verdict::Proceed, |p| p.for_read(Some(current)));
-    match verdict {
-        Verdict::Failed => return Err(Refusal::Precondition),
-        Verdict::NotModified(etag) => return Ok(Selection::NotModified(etag.to_owned())),
-        Verdict::Proceed => {}
-    }
-    if wanted.is_empty() || !if_range(wanted, current) {
-        return Ok(Selection::Whole);
-    }
-    match ranges(wanted, len) {
-        Ranges::Whole => Ok(Selection::Whole),
-        Ranges::Single(range) => Ok(Selection::Part(range)),
-        Ranges::Multi(ranges) => Ok(Selection::Parts(ranges)),
-        Ranges::Unsatisfiable => Err(Refusal::Unsatisfiable { len }),
     }
 }
 

@@ -15,10 +15,11 @@ use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::GetOptions;
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::conditional::{Selection, preconditions, select};
+use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
+use crate::http::values::range::{Ranges, ranges};
 use crate::http::values::representation::{MIN_COMPRESSED, ShownValue, ValueResponse, takes_gzip};
-use crate::store::{CONTENDED, Found, Key, TRIES};
+use crate::store::{CONTENDED, Found, Key, TRIES, Verdict};
 
 impl GetOptions {
     pub fn of(head: &Parts, config: &ServiceConfig) -> Self {
@@ -43,23 +44,33 @@ impl GetOptions {
         self.preconditions.is_none() && self.ranges.is_empty() && self.digest.is_none()
     }
 
-    /// Selects the part of `value` that is sent.
+    /// Selects the part of `value` that is sent: by preconditions first, then by ranges (RFC 9110, section 13.2.2).
     fn select(&self, value: &ShownValue) -> Result<Selection, Refusal> {
         let (representation, len) = (value.representation(), value.found.len());
-        let (preconditions, current) = (self.preconditions.as_ref(), representation.current());
-        let selection = select(preconditions, &self.ranges, current, len)?;
-        Ok(match selection {
-            // A client that decodes the coding would take the framing of several parts for coded bytes. Many short parts would be
-            // longer than the value.
-            Selection::Parts(parts)
-                if representation.is_coded()
-                    || parts.len() > value.max_parts()
-                    || representation.len_of(&parts, len) > len =>
-            {
-                Selection::Whole
+        let current = representation.current();
+        if let Some(preconditions) = &self.preconditions {
+            match preconditions.for_read(Some(current)) {
+                Verdict::Failed => return Err(Refusal::Precondition),
+                Verdict::NotModified(etag) => return Ok(Selection::NotModified(etag.to_owned())),
+                Verdict::Proceed => {}
             }
-            selection => selection,
-        })
+        }
+        if self.ranges.is_empty() || !if_range(&self.ranges, current) {
+            return Ok(Selection::Whole);
+        }
+        // A client that decodes the coding would take the framing of several parts for coded bytes. Many short parts would be longer
+        // than the value.
+        let are_worth_it = |parts: &[_]| {
+            !representation.is_coded()
+                && parts.len() <= value.max_parts()
+                && representation.len_of(parts, len) <= len
+        };
+        match ranges(&self.ranges, len) {
+            Ranges::Single(range) => Ok(Selection::Part(range)),
+            Ranges::Multi(parts) if are_worth_it(&parts) => Ok(Selection::Parts(parts)),
+            Ranges::Whole | Ranges::Multi(_) => Ok(Selection::Whole),
+            Ranges::Unsatisfiable => Err(Refusal::Unsatisfiable { len }),
+        }
     }
 }
 
