@@ -1,10 +1,11 @@
-//! Messages about a wrong command line: with the word that was probably meant, or what to give instead.
+//! Messages about a wrong command line: with the word that was probably meant, or what to give instead. Words with a meaning.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Command;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Options of other servers, and what to give here.
@@ -131,4 +132,15 @@ fn advice(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<
         .iter()
         .find(|(names, _)| names.contains(&unknown.as_str()))?;
     Some(format!("{unknown} is no option: {instead}"))
+}
+
+/// The parser of an option that takes one of these words, each with its meaning.
+pub fn one_of<T: Clone + Send + Sync + 'static, const N: usize>(
+    words: [(&'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(words.each_ref().map(|(word, _)| *word));
+    names.try_map(move |given| {
+        let found = words.iter().find(|(word, _)| *word == given);
+        found.map(|(_, meaning)| meaning.clone()).ok_or("unknown")
+    })
 }

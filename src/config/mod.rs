@@ -17,8 +17,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-
 use self::args::Commands;
 pub use self::args::{Args, Health, Task, UsageError};
 pub use self::file::ConfigError;
@@ -166,17 +164,6 @@ impl Config {
             warnings,
         })
     }
-}
-
-/// The parser of an option that takes one of these words, each with its meaning.
-fn one_of<T: Clone + Send + Sync + 'static, const N: usize>(
-    words: [(&'static str, T); N],
-) -> impl TypedValueParser<Value = T> {
-    let names = PossibleValuesParser::new(words.each_ref().map(|(word, _)| *word));
-    names.try_map(move |given| {
-        let found = words.iter().find(|(word, _)| *word == given);
-        found.map(|(_, meaning)| meaning.clone()).ok_or("unknown")
-    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use clap::Args;
 use rustix::process::{Resource, getrlimit};
 
 use super::file::{ConfigError, UNIX};
-use super::one_of;
+use super::mistakes::one_of;
 use super::security::ListenConfig;
 use crate::commands::size;
 use crate::net::{self, At, Dispatch, Limits, Listen};

@@ -14,7 +14,7 @@ use clap::{ArgAction, Args};
 use tracing::level_filters::LevelFilter;
 
 use super::file::ConfigError;
-use super::one_of;
+use super::mistakes::one_of;
 use crate::commands::size;
 use crate::http::{
     AllowLists, CACHE_CONTROL, Hosts, LogFormat, Origins, RequestLogs, Routes, ServiceConfig,

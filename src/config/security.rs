@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args};
 
 use super::file::ConfigError;
-use super::one_of;
+use super::mistakes::one_of;
 use crate::net::{At, ClientAuthority, Dispatch, Identity, Listen, TlsOptions};
 use crate::sandbox::{Allowed, Mode};
 

@@ -12,8 +12,8 @@ use clap::{Args, ValueEnum};
 
 use super::file::ConfigError;
 use super::help::with_variable;
+use super::mistakes::one_of;
 use super::network::Descriptors;
-use super::one_of;
 use crate::commands::size;
 use crate::http::{ServiceConfig, is_guessed_text};
 use crate::s3::{BucketPrefix, Conditions, S3Resources, Settings};

@@ -180,7 +180,7 @@ fn tab_reaches_all_there_is_and_a_value_is_deleted_without_a_mouse() {
                 if page.eval(&focused) == "b" {
                     return page.press(Key::Delete);
                 }
-                page.press(&format!("{}{}", Key::Shift, Key::Tab));
+                page.press(format!("{}{}", Key::Shift, Key::Tab));
             }
             panic!("Tab goes not back to b");
         };

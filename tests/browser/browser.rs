@@ -322,10 +322,10 @@ impl Browser {
 
     /// What a command of the `DevTools` protocol answers.
     pub(crate) fn devtools(&self, command: &str) -> Value {
-        self.devtools_with(command, json!({}))
+        self.devtools_with(command, &json!({}))
     }
 
-    pub(crate) fn devtools_with(&self, command: &str, parameters: Value) -> Value {
+    pub(crate) fn devtools_with(&self, command: &str, parameters: &Value) -> Value {
         let path = format!("/session/{}/goog/cdp/execute", self.session.id);
         let command = json!({"cmd": command, "params": parameters});
         self.post(&path, &command)

@@ -35,7 +35,7 @@ fn a_text_is_edited_in_place_and_the_rest_of_it_stays() {
         assert_eq!(stored.status, 200);
         edit(page, server, "a");
         assert_eq!(value(page), "\u{feff}eins\nzwei\n");
-        page.press(&format!("{}null ", Key::Right));
+        page.press(format!("{}null ", Key::Right));
         page.click("#edit-save");
         page.says("#preview-body pre", "null eins");
         assert_eq!(

@@ -200,7 +200,7 @@ fn the_rows_of_the_document_stay_until_the_script_has_read_the_keys() {
         let gate = "{ const ask = window.fetch; const gate = new Promise((resolve) => { window.release = resolve; }); \
                     window.fetch = async (...what) => { await gate; return ask(...what); }; }";
         let source = json!({ "source": gate });
-        page.devtools_with("Page.addScriptToEvaluateOnNewDocument", source);
+        page.devtools_with("Page.addScriptToEvaluateOnNewDocument", &source);
         page.visit(server.addr, "/a/");
         page.says("#state", "Live");
         let rows = "$$('#rows .key').map((it) => it.textContent)";

@@ -194,7 +194,7 @@ fn everything_can_be_done_with_the_keyboard() {
             (Key::End, "b"),
             (Key::Home, "a"),
         ] {
-            page.press(&key.to_string());
+            page.press(key.to_string());
             assert_eq!(page.eval(name), focused);
         }
         page.press("/");

@@ -5,7 +5,6 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::browser::{Browser, browse_keys, browse_served};
-use crate::support::prelude::*;
 
 fn until_shown(page: &Browser, text: &str) {
     page.says("#preview-body pre", text);

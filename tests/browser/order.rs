@@ -4,7 +4,6 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::browser::{Browser, browse_served};
-use crate::support::prelude::*;
 
 fn sort(page: &Browser, column: &str) {
     page.click(&format!("th[data-column={column}] button"));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::browser::{browse, browse_served, origin};
+use crate::browser::{browse, browse_served};
 use crate::support::prelude::*;
 
 const ACT: &str = "document.title = 'pwned'; fetch('/pwned', { method: 'PUT', body: 'x' });";

@@ -47,7 +47,7 @@ fn a_renamed_value_keeps_its_bytes_and_its_fields() {
         server.store("in/other", "x");
         begin(page, &server, "in/old ä");
         // Only the name within the folder is selected: typing replaces it.
-        page.press(&format!("new #1{}", Key::Enter));
+        page.press(format!("new #1{}", Key::Enter));
         page.says("#notes", "in/old ä is now in/new #1");
         page.shows(&["../", "new #1", "other"]);
         server.dir.assert_holds(&["in/new #1", "in/other"]);

@@ -5,7 +5,6 @@ use serde_json::json;
 
 use crate::browser::{Browser, browse_served};
 use crate::relay::Relay;
-use crate::support::prelude::*;
 
 /// Drags what lies at `path` over the page and drops it, as a file manager does.
 fn drop(page: &Browser, path: &std::path::Path) {
@@ -13,7 +12,7 @@ fn drop(page: &Browser, path: &std::path::Path) {
         let data =
             json!({"items": [], "files": [path.display().to_string()], "dragOperationsMask": 1});
         let event = json!({"type": kind, "x": 300, "y": 300, "data": data});
-        page.devtools_with("Input.dispatchDragEvent", event);
+        page.devtools_with("Input.dispatchDragEvent", &event);
     }
 }
 

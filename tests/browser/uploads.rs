@@ -13,7 +13,7 @@ const LARGE: usize = 100_000_000;
 fn choose(page: &Browser, files: &[&std::path::Path]) {
     let paths = files.iter().map(|path| path.display().to_string());
     let paths: Vec<String> = paths.collect();
-    page.types("#files", &paths.join("\n"));
+    page.types("#files", paths.join("\n"));
 }
 
 /// How many uploads the server keeps that have not become values.

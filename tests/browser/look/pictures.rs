@@ -79,7 +79,7 @@ fn take(page: &Browser, name: &str, last: &str, shown: &[&str], scale: f64) {
     }
     let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": scale});
     let how = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
-    let taken = page.devtools_with("Page.captureScreenshot", how);
+    let taken = page.devtools_with("Page.captureScreenshot", &how);
     let taken = STANDARD.decode(taken["data"].as_str().expect("a picture"));
     let taken = taken.expect("base64");
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -168,8 +168,8 @@ fn uploads_under_way() {
         });
         let slow = json!({"offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 600_000});
         page.devtools("Network.enable");
-        page.devtools_with("Network.emulateNetworkConditions", slow);
-        page.types("#files", &files.join("\n"));
+        page.devtools_with("Network.emulateNetworkConditions", &slow);
+        page.types("#files", files.join("\n"));
         page.says("#uploads-count", "left");
         let shown = [
             "#uploads",

@@ -95,7 +95,7 @@ impl Files {
         let used = file.uses.iter();
         let used = used.filter(|u| !u.is_forwarded || words.contains(u.name.as_str()));
         let used = used.map(|u| u.path.clone());
-        let targets = used.chain(paths(&file.rest).into_iter());
+        let targets = used.chain(paths(&file.rest));
         let targets = targets.filter_map(|path| self.target(at, &path, 0));
         targets.filter(|to| to != at).collect()
     }

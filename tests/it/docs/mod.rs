@@ -267,7 +267,9 @@ fn problems(source: &str) -> BTreeSet<String> {
     let pairs = quotes.windows(2);
     let names = pairs.filter(|pair| follows_status(&source[..pair[0]]));
     let names = names.map(|pair| &source[pair[0] + 1..pair[1]]);
-    let all = names.filter(|name| is_name(name)).map(str::to_owned);
+    let all = names
+        .filter(|name| !name.is_empty() && is_name(name))
+        .map(str::to_owned);
     all.collect()
 }
 

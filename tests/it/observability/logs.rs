@@ -100,8 +100,7 @@ fn the_access_log_has_one_event_for_each_request() {
         let holds = holds.is_ok_and(|ms| (0.0..30_000.0).contains(&ms));
         assert!(holds, "{event:?}");
     }
-    let count = access[2].number("bytes");
-    assert_eq!(count, 5, "the bytes of the value: {:?}", access[2]);
+    assert_eq!(access[2].number("bytes"), 5, "{:?}", access[2]);
     // What uploads brought stands in both logs.
     let received = access.iter().take(6).map(|event| event.number("received"));
     assert_eq!(received.collect::<Vec<_>>(), [700_000, 5, 0, 0, 0, 0]);

@@ -71,7 +71,7 @@ fn both_formats_are_well_formed() {
             assert!(
                 scrape.samples.iter().any(|it| it.name.starts_with(name)),
                 "{name}"
-            )
+            );
         });
         assert!(
             declared.all(|name| name.ends_with("_total") != is_open),

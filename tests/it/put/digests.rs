@@ -94,7 +94,7 @@ fn digests_that_cannot_be_checked_and_malformed_fields_are_refused() {
     assert_eq!(put(&server, "Content-Digest:", b"v"), 200);
     assert_eq!(server.ask("DELETE", "k").status, 200);
     // Of each kind one: src/http/values/digest_fields.rs has the grammar.
-    let malformed = r#"
+    let malformed = r"
         Content-Digest: unixsum=30637
         Content-Digest: sha-1=:AAAA:
         Repr-Digest: md5=:AAAA:
@@ -102,7 +102,7 @@ fn digests_that_cannot_be_checked_and_malformed_fields_are_refused() {
         Content-Digest: sha-256
         Content-Digest: sha-256=:AAAA:
         Repr-Digest: sha-512=:AAAA:
-        Content-MD5: AAAA"#;
+        Content-MD5: AAAA";
     for [lines] in table(malformed) {
         let mut raw = server.connect();
         raw.send(format!(

@@ -158,9 +158,10 @@ fn each_attack_is_refused_and_smuggles_nothing() {
         };
         // A well-formed head that is refused may be followed by another request, which may be answered.
         let follows = matches!(class, "1" | "4" | "5" | "8" | "30");
-        let smuggled = match follows {
-            true => GET_HERE,
-            false => "PUT /smuggled HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\nx",
+        let smuggled = if follows {
+            GET_HERE
+        } else {
+            "PUT /smuggled HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\nx"
         };
         for request in requests {
             server.dir.place("here", "value");
