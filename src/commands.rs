@@ -18,12 +18,12 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::access::{
-    Access, BadAccess, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, Policy, Right, Rule,
+    Access, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, Policy, Right, Rule,
     SHORTEST_SECRET,
 };
 use crate::file_error::unreadable;
 use crate::http::{folder_of_path, key_of_path};
-use crate::lifecycle::{NotReloaded, ask_reload};
+use crate::lifecycle::ask_reload;
 use crate::store;
 
 /// The prefix of tokens, so that they are told from other secrets where one has leaked.
@@ -32,25 +32,13 @@ const TOKEN: &str = "dst_";
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 32;
 
-/// Why a command does nothing.
+/// Why a command fails; a [`UsageError`] if its arguments are wrong.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// The arguments make no sense.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// The file of `--access` is wrong.
-    #[error(transparent)]
-    Access(#[from] BadAccess),
-    /// A server has not reread its files.
-    #[error("reload: {0}")]
-    Reload(#[from] NotReloaded),
-    /// A journal cannot be looked at.
-    #[error(transparent)]
-    Journal(#[from] store::OpenError),
-    /// The system failed.
-    #[error("{0}")]
-    System(#[from] io::Error),
-    /// The arguments make no sense.
-    #[error("{0}")]
-    UsageError(String),
-}
+#[error("{0}")]
+pub struct UsageError(String);
 
 /// A command that needs no server and none of its options. Its documentation is its help.
 #[derive(Clone, Debug, Subcommand)]
@@ -151,7 +139,7 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
         Command::NewToken => new_token().map(yes),
         Command::HashPassword => hash_password().map(yes),
         Command::Reload { pid } => {
-            ask_reload(*pid)?;
+            ask_reload(*pid).map_err(|why| format!("reload: {why}"))?;
             Ok(yes(String::new()))
         }
         Command::Access(AccessCommand::Check { file }) => check_access(file).map(yes),
@@ -175,11 +163,11 @@ fn new_token() -> Result<String, Failure> {
     let mut filled = 0;
     while filled < bytes.len() {
         let more = getrandom(&mut bytes[filled..], GetRandomFlags::empty());
-        filled += more.map_err(io::Error::from)?;
+        filled += more?;
     }
     let token = format!("{TOKEN}{}", URL_SAFE_NO_PAD.encode(bytes));
     let Evidence::Token(digest) = Evidence::token(token.as_bytes()) else {
-        return Err(Failure::UsageError("no digest".to_owned()));
+        return Err("no digest".into());
     };
     let digest = HEXLOWER.encode(&digest);
     Ok(format!("{token}\nsha256:{digest}\n"))
@@ -197,12 +185,11 @@ fn hash_password() -> Result<String, Failure> {
     drop(hidden);
     let password = line.trim_end_matches(['\r', '\n']);
     if password.is_empty() {
-        return Err(Failure::UsageError(
-            "hash-password: there is no password on standard input".to_owned(),
-        ));
+        let why = "hash-password: there is no password on standard input";
+        return Err(UsageError(why.to_owned()).into());
     }
     let hash = PasswordHash::make(password.as_bytes());
-    let hash = hash.ok_or_else(|| io::Error::other("the system has no random bytes"))?;
+    let hash = hash.ok_or("the system has no random bytes")?;
     Ok(format!("{}\n", hash.as_str()))
 }
 
@@ -258,7 +245,7 @@ fn explain_access(
     let policy = Access::read(file.to_owned())?.policy();
     let name = (who != Rule::ANONYMOUS).then_some(who);
     if name.is_some_and(|name| policy.subject(name).is_none()) {
-        return Err(Failure::UsageError(format!("there is no subject {who:?}")));
+        return Err(UsageError(format!("there is no subject {who:?}")).into());
     }
     let (rights, key) = asked(method, path)?;
     let (mut text, mut is_allowed) = (String::new(), false);
@@ -286,7 +273,7 @@ fn decision(policy: &Policy, right: Right, rule: Option<&Rule>) -> String {
 
 /// The rights of which one suffices, and the key, or the prefix of the keys.
 fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failure> {
-    let bad = |why: String| Failure::UsageError(format!("{method} {target}: {why}"));
+    let bad = |why: String| -> Failure { UsageError(format!("{method} {target}: {why}")).into() };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let key = || key_of_path(path).map_err(bad);
     let prefix = || {
@@ -318,7 +305,7 @@ fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failu
 /// A signed link.
 fn sign(order: &LinkOrder) -> Result<String, Failure> {
     let LinkOrder { url, by, .. } = order;
-    let bad = |why: String| Failure::UsageError(format!("{url}: {why}"));
+    let bad = |why: String| -> Failure { UsageError(format!("{url}: {why}")).into() };
     let base = order.base.as_deref().map(|base| base.trim_end_matches('/'));
     let has_query = |text: &str| text.contains(['?', '#']);
     if has_query(url) || base.is_some_and(has_query) {
@@ -361,7 +348,7 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
             let policy = Access::read(file.clone())?.policy();
             let Some(link_key) = policy.link_key(by) else {
                 let why = format!("{}: there is no link-key {by:?}", file.display());
-                return Err(Failure::UsageError(why));
+                return Err(UsageError(why).into());
             };
             let signature = link_key.sign(&terms);
             signature.filter(|signature| policy.by_link(by, &terms, signature, now).is_some())
@@ -381,11 +368,11 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
 }
 
 fn secret(file: &Path) -> Result<Vec<u8>, Failure> {
-    let bad = |why: String| Failure::UsageError(format!("{}: {why}", file.display()));
+    let bad = |why: String| UsageError(format!("{}: {why}", file.display()));
     let secret = std::fs::read(file).map_err(|error| bad(unreadable(file, &error)))?;
     let secret = secret.trim_ascii();
     if secret.len() < SHORTEST_SECRET {
-        return Err(bad(format!("a secret has {SHORTEST_SECRET} bytes or more")));
+        return Err(bad(format!("a secret has {SHORTEST_SECRET} bytes or more")).into());
     }
     Ok(secret.to_vec())
 }

@@ -16,8 +16,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use data_server::client;
-use data_server::commands::{self, Command, Failure};
-use data_server::config::{Health, Task, UsageError};
+use data_server::commands::{self, Command, UsageError};
+use data_server::config::{self, Health, Task};
 use data_server::log::{self, Log};
 use data_server::server::Reloader;
 use data_server::{Args, Config, Server, StartError};
@@ -41,8 +41,8 @@ const OTHER: u8 = 1;
 fn main() -> ExitCode {
     let args = match Args::gather(std::env::args_os()) {
         Ok(args) => args,
-        Err(UsageError::Help(text)) => text.exit(),
-        Err(UsageError::Wrong(why)) => return fail_unlogged(&why, USAGE),
+        Err(config::UsageError::Help(text)) => text.exit(),
+        Err(config::UsageError::Wrong(why)) => return fail_unlogged(&why, USAGE),
     };
     match args.task() {
         Task::Print(text) => {
@@ -81,7 +81,7 @@ fn run_offline(command: &Command) -> ExitCode {
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::from(if is_yes { DRAINED } else { OTHER })
         }
-        Err(failure @ Failure::UsageError(_)) => fail_unlogged(&failure, USAGE),
+        Err(failure) if failure.is::<UsageError>() => fail_unlogged(&failure, USAGE),
         Err(failure) => fail_unlogged(&failure, OTHER),
     }
 }

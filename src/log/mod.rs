@@ -104,7 +104,7 @@ impl Lines {
     fn write(&self, event: &Event<'_>, line: &mut Vec<u8>) {
         let (meta, now) = (event.metadata(), format_rfc3339_micros(SystemTime::now()));
         if meta.target() == AS_IT_IS {
-            event.record(&mut Text(Fields::after(line)));
+            event.record(&mut Fields::new(line, false));
             line.push(b'\n');
             return;
         }
@@ -112,7 +112,7 @@ impl Lines {
             put(line, format_args!("{{\"timestamp\":\"{now}\",\"level\":"));
             json(line, meta.level().as_str());
             line.extend_from_slice(b",\"fields\":{");
-            event.record(&mut Json(Fields::after(line)));
+            event.record(&mut Fields::new(line, true));
             line.extend_from_slice(b"},\"target\":");
             json(line, meta.target());
             line.extend_from_slice(b"}\n");
@@ -124,7 +124,7 @@ impl Lines {
             for text in [level, " ", meta.target(), ": "] {
                 line.extend_from_slice(text.as_bytes());
             }
-            event.record(&mut Text(Fields::after(line)));
+            event.record(&mut Fields::new(line, false));
             line.push(b'\n');
         }
     }
@@ -156,42 +156,39 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 }
 
-/// The fields of an event, after the beginning of the line.
+/// The fields of an event, after the beginning of the line: `message name="text" name=1`, or in JSON `"message":"text","name":1`.
 struct Fields<'a> {
     line: &'a mut Vec<u8>,
+    is_json: bool,
     is_first: bool,
 }
 
 impl<'a> Fields<'a> {
-    fn after(line: &'a mut Vec<u8>) -> Self {
-        let is_first = true;
-        Self { line, is_first }
+    fn new(line: &'a mut Vec<u8>, is_json: bool) -> Self {
+        Self {
+            line,
+            is_json,
+            is_first: true,
+        }
     }
 
-    /// The separator before the name of a field.
-    fn next(&mut self, separator: u8) -> &mut Vec<u8> {
+    /// Begins a field: adds the separator and the name.
+    fn name(&mut self, field: &Field) -> &mut Vec<u8> {
         if !mem::take(&mut self.is_first) {
-            self.line.push(separator);
+            self.line.push(if self.is_json { b',' } else { b' ' });
+        }
+        if self.is_json {
+            json(self.line, name(field));
+            self.line.push(b':');
+        } else if !is_message(field) {
+            self.line.extend_from_slice(name(field).as_bytes());
+            self.line.push(b'=');
         }
         self.line
     }
 }
 
-/// `message name="text" name=1`
-struct Text<'a>(Fields<'a>);
-
-impl Text<'_> {
-    fn name(&mut self, field: &Field) -> &mut Vec<u8> {
-        let line = self.0.next(b' ');
-        if !is_message(field) {
-            line.extend_from_slice(name(field).as_bytes());
-            line.push(b'=');
-        }
-        line
-    }
-}
-
-impl Visit for Text<'_> {
+impl Visit for Fields<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         json(self.name(field), value);
     }
@@ -204,9 +201,15 @@ impl Visit for Text<'_> {
         json(self.name(field), value);
     }
 
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        json(self.name(field), value);
+    }
+
     fn record_str(&mut self, field: &Field, value: &str) {
         let is_plain = |b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\';
-        if is_message(field) {
+        if self.is_json {
+            json(self.name(field), value);
+        } else if is_message(field) {
             self.record_debug(field, &format_args!("{value}"));
         } else if value.bytes().all(is_plain) {
             let line = self.name(field);
@@ -220,6 +223,9 @@ impl Visit for Text<'_> {
 
     /// Escapes control characters, which a terminal would interpret.
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if self.is_json {
+            return json(self.name(field), format!("{value:?}"));
+        }
         let line = self.name(field);
         let start = line.len();
         put(line, format_args!("{value:?}"));
@@ -240,44 +246,6 @@ impl Visit for Text<'_> {
                 }
             }
         }
-    }
-}
-
-/// `"message":"text","name":1`
-struct Json<'a>(Fields<'a>);
-
-impl Json<'_> {
-    fn record(&mut self, field: &Field, value: impl Serialize) {
-        let line = self.0.next(b',');
-        json(line, name(field));
-        line.push(b':');
-        json(line, value);
-    }
-}
-
-impl Visit for Json<'_> {
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.record(field, value);
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.record(field, value);
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.record(field, value);
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.record(field, value);
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.record(field, value);
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.record(field, format!("{value:?}"));
     }
 }
 

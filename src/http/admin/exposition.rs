@@ -1,20 +1,39 @@
-//! The two text formats of Prometheus, 0.0.4 and `OpenMetrics` 1.0, of metrics that a table defines.
+//! The two text formats of Prometheus, 0.0.4 and `OpenMetrics` 1.0, of metrics.
 //!
 //! The name of a metric says its kind and its unit: `_total` ends a counter, `_seconds` and `_bytes` are the units. `OpenMetrics` declares
 //! a counter without `_total`, and has units and an end mark. Nothing is escaped: clients choose no text in here.
 
 use std::fmt::{Display, Write as _};
 
-use crate::http::admin::MetricsFormat;
-use crate::metrics::Histogram;
+use hyper::header::HeaderMap;
 
-/// The name of a metric in the format 0.0.4, its help, and the function that reads its samples from a source. A metric without
-/// samples is left out.
-pub type Metric<S> = (
-    &'static str,
-    &'static str,
-    fn(source: &S, samples: &mut Samples<'_>),
-);
+use crate::http::head::accept::prefers_open_metrics;
+use crate::metrics::{Counter, Histogram, SharedCounter};
+
+/// A text format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsFormat {
+    Prometheus,
+    OpenMetrics,
+}
+
+impl MetricsFormat {
+    /// The format that Accept prefers; the older one where it does not name the newer.
+    pub fn preferred(headers: &HeaderMap) -> Self {
+        if prefers_open_metrics(headers) {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
+        }
+    }
+
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
 
 /// The text of metrics.
 #[derive(Debug)]
@@ -29,16 +48,14 @@ impl Exposition {
         Self { format, text }
     }
 
-    /// Adds the `metrics` of `source`.
-    pub fn add<S>(&mut self, metrics: &[Metric<S>], source: &S) {
-        for &(name, help, read) in metrics {
-            let mut samples = Samples {
-                to: self,
-                name,
-                help,
-                is_declared: false,
-            };
-            read(source, &mut samples);
+    /// Adds a metric, given by its name in the format 0.0.4 and its help. A metric without samples is left out.
+    pub fn metric(&mut self, name_and_help: &'static str) -> Samples<'_> {
+        let (name, help) = name_and_help.split_once(' ').unwrap_or_default();
+        Samples {
+            to: self,
+            name,
+            help,
+            is_declared: false,
         }
     }
 
@@ -77,6 +94,33 @@ impl Samples<'_> {
     pub fn each(&mut self, values: impl Iterator<Item = u64>) {
         for (reactor, value) in values.enumerate() {
             self.labelled(&[("reactor", &reactor.to_string())], value);
+        }
+    }
+
+    /// Adds a sample for each of `counters`, which have `names` as values of `label`.
+    pub fn named<const N: usize>(
+        &mut self,
+        label: &str,
+        names: [&str; N],
+        counters: &[SharedCounter; N],
+    ) {
+        for (name, counter) in names.iter().zip(counters) {
+            self.labelled(&[(label, name)], counter.get());
+        }
+    }
+
+    /// Adds a sample for each of the `counters` of each reactor, which have `names` as values of `label`.
+    pub fn each_of<'c, const N: usize>(
+        &mut self,
+        label: &str,
+        names: [&str; N],
+        counters: impl Iterator<Item = &'c [Counter; N]>,
+    ) {
+        for (reactor, counters) in counters.enumerate() {
+            for (name, counter) in names.iter().zip(counters) {
+                let labels = [("reactor", &*reactor.to_string()), (label, name)];
+                self.labelled(&labels, counter.get());
+            }
         }
     }
 

@@ -9,13 +9,13 @@ mod metrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use hyper::header::HeaderMap;
-
 use crate::access::Access;
 use crate::http::admin::health::{Probe, Readiness};
-use crate::http::head::accept::prefers_open_metrics;
-use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
+use crate::http::admin::metrics::Sources;
+use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::store::Store;
+
+pub use exposition::MetricsFormat;
 
 /// The paths of the pages.
 const INDEX: &str = "/-/healthz /-/ready /-/metrics";
@@ -52,16 +52,10 @@ impl Page {
 /// The state that the pages show; the server has one.
 #[derive(Debug)]
 pub struct Admin {
-    /// The start of the process, in seconds since 1970.
-    started: f64,
     is_serving: AtomicBool,
     is_draining: AtomicBool,
-    /// The readiness that the last scrape found.
-    was_ready: AtomicBool,
     probe: Probe,
-    reactors: Vec<Arc<ReactorCounters>>,
-    store: Arc<Store>,
-    access: Option<Arc<Access>>,
+    metrics: Sources,
 }
 
 impl Admin {
@@ -72,14 +66,10 @@ impl Admin {
         access: Option<Arc<Access>>,
     ) -> Self {
         Self {
-            started: process_start(),
             is_serving: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
-            was_ready: AtomicBool::new(false),
             probe: Probe::new(Arc::clone(store)),
-            reactors,
-            store: Arc::clone(store),
-            access,
+            metrics: Sources::new(reactors, Arc::clone(store), access),
         }
     }
 
@@ -106,12 +96,11 @@ impl Admin {
                 PageText::line(is_ready, &text)
             }
             Page::Metrics => {
-                let readiness = self.readiness(true).await;
-                self.was_ready.store(readiness.is_ready, Relaxed);
+                let Readiness { is_ready, .. } = self.readiness(true).await;
                 PageText {
                     is_good: true,
                     media_type: format.media_type(),
-                    body: metrics::all(self, format),
+                    body: self.metrics.text(format, is_ready, self.probe.free()),
                 }
             }
         }
@@ -145,31 +134,6 @@ impl PageText {
             is_good,
             media_type: "text/plain; charset=utf-8",
             body: format!("{line}\n"),
-        }
-    }
-}
-
-/// A text format of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricsFormat {
-    Prometheus,
-    OpenMetrics,
-}
-
-impl MetricsFormat {
-    /// The format that Accept prefers; the older one where it does not name the newer.
-    pub fn preferred(headers: &HeaderMap) -> Self {
-        if prefers_open_metrics(headers) {
-            Self::OpenMetrics
-        } else {
-            Self::Prometheus
-        }
-    }
-
-    pub fn media_type(self) -> &'static str {
-        match self {
-            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         }
     }
 }

@@ -201,7 +201,7 @@ threads = 1|threads = 2| ; 2 ; duplicate key
 threads =  ; 1 ; threads has no value
 a = 1| ; 1 ; a cannot be set in a file
 # max||max_body = 1| ; 3 ; max_body cannot be set in a file; did you mean max-body?
-root = '/tmp'| ; 1 ; root is no option
+root = '/tmp'| ; 1 ; root cannot be set in a file
 [log]|level = 'info'| ; 1 ; there are no sections such as [log]
 man = true| ; 1 ; man cannot be set in a file
 completions = 'bash'| ; 1 ; completions cannot be set in a file
