@@ -15,9 +15,8 @@ fn axe() -> Option<String> {
         .join("clients/npm/node_modules/axe-core/axe.min.js");
     let found = fs::read_to_string(script).ok();
     if found.is_none() {
-        let test = thread::current().name().unwrap_or("a test").to_owned();
         left_out(
-            &test,
+            &this_test(),
             "there is no axe-core, which tests/clients/install brings",
         );
     }

@@ -26,8 +26,7 @@ impl Driver {
         let missing = missing.join(" and ");
         let is_required = env::var_os("DATA_SERVER_BROWSER").is_some_and(|it| it == "required");
         assert!(!is_required, "a browser is required: there is no {missing}");
-        let test = thread::current().name().unwrap_or("a test").to_owned();
-        left_out(&test, &format!("there is no {missing}"));
+        left_out(&this_test(), &format!("there is no {missing}"));
         None
     }
 

@@ -7,9 +7,7 @@
 use std::env;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
-use super::left_out;
 use super::s3::{Bucket, VersityGw};
 
 /// Names the engine.
@@ -68,36 +66,19 @@ pub(crate) fn fresh_prefix() -> Option<Bucket> {
     Some(store.beneath(&format!("of-test-{}", NEXT.fetch_add(1, Ordering::Relaxed))))
 }
 
-/// Whether this test is left out in this run, and says so with its reason.
-pub fn is_left_out_on_s3(why: &str) -> bool {
-    if is_s3() {
-        let test = thread::current().name().unwrap_or("a test").to_owned();
-        left_out(&test, &format!("directory only: {why}"));
-    }
-    is_s3()
-}
-
 /// Ends the test where the engine is an S3 store: it is of what a directory alone has.
 #[macro_export]
 macro_rules! directory_only {
     ($why:literal) => {
-        if $crate::is_left_out_on_s3($why) {
-            return;
-        }
+        let why = concat!("directory only: ", $why);
+        $crate::only_where!(!$crate::is_s3(), &$crate::this_test(), why)
     };
 }
 
-/// Whether the test, which is named by its thread, is left out because directories of tests lie where there can be no journal.
-pub fn is_left_out_without_a_journal() -> bool {
-    let magic = rustix::fs::statfs(std::env::temp_dir()).map_or(0, |fs| fs.f_type);
-    // ext4, xfs and btrfs (statfs(2)).
-    let is_journaled = [0xef53, 0x5846_5342, 0x9123_683e].contains(&magic);
-    if !is_journaled {
-        let test = std::thread::current();
-        let why = "the directory for temporary files is on no ext4, xfs or btrfs";
-        super::left_out(test.name().unwrap_or("a test of the journal"), why);
-    }
-    !is_journaled
+/// Whether directories of tests lie where there can be a journal: on ext4, xfs or btrfs (statfs(2)).
+pub fn can_journal() -> bool {
+    let magic = rustix::fs::statfs(env::temp_dir()).map_or(0, |fs| fs.f_type);
+    [0xef53, 0x5846_5342, 0x9123_683e].contains(&magic)
 }
 
 /// Ends the test where there can be no journal: on an S3 store, or where directories of tests lie on another file system.
@@ -105,8 +86,7 @@ pub fn is_left_out_without_a_journal() -> bool {
 macro_rules! journal_only {
     () => {
         $crate::directory_only!("durability");
-        if $crate::is_left_out_without_a_journal() {
-            return;
-        }
+        let why = "the directory for temporary files is on no ext4, xfs or btrfs";
+        $crate::only_where!($crate::can_journal(), &$crate::this_test(), why)
     };
 }

@@ -17,11 +17,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
-use std::thread;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::{TlsClient, left_out};
+use super::TlsClient;
 pub use client::{Asked, Http2, Leave};
 use connection::Place;
 
@@ -67,21 +66,11 @@ pub(crate) fn translated(
     Ok((OwnedFd::from(near).into(), passed_on))
 }
 
-/// Whether this test is left out in this run, and says so with its reason.
-pub fn is_left_out_on_http2(why: &str) -> bool {
-    if is_http2() {
-        let test = thread::current().name().unwrap_or("a test").to_owned();
-        left_out(&test, &format!("HTTP/1.1 only: {why}"));
-    }
-    is_http2()
-}
-
 /// Ends the test in a run over HTTP/2: it is of what HTTP/1.1 alone has.
 #[macro_export]
 macro_rules! http1_only {
     ($why:literal) => {
-        if $crate::is_left_out_on_http2($why) {
-            return;
-        }
+        let why = concat!("HTTP/1.1 only: ", $why);
+        $crate::only_where!(!$crate::is_http2(), &$crate::this_test(), why)
     };
 }

@@ -33,13 +33,11 @@ pub use accepting::Accepting;
 pub use certificates::Certificates;
 pub use client::{Client, Heard};
 pub use dir::DataDir;
-pub use engine::{
-    by_engine, is_left_out_on_s3, is_left_out_without_a_journal, is_s3, taken, takes_key,
-};
+pub use engine::{by_engine, can_journal, is_s3, taken, takes_key};
 pub use follow::{Events, Follower, Socket, Told};
 pub use html::{Element, HtmlPage, Row};
 pub use http::{Classes, LENGTHS, ask, chunk, chunks, table};
-pub use http2::{Asked, Http2, Leave, by_protocol, is_http2, is_left_out_on_http2};
+pub use http2::{Asked, Http2, Leave, by_protocol, is_http2};
 pub use lines::Event;
 pub use metrics::{Sample, Scrape};
 pub use mount::{Fuse, Mount, Mounted, run, text};
@@ -47,13 +45,13 @@ pub use proc::{Proc, unsent_of_nobody};
 pub use proxy::Proxy;
 pub use raw::{Raw, Response, chunked, put_head};
 pub use report::{
-    available, has_only_left_out, is_on_path, left_out, part_ended, say, tested, tool,
+    available, has_only_left_out, is_on_path, left_out, part_ended, say, tested, this_test, tool,
 };
 pub use resumable::Resumable;
 pub use scale::{is_full, scaled};
 pub use server::{Ended, Launch, TestServer, held_socket, scheme, served_by_nobody, words};
 pub use stream::Stream;
-pub use tls::{Authority, Issued, TlsClient, is_left_out_over_tls, is_tls};
+pub use tls::{Authority, Issued, TlsClient, is_tls};
 pub use trace::{Attached, Call, Trace, can_trace};
 pub use wait::{DEADLINE, Done, comes_true, eventually, pass, within};
 

@@ -51,6 +51,11 @@ pub fn left_out(what: &str, why: &str) {
     TEST.with(|test| test.has_left_out.set(true));
 }
 
+/// The name of the test that runs in this thread.
+pub fn this_test() -> String {
+    thread::current().name().unwrap_or("a test").to_owned()
+}
+
 /// What a test needs; where it cannot be had, says why `what` was not tested.
 pub fn available<T>(what: &str, needed: Result<T, String>) -> Option<T> {
     needed.map_err(|why| left_out(what, &why)).ok()

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
@@ -17,7 +16,6 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tempfile::TempDir;
 
 use super::certificates::openssl;
-use super::left_out;
 use super::server::TLS;
 
 /// Who issues certificates, and the directory with all of them.
@@ -234,21 +232,11 @@ pub fn is_tls() -> bool {
     SUITE.is_some()
 }
 
-/// Whether this test is left out in this run, and says so with its reason.
-pub fn is_left_out_over_tls(why: &str) -> bool {
-    if is_tls() {
-        let test = thread::current().name().unwrap_or("a test").to_owned();
-        left_out(&test, &format!("in the clear only: {why}"));
-    }
-    is_tls()
-}
-
 /// Ends the test in a run over TLS: it is of what the clear path alone has.
 #[macro_export]
 macro_rules! clear_only {
     ($why:literal) => {
-        if $crate::is_left_out_over_tls($why) {
-            return;
-        }
+        let why = concat!("in the clear only: ", $why);
+        $crate::only_where!(!$crate::is_tls(), &$crate::this_test(), why)
     };
 }
