@@ -31,8 +31,8 @@ impl ListenConfig {
         self.at.iter().chain(&self.admin).any(|at| at.by_tls)
     }
 
-    /// Refuses a place that other machines reach, where those may change values: unless it `is_guarded`, so that not all of
-    /// them may, or the options allow that in words. Refuses clients at the socket of `--admin`, which asks nobody who they are.
+    /// Refuses a listener on which other machines could change values, unless access control guards it (`is_guarded`) or the
+    /// options allow this explicitly. Refuses clients at the socket of `--admin`, which has no authentication.
     pub fn check_exposure(&self, is_guarded: bool) -> Result<(), ConfigError> {
         let mut sockets = self
             .at
