@@ -253,8 +253,11 @@ fn input(random: &mut Random) -> Vec<u8> {
     input
 }
 
-/// Changes some bytes, or puts in one of these words.
+/// Changes some bytes, or puts in one of these words. An empty input stays as it is.
 pub(crate) fn mutate(random: &mut Random, input: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
+    if input.is_empty() {
+        return;
+    }
     let at = random.place(input.len());
     let end = input.len().min(at + 1 + random.place(12));
     let word = words[random.place(words.len())].as_ref();
