@@ -3,6 +3,7 @@
 //! The engines promise the same where they can. No room above has to know which one answers, but for what one of them lacks: resumable
 //! uploads and the feed of changes. The futures of an S3 store are boxed, so that those of a directory are not longer for them.
 
+use std::mem;
 use std::ops::Range;
 use std::path::Path;
 use std::pin::Pin;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 
 use super::changes::Changes;
 use super::directory::Directory;
@@ -52,8 +54,8 @@ pub enum Found {
     reason = "a small value of a directory is received without another allocation"
 )]
 pub enum Upload<'a> {
-    /// To a file of a directory, published under these preconditions.
-    File(&'a Directory, FileUpload, Option<Preconditions>),
+    /// To a file of a directory, published under this condition.
+    File(&'a Directory, FileUpload, Option<Condition>),
     /// To an object of an S3 store.
     Object(Box<ConditionalUpload<'a>>),
 }
@@ -92,6 +94,16 @@ pub struct Published {
     pub etag: String,
     /// When it was written.
     pub modified: Option<SystemTime>,
+}
+
+impl From<Meta> for Published {
+    fn from(meta: Meta) -> Self {
+        let Validators { etag, modified } = meta.into();
+        Self {
+            etag,
+            modified: Some(modified),
+        }
+    }
 }
 
 /// The publishing of a value.
@@ -144,24 +156,28 @@ impl Store {
         }
     }
 
-    /// Begins to receive the value of `key` that `head` announces, unless its preconditions fail already.
+    /// Begins to receive the value of `key` that `head` announces, unless its preconditions fail already. Takes what it keeps of the
+    /// head.
     pub async fn upload(
         &self,
         reactor: usize,
         key: &Key<'_>,
-        head: UploadHead,
+        head: &mut UploadHead,
     ) -> Result<Upload<'_>, Error> {
         match self {
             Self::Directory(directory) => {
                 if let Some(preconditions) = &head.preconditions {
                     Box::pin(check(directory, key, preconditions)).await?;
                 }
-                let mut upload = directory.upload(key, head.len, head.uploader).await?;
-                upload.attributes = head.attributes;
-                Ok(Upload::File(directory, upload, head.preconditions))
+                let mut upload = directory
+                    .upload(key, head.len, head.uploader.take())
+                    .await?;
+                upload.attributes = mem::take(&mut head.attributes);
+                let condition = head.preconditions.take().map(condition);
+                Ok(Upload::File(directory, upload, condition))
             }
             Self::S3(s3) => {
-                let upload = Box::pin(s3.gateway(reactor).put(key, head)).await?;
+                let upload = Box::pin(s3.gateway(reactor).put(key, mem::take(head))).await?;
                 Ok(Upload::Object(Box::new(upload)))
             }
         }
@@ -196,7 +212,8 @@ impl Store {
     ) -> Result<Upload<'_>, Error> {
         let mut value = upload.append(None)?;
         value.attributes = head.attributes;
-        Ok(Upload::File(self.resumable()?, value, head.preconditions))
+        let condition = head.preconditions.map(condition);
+        Ok(Upload::File(self.resumable()?, value, condition))
     }
 
     /// The directory, for uploads that are received in several requests.
@@ -279,15 +296,10 @@ impl<'a> Upload<'a> {
     /// uploads are smaller.
     pub fn publish(self, key: Key<'static>) -> Publishing<'a> {
         match self {
-            Self::File(directory, upload, preconditions) => {
-                let publishing = directory.put(key, upload, preconditions.map(condition));
-                Box::pin(async {
-                    let Validators { etag, modified } = publishing.await?.into();
-                    Ok(Published {
-                        etag,
-                        modified: Some(modified),
-                    })
-                })
+            Self::File(directory, upload, condition) => {
+                // An async block would have the future of the publishing twice.
+                let publishing = directory.put(key, upload, condition);
+                Box::pin(publishing.map(|meta| Ok(meta?.into())))
             }
             Self::Object(object) => Box::pin(async move {
                 let written = object.publish(&key).await?;

@@ -141,7 +141,7 @@ impl FormUpload<'_, '_, '_> {
             ..
         } = self.handler;
         let (is_only_new, limit) = (options.is_only_new, config.limits.max_body);
-        let head = UploadHead {
+        let mut head = UploadHead {
             uploader: self.handler.uploader(self.asker),
             ..options.head()
         };
@@ -149,7 +149,7 @@ impl FormUpload<'_, '_, '_> {
             let mut upload = if config.discard {
                 None
             } else {
-                Some(store.upload(*reactor, &key, head).await?)
+                Some(store.upload(*reactor, &key, &mut head).await?)
             };
             let mut len = 0;
             while let Some(data) = self.form.data().await? {

@@ -70,13 +70,13 @@ impl Handler {
         counters: &ReactorCounters,
         asker: Asker<'_>,
     ) -> Result<Outcome, Refusal> {
-        let head = UploadHead {
+        let mut head = UploadHead {
             len,
             sha256: options.expected.sha256,
             uploader: self.uploader(asker),
             ..options.head()
         };
-        let mut upload = self.store.upload(self.reactor, &key, head).await?;
+        let mut upload = self.store.upload(self.reactor, &key, &mut head).await?;
         let _in_flight = CountedUpload::begin(counters);
         receive(&mut upload, &options, body).await?;
         Ok(Outcome::Stored(upload.publish(key).await?))
