@@ -24,6 +24,10 @@ use data_server::{Args, Config, Server, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+/// A PUT takes 6% fewer instructions than with glibc's allocator, and musl's has one lock for all threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A signal this soon after the first is the same signal sent twice: timeout(1), for example, signals its child and then the
 /// whole group.
 const REPEATS: Duration = Duration::from_millis(500);
