@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use rustix::fs::sendfile;
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
@@ -20,7 +20,7 @@ use rustix::pipe::{
 use tokio::io::Interest;
 
 use super::raw_socket::is_again;
-use super::socket::{PIECE, Socket, TlsSession, cut_short};
+use super::socket::{Socket, TlsSession, cut_short};
 use crate::http::{ConnectionState, Piped, Region};
 
 /// Bytes sent before other connections of the reactor have their turn: this bounds how long one response can delay them.
@@ -52,10 +52,8 @@ thread_local! {
 pub(super) enum Follows {
     /// Nothing that is known of: they are to leave at once.
     Nothing,
-    /// More of the same response, at once: they may wait for it.
+    /// More bytes, at once: they may wait for these.
     More,
-    /// More, or a flush: what is encrypted may be kept until then, as long as it is less than a [`PIECE`].
-    Flush,
 }
 
 /// The writer of one connection.
@@ -127,17 +125,12 @@ impl SocketWriter {
         encrypt: impl FnOnce() -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let flags = self.flags(follows);
-        let may_wait = || follows == Follows::Flush && tls.encrypted() < PIECE;
-        if !may_wait() {
-            ready!(self.poll_send_all(tls, cx, flags))?;
-        }
+        ready!(self.poll_send_all(tls, cx, flags))?;
         let encrypted = encrypt()?;
         let more = encrypted < all || follows != Follows::Nothing;
         self.connection.sent(encrypted, more);
-        if !may_wait() {
-            // Bytes that the socket does not take now are sent before the next.
-            let _ = self.poll_send_all(tls, cx, flags)?;
-        }
+        // Bytes that the socket does not take now are sent before the next.
+        let _ = self.poll_send_all(tls, cx, flags)?;
         Poll::Ready(Ok(encrypted))
     }
 
@@ -148,7 +141,7 @@ impl SocketWriter {
         cx: &mut Context<'_>,
         flags: SendFlags,
     ) -> Poll<io::Result<()>> {
-        while tls.encrypted() > 0 && !self.connection.has_lost_client() {
+        while tls.wants_write() && !self.connection.has_lost_client() {
             let sent = ready!(self.poll_call(cx, |socket| tls.write_to(socket, flags)));
             self.count_moved(sent, 0)?;
         }
@@ -178,7 +171,9 @@ impl SocketWriter {
         region: &Region,
         follows: Follows,
     ) -> Poll<io::Result<usize>> {
-        let encrypt = |tls: &TlsSession| tls.encrypt_region(region);
+        // Its pages are in memory: the body sees to that.
+        let read = |plain: &mut [u8]| Ok(pread(&region.file, plain, region.offset)?);
+        let encrypt = |tls: &TlsSession| tls.encrypt_read(region.len, read);
         let send = |socket: BorrowedFd<'_>| send_region(socket, region);
         self.poll_send_unread(cx, (region.len, follows), encrypt, send)
     }
@@ -190,7 +185,8 @@ impl SocketWriter {
         piped: &Piped,
         follows: Follows,
     ) -> Poll<io::Result<usize>> {
-        let encrypt = |tls: &TlsSession| tls.encrypt_piped(piped);
+        let read = |plain: &mut [u8]| piped.read(plain);
+        let encrypt = |tls: &TlsSession| tls.encrypt_read(piped.len, read);
         let send = |socket: BorrowedFd<'_>| piped.pass_to(socket);
         self.poll_send_unread(cx, (piped.len, follows), encrypt, send)
     }
@@ -258,15 +254,9 @@ impl SocketWriter {
                 }
             }
         }
-        loop {
-            let writable = self.socket.raw.poll_write_ready(cx);
-            progress.set_writing(writable.is_pending());
-            ready!(writable)?;
-            match self.socket.raw.try_io(Interest::WRITABLE, &mut send) {
-                Err(error) if is_again(&error) => {}
-                result => return Poll::Ready(result),
-            }
-        }
+        let polled = self.socket.raw.poll_io(cx, Interest::WRITABLE, send);
+        progress.set_writing(polled.is_pending());
+        polled
     }
 }
 

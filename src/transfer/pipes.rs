@@ -41,7 +41,10 @@ pub trait BodySource: Debug {
     /// Reads into the spare room of `buf`, never past the end; how many bytes, not 0.
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>>;
 
-    /// Moves bytes that have not been received yet into `pipe`, which does not block; how many, 0 only when it is full.
+    /// True where bytes can go to a file inside the kernel: it has them in the clear.
+    fn can_splice(&self) -> bool;
+
+    /// Moves bytes that have not been received yet into `pipe`, which does not block, where it can; how many, 0 only when it is full.
     /// `is_empty` says whether the pipe is empty.
     fn poll_splice(
         &mut self,
