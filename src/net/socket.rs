@@ -13,13 +13,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, Bytes};
+use rustix::io::pread;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use rustls::{HandshakeKind, ProtocolVersion, ServerConfig, ServerConnection};
 use tokio::io::{Interest, ReadBuf};
 
 use super::raw_socket::{RawSocket, is_again};
 use super::tls::client_certificate;
-use crate::http::ClientCertificate;
+use crate::http::{ClientCertificate, Region};
 use crate::metrics::Handshake;
 
 /// The most that is received at once, and that is encrypted before it is sent, in bytes: for a peer that takes nothing so much
@@ -180,15 +181,14 @@ impl TlsSession {
         }
     }
 
-    /// Encrypts what `read` reads, up to `most` bytes and not none: how many.
-    pub(super) fn encrypt_read(
-        &self,
-        most: usize,
-        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        with_scratch(|scratch| match read(&mut scratch[..most.min(PIECE)])? {
-            0 => Err(cut_short()),
-            len => self.encrypt(&[IoSlice::new(&scratch[..len])]),
+    /// Encrypts one piece of `region`: how many bytes. Its pages are in memory: the body sees to that.
+    pub(super) fn encrypt_region(&self, region: &Region) -> io::Result<usize> {
+        with_scratch(|scratch| {
+            let most = region.len.min(PIECE);
+            match pread(&region.file, &mut scratch[..most], region.offset)? {
+                0 => Err(cut_short()),
+                len => self.encrypt(&[IoSlice::new(&scratch[..len])]),
+            }
         })
     }
 

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use rustix::fs::sendfile;
-use rustix::io::{Errno, pread};
+use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
@@ -21,7 +21,7 @@ use tokio::io::Interest;
 
 use super::raw_socket::is_again;
 use super::socket::{Socket, TlsSession, cut_short};
-use crate::http::{ConnectionState, Piped, Region};
+use crate::http::{ConnectionState, Region};
 
 /// Bytes sent before other connections of the reactor have their turn: this bounds how long one response can delay them.
 pub(super) const BURST: usize = 512 << 10;
@@ -171,42 +171,15 @@ impl SocketWriter {
         region: &Region,
         follows: Follows,
     ) -> Poll<io::Result<usize>> {
-        // Its pages are in memory: the body sees to that.
-        let read = |plain: &mut [u8]| Ok(pread(&region.file, plain, region.offset)?);
-        let encrypt = |tls: &TlsSession| tls.encrypt_read(region.len, read);
-        let send = |socket: BorrowedFd<'_>| send_region(socket, region);
-        self.poll_send_unread(cx, (region.len, follows), encrypt, send)
-    }
-
-    /// Sends of `piped` what the socket takes: how many.
-    pub(super) fn poll_send_piped(
-        &self,
-        cx: &mut Context<'_>,
-        piped: &Piped,
-        follows: Follows,
-    ) -> Poll<io::Result<usize>> {
-        let read = |plain: &mut [u8]| piped.read(plain);
-        let encrypt = |tls: &TlsSession| tls.encrypt_read(piped.len, read);
-        let send = |socket: BorrowedFd<'_>| piped.pass_to(socket);
-        self.poll_send_unread(cx, (piped.len, follows), encrypt, send)
-    }
-
-    /// Sends `all` bytes that are in no memory of this process: by `send`, or over TLS by `encrypt`, which reads them.
-    fn poll_send_unread(
-        &self,
-        cx: &mut Context<'_>,
-        (all, follows): (usize, Follows),
-        encrypt: impl FnOnce(&TlsSession) -> io::Result<usize>,
-        send: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
         if self.has_lost_client() {
-            return Poll::Ready(Ok(all));
+            return Poll::Ready(Ok(region.len));
         }
         if let Some(tls) = self.socket.tls() {
-            return self.poll_send_encrypted(tls, cx, (all, follows), || encrypt(tls));
+            let all = (region.len, follows);
+            return self.poll_send_encrypted(tls, cx, all, || tls.encrypt_region(region));
         }
-        let polled = self.poll_call(cx, send);
-        Poll::Ready(self.count(ready!(polled), all, follows))
+        let sent = ready!(self.poll_call(cx, |socket| send_region(socket, region)));
+        Poll::Ready(self.count(sent, region.len, follows))
     }
 
     /// True when the client is gone: all that is sent is thrown away.
