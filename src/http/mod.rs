@@ -27,7 +27,7 @@ mod uploads;
 mod values;
 mod watch;
 
-pub use crate::store::{BodySource, Piped};
+pub use crate::store::BodySource;
 pub use admin::Admin;
 pub use auth::credentials::{AuthCache, ClientCertificate};
 pub use body::request::{RequestBody, Stream, StreamBody};

@@ -25,9 +25,7 @@ use super::connections::Command;
 use super::reactor::ConnectionContext;
 use super::socket_reader::SocketReader;
 use super::socket_writer::{BURST, Follows, SocketWriter};
-use crate::http::{
-    ConnectionState, FramingError, Phase, Piece, RequestBody, Session, Upload, is_hole,
-};
+use crate::http::{ConnectionState, FramingError, Phase, RequestBody, Session, Upload, is_hole};
 use crate::metrics::TimeLimit;
 
 /// A response of so many bytes is long enough for full packets to gain more than two system calls cost.
@@ -214,35 +212,26 @@ impl HyperIo {
         }
     }
 
-    /// Sends the waiting piece in the place of `hole`: how many bytes.
+    /// Sends of the waiting region in the place of `hole`: how many bytes.
     fn poll_move(&self, cx: &mut Context<'_>, hole: &[u8]) -> Poll<io::Result<usize>> {
         if self.connection.has_lost_client() {
             return Poll::Ready(Ok(hole.len()));
         }
-        let mut waiting = self.connection.piece().borrow_mut();
-        let Some(piece) = &mut *waiting else {
+        let mut waiting = self.connection.region().borrow_mut();
+        let Some(region) = &mut *waiting else {
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         };
-        let follows = if self.connection.is_serving() || piece.len() > hole.len() {
+        let follows = if self.connection.is_serving() || region.len > hole.len() {
             Follows::More
         } else {
             Follows::Nothing
         };
-        let moved = match &*piece {
-            Piece::Region(region) => {
-                self.writer.socket.raw.cork(region.len >= MIN_CORKED);
-                self.writer.poll_send_region(cx, region, follows)
-            }
-            Piece::Piped(piped) => self.writer.poll_send_piped(cx, piped, follows),
-            Piece::Bytes(bytes) => {
-                let bytes = IoSlice::new(&bytes[..bytes.len().min(hole.len())]);
-                self.writer.poll_send(cx, &[bytes], follows)
-            }
-        };
+        self.writer.socket.raw.cork(region.len >= MIN_CORKED);
+        let moved = self.writer.poll_send_region(cx, region, follows);
         // All of it, where the client is gone.
         let moved = ready!(moved)?.min(hole.len());
-        piece.advance(moved);
-        if piece.is_empty() {
+        region.advance(moved);
+        if region.len == 0 {
             *waiting = None;
         }
         Poll::Ready(Ok(moved))

@@ -16,7 +16,6 @@ mod socket_writer;
 mod takeover;
 mod threads;
 mod tls;
-mod tls_records;
 
 use std::io;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use tokio::io::Interest;
 
 use super::connection_limit::Permit;
 use super::connections::Command;
-use super::raw_socket::{RawSocket, is_again};
+use super::raw_socket::RawSocket;
 use super::reactor::ConnectionContext;
 use crate::http::Peer;
 
@@ -121,19 +121,16 @@ fn poll_receive(
 ) -> Poll<Result<(), BadHeader>> {
     let mut piece = [0; LONGEST_V1];
     while !is_whole(header)? {
-        ready!(socket.poll_read_ready(cx))?;
         let room = (end(header) - header.len()).min(piece.len());
-        let taken = socket.try_io(Interest::READABLE, |socket| {
+        let taken = socket.poll_io(cx, Interest::READABLE, |socket| {
             let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
             let (_, seen) = recv(socket, &mut piece[..room], flags)?;
             let own = own(header, &piece[..seen]);
             Ok(recv(socket, &mut piece[..own], RecvFlags::DONTWAIT)?.1)
         });
-        match taken {
-            Ok(0) => return Poll::Ready(Err(BadHeader::Ended)),
-            Ok(taken) => header.extend_from_slice(&piece[..taken]),
-            Err(error) if is_again(&error) => {}
-            Err(error) => return Poll::Ready(Err(error.into())),
+        match ready!(taken)? {
+            0 => return Poll::Ready(Err(BadHeader::Ended)),
+            taken => header.extend_from_slice(&piece[..taken]),
         }
     }
     Poll::Ready(Ok(()))

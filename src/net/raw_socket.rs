@@ -137,6 +137,26 @@ impl RawSocket {
         done
     }
 
+    /// Does `call`, once the socket is ready for `interest`, and again until it does not come too early.
+    pub(super) fn poll_io<T>(
+        &self,
+        cx: &mut Context<'_>,
+        interest: Interest,
+        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        loop {
+            ready!(if interest.is_readable() {
+                self.poll_read_ready(cx)
+            } else {
+                self.poll_write_ready(cx)
+            })?;
+            match self.try_io(interest, &mut call) {
+                Err(error) if is_again(&error) => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+
     /// Has the kernel end the connection of a peer that leaves what it was sent without acknowledgment for
     /// [`UNACKNOWLEDGED`]: a machine that has gone without a word.
     pub(super) fn expect_acknowledgments(&self) {
@@ -204,9 +224,19 @@ impl RawSocket {
         }
     }
 
-    /// Reads what is there into `buf`, when it is ready.
-    pub(super) fn try_read_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
-        self.driven()?.try_read_buf(buf)
+    /// As [`RawSocket::poll_receive`], into `buf`.
+    pub(super) fn poll_read_buf(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut impl BufMut,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_read_ready(cx))?;
+            match self.driven()?.try_read_buf(buf) {
+                Err(error) if is_again(&error) => {}
+                read => return Poll::Ready(read),
+            }
+        }
     }
 
     pub(super) fn poll_read(

@@ -5,31 +5,30 @@
 //! are waited for. Promises that an end of the stream is told from a connection that was cut (`UnexpectedEof`), and holds no
 //! memory while nothing moves.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::RefCell;
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::BufMut;
+use bytes::{BufMut, Bytes};
 use rustix::io::pread;
-use rustix::net::{RecvFlags, SendFlags, recv};
-use rustls::{CommonState, HandshakeKind, ProtocolVersion, ServerConfig};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+use rustls::{HandshakeKind, ProtocolVersion, ServerConfig, ServerConnection};
 use tokio::io::{Interest, ReadBuf};
 
 use super::raw_socket::{RawSocket, is_again};
 use super::tls::client_certificate;
-use super::tls_records::Records;
-use crate::http::{ClientCertificate, Piped, Region};
+use crate::http::{ClientCertificate, Region};
 use crate::metrics::Handshake;
 
-/// The most that is encrypted before it is sent, in bytes: for a peer that takes nothing so much is held.
-pub(super) const PIECE: usize = 64 << 10;
+/// The most that is received at once, and that is encrypted before it is sent, in bytes: for a peer that takes nothing so much
+/// is held. The library's own limit is the same.
+const PIECE: usize = 64 << 10;
 
 thread_local! {
-    /// Where what is to be encrypted is put together, on its reactor's thread: [`PIECE`] bytes.
-    static PLAIN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The socket of one connection.
@@ -62,7 +61,7 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         match self.tls() {
             None => self.raw.poll_receive(cx, buf),
-            Some(tls) => tls.records().poll_receive(&self.raw, cx, &mut buf),
+            Some(tls) => self.poll_decrypt(tls, cx, &mut buf),
         }
     }
 
@@ -78,40 +77,51 @@ impl Socket {
         }
     }
 
-    /// Receives what `tls` decrypts.
-    pub(super) fn poll_decrypt(
+    /// As [`Socket::poll_receive`], into `buf`.
+    pub(super) fn poll_read_buf(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut impl BufMut,
+    ) -> Poll<io::Result<usize>> {
+        match self.tls() {
+            None => self.raw.poll_read_buf(cx, buf),
+            Some(tls) => self.poll_decrypt(tls, cx, buf),
+        }
+    }
+
+    fn poll_decrypt(
         &self,
         tls: &TlsSession,
         cx: &mut Context<'_>,
         buf: &mut impl BufMut,
     ) -> Poll<io::Result<usize>> {
-        tls.records().poll_receive(&self.raw, cx, buf)
+        tls.0.borrow_mut().poll_receive(&self.raw, cx, buf)
     }
 
     /// Ready once the client has closed its side and all that it sent has been read; an error when it reset the connection.
     pub(super) fn poll_end(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(tls) = self.tls() {
-            return tls.records().poll_end(&self.raw, cx);
+            return tls.0.borrow_mut().poll_end(&self.raw, cx);
         }
-        loop {
-            ready!(self.raw.poll_read_ready(cx))?;
-            let peeked = self.raw.try_io(Interest::READABLE, |socket| {
-                let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-                Ok(recv(socket, &mut [0; 1], flags)?.1)
-            });
-            match peeked {
-                Ok(0) => return Poll::Ready(Ok(())),
-                // The bytes that are there are left to the next read.
-                Ok(_) => return Poll::Pending,
-                Err(error) if is_again(&error) => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
+        let peeked = self.raw.poll_io(cx, Interest::READABLE, |socket| {
+            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+            Ok(recv(socket, &mut [0; 1], flags)?.1)
+        });
+        match ready!(peeked)? {
+            0 => Poll::Ready(Ok(())),
+            // The bytes that are there are left to the next read.
+            _ => Poll::Pending,
         }
     }
 }
 
 /// The TLS of one connection.
-pub(super) struct TlsSession(RefCell<Records>);
+pub(super) struct TlsSession(RefCell<Session>);
+
+struct Session {
+    connection: ServerConnection,
+    received: Received,
+}
 
 impl fmt::Debug for TlsSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,26 +133,20 @@ impl fmt::Debug for TlsSession {
 impl TlsSession {
     /// The server's side of a new connection.
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
-        Ok(Self(RefCell::new(Records::new(config)?)))
-    }
-
-    fn records(&self) -> RefMut<'_, Records> {
-        self.0.borrow_mut()
-    }
-
-    /// Asks the TLS library about the connection.
-    fn ask<T>(&self, about: impl FnOnce(&CommonState) -> T) -> T {
-        about(&self.0.borrow().connection)
+        Ok(Self(RefCell::new(Session {
+            connection: ServerConnection::new(config)?,
+            received: Received::default(),
+        })))
     }
 
     /// True when both sides have agreed on this protocol (RFC 7301). Known once the handshake is over.
     pub(super) fn has_agreed_on(&self, protocol: &[u8]) -> bool {
-        self.ask(|connection| connection.alpn_protocol() == Some(protocol))
+        self.0.borrow().connection.alpn_protocol() == Some(protocol)
     }
 
     /// The version that both sides have agreed on.
     pub(super) fn version(&self) -> Option<&'static str> {
-        match self.ask(CommonState::protocol_version)? {
+        match self.0.borrow().connection.protocol_version()? {
             ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
             ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
             _ => None,
@@ -151,90 +155,211 @@ impl TlsSession {
 
     /// The certificate of the client, if it showed one. Known once the handshake is over.
     pub(super) fn client_certificate(&self) -> Option<ClientCertificate> {
-        self.ask(|connection| Some(client_certificate(connection.peer_certificates()?)))
+        let session = self.0.borrow();
+        Some(client_certificate(session.connection.peer_certificates()?))
     }
 
     /// How the handshake was done, once it is over.
     pub(super) fn handshake(&self) -> Option<Handshake> {
-        self.ask(|connection| {
-            if connection.is_handshaking() {
-                return None;
-            }
-            Some(match connection.handshake_kind()? {
-                HandshakeKind::Resumed => Handshake::Resumed,
-                _ => Handshake::Full,
-            })
-        })
-    }
-
-    /// Encrypts up to [`PIECE`] bytes of `bufs`: how many.
-    pub(super) fn encrypt(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut filled = bufs.iter().filter(|buf| !buf.is_empty());
-        if let (Some(only), None) = (filled.next(), filled.next()) {
-            return self.records().encrypt(&only[..only.len().min(PIECE)]);
+        let connection = &self.0.borrow().connection;
+        if connection.is_handshaking() {
+            return None;
         }
-        self.encrypt_read(PIECE, |plain| {
-            let mut len = 0;
-            for buf in bufs {
-                let part = buf.len().min(plain.len() - len);
-                plain[len..len + part].copy_from_slice(&buf[..part]);
-                len += part;
-            }
-            Ok(len)
+        Some(match connection.handshake_kind()? {
+            HandshakeKind::Resumed => Handshake::Resumed,
+            _ => Handshake::Full,
         })
     }
 
-    /// How many bytes are encrypted that have not been sent.
-    pub(super) fn encrypted(&self) -> usize {
-        self.0.borrow().encrypted.len()
+    /// Encrypts of `bufs`, which hold some bytes, up to [`PIECE`] bytes: how many.
+    pub(super) fn encrypt(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let connection = &mut self.0.borrow_mut().connection;
+        match connection.writer().write_vectored(bufs)? {
+            // The session has ended, on both sides.
+            0 => Err(io::ErrorKind::BrokenPipe.into()),
+            encrypted => Ok(encrypted),
+        }
     }
 
     /// Encrypts one piece of `region`: how many bytes. Its pages are in memory: the body sees to that.
     pub(super) fn encrypt_region(&self, region: &Region) -> io::Result<usize> {
-        self.encrypt_file(region.len, |plain| {
-            Ok(pread(&region.file, plain, region.offset)?)
+        with_scratch(|scratch| {
+            let most = region.len.min(PIECE);
+            match pread(&region.file, &mut scratch[..most], region.offset)? {
+                0 => Err(cut_short()),
+                len => self.encrypt(&[IoSlice::new(&scratch[..len])]),
+            }
         })
     }
 
-    /// Encrypts one piece of what is `piped`: how many bytes.
-    pub(super) fn encrypt_piped(&self, piped: &Piped) -> io::Result<usize> {
-        self.encrypt_file(piped.len, |plain| piped.read(plain))
-    }
-
-    /// Encrypts what `read` reads, up to `most` bytes and not none: how many.
-    fn encrypt_file(
-        &self,
-        most: usize,
-        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        self.encrypt_read(most.min(PIECE), |plain| match read(plain)? {
-            0 => Err(cut_short()),
-            len => Ok(len),
-        })
-    }
-
-    /// Encrypts what `read` reads, up to `most` bytes: how many.
-    fn encrypt_read(
-        &self,
-        most: usize,
-        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        PLAIN.with_borrow_mut(|plain| {
-            plain.resize(PIECE, 0);
-            let len = read(&mut plain[..most])?;
-            self.records().encrypt(&plain[..len])
-        })
+    /// True while bytes are encrypted that have not been sent.
+    pub(super) fn wants_write(&self) -> bool {
+        self.0.borrow().connection.wants_write()
     }
 
     /// Sends what the socket takes of what is encrypted: how many bytes.
     pub(super) fn write_to(&self, socket: BorrowedFd<'_>, flags: SendFlags) -> io::Result<usize> {
-        self.records().send(socket, flags)
+        self.0.borrow_mut().write_to(socket, flags)
     }
 
     /// Says that nothing follows, if there is a session to say it in.
     pub(super) fn close(&self) {
-        self.records().close();
+        let connection = &mut self.0.borrow_mut().connection;
+        if !connection.is_handshaking() {
+            connection.send_close_notify();
+        }
     }
+}
+
+impl Session {
+    /// Receives into `dest`: how many bytes, 0 at the end of the stream.
+    fn poll_receive(
+        &mut self,
+        socket: &RawSocket,
+        cx: &mut Context<'_>,
+        dest: &mut impl BufMut,
+    ) -> Poll<io::Result<usize>> {
+        let mut taken = 0;
+        loop {
+            match self.decrypt(socket, cx) {
+                Ok(plain) => {
+                    let len = plain.len().min(dest.remaining_mut());
+                    dest.put_slice(&plain[..len]);
+                    self.connection.reader().consume(len);
+                    taken += len;
+                    if len == 0 {
+                        return Poll::Ready(Ok(taken));
+                    }
+                }
+                // The bytes before an error are taken first.
+                Err(_) if taken > 0 => return Poll::Ready(Ok(taken)),
+                Err(error) if is_again(&error) => ready!(self.received.poll_more(socket, cx))?,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Ready at the end of the stream, and an error when it was cut; pending when there is something to receive.
+    fn poll_end(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            match self.decrypt(socket, cx) {
+                Ok([]) => return Poll::Ready(Ok(())),
+                Ok(_) => return Poll::Pending,
+                Err(error) if is_again(&error) => ready!(self.received.poll_more(socket, cx))?,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Decrypts of what was received until there are bytes to take: these, and none at the end of the stream. Fails with
+    /// `WouldBlock` when more must be received.
+    fn decrypt(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> io::Result<&[u8]> {
+        while self.needs_more() {
+            self.connection.read_tls(&mut self.received)?;
+            let processed = self.connection.process_new_packets();
+            // Tickets, or an alert. To be woken when it can be sent is enough: a reply of the peer may not depend on it. A peer
+            // that has gone gets none of it, and what it had sent before is performed.
+            let _ = self.poll_send(socket, cx);
+            if let Err(error) = processed {
+                self.received.end();
+                if self.needs_more() {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+            }
+        }
+        self.connection.reader().into_first_chunk()
+    }
+
+    /// True where nothing is decrypted, and the stream has not ended.
+    fn needs_more(&mut self) -> bool {
+        let decrypted = self.connection.reader().into_first_chunk();
+        decrypted.is_err_and(|error| is_again(&error))
+    }
+
+    /// Sends what is encrypted already.
+    fn poll_send(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.connection.wants_write() {
+            ready!(socket.poll_io(cx, Interest::WRITABLE, |socket| {
+                self.write_to(socket, SendFlags::empty())
+            }))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn write_to(&mut self, socket: BorrowedFd<'_>, flags: SendFlags) -> io::Result<usize> {
+        self.connection.write_tls(&mut Sender(socket, flags))
+    }
+}
+
+/// Received, and not decrypted: the library reads it in small steps.
+#[derive(Default)]
+struct Received {
+    bytes: Bytes,
+    has_ended: bool,
+}
+
+impl Received {
+    /// Receives more, after all was read.
+    fn poll_more(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        with_scratch(|scratch| {
+            let len = ready!(socket.poll_receive(cx, scratch))?;
+            self.has_ended = len == 0;
+            self.bytes = Bytes::copy_from_slice(&scratch[..len]);
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    /// Drops what is left, and ends.
+    fn end(&mut self) {
+        *self = Self {
+            bytes: Bytes::new(),
+            has_ended: true,
+        };
+    }
+}
+
+impl Read for Received {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.bytes.is_empty() && !self.has_ended {
+            // The library then keeps no more memory than for its next step.
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        // The last piece gives the memory back.
+        let piece = self.bytes.split_to(buf.len().min(self.bytes.len()));
+        buf[..piece.len()].copy_from_slice(&piece);
+        Ok(piece.len())
+    }
+}
+
+/// A socket that takes what is encrypted.
+struct Sender<'a>(BorrowedFd<'a>, SendFlags);
+
+impl Write for Sender<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(buf)])
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | self.1;
+        Ok(sendmsg(
+            self.0,
+            bufs,
+            &mut SendAncillaryBuffer::default(),
+            flags,
+        )?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Has `work` use the memory of the thread for a piece that is received or encrypted: [`PIECE`] bytes.
+fn with_scratch<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.resize(PIECE, 0);
+        work(scratch)
+    })
 }
 
 /// The error of a file that ends too early.

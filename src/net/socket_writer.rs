@@ -20,8 +20,8 @@ use rustix::pipe::{
 use tokio::io::Interest;
 
 use super::raw_socket::is_again;
-use super::socket::{PIECE, Socket, TlsSession, cut_short};
-use crate::http::{ConnectionState, Piped, Region};
+use super::socket::{Socket, TlsSession, cut_short};
+use crate::http::{ConnectionState, Region};
 
 /// Bytes sent before other connections of the reactor have their turn: this bounds how long one response can delay them.
 pub(super) const BURST: usize = 512 << 10;
@@ -52,10 +52,8 @@ thread_local! {
 pub(super) enum Follows {
     /// Nothing that is known of: they are to leave at once.
     Nothing,
-    /// More of the same response, at once: they may wait for it.
+    /// More bytes, at once: they may wait for these.
     More,
-    /// More, or a flush: what is encrypted may be kept until then, as long as it is less than a [`PIECE`].
-    Flush,
 }
 
 /// The writer of one connection.
@@ -127,17 +125,12 @@ impl SocketWriter {
         encrypt: impl FnOnce() -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let flags = self.flags(follows);
-        let may_wait = || follows == Follows::Flush && tls.encrypted() < PIECE;
-        if !may_wait() {
-            ready!(self.poll_send_all(tls, cx, flags))?;
-        }
+        ready!(self.poll_send_all(tls, cx, flags))?;
         let encrypted = encrypt()?;
         let more = encrypted < all || follows != Follows::Nothing;
         self.connection.sent(encrypted, more);
-        if !may_wait() {
-            // Bytes that the socket does not take now are sent before the next.
-            let _ = self.poll_send_all(tls, cx, flags)?;
-        }
+        // Bytes that the socket does not take now are sent before the next.
+        let _ = self.poll_send_all(tls, cx, flags)?;
         Poll::Ready(Ok(encrypted))
     }
 
@@ -148,7 +141,7 @@ impl SocketWriter {
         cx: &mut Context<'_>,
         flags: SendFlags,
     ) -> Poll<io::Result<()>> {
-        while tls.encrypted() > 0 && !self.connection.has_lost_client() {
+        while tls.wants_write() && !self.connection.has_lost_client() {
             let sent = ready!(self.poll_call(cx, |socket| tls.write_to(socket, flags)));
             self.count_moved(sent, 0)?;
         }
@@ -178,39 +171,15 @@ impl SocketWriter {
         region: &Region,
         follows: Follows,
     ) -> Poll<io::Result<usize>> {
-        let encrypt = |tls: &TlsSession| tls.encrypt_region(region);
-        let send = |socket: BorrowedFd<'_>| send_region(socket, region);
-        self.poll_send_unread(cx, (region.len, follows), encrypt, send)
-    }
-
-    /// Sends of `piped` what the socket takes: how many.
-    pub(super) fn poll_send_piped(
-        &self,
-        cx: &mut Context<'_>,
-        piped: &Piped,
-        follows: Follows,
-    ) -> Poll<io::Result<usize>> {
-        let encrypt = |tls: &TlsSession| tls.encrypt_piped(piped);
-        let send = |socket: BorrowedFd<'_>| piped.pass_to(socket);
-        self.poll_send_unread(cx, (piped.len, follows), encrypt, send)
-    }
-
-    /// Sends `all` bytes that are in no memory of this process: by `send`, or over TLS by `encrypt`, which reads them.
-    fn poll_send_unread(
-        &self,
-        cx: &mut Context<'_>,
-        (all, follows): (usize, Follows),
-        encrypt: impl FnOnce(&TlsSession) -> io::Result<usize>,
-        send: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
         if self.has_lost_client() {
-            return Poll::Ready(Ok(all));
+            return Poll::Ready(Ok(region.len));
         }
         if let Some(tls) = self.socket.tls() {
-            return self.poll_send_encrypted(tls, cx, (all, follows), || encrypt(tls));
+            let all = (region.len, follows);
+            return self.poll_send_encrypted(tls, cx, all, || tls.encrypt_region(region));
         }
-        let polled = self.poll_call(cx, send);
-        Poll::Ready(self.count(ready!(polled), all, follows))
+        let sent = ready!(self.poll_call(cx, |socket| send_region(socket, region)));
+        Poll::Ready(self.count(sent, region.len, follows))
     }
 
     /// True when the client is gone: all that is sent is thrown away.
@@ -258,15 +227,9 @@ impl SocketWriter {
                 }
             }
         }
-        loop {
-            let writable = self.socket.raw.poll_write_ready(cx);
-            progress.set_writing(writable.is_pending());
-            ready!(writable)?;
-            match self.socket.raw.try_io(Interest::WRITABLE, &mut send) {
-                Err(error) if is_again(&error) => {}
-                result => return Poll::Ready(result),
-            }
-        }
+        let polled = self.socket.raw.poll_io(cx, Interest::WRITABLE, send);
+        progress.set_writing(polled.is_pending());
+        polled
     }
 }
 

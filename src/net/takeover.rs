@@ -19,16 +19,15 @@ use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, splice};
 use tokio::io::Interest;
 
-use super::raw_socket::{RawSocket, is_again};
 use super::reactor::ConnectionContext;
-use super::socket::{Socket, TlsSession};
+use super::socket::Socket;
 use super::socket_writer::{Follows, SocketWriter};
 use crate::http::{Body, BodySource, CONTINUE, ConnectionState, Upload, closes};
 
 /// The most that is moved at once, in bytes.
 const STEP: usize = 1 << 20;
 
-/// The most that is decrypted at once, in bytes.
+/// The most that is decrypted and dropped at once, in bytes.
 const DECRYPTED: usize = 64 << 10;
 
 /// Receives the body of `upload`, takes from `received` what is of it, and sends the response; true when the connection ends
@@ -54,7 +53,6 @@ pub(super) async fn receive(
         remaining: length,
         since: None,
         interim: Bytes::from_static(if is_awaited { CONTINUE } else { b"" }),
-        decrypted: BytesMut::new(),
         nowhere: Vec::new(),
     };
     let response = upload.perform(Box::new(body)).await;
@@ -117,93 +115,31 @@ struct SocketBody {
     since: Option<Instant>,
     /// The interim response that is sent before more is received.
     interim: Bytes,
-    /// Decrypted, and not moved into a pipe yet; without TLS nothing.
-    decrypted: BytesMut,
     /// The buffer that discarding receives into; never written to, so never backed by memory.
     nowhere: Vec<u8>,
 }
 
 impl SocketBody {
-    /// Runs `take` when the socket has something, with the most that it may take, until it does or the peer ends.
+    /// Has `take` take bytes of the socket, once there are some: at most as many as it is given. `None` when the peer has ended.
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
-        mut take: impl FnMut(&RawSocket, usize) -> io::Result<Taken>,
+        take: impl FnOnce(&Socket, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
     ) -> Poll<Option<usize>> {
         if ready!(poll_send_all(&self.writer, cx, &mut self.interim)).is_err() {
             return Poll::Ready(None);
         }
         let most = usize::try_from(self.remaining).unwrap_or(STEP).min(STEP);
-        loop {
-            if ready!(self.socket.raw.poll_read_ready(cx)).is_err() {
-                return Poll::Ready(None);
-            }
-            match take(&self.socket.raw, most) {
-                Ok(Taken::NoRoom) => return Poll::Ready(Some(0)),
-                Ok(Taken::Bytes(0)) => return Poll::Ready(None),
-                Ok(Taken::Bytes(n)) => {
-                    self.remaining -= n as u64;
-                    return Poll::Ready(Some(n));
-                }
-                Err(error) if is_again(&error) => {}
-                Err(_) => return Poll::Ready(None),
-            }
-        }
-    }
-
-    /// Receives what `tls` decrypts into `buf`, `most` bytes and no more than are left: how many, or `None` at the end.
-    fn poll_decrypt(
-        &mut self,
-        tls: &TlsSession,
-        cx: &mut Context<'_>,
-        buf: &mut BytesMut,
-        most: usize,
-    ) -> Poll<Option<usize>> {
-        if ready!(poll_send_all(&self.writer, cx, &mut self.interim)).is_err() {
-            return Poll::Ready(None);
-        }
-        let most = usize::try_from(self.remaining).unwrap_or(most).min(most);
-        let received = ready!(self.socket.poll_decrypt(tls, cx, &mut buf.limit(most)));
-        Poll::Ready(received.ok().filter(|&received| received > 0))
-    }
-
-    /// Moves what `tls` decrypts into `pipe`.
-    fn poll_decrypt_into(
-        &mut self,
-        tls: &TlsSession,
-        cx: &mut Context<'_>,
-        pipe: BorrowedFd<'_>,
-    ) -> Poll<Option<usize>> {
-        if self.decrypted.is_empty() {
-            let mut decrypted = std::mem::take(&mut self.decrypted);
-            decrypted.reserve(DECRYPTED);
-            let received = self.poll_decrypt(tls, cx, &mut decrypted, DECRYPTED);
-            self.decrypted = decrypted;
-            if ready!(received).is_none() {
-                return Poll::Ready(None);
-            }
-        }
-        let moved = match rustix::io::write(pipe, &self.decrypted) {
-            Ok(moved) => moved,
-            Err(Errno::AGAIN) => 0,
-            Err(_) => return Poll::Ready(None),
-        };
-        self.decrypted.advance(moved);
-        self.remaining -= moved as u64;
-        Poll::Ready(Some(moved))
+        let taken = ready!(take(&self.socket, cx, most)).ok();
+        self.remaining -= taken.unwrap_or(0) as u64;
+        Poll::Ready(taken)
     }
 
     fn receive(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
         let room = buf.capacity() - buf.len();
-        let socket = Rc::clone(&self.socket);
-        if let Some(tls) = socket.tls() {
-            let received = ready!(self.poll_decrypt(tls, cx, buf, room));
-            self.remaining -= received.unwrap_or(0) as u64;
-            return Poll::Ready(received);
-        }
-        self.poll_take(cx, |socket, most| {
-            let read = socket.try_read_buf(&mut (&mut *buf).limit(most.min(room)));
-            read.map(Taken::Bytes)
+        self.poll_take(cx, |socket, cx, most| {
+            let received = socket.poll_read_buf(cx, &mut buf.limit(most.min(room)));
+            received.map(|received| some(received?))
         })
     }
 
@@ -213,17 +149,13 @@ impl SocketBody {
         pipe: BorrowedFd<'_>,
         is_empty: bool,
     ) -> Poll<Option<usize>> {
-        let socket = Rc::clone(&self.socket);
-        if let Some(tls) = socket.tls() {
-            return self.poll_decrypt_into(tls, cx, pipe);
-        }
-        self.poll_take(cx, |socket, most| {
+        self.poll_take(cx, |socket, cx, most| {
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-            socket.try_io(Interest::READABLE, |socket| {
+            socket.raw.poll_io(cx, Interest::READABLE, |socket| {
                 match splice(socket, None, pipe, None, most, flags) {
                     // Either has none left, the socket of bytes or the pipe of room.
-                    Err(Errno::AGAIN) if !is_empty && has_some(socket) => Ok(Taken::NoRoom),
-                    spliced => Ok(Taken::Bytes(spliced?)),
+                    Err(Errno::AGAIN) if !is_empty && has_some(socket) => Ok(0),
+                    spliced => some(spliced?),
                 }
             })
         })
@@ -235,12 +167,11 @@ impl SocketBody {
         }
         let mut nowhere = std::mem::take(&mut self.nowhere);
         nowhere.resize(STEP, 0);
-        let polled = self.poll_take(cx, |socket, most| {
+        let polled = self.poll_take(cx, |socket, cx, most| {
             // TCP drops what it would have copied (tcp(7), MSG_TRUNC).
             let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
-            socket.try_io(Interest::READABLE, |socket| {
-                let (_, len) = recv(socket, &mut nowhere[..most], flags)?;
-                Ok(Taken::Bytes(len))
+            socket.raw.poll_io(cx, Interest::READABLE, |socket| {
+                some(recv(socket, &mut nowhere[..most], flags)?.1)
             })
         });
         self.nowhere = nowhere;
@@ -273,12 +204,12 @@ impl SocketBody {
     }
 }
 
-/// The result of an attempt.
-enum Taken {
-    /// So many bytes, 0 at the end of the stream.
-    Bytes(usize),
-    /// There is something to take, and no room for it.
-    NoRoom,
+/// `taken` bytes, which are none at the end of the stream.
+fn some(taken: usize) -> io::Result<usize> {
+    match taken {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        taken => Ok(taken),
+    }
 }
 
 impl BodySource for SocketBody {
@@ -311,15 +242,16 @@ impl BodySource for SocketBody {
         self.note(polled)
     }
 
+    fn can_splice(&self) -> bool {
+        self.socket.tls().is_none()
+    }
+
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         let polled = self.discard(cx);
         self.note(polled)
     }
 
     fn source(&self) -> Option<OwnedFd> {
-        if self.socket.tls().is_some() {
-            return None;
-        }
         let clone = |socket: BorrowedFd<'_>| socket.try_clone_to_owned();
         self.socket.raw.with(clone).ok()
     }

@@ -29,7 +29,7 @@ use transport::{Client, Reach};
 pub use contract::{BucketPrefix, Conditions, Report, Row, Settings, Verdict, What};
 pub use objects::Gateway;
 pub use objects::conditional::ConditionalUpload;
-pub use objects::get::{RemoteBody, RemotePiece};
+pub use objects::get::RemoteBody;
 pub use objects::upload::PIECE;
 pub use objects::value::RemoteValue;
 pub use transport::Connections;

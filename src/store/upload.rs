@@ -121,12 +121,13 @@ impl FileUpload {
         Ok(())
     }
 
-    /// Takes all that `source` has: through the kernel alone where the upload has a file and there is a pipe. Nothing is
-    /// hashed on that way.
+    /// Takes all that `source` has: through the kernel alone where that can be, the upload has a file and there is a pipe.
+    /// Nothing is hashed on that way.
     ///
     /// Nothing may have been pushed before, and the length must have been known from the beginning.
     pub async fn receive(&mut self, source: &mut dyn BodySource) -> Result<(), Error> {
-        if let Some(file) = &mut self.file
+        if source.can_splice()
+            && let Some(file) = &mut self.file
             && let Some(pipe) = self.writer.pipes.take()
         {
             return file.receive(pipe, source).await;

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use crate::metrics::Jobs;
 use crate::value::Error;
 
-pub use pipes::{BodySource, Pipe, Piped, Pipes, read};
+pub use pipes::{BodySource, Pipe, Pipes, read};
 pub use quota::{
     InFlight, Reservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
 };

@@ -1,5 +1,5 @@
-//! The body of a long upload as it arrives, and pipes, through which bytes go inside the kernel without a copy: from a socket to a
-//! file, or to another socket.
+//! The body of a long upload as it arrives, and pipes, through which bytes go inside the kernel without a copy from a socket to
+//! a file.
 //!
 //! The connection that holds the socket implements [`BodySource`]. Each future made of one may be dropped: what had arrived by then is
 //! lost with it, as is the upload.
@@ -10,7 +10,6 @@
 
 use std::fmt::Debug;
 use std::future::poll_fn;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -41,7 +40,10 @@ pub trait BodySource: Debug {
     /// Reads into the spare room of `buf`, never past the end; how many bytes, not 0.
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>>;
 
-    /// Moves bytes that have not been received yet into `pipe`, which does not block; how many, 0 only when it is full.
+    /// True where bytes can go to a file inside the kernel: it has them in the clear.
+    fn can_splice(&self) -> bool;
+
+    /// Moves bytes that have not been received yet into `pipe`, which does not block, where it can; how many, 0 only when it is full.
     /// `is_empty` says whether the pipe is empty.
     fn poll_splice(
         &mut self,
@@ -104,14 +106,6 @@ pub struct Pipe {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Bytes in a pipe, all that it holds. They are taken out before more are put in.
-#[derive(Debug)]
-pub struct Piped {
-    pipe: Arc<Pipe>,
-    /// How many are left.
-    pub len: usize,
-}
-
 impl Default for Pipes {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(MOST)))
@@ -161,12 +155,6 @@ impl Pipe {
             }
         }
         Ok(())
-    }
-
-    /// Moves what has arrived at `socket` into it, up to `most` bytes: how many, 0 at the end of the stream. It must be empty.
-    pub fn take_from(&self, socket: impl AsFd, most: usize) -> io::Result<usize> {
-        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-        Ok(splice(socket, None, &self.into, None, most, flags)?)
     }
 
     /// Passes up to `most` bytes of `source` on to `file`, at `offset`, while bytes have arrived; answers how many. The pipe
@@ -228,25 +216,6 @@ impl Pipe {
             }
         }
         Ok(())
-    }
-}
-
-impl Piped {
-    /// The `len` bytes that `pipe` holds.
-    pub fn new(pipe: &Arc<Pipe>, len: usize) -> Self {
-        let pipe = Arc::clone(pipe);
-        Self { pipe, len }
-    }
-
-    /// Takes bytes out into `buf`: how many.
-    pub fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        Ok(rustix::io::read(&self.pipe.out, buf)?)
-    }
-
-    /// Moves what `socket` takes, which does not block: how many.
-    pub fn pass_to(&self, socket: impl AsFd) -> io::Result<usize> {
-        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-        Ok(splice(&self.pipe.out, None, socket, None, self.len, flags)?)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Bodies: how those of requests come, and what those of responses are made of. Here: the content of a response's body, and the
 //! chunks that hyper gets of it.
 //!
-//! A chunk is bytes, or a hole of so many where the connection sends bytes that lie in no memory of this process. hyper counts and
-//! orders the bytes of a hole like any others, and never looks at them; the connection finds the hole among what it is to write
-//! ([`is_hole`]), and sends the piece in its place that waits in the connection's state.
+//! A chunk is bytes, or a hole of so many where the connection sends a region of a file. hyper counts and orders the bytes of a hole
+//! like any others, and never looks at them; the connection finds the hole among what it is to write ([`is_hole`]), and sends the
+//! region in its place that waits in the connection's state.
 
 pub mod request;
 pub mod response;
@@ -19,8 +19,8 @@ use bytes::{Buf, Bytes};
 use crate::failpoint;
 use crate::http::body::sources::{Encoded, FileBody, Region};
 use crate::http::values::range::Multipart;
-use crate::s3::{RemoteBody, RemotePiece};
-use crate::store::{Error, IN_MEMORY, Object, Piped};
+use crate::s3::RemoteBody;
+use crate::store::{Error, IN_MEMORY, Object};
 
 /// A body without an end of its own, made as fast as the client takes it.
 pub trait EndlessBody: std::fmt::Debug {
@@ -35,8 +35,6 @@ pub enum Piece {
     Bytes(Bytes),
     /// Bytes of a file.
     Region(Region),
-    /// Bytes in a pipe.
-    Piped(Piped),
 }
 
 impl Piece {
@@ -49,11 +47,7 @@ impl Piece {
     pub fn advance(&mut self, n: usize) {
         match self {
             Self::Bytes(bytes) => bytes.advance(n),
-            Self::Region(region) => {
-                region.offset += n as u64;
-                region.len -= n;
-            }
-            Self::Piped(piped) => piped.len -= n,
+            Self::Region(region) => region.advance(n),
         }
     }
 
@@ -62,16 +56,6 @@ impl Piece {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::Region(region) => region.len,
-            Self::Piped(piped) => piped.len,
-        }
-    }
-}
-
-impl From<RemotePiece> for Piece {
-    fn from(piece: RemotePiece) -> Self {
-        match piece {
-            RemotePiece::Bytes(bytes) => Self::Bytes(bytes),
-            RemotePiece::Piped(piped) => Self::Piped(piped),
         }
     }
 }
@@ -167,7 +151,6 @@ impl Content {
         let is_long = match self {
             Self::File(file) => file.remaining() > IN_MEMORY,
             Self::Parts(_, left) => *left > IN_MEMORY,
-            Self::Remote(_) => true,
             _ => false,
         };
         if is_long && failpoint::takes_over() {
@@ -199,7 +182,6 @@ impl Content {
     pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, Error>>> {
         match self {
             Self::File(file) => file.poll_region(cx).map_ok(Piece::Region),
-            Self::Remote(part) => part.poll_piece(cx).map_ok(Piece::from),
             Self::Parts(parts, left) => {
                 poll_parts(parts, left, Piece::len, |part| part.poll_piece(cx))
             }
@@ -238,7 +220,7 @@ static HOLE: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; MAX_SLICE].into());
 #[derive(Debug)]
 pub enum Chunk {
     Bytes(Bytes),
-    /// A hole of so many bytes, in place of the piece that waits.
+    /// A hole of so many bytes, in place of the region that waits.
     Hole(usize),
 }
 

@@ -31,6 +31,14 @@ pub struct Region {
     pub len: usize,
 }
 
+impl Region {
+    /// Removes its first `n` bytes, which have been sent.
+    pub fn advance(&mut self, n: usize) {
+        self.offset += n as u64;
+        self.len -= n;
+    }
+}
+
 /// A part of a file.
 pub struct FileBody {
     object: Arc<Object>,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::http::auth::credentials::AuthCache;
-use crate::http::body::Piece;
+use crate::http::body::sources::Region;
 use crate::http::exchange::request_metrics::RequestMetrics;
 use crate::metrics::{Direction, ReactorCounters};
 
@@ -66,9 +66,9 @@ pub struct ConnectionState {
     client: Cell<Presence>,
     draining: Cell<bool>,
     flush: Flush,
-    /// The piece that is sent in place of the next hole.
-    piece: RefCell<Option<Piece>>,
-    /// A piece of the response under way was sent past hyper.
+    /// The region of a file that is sent in place of the next hole.
+    region: RefCell<Option<Region>>,
+    /// A region of the response under way was sent past hyper.
     has_moved: Cell<bool>,
     proven: Rc<AuthCache>,
     metrics: RequestMetrics,
@@ -99,7 +99,7 @@ impl ConnectionState {
             client: Cell::new(Presence::Present),
             draining: Cell::new(false),
             flush: Flush::default(),
-            piece: RefCell::default(),
+            region: RefCell::default(),
             has_moved: Cell::new(false),
             proven,
             metrics: RequestMetrics::new(counters),
@@ -266,17 +266,17 @@ impl ConnectionState {
         self.flush.flushed();
     }
 
-    /// Has the connection send `piece` itself, in the place of the next hole.
-    pub fn move_next(&self, piece: Piece) {
+    /// Has the connection send `region` itself, in the place of the next hole.
+    pub fn move_next(&self, region: Region) {
         if !self.has_moved.replace(true) {
             self.metrics.counters().takeovers[Direction::Send as usize].add(1);
         }
-        *self.piece.borrow_mut() = Some(piece);
+        *self.region.borrow_mut() = Some(region);
     }
 
-    /// The piece that is sent in place of the next hole.
-    pub fn piece(&self) -> &RefCell<Option<Piece>> {
-        &self.piece
+    /// The region of a file that is sent in place of the next hole.
+    pub fn region(&self) -> &RefCell<Option<Region>> {
+        &self.region
     }
 
     pub(crate) fn flush(&self) -> &Flush {

@@ -114,9 +114,9 @@ impl RequestRecord {
     pub fn hand(&self, piece: Piece) -> Chunk {
         match piece {
             Piece::Bytes(bytes) => Chunk::Bytes(bytes),
-            piece => {
-                let hole = Chunk::Hole(piece.len());
-                self.connection.move_next(piece);
+            Piece::Region(region) => {
+                let hole = Chunk::Hole(region.len);
+                self.connection.move_next(region);
                 self.hold();
                 hole
             }

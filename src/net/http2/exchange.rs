@@ -335,10 +335,6 @@ fn take(piece: &mut Piece, len: usize) -> io::Result<Bytes> {
             bytes.reserve_exact(len);
             pread(&region.file, spare_capacity(&mut bytes), region.offset)?
         }
-        Piece::Piped(piped) => {
-            bytes.resize(len, 0);
-            piped.read(&mut bytes)?
-        }
     };
     bytes.truncate(read);
     if bytes.is_empty() {

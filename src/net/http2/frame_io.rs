@@ -210,7 +210,7 @@ impl Output {
     /// Takes `bufs`, and sends them when there is enough.
     fn poll_write(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         if self.gathered.borrow().len() >= MOST_GATHERED {
-            ready!(self.poll_send_gathered(cx, Follows::Flush))?;
+            ready!(self.poll_send_gathered(cx, Follows::More))?;
         }
         let mut gathered = self.gathered.borrow_mut();
         let before = gathered.len();

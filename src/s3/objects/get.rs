@@ -1,15 +1,14 @@
 //! The answer to a read of an object: its metadata, and its bytes or a range of them.
 //!
-//! Nothing is read ahead but what the connection holds. A long answer can be moved on inside the kernel. An answer that
-//! breaks off is resumed where it ended, by a request for the rest of the same version; a few times, and then the body
-//! ends with an error.
+//! Nothing is read ahead but what the connection holds. An answer that breaks off is resumed where it ended, by a request for the
+//! rest of the same version; a few times, and then the body ends with an error.
 
+use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
-use std::{fmt, io};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -24,9 +23,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::s3::contract::RemoteMeta;
 use crate::s3::transport::answer::{Answer, text, unclear};
 use crate::s3::transport::call::{Call, NO_MEDIA_TYPE};
-use crate::s3::transport::connector::SpliceHandle;
 use crate::s3::transport::{Client, ReadOutcome};
-use crate::transfer::{Pipe, Piped};
 use crate::value::Error;
 
 /// The outcome of a read.
@@ -132,16 +129,8 @@ fn sha256(headers: &HeaderMap) -> Option<[u8; 32]> {
     digest.try_into().ok()
 }
 
-const ENDED_EARLY: &str = "the answer ended early";
-
 /// Times that a body is resumed.
 const RESUMED: u32 = 3;
-
-/// The shortest body that is spliced; a shorter one goes through memory: a connection that was lent serves no second request.
-const WORTH_LENDING: u64 = 1 << 20;
-
-/// The most that is moved at once, in bytes.
-const STEP: u64 = 512 << 10;
 
 /// The bytes of a value, or of a range of it, as the store sends them.
 pub struct RemoteBody {
@@ -155,28 +144,6 @@ pub struct RemoteBody {
     resumed: u32,
     /// The end of the wait for the next bytes.
     patience: Option<Pin<Box<Sleep>>>,
-    /// The pipe that bytes are moved through, once the connection is borrowed.
-    pipe: Option<Arc<Pipe>>,
-}
-
-/// The next bytes of a value.
-#[derive(Debug)]
-pub enum RemotePiece {
-    /// Bytes in memory.
-    Bytes(Bytes),
-    /// Bytes in a pipe.
-    Piped(Piped),
-}
-
-impl RemotePiece {
-    /// The number of its bytes.
-    #[expect(clippy::len_without_is_empty, reason = "none is empty")]
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Piped(piped) => piped.len,
-        }
-    }
 }
 
 type Resuming = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>>;
@@ -217,7 +184,6 @@ impl RemoteBody {
             state,
             resumed: 0,
             patience: None,
-            pipe: None,
         }
     }
 
@@ -245,7 +211,7 @@ impl RemoteBody {
                         self.state = State::Ended;
                         continue;
                     }
-                    Poll::Ready(None) => ENDED_EARLY.to_owned(),
+                    Poll::Ready(None) => "the answer ended early".to_owned(),
                     Poll::Ready(Some(Err(error))) => error.to_string(),
                     Poll::Pending => {
                         ready!(self.poll_patience(cx));
@@ -259,65 +225,6 @@ impl RemoteBody {
                 return self.end_with(error);
             }
         }
-    }
-
-    /// As [`RemoteBody::poll_next`], but of a long answer all that hyper has not read is moved through a pipe.
-    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RemotePiece, Error>>> {
-        loop {
-            self.borrow();
-            if let Poll::Ready(next) = self.poll_next(cx) {
-                return Poll::Ready(next.map(|bytes| bytes.map(RemotePiece::Bytes)));
-            }
-            let broken = match ready!(self.poll_pipe(cx)) {
-                Ok(Some(piped)) => return Poll::Ready(Some(Ok(RemotePiece::Piped(piped)))),
-                Ok(None) => ENDED_EARLY.to_owned(),
-                Err(error) => error.to_string(),
-            };
-            if let Err(error) = self.resume(broken) {
-                self.state = State::Ended;
-                return Poll::Ready(Some(Err(error)));
-            }
-        }
-    }
-
-    /// The loan of the connection, where so much is to come, and its length is known, that it is worth it.
-    fn loan(&self) -> Option<&SpliceHandle> {
-        let State::Reading(answer) = &self.state else {
-            return None;
-        };
-        let left = self.remaining();
-        let is_long = left >= WORTH_LENDING && answer.body.size_hint().exact() == Some(left);
-        answer.loan.as_ref().filter(|_| is_long)
-    }
-
-    /// Borrows the connection, where that is worth it and there is a pipe.
-    fn borrow(&mut self) {
-        let Some(loan) = self.loan().filter(|loan| !loan.is_lent()).cloned() else {
-            return;
-        };
-        self.pipe = (self.pipe.take()).or_else(|| self.client.pipe().map(Arc::new));
-        if self.pipe.is_some() {
-            loan.borrow();
-        }
-    }
-
-    /// The next bytes through the pipe, `None` at the end of the stream; for ever pending where nothing is borrowed.
-    fn poll_pipe(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Piped>>> {
-        let (State::Reading(answer), Some(pipe)) = (&self.state, &self.pipe) else {
-            return Poll::Pending;
-        };
-        let Some(loan) = &answer.loan else {
-            return Poll::Pending;
-        };
-        let most = usize::try_from(self.remaining().min(STEP)).unwrap_or(0);
-        let moved = ready!(loan.poll_splice(cx, pipe, most))?;
-        let piped = (moved > 0).then(|| Piped::new(pipe, moved));
-        self.patience = None;
-        self.left.start += moved as u64;
-        if self.left.is_empty() {
-            self.state = State::Ended;
-        }
-        Poll::Ready(Ok(piped))
     }
 
     /// Bytes that are still to come.

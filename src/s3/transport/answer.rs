@@ -14,7 +14,7 @@ use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::connector::{SpliceHandle, advice};
+use super::connector::advice;
 use crate::metrics::S3Counters;
 use crate::value::Error;
 
@@ -49,8 +49,6 @@ pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Incoming,
-    /// The loan of its connection, where that is a plain one.
-    pub loan: Option<SpliceHandle>,
     pub(super) _connection: OwnedSemaphorePermit,
 }
 

@@ -1,32 +1,27 @@
-//! Connections to the store: TCP, and TLS where the endpoint is `https`.
-//!
-//! The reader of a long answer may splice the rest of its body from the socket of a plain connection, once hyper has passed on what it
-//! has read: hyper then waits as if nothing came.
+//! Connections to the store: TCP, and TLS where the endpoint is `https`. Those that are open are counted.
 
 use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::Uri;
-use hyper::http::uri::Scheme;
+use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::{CertificateError, ClientConfig};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::TcpStream;
 use tower_service::Service;
 
 use crate::client;
-use crate::transfer::Pipe;
 
 /// The connector of plain and encrypted connections.
-pub type Connector = HttpsConnector<SpliceConnector>;
+pub type Connector = HttpsConnector<CountingConnector>;
 
 /// A connector that gives each connection this time to be opened, and counts those that are open.
 pub fn connector(
@@ -38,11 +33,11 @@ pub fn connector(
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_connect_timeout(Some(open_within));
-    let lending = SpliceConnector {
+    let counting = CountingConnector {
         connector: http,
         open: Arc::clone(open),
     };
-    HttpsConnector::from((lending, Arc::clone(tls)))
+    HttpsConnector::from((counting, Arc::clone(tls)))
 }
 
 /// TLS with the certificates of the system and those of the file `ca`; the reason, where there is none.
@@ -81,177 +76,82 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     None
 }
 
-/// The connector of connections whose sockets can be borrowed.
+/// A connector of TCP that counts the connections that are open.
 #[derive(Clone, Debug)]
-pub struct SpliceConnector {
-    pub connector: HttpConnector,
-    /// Connections that are open.
-    pub open: Arc<AtomicUsize>,
-}
-
-/// A connection, for hyper.
-#[derive(Debug)]
-pub struct SpliceConnection {
-    reading: SpliceHandle,
-    writing: OwnedWriteHalf,
-    /// TLS reads all that comes.
-    is_plain: bool,
+pub struct CountingConnector {
+    connector: HttpConnector,
     open: Arc<AtomicUsize>,
 }
 
-/// The reading side of a connection, for the reader of an answer.
-#[derive(Clone, Debug)]
-pub struct SpliceHandle(Arc<Mutex<Reading>>);
-
+/// A connection that is counted while it is open.
 #[derive(Debug)]
-struct Reading {
-    half: OwnedReadHalf,
-    is_lent: bool,
-    /// hyper has passed on all that it has read, and waits for more.
-    is_starved: bool,
-    /// The borrower, which waits for `is_starved`.
-    borrower: Option<Waker>,
+pub struct CountedStream {
+    stream: TokioIo<TcpStream>,
+    open: Arc<AtomicUsize>,
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<TokioIo<SpliceConnection>, BoxError>> + Send>>;
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn Error + Send + Sync>;
 
-impl Service<Uri> for SpliceConnector {
-    type Response = TokioIo<SpliceConnection>;
+impl Service<Uri> for CountingConnector {
+    type Response = CountedStream;
     type Error = BoxError;
-    type Future = Opening;
+    type Future = Pin<Box<dyn Future<Output = Result<CountedStream, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.connector.poll_ready(cx).map_err(Into::into)
     }
 
-    fn call(&mut self, uri: Uri) -> Opening {
-        let is_plain = uri.scheme() == Some(&Scheme::HTTP);
-        let open = Arc::clone(&self.open);
-        let opening = self.connector.call(uri);
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let (opening, open) = (self.connector.call(uri), Arc::clone(&self.open));
         Box::pin(async move {
-            let socket = opening.await?.into_inner();
-            Ok(TokioIo::new(SpliceConnection::new(socket, is_plain, open)))
+            let stream = opening.await?;
+            open.fetch_add(1, Ordering::Relaxed);
+            Ok(CountedStream { stream, open })
         })
     }
 }
 
-impl SpliceConnection {
-    fn new(socket: tokio::net::TcpStream, is_plain: bool, open: Arc<AtomicUsize>) -> Self {
-        open.fetch_add(1, Ordering::Relaxed);
-        let (half, writing) = socket.into_split();
-        let reading = Reading {
-            half,
-            is_lent: false,
-            is_starved: false,
-            borrower: None,
-        };
-        Self {
-            reading: SpliceHandle(Arc::new(Mutex::new(reading))),
-            writing,
-            is_plain,
-            open,
-        }
-    }
-}
-
-impl Drop for SpliceConnection {
+impl Drop for CountedStream {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl SpliceHandle {
-    fn lock(&self) -> MutexGuard<'_, Reading> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the bytes that hyper has not read yet from it.
-    pub fn borrow(&self) {
-        self.lock().is_lent = true;
-    }
-
-    /// True once the connection is borrowed.
-    pub fn is_lent(&self) -> bool {
-        self.lock().is_lent
-    }
-
-    /// Moves up to `most` bytes into `pipe`, which must be empty, once hyper has passed on what it has read: how many, 0 at the
-    /// end of the stream.
-    pub fn poll_splice(
-        &self,
-        cx: &mut Context<'_>,
-        pipe: &Pipe,
-        most: usize,
-    ) -> Poll<io::Result<usize>> {
-        let mut reading = self.lock();
-        if !(reading.is_lent && reading.is_starved) {
-            reading.borrower = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let socket = reading.half.as_ref();
-        loop {
-            ready!(socket.poll_read_ready(cx))?;
-            match socket.try_io(Interest::READABLE, || pipe.take_from(socket, most)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                moved => return Poll::Ready(moved),
-            }
-        }
-    }
-}
-
-impl Connection for SpliceConnection {
+impl Connection for CountedStream {
     fn connected(&self) -> Connected {
-        let connected = self.reading.lock().half.as_ref().connected();
-        if self.is_plain {
-            connected.extra(self.reading.clone())
-        } else {
-            connected
-        }
+        self.stream.connected()
     }
 }
 
-impl AsyncRead for SpliceConnection {
+impl Read for CountedStream {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
+        buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut reading = self.reading.lock();
-        let polled = if reading.is_lent {
-            Poll::Pending
-        } else {
-            Pin::new(&mut reading.half).poll_read(cx, buf)
-        };
-        reading.is_starved = polled.is_pending();
-        if reading.is_starved
-            && let Some(borrower) = reading.borrower.take()
-        {
-            borrower.wake();
-        }
-        polled
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for SpliceConnection {
+impl Write for CountedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.writing).poll_write(cx, buf)
+        Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.writing).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.writing).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.writing.is_write_vectored()
+        self.stream.is_write_vectored()
     }
 
     fn poll_write_vectored(
@@ -259,7 +159,7 @@ impl AsyncWrite for SpliceConnection {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.writing).poll_write_vectored(cx, bufs)
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 }
 

@@ -31,7 +31,6 @@ use self::credentials::Credentials;
 use self::sign::{Link, NOTHING, Signed, Signer};
 use crate::metrics::S3Counters;
 use crate::s3::contract::{BucketPrefix, Settings};
-use crate::transfer::{Pipe, Pipes};
 use crate::value::{Error, Key};
 
 /// The longest wait for a connection to one endpoint.
@@ -73,8 +72,6 @@ pub struct Reach {
     endpoints: Arc<Endpoints>,
     credentials: Arc<Credentials>,
     tls: Arc<ClientConfig>,
-    /// The pipes that long answers are spliced through.
-    pipes: Pipes,
 }
 
 /// Connections to the store.
@@ -101,7 +98,6 @@ impl Reach {
             endpoints: Arc::new(Endpoints::new(settings)?),
             credentials: Arc::clone(credentials),
             tls: tls(settings.ca.as_deref())?,
-            pipes: Pipes::default(),
         })
     }
 }
@@ -128,11 +124,6 @@ impl Client {
             timeout: settings.timeout,
             counters: S3Counters::default(),
         }
-    }
-
-    /// A pipe for a long answer, where one is to be had.
-    pub fn pipe(&self) -> Option<Pipe> {
-        self.reach.pipes.take()
     }
 
     /// Its connections.
@@ -290,7 +281,7 @@ impl Client {
             }
             Failure::without_answer(&error)
         })?;
-        let (mut head, body) = response.into_parts();
+        let (head, body) = response.into_parts();
         let status = head.status.as_u16();
         self.counters.count(operation, status);
         let time_to_head = &self.counters.time_to_head;
@@ -299,7 +290,6 @@ impl Client {
             status,
             headers: head.headers,
             body,
-            loan: head.extensions.remove(),
             _connection: connection,
         })
     }

@@ -7,7 +7,7 @@ mod credentials;
 mod faults;
 mod features;
 mod listing;
-mod moved;
+mod long_values;
 mod redirect;
 mod statuses;
 mod stores;

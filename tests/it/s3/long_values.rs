@@ -1,4 +1,4 @@
-//! Long values that go from the store's socket to the client's inside the kernel.
+//! Values that are longer than what is held of them between the store and the client.
 
 use super::{serve, serve_plainly};
 use crate::support::prelude::*;
@@ -6,61 +6,45 @@ use crate::support::s3::{Stub, VersityGw};
 
 const MIB: usize = 1 << 20;
 
-/// How many responses `server` has sent past hyper by now.
-fn sent(server: &TestServer) -> String {
-    let labels = [("direction", "send")];
-    let all = Scrape::of(server.addr).sum("data_server_takeovers_total", &labels);
-    all.to_string()
-}
-
 /// The value of this metric by now.
 fn now(server: &TestServer, name: &str) -> String {
     Scrape::of(server.addr).only(name).to_string()
 }
 
 #[test]
-fn long_values_are_moved_and_the_client_keeps_its_connection() {
+fn a_client_gets_long_values_and_keeps_its_connection() {
     let store = needed!(VersityGw::shared());
-    let server = serve(&store.bucket.beneath("moved"), &[]);
+    let server = serve(&store.bucket.beneath("long-values"), &[]);
     let value = pattern(1, 9 * MIB + 7);
     server.store("key", &value);
-    server.store("short", &value[..MIB - 1]);
     let raw = &mut server.connect();
-    for (lines, expected, moved) in [
-        ("", 0..value.len(), "1"),
-        ("Range: bytes=5-\r\n", 5..value.len(), "2"),
-        (
-            "Range: bytes=-1048576\r\n",
-            value.len() - MIB..value.len(),
-            "3",
-        ),
-        ("Range: bytes=3-1048577\r\n", 3..MIB + 2, "3"),
+    for (lines, expected) in [
+        ("", 0..value.len()),
+        ("Range: bytes=5-\r\n", 5..value.len()),
+        ("Range: bytes=-1048576\r\n", value.len() - MIB..value.len()),
+        ("Range: bytes=3-1048577\r\n", 3..MIB + 2),
     ] {
         let found = raw.ask(format!("GET /key HTTP/1.1\r\nHost: t\r\n{lines}\r\n"));
         assert!(found.body == value[expected], "{lines}");
-        assert_eq!(sent(&server), moved, "{lines}");
     }
-    let short = raw.ask("GET /short HTTP/1.1\r\nHost: t\r\n\r\n");
-    assert!(short.body == value[..MIB - 1]);
     let mut old = server.connect();
     let found = old.ask("GET /key HTTP/1.0\r\n\r\n");
     assert!(found.body == value, "HTTP/1.0");
-    assert_eq!(sent(&server), "4");
 }
 
 #[test]
-fn a_connection_that_was_lent_is_closed_behind_the_value() {
+fn connections_bring_one_long_value_after_the_other() {
     let stub = Stub::start();
     let args = ["--threads", "1"];
     let server = serve_plainly(&stub.bucket, &args);
     let value = pattern(1, 3 * MIB);
     server.store("key", &value);
-    let open = || now(&server, "data_server_store_connections_open");
-    eventually("one connection waits", || open() == "1");
-    for _ in 0..3 {
+    for _ in 0..8 {
         assert!(server.get("key").body == value);
     }
-    eventually("none is left", || open() == "0");
+    // A request may come before the connection is free again.
+    let open = now(&server, "data_server_store_connections_open");
+    assert!(["1", "2"].contains(&&*open), "{open} connections");
 }
 
 #[test]
@@ -80,7 +64,7 @@ fn a_client_that_goes_costs_no_more_of_the_value_and_what_it_sent_is_done() {
 }
 
 #[test]
-fn a_client_by_tls_gets_what_the_pipe_holds_sealed() {
+fn a_client_by_tls_gets_a_long_value_whole() {
     let stub = Stub::start();
     let (authority, value) = (Authority::new(), pattern(1, 3 * MIB + 5));
     stub.bucket.place("key", &value);
