@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::code_of;
 use crate::support::prelude::*;
 
 /// A module's path below the crate; empty for the crate itself.
@@ -16,12 +17,10 @@ pub(super) struct Imports {
 }
 
 impl Imports {
-    /// Of `files`, each a name below `src/` and its code without comments and tests.
+    /// Of `files`, each a name below `src/` and the words of its code.
     pub(super) fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let files = files.into_iter().map(|(name, code)| {
-            let (uses, rest) = take_uses(code);
-            (module(name), File { uses, rest })
-        });
+        let files = files.into_iter();
+        let files = files.map(|(name, code)| (module(name), File::new(code)));
         let files = Files(files.collect());
         let imports = files.0.keys().map(|at| (at.clone(), files.imports(at)));
         Self {
@@ -80,10 +79,10 @@ struct Use {
     is_forwarded: bool,
 }
 
-/// A file's `use`s, and its code without them.
+/// A file's `use`s, and the words of its code without them.
 struct File {
     uses: Vec<Use>,
-    rest: String,
+    rest: Vec<String>,
 }
 
 struct Files(BTreeMap<Module, File>);
@@ -91,9 +90,10 @@ struct Files(BTreeMap<Module, File>);
 impl Files {
     fn imports(&self, at: &Module) -> BTreeSet<Module> {
         let file = &self.0[at];
-        let words: BTreeSet<&str> = file.rest.split(|c| !is_word(c)).collect();
+        let names = file.rest.iter().flat_map(|word| word.split("::"));
+        let names: BTreeSet<&str> = names.collect();
         let used = file.uses.iter();
-        let used = used.filter(|u| !u.is_forwarded || words.contains(u.name.as_str()));
+        let used = used.filter(|u| !u.is_forwarded || names.contains(u.name.as_str()));
         let used = used.map(|u| u.path.clone());
         let targets = used.chain(paths(&file.rest));
         let targets = targets.filter_map(|path| self.target(at, &path, 0));
@@ -157,121 +157,79 @@ fn module(name: &str) -> Module {
     path.split('/').map(str::to_owned).collect()
 }
 
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
 /// The paths of two names or more that `code` imports or uses.
 pub(super) fn named(code: &str) -> Vec<Vec<String>> {
-    let (uses, rest) = take_uses(code);
+    let File { uses, rest } = File::new(code);
     let uses = uses.into_iter().map(|each| each.path);
     uses.chain(paths(&rest)).collect()
 }
 
-/// The `use`s of a file, and its code without them.
-fn take_uses(code: &str) -> (Vec<Use>, String) {
-    let (mut uses, mut rest) = (Vec::new(), String::new());
-    let mut lines = code.lines();
-    while let Some(line) = lines.next() {
-        let words = line.trim_start();
-        let (is_forwarded, tree) = match words.strip_prefix("pub") {
-            Some(visible) => {
-                let visible = visible.trim_start();
-                let after = visible.split_once(')').map_or("", |(_, after)| after);
-                let item = if visible.starts_with('(') {
-                    after
-                } else {
-                    visible
-                };
-                (true, item.trim_start().strip_prefix("use "))
+impl File {
+    fn new(code: &str) -> Self {
+        let (mut uses, mut rest) = (Vec::new(), Vec::new());
+        let (mut words, mut before) = (code.split(' '), "");
+        while let Some(word) = words.next() {
+            // Not the `use` that tells what a type captures.
+            if word == "use" && before != "+" {
+                let tree = words.by_ref().take_while(|word| *word != ";");
+                expand(tree, ["pub", ")"].contains(&before), &mut uses);
+            } else {
+                rest.push(word.to_owned());
             }
-            None => (false, words.strip_prefix("use ")),
-        };
-        let Some(tree) = tree else {
-            rest.push_str(line);
-            rest.push('\n');
-            continue;
-        };
-        let mut tree = tree.to_owned();
-        while !tree.contains(';') {
-            let Some(more) = lines.next() else { break };
-            tree.push_str(more);
+            before = word;
         }
-        let tree = tree.split(';').next().unwrap_or_default();
-        expand(&[], tree, is_forwarded, &mut uses);
+        Self { uses, rest }
     }
-    (uses, rest)
 }
 
-/// Takes a tree such as `a::{b, c::{self, d as e}}` apart.
-fn expand(prefix: &[String], tree: &str, is_forwarded: bool, uses: &mut Vec<Use>) {
-    let tree = tree.trim();
-    if tree.is_empty() {
-        return;
-    }
-    if let Some((head, group)) = tree.split_once('{') {
-        let prefix = [prefix, &segments(head)].concat();
-        let group = group.trim_end().strip_suffix('}').unwrap_or(group);
-        let (mut depth, mut start) = (0_usize, 0);
-        for (at, c) in group.char_indices() {
-            match c {
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                ',' if depth == 0 => {
-                    expand(&prefix, &group[start..at], is_forwarded, uses);
-                    start = at + 1;
+/// Takes a tree such as `a::{ b , c::{ self , d as e } }` apart.
+fn expand<'a>(tree: impl Iterator<Item = &'a str>, is_forwarded: bool, uses: &mut Vec<Use>) {
+    let (mut prefixes, mut before) = (vec![Vec::new()], "");
+    for word in tree {
+        let prefix: &[String] = prefixes.last().map_or(&[], Vec::as_slice);
+        let mut path = [prefix, &segments(word)].concat();
+        match (word, uses.last_mut()) {
+            ("," | "as", _) => {}
+            ("}", _) => drop(prefixes.pop()),
+            (alias, Some(named)) if before == "as" => alias.clone_into(&mut named.name),
+            _ if word.ends_with('{') => prefixes.push(path),
+            _ => {
+                if path.len() > 1 && path.last().is_some_and(|l| l == "self" || l == "*") {
+                    path.pop();
                 }
-                _ => {}
+                let name = path.last().cloned().unwrap_or_default();
+                uses.push(Use {
+                    path,
+                    name,
+                    is_forwarded,
+                });
             }
         }
-        return expand(&prefix, &group[start..], is_forwarded, uses);
+        before = word;
     }
-    let (path, alias) = match tree.split_once(" as ") {
-        Some((path, alias)) => (path, Some(alias.trim().to_owned())),
-        None => (tree, None),
-    };
-    let mut path = [prefix, &segments(path)].concat();
-    if path
-        .last()
-        .is_some_and(|last| last == "self" || last == "*")
-        && path.len() > 1
-    {
-        path.pop();
-    }
-    let name = alias.or_else(|| path.last().cloned()).unwrap_or_default();
-    uses.push(Use {
-        path,
-        name,
-        is_forwarded,
-    });
 }
 
 fn segments(path: &str) -> Vec<String> {
-    let segments = path.split("::").map(str::trim);
-    let these = segments.filter(|s| !s.is_empty()).map(str::to_owned);
-    these.collect()
+    let segments = path.split("::").filter(|s| !s.is_empty() && *s != "{");
+    segments.map(str::to_owned).collect()
 }
 
-/// The paths of two names or more in `code`, each from its first name.
-fn paths(code: &str) -> Vec<Vec<String>> {
-    let is_part = |c: char| is_word(c) || c == ':';
-    let parts = code.split(|c| !is_part(c));
-    let parts = parts.filter(|part| part.contains("::"));
-    // A type after a single colon, as in `x:a::b`, begins anew.
-    let parts = parts.map(|part| part.replace("::", "\n"));
-    let parts = parts.map(|part| part.rsplit(':').next().unwrap_or_default().to_owned());
-    let parts = parts.filter(|part| !part.starts_with('\n'));
-    parts
-        .map(|part| {
-            let these = part.lines().map(str::to_owned).filter(|s| !s.is_empty());
-            these.collect()
-        })
-        .collect()
+/// The paths of two names or more among these words, each from its first name.
+fn paths(words: &[String]) -> impl Iterator<Item = Vec<String>> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let parts = words
+        .iter()
+        .flat_map(move |word| word.split(move |c| !is_part(c)));
+    let parts = parts.filter(|part| part.contains("::") && !part.starts_with(':'));
+    parts.map(segments)
 }
 
 #[test]
 fn a_planted_circle_is_found_however_the_path_is_written() {
-    let of = |files: &[(&str, &str)]| Imports::new(files.iter().copied()).circles("net");
+    let of = |files: &[(&str, &str)]| {
+        let files: Vec<_> = files.iter().map(|(n, text)| (*n, code_of(text))).collect();
+        Imports::new(files.iter().map(|(n, code)| (*n, &**code))).circles("net")
+    };
     let two = |one: &str, other: &str| {
         of(&[
             ("lib.rs", "pub mod net;"),
@@ -316,8 +274,8 @@ fn a_planted_circle_is_found_however_the_path_is_written() {
 #[test]
 fn a_reexport_makes_a_circle_only_where_it_is_used() {
     let of = |root: &str, one: &str| {
-        let files = [("net/mod.rs", root), ("net/a.rs", one)];
-        Imports::new(files).circles("net")
+        let [root, one] = [root, one].map(code_of);
+        Imports::new([("net/mod.rs", &*root), ("net/a.rs", &one)]).circles("net")
     };
     let root = "mod a;\npub use a::A;\npub struct R;";
     assert_eq!(of(root, "use super::R;"), [""; 0]);

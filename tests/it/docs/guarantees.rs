@@ -1,6 +1,6 @@
 //! The page of the guarantees names the tests of each promise, and they are there.
 
-use super::{path, text};
+use super::{path, sources_below, text};
 use crate::support::prelude::*;
 
 const PAGE: &str = "docs/guarantees.md";
@@ -23,17 +23,8 @@ fn is_there(name: &str) -> bool {
 
 /// The sources of a module: its file, and all below its directory.
 fn sources(module: &Path) -> String {
-    let mut all = fs::read_to_string(module.with_extension("rs")).unwrap_or_default();
-    let files = fs::read_dir(module).into_iter().flatten();
-    let mut files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
-    files.sort();
-    for file in files.iter().filter(|file| !file.is_dir()) {
-        all += &fs::read_to_string(file).expect("a source file");
-    }
-    for dir in files.iter().filter(|file| file.is_dir()) {
-        all += &sources(dir);
-    }
-    all
+    let file = fs::read_to_string(module.with_extension("rs"));
+    file.unwrap_or_default() + &sources_below(module)
 }
 
 /// The names of tests: those behind `Tests:`, and those in the last column of the tables that have one for them.

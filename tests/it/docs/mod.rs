@@ -5,6 +5,7 @@ mod configuration;
 mod guarantees;
 mod sessions;
 
+use crate::architecture::files_of_rust;
 use crate::support::prelude::*;
 use crate::support::s3::VersityGw;
 use crate::support::session::{missing_tools, run};
@@ -241,8 +242,7 @@ fn the_table_of_errors_names_what_the_source_answers() {
     let (_, section) = page.split_once("## Errors").expect("a section");
     let names = first_column(section);
     assert!(names.len() > 25, "{names:?}");
-    let mut source = String::new();
-    read_all(&path("src/http"), &mut source);
+    let source = sources_below(&path("src/http"));
     for name in &names {
         let quoted = format!("\"{name}\"");
         assert!(source.contains(&quoted), "no answer is {name}");
@@ -273,13 +273,9 @@ fn problems(source: &str) -> BTreeSet<String> {
     all.collect()
 }
 
-fn read_all(dir: &Path, text: &mut String) {
-    for entry in fs::read_dir(dir).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            read_all(&path, text);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            *text += &fs::read_to_string(&path).expect("a source file");
-        }
-    }
+/// The text of all files of Rust below a directory.
+fn sources_below(dir: &Path) -> String {
+    let files = files_of_rust(dir).into_iter();
+    let texts = files.map(|file| fs::read_to_string(file).expect("a source file"));
+    texts.collect()
 }

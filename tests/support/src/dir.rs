@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,6 +17,12 @@ use tempfile::TempDir;
 use super::engine::fresh_prefix;
 use super::s3::Bucket;
 use super::wait::eventually;
+
+/// Gives a file or folder this mode.
+#[track_caller]
+pub fn chmod(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+}
 
 /// A data directory; the temporary one below it lives as long as its last clone.
 #[derive(Clone)]

@@ -129,6 +129,14 @@ impl Response {
         String::from_utf8(self.body.clone()).expect("a body of text")
     }
 
+    /// Asserts this status, and a body that has this text.
+    #[track_caller]
+    pub fn says(&self, status: u16, text: &str) {
+        let body = String::from_utf8_lossy(&self.body);
+        assert_eq!(self.status, status, "{body}");
+        assert!(body.contains(text), "{text}: {body}");
+    }
+
     /// The body, which is JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {

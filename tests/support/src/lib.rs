@@ -32,7 +32,7 @@ mod wait;
 pub use accepting::Accepting;
 pub use certificates::Certificates;
 pub use client::{Client, Heard};
-pub use dir::DataDir;
+pub use dir::{DataDir, chmod};
 pub use engine::{by_engine, can_journal, is_s3, taken, takes_key};
 pub use follow::{Events, Follower, Socket, Told};
 pub use html::{Element, HtmlPage, Row};
@@ -40,16 +40,18 @@ pub use http::{Classes, LENGTHS, ask, chunk, chunks, table};
 pub use http2::{Asked, Http2, Leave, by_protocol, is_http2};
 pub use lines::Event;
 pub use metrics::{Sample, Scrape};
-pub use mount::{Fuse, Mount, Mounted, run, text};
+pub use mount::{Fuse, Immutable, Mount, Mounted, run, text};
 pub use proc::{Proc, unsent_of_nobody};
 pub use proxy::Proxy;
-pub use raw::{Raw, Response, chunked, put_head};
+pub use raw::{Raw, Response, chunked, in_chunks, put_head};
 pub use report::{
     available, has_only_left_out, is_on_path, left_out, part_ended, say, tested, this_test, tool,
 };
 pub use resumable::Resumable;
 pub use scale::{is_full, scaled};
-pub use server::{Ended, Launch, TestServer, held_socket, scheme, served_by_nobody, words};
+pub use server::{
+    Ended, Launch, TestServer, held_socket, scheme, served_by_nobody, served_by_nobody_with, words,
+};
 pub use stream::Stream;
 pub use tls::{Authority, Issued, TlsClient, is_tls};
 pub use trace::{Attached, Call, Trace, can_trace};

@@ -209,6 +209,24 @@ impl Mount {
     }
 }
 
+/// A file or folder in which nothing can be changed, by root neither, until it is dropped.
+pub struct Immutable(PathBuf);
+
+impl Immutable {
+    /// Makes it so, or prints what the test leaves out.
+    pub fn new(path: PathBuf, left_out: &str) -> Option<Self> {
+        let made = run("chattr", &["+i", text(&path)]);
+        made.map_err(|why| crate::left_out(left_out, &why)).ok()?;
+        Some(Self(path))
+    }
+}
+
+impl Drop for Immutable {
+    fn drop(&mut self) {
+        let _ = run("chattr", &["-i", text(&self.0)]);
+    }
+}
+
 /// A path of a test, which is plain text.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("a path of plain text")

@@ -416,6 +416,11 @@ pub fn put_head(key: &str, length: usize) -> String {
     format!("PUT /{key} HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n")
 }
 
+/// A body in chunks of this size, with its end.
+pub fn in_chunks(body: &[u8], size: usize) -> Vec<u8> {
+    [&chunked(body.chunks(size))[..], b"0\r\n\r\n"].concat()
+}
+
 /// These pieces as the chunks of a body, without the last chunk.
 pub fn chunked<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut body = Vec::new();

@@ -1,6 +1,8 @@
 //! A client of resumable uploads (draft-ietf-httpbis-resumable-upload).
 
-use super::{Raw, Response};
+use std::path::PathBuf;
+
+use super::{DataDir, Raw, Response};
 
 /// An upload resource.
 #[derive(Clone, Debug)]
@@ -35,6 +37,12 @@ impl Resumable {
         Self {
             path: format!("/{path}"),
         }
+    }
+
+    /// Its file, or with `.json` its record.
+    pub fn file(&self, dir: &DataDir, suffix: &str) -> PathBuf {
+        let id = self.path.rsplit('/').next().expect("an id");
+        dir.own(&format!("uploads/{id}{suffix}"))
     }
 
     /// Sends a PUT with these header lines, and reads the final response.

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -20,7 +19,9 @@ use super::lines::Lines;
 use super::s3::Bucket;
 use super::stream::{self, Way};
 use super::tls::SUITE;
-use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, Scrape, is_http2, is_s3, put_head};
+use super::{
+    DEADLINE, DataDir, Event, Proc, Raw, Response, Scrape, in_chunks, is_http2, is_s3, put_head,
+};
 
 /// `tests/run --tls` sets it: servers of the tests speak TLS.
 pub(crate) const TLS: &str = "DATA_SERVER_TLS";
@@ -240,12 +241,16 @@ impl Launch {
 /// A server of one reactor on this directory, which anybody may write to, with the rights of nobody; `None` where that cannot be had,
 /// which is said.
 pub fn served_by_nobody(dir: &DataDir, left_out: &str) -> Option<TestServer> {
+    served_by_nobody_with(dir, &[], left_out)
+}
+
+/// The same with these options.
+pub fn served_by_nobody_with(dir: &DataDir, args: &[&str], left_out: &str) -> Option<TestServer> {
     for open in [dir.path(), &dir.outside("")] {
-        let everybody = fs::Permissions::from_mode(0o777);
-        fs::set_permissions(open, everybody).expect("a mode");
+        crate::chmod(open, 0o777);
     }
     let nobody = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
-    let launch = Launch::new(&["--threads", "1"]).on(dir);
+    let launch = Launch::new(&[&["--threads", "1"], args].concat()).on(dir);
     let is_here = crate::is_on_path("setpriv");
     let started = is_here.then(|| launch.through(&nobody).start_or_end().ok());
     let started = started.flatten();
@@ -290,6 +295,16 @@ pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
+}
+
+impl Ended {
+    /// Asserts that it ended with this code and this reason, before it said that it listens.
+    #[track_caller]
+    pub fn says(&self, code: i32, why: &str) {
+        let ended = (self.code, &*self.stdout);
+        assert_eq!(ended, (Some(code), ""), "{}", self.stderr);
+        assert!(self.stderr.contains(why), "{why}: {}", self.stderr);
+    }
 }
 
 /// A serving server.
@@ -342,6 +357,16 @@ impl TestServer {
         let mut connection = self.connect();
         connection.send(put_head(key, value.as_ref().len()));
         connection.send(value);
+        connection.answer()
+    }
+
+    /// A PUT in chunks, which may be refused before all of it is sent.
+    #[track_caller]
+    pub fn put_chunked(&self, key: &str, value: &[u8]) -> Response {
+        let mut connection = self.connect();
+        let head = format!("PUT /{key} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+        connection.send(head);
+        let _may_be_refused_meanwhile = connection.offer(in_chunks(value, 50_000));
         connection.answer()
     }
 
