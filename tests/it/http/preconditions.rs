@@ -340,6 +340,8 @@ fn put_get_head_and_the_listing_agree_on_tag_and_date() {
         }
         let listing = ask(&mut raw, "GET", "/?format=json", "", b"");
         let json = listing.json();
+        let entry = json["keys"][0].as_object().expect("an object");
+        assert_eq!(entry.len(), 4, "{entry:?}");
         assert_eq!(json["keys"][0]["etag"], tag.as_str());
         assert_eq!(json["keys"][0]["size"], length);
         let listed = json["keys"][0]["modified"].as_str().expect("a date");
