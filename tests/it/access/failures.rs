@@ -108,6 +108,15 @@ fn a_burst_of_equal_passwords_takes_one_check() {
     assert_eq!(checks(&server), 1);
 }
 
+/// Asks with each of these lines on a connection of its own: all requests are there when the server reads the first.
+fn at_once(server: &TestServer, connections: &mut [Raw], lines: impl Iterator<Item = String>) {
+    server.signal(Signal::STOP);
+    for (connection, lines) in connections.iter_mut().zip(lines) {
+        connection.send(format!("GET /key HTTP/1.1\r\nHost: t\r\n{lines}\r\n"));
+    }
+    server.signal(Signal::CONT);
+}
+
 #[test]
 fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
     let slow = bcrypt::hash("secret", 10).expect("a hash");
@@ -125,25 +134,14 @@ fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
         let found = ask(connection, "GET", "/key", &bearer("ann"), b"").status;
         assert_eq!(found, 404);
     }
-    let [guesses @ .., carl, ann] = &mut connections[..] else {
-        panic!("ten connections");
-    };
-    // All requests are there when the server reads the first.
-    server.signal(Signal::STOP);
-    let begin = |connection: &mut Raw, lines: &str| {
-        connection.send(format!("GET /key HTTP/1.1\r\nHost: t\r\n{lines}\r\n"));
-    };
-    for (at, guess) in guesses.iter_mut().enumerate() {
-        begin(guess, &basic("bob", &format!("guess {at}")));
-    }
-    begin(carl, &basic("carl", "secret"));
-    begin(ann, &bearer("ann"));
-    server.signal(Signal::CONT);
+    let guesses = (0..8).map(|at| basic("bob", &format!("guess {at}")));
+    let lines = guesses.chain([basic("carl", "secret"), bearer("ann")]);
+    at_once(&server, &mut connections, lines);
     // A request of others waits for none of them.
-    assert_eq!(ann.answer().status, 404);
-    let answers = guesses.iter_mut().map(|guess| guess.answer().status);
+    assert_eq!(connections[9].answer().status, 404);
+    assert_eq!(connections[8].answer().status, 404);
+    let answers = connections[..8].iter_mut().map(|it| it.answer().status);
     let answers: Vec<_> = answers.collect();
-    assert_eq!(carl.answer().status, 404);
     let busy = answers.iter().filter(|status| **status == 503).count();
     assert_eq!(busy, 4, "{answers:?}: 4 of one name at most");
     let is_right = answers.iter().all(|status| matches!(status, 401 | 503));
@@ -291,12 +289,8 @@ fn attempts_at_once_are_as_many_as_one_by_one() {
         assert_eq!(ask(connection, "GET", "/key", "", b"").status, 401);
     }
     let began = Instant::now();
-    server.signal(Signal::STOP);
-    for (at, connection) in connections.iter_mut().enumerate() {
-        let guess = basic(&format!("name {at}"), "guess");
-        connection.send(format!("GET /key HTTP/1.1\r\nHost: t\r\n{guess}\r\n"));
-    }
-    server.signal(Signal::CONT);
+    let guesses = (0..18).map(|at| basic(&format!("name {at}"), "guess"));
+    at_once(&server, &mut connections, guesses);
     let answers = connections.iter_mut().map(|it| it.answer().status);
     let answers: Vec<_> = answers.collect();
     let wrong = answers.iter().filter(|status| **status == 401).count() as u64;

@@ -245,34 +245,3 @@ fn pages_of_other_origins_write_nothing_and_read_nothing() {
         server.dir.assert_holds(&["here"]);
     }
 }
-
-/// The page in Chromium once its scripts have run; `None` without Chromium.
-fn shown(url: &str) -> Option<String> {
-    let profile = TempDir::new().expect("a directory");
-    let browser = Command::new("timeout")
-        .args(words("60 chromium --headless --no-sandbox --disable-gpu"))
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        // The owner of a name can point it to the loopback address.
-        .arg("--host-resolver-rules=MAP evil.example 127.0.0.1")
-        .args(["--virtual-time-budget=3000", "--dump-dom", url])
-        .output();
-    let output = browser.ok().filter(|output| output.status.success());
-    if output.is_none() {
-        let what = "what a browser does with stored pages";
-        left_out(what, "chromium does not run here");
-    }
-    Some(String::from_utf8_lossy(&output?.stdout).into_owned())
-}
-
-#[test]
-fn a_rebound_name_shows_nothing_in_a_browser() {
-    clear_only!("its pages are of http");
-    let server = start(&[], "127.0.0.1:0");
-    server.dir.place("secret.txt", "the secret");
-    let port = server.addr.port();
-    for (host, told) in [("localhost", true), ("evil.example", false)] {
-        let page = needed!(shown(&format!("http://{host}:{port}/secret.txt")));
-        assert_eq!(page.contains("the secret"), told, "{host}: {page}");
-        assert_eq!(page.contains("--allowed-host"), !told, "{host}: {page}");
-    }
-}
