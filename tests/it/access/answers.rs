@@ -1,6 +1,7 @@
 //! Proves how clients are told: challenges, the order of refusals, what caches may keep, and what pages of others may see.
 
-use super::{basic, bearer, rule, serve, subject, token};
+use super::{basic, bearer, rule, serve, serve_on, subject, token};
+use crate::security::browsers::WRITES;
 use crate::support::prelude::*;
 
 fn policy() -> String {
@@ -11,8 +12,7 @@ fn policy() -> String {
 
 #[test]
 fn a_client_is_asked_who_it_is_in_the_two_ways_that_are_understood() {
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &[]);
+    let server = serve(&policy(), &[]);
     let raw = &mut server.connect();
     let accept = "Accept: application/problem+json\r\n";
     let answer = ask(raw, "GET", "/key", accept, b"");
@@ -32,9 +32,8 @@ fn a_client_is_asked_who_it_is_in_the_two_ways_that_are_understood() {
 /// What a browser shows of the prompt that is given up. It comes before anything is looked up, so it is the same whatever is there.
 #[test]
 fn a_browser_is_asked_with_a_page_that_leads_to_the_prompt_again() {
-    let dir = DataDir::temporary();
-    dir.place("folder/key", "v");
-    let server = serve(&dir, &policy(), &[]);
+    let server = serve(&policy(), &[]);
+    server.dir.place("folder/key", "v");
     let lines = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Site: none\r\n";
     let mut pages = Vec::new();
     for target in ["/", "/folder/", "/folder/key", "/folder/none", "/-/metrics"] {
@@ -61,9 +60,8 @@ fn a_browser_is_asked_with_a_page_that_leads_to_the_prompt_again() {
 
 #[test]
 fn a_token_is_taken_as_bearer_and_as_the_password_of_any_name() {
-    let dir = DataDir::temporary();
-    dir.place("key", "v");
-    let server = serve(&dir, &policy(), &[]);
+    let server = serve(&policy(), &[]);
+    server.dir.place("key", "v");
     let mut connection = server.connect();
     let mut get = |lines: &str| ask(&mut connection, "GET", "/key", lines, b"").status;
     assert_eq!(get(&bearer("ann")), 200);
@@ -79,10 +77,9 @@ fn a_token_is_taken_as_bearer_and_as_the_password_of_any_name() {
 
 #[test]
 fn what_one_may_not_read_is_answered_in_the_same_bytes_whether_it_is_there_or_not() {
-    let dir = DataDir::temporary();
-    dir.place("hidden", "v");
     let text = subject("bob") + &rule("bob", "mine/", &["read", "write", "delete"]);
-    let server = serve(&dir, &text, &[]);
+    let server = serve(&text, &[]);
+    server.dir.place("hidden", "v");
     let mut connection = server.connect();
     for (method, lines) in [
         ("GET", ""),
@@ -107,8 +104,7 @@ fn what_one_may_not_read_is_answered_in_the_same_bytes_whether_it_is_there_or_no
 
 #[test]
 fn a_body_is_not_asked_for_before_it_is_known_who_sends_it() {
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &[]);
+    let server = serve(&policy(), &[]);
     let head = |lines: &str| {
         let lines = format!("\r\nExpect: 100-continue\r\n{lines}\r\n");
         put_head("key", 5).replace("\r\n\r\n", &lines)
@@ -123,16 +119,15 @@ fn a_body_is_not_asked_for_before_it_is_known_who_sends_it() {
     assert_eq!(connection.head().status, 100);
     connection.send("value");
     assert_eq!(connection.answer().status, 200);
-    assert_eq!(dir.read("key"), b"value");
+    assert_eq!(server.dir.read("key"), b"value");
 }
 
 #[test]
 fn a_wrong_host_and_another_site_are_refused_before_it_is_asked_who_it_is() {
-    let dir = DataDir::temporary();
-    dir.place("key", "v");
-    dir.place("public/key", "v");
     let allowed = words("--allowed-host t --cors-origin https://app.example");
-    let server = serve(&dir, &policy(), &allowed);
+    let server = serve(&policy(), &allowed);
+    server.dir.place("key", "v");
+    server.dir.place("public/key", "v");
     let get = |host: &str, lines: &str, target: &str| {
         let mut connection = server.connect();
         connection.send(format!(
@@ -156,66 +151,35 @@ fn a_wrong_host_and_another_site_are_refused_before_it_is_asked_who_it_is() {
     assert_eq!(get("t", foreign, "/public/key"), 200);
 }
 
-#[test]
-fn a_preflight_proves_nothing_and_no_page_may_send_what_the_browser_knows() {
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &["--cors-origin", "https://app.example"]);
-    let mut connection = server.connect();
-    let origin = "Origin: https://app.example\r\n";
-    let lines = format!(
-        "{origin}Access-Control-Request-Method: PUT\r\nAccess-Control-Request-Headers: authorization\r\n"
-    );
-    let preflight = ask(&mut connection, "OPTIONS", "/key", &lines, b"");
-    assert_eq!(preflight.status, 204);
-    let allowed = preflight.header("access-control-allow-headers").unwrap();
-    let is_right = allowed.split(", ").any(|name| name == "authorization");
-    assert!(is_right, "{allowed}");
-    let lines = bearer("ann") + origin;
-    let asked = ask(&mut connection, "PUT", "/key", &lines, b"v");
-    assert_eq!(asked.status, 200);
-    for answer in [preflight, asked] {
-        assert_eq!(answer.header("access-control-allow-credentials"), None);
-    }
-}
+const SOCKET: &str = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
 /// Any page could write in the name of a visitor whose browser knew a password: `*` let the pages of all origins do so.
 #[test]
 fn an_origin_that_is_not_named_is_not_let_to_what_the_browser_knows() {
-    let dir = DataDir::temporary();
-    dir.place("key", "v");
-    dir.place("public/key", "v");
-    let server = serve(
-        &dir,
-        &policy(),
-        &["--cors-origin", "*,null,https://app.example"],
-    );
+    let server = serve(&policy(), &["--cors-origin", "*,null,https://app.example"]);
+    server.dir.place("key", "v");
+    server.dir.place("public/key", "v");
     let ann = basic("ann", &token("ann"));
     let from = |origin: &str| format!("Origin: {origin}\r\nSec-Fetch-Site: cross-site\r\n");
-    let form = "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n1\r\n--B--\r\n";
-    let kind = "Content-Type: multipart/form-data; boundary=B\r\n";
-    let socket = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let mut requests = vec![
-        ("POST", "/-/upload", kind, form),
-        ("PUT", "/new", "", "v"),
-        ("PUT", "/resumed", "Upload-Complete: ?1\r\n", "v"),
         ("GET", "/key", "", ""),
         ("HEAD", "/key", "", ""),
         ("GET", "/", "", ""),
-        ("DELETE", "/new", "", ""),
     ];
     if !is_s3() && !is_http2() {
-        requests.push(("GET", "/-/watch", socket, ""));
+        requests.push(("GET", "/-/watch", SOCKET, ""));
     }
-    for (method, target, lines, body) in requests {
+    for (method, target, lines, body) in requests.into_iter().chain(WRITES) {
         let asked = |proof: &str, origin: &str| {
-            let length = format!("Content-Length: {}\r\n", body.len());
-            let length = if body.is_empty() { "" } else { &length };
-            let lines = format!("{proof}{}{lines}{length}", from(origin));
+            let length = body.len();
+            let lines = format!("{proof}{}{lines}Content-Length: {length}\r\n", from(origin));
             let mut connection = server.connect();
             connection.send(format!(
                 "{method} {target} HTTP/1.1\r\nHost: t\r\n{lines}\r\n{body}"
             ));
-            connection.head().status
+            let head = connection.head();
+            assert_eq!(head.header("access-control-allow-credentials"), None);
+            head.status
         };
         for origin in ["https://evil.example", "null"] {
             let case = format!("{method} {target} of {origin}");
@@ -233,7 +197,7 @@ fn an_origin_that_is_not_named_is_not_let_to_what_the_browser_knows() {
 #[test]
 fn caches_keep_what_anonymous_clients_may_read_and_nothing_else() {
     let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &[]);
+    let server = serve_on(&dir, &policy(), &[]);
     let mut connection = server.connect();
     let ann = bearer("ann");
     let lines = ann.clone() + "Cache-Control: public, max-age=60\r\n";

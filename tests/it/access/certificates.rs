@@ -9,39 +9,22 @@ use crate::support::prelude::*;
 fn a_client_is_who_its_certificate_names() {
     let dir = DataDir::temporary();
     let (authority, clients) = (Authority::new(), Authority::new());
-    let own = authority.issue("own", &["localhost", "127.0.0.1"]);
     let text = [
         "[[subject]]\nname = \"ann\"\ncertificate = \"Ann.example\"\n",
         "[[subject]]\nname = \"old\"\ncertificate = \"old.example\"\nnot-after = 2020-01-01T00:00:00Z\n",
         &subject("bob"),
         &rule("ann", "", &["read"]),
         &rule("old", "", &["read"]),
-    ]
-    .concat();
-    let (access, ca) = (write(&dir, &text), clients.file());
-    let options = [
-        "--access",
-        access.to_str().expect("text"),
-        "--tls-client-ca",
-        ca.to_str().expect("text"),
     ];
-    let options = [
-        &own.options()[..],
-        &options,
-        &["--tls-client-auth", "allow"],
-    ]
-    .concat();
-    let launch = Launch::new(&options).on(&dir).listen("https://127.0.0.1:0");
-    let server = launch.start();
+    let server = start(&dir, &authority, &clients, &text.concat());
     let get = |client: &TlsClient, lines: &str| {
         let mut raw = Raw::connect_tls(server.addr, client);
         raw.ask(format!("GET /key HTTP/1.1\r\nHost: t\r\n{lines}\r\n"))
             .status
     };
     let issued = |name: &str| {
-        authority
-            .client()
-            .with(&clients.issue(name, &[&format!("{name}.example")]))
+        let issued = clients.issue(name, &[&format!("{name}.example")]);
+        authority.client().with(&issued)
     };
     assert_eq!(get(&authority.client(), ""), 401);
     assert_eq!(get(&issued("ann"), ""), 404);
@@ -56,22 +39,32 @@ fn a_client_is_who_its_certificate_names() {
 
 const GET: &str = "GET /key HTTP/1.1\r\nHost: t\r\n\r\n";
 
-/// A server that lets the subject of a certificate of ann read, and all others who prove nothing not.
-fn for_ann(dir: &DataDir, authority: &Authority, clients: &Authority) -> TestServer {
-    let text = "[[subject]]\nname = \"ann\"\ncertificate = \"ann.example\"\n".to_owned();
-    let access = write(dir, &(text + &rule("ann", "", &["read"])));
+/// A server with these rules, which asks for certificates of clients and requires none.
+fn start(dir: &DataDir, authority: &Authority, clients: &Authority, text: &str) -> TestServer {
     let own = authority.issue("own", &["localhost", "127.0.0.1"]);
-    let ca = clients.file();
+    let (access, ca) = (write(dir, text), clients.file());
+    let [access, ca] = [&access, &ca].map(|path| path.to_str().expect("text"));
     let options = [
         "--access",
-        access.to_str().expect("text"),
+        access,
         "--tls-client-ca",
-        ca.to_str().expect("text"),
+        ca,
         "--tls-client-auth",
         "allow",
     ];
     let launch = Launch::new(&[&own.options()[..], &options].concat());
     launch.on(dir).listen("https://127.0.0.1:0").start()
+}
+
+/// One that lets the subject of a certificate of ann read, and all others who prove nothing not.
+fn for_ann(dir: &DataDir, authority: &Authority, clients: &Authority) -> TestServer {
+    let text = "[[subject]]\nname = \"ann\"\ncertificate = \"ann.example\"\n".to_owned();
+    start(
+        dir,
+        authority,
+        clients,
+        &(text + &rule("ann", "", &["read"])),
+    )
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use sha2::{Digest, Sha256};
 
-use super::{basic, bearer, rule, serve, subject, write};
+use super::{basic, bearer, rule, serve, serve_on, subject, write};
 use crate::support::prelude::*;
 use crate::support::s3::hex;
 
@@ -45,9 +45,8 @@ fn a_hashed_password_is_one_that_the_server_takes() {
     let hash = hash.trim_end();
     let is_right = hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$");
     assert!(is_right, "{hash}");
-    let dir = DataDir::temporary();
     let bob = format!("[[subject]]\nname = \"bob\"\npassword = \"{hash}\"\n");
-    let server = serve(&dir, &(bob + &rule("bob", "", &["read"])), &[]);
+    let server = serve(&(bob + &rule("bob", "", &["read"])), &[]);
     let get = |password| {
         let proof = basic("bob", password);
         server.request("GET", "/key", &proof, b"").status
@@ -168,7 +167,7 @@ fn explain_says_what_the_server_does() {
             let policy = subject("ann") + &rule("ann", prefix, &[may]);
             let path = write(&dir, &policy);
             let path = path.to_str().expect("text");
-            let server = serve(&dir, &policy, &[]);
+            let server = serve_on(&dir, &policy, &[]);
             for target in ["/a/b", "/c", "/a/", "/", "/-/metrics", "/-/watch"] {
                 for method in ["GET", "HEAD", "PUT", "DELETE"] {
                     let output = run(&["access", "explain", path, "ann", method, target], "");

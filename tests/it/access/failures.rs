@@ -42,8 +42,7 @@ fn checks(server: &TestServer) -> u64 {
 
 #[test]
 fn a_client_that_guesses_has_to_wait_and_keeps_no_other_out() {
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &[]);
+    let server = serve(&policy(), &[]);
     let began = Instant::now();
     let guesses: Vec<_> = (0..30).map(|_| get(&server, &bearer("guess"))).collect();
     let most = usize::try_from(most_failures(began)).unwrap();
@@ -71,8 +70,7 @@ fn a_client_that_guesses_has_to_wait_and_keeps_no_other_out() {
 
 #[test]
 fn a_password_is_checked_once_and_remembered() {
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &[]);
+    let server = serve(&policy(), &[]);
     let bob = basic("bob", "secret");
     for _ in 0..5 {
         assert_eq!(get(&server, &bob).0, 404);
@@ -90,8 +88,7 @@ fn a_password_is_checked_once_and_remembered() {
 
 #[test]
 fn a_burst_of_equal_passwords_takes_one_check() {
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &["--threads", "2"]);
+    let server = serve(&policy(), &["--threads", "2"]);
     let bob = basic("bob", "secret");
     let request = format!("GET /key HTTP/1.1\r\nHost: t\r\n{bob}\r\n");
     let mut connections: Vec<_> = (0..200).map(|_| server.connect()).collect();
@@ -111,9 +108,17 @@ fn a_burst_of_equal_passwords_takes_one_check() {
     assert_eq!(checks(&server), 1);
 }
 
+/// Asks with each of these lines on a connection of its own: all requests are there when the server reads the first.
+fn at_once(server: &TestServer, connections: &mut [Raw], lines: impl Iterator<Item = String>) {
+    server.signal(Signal::STOP);
+    for (connection, lines) in connections.iter_mut().zip(lines) {
+        connection.send(format!("GET /key HTTP/1.1\r\nHost: t\r\n{lines}\r\n"));
+    }
+    server.signal(Signal::CONT);
+}
+
 #[test]
 fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
-    let dir = DataDir::temporary();
     let slow = bcrypt::hash("secret", 10).expect("a hash");
     let text = [
         subject("ann"),
@@ -122,32 +127,21 @@ fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
         rule("*", "", &["read", "metrics"]),
     ]
     .concat();
-    let server = serve(&dir, &text, &["--threads", "1"]);
+    let server = serve(&text, &["--threads", "1"]);
     let mut connections: Vec<_> = (0..10).map(|_| server.connect()).collect();
     for connection in &mut connections {
         // It is accepted.
         let found = ask(connection, "GET", "/key", &bearer("ann"), b"").status;
         assert_eq!(found, 404);
     }
-    let [guesses @ .., carl, ann] = &mut connections[..] else {
-        panic!("ten connections");
-    };
-    // All requests are there when the server reads the first.
-    server.signal(Signal::STOP);
-    let begin = |connection: &mut Raw, lines: &str| {
-        connection.send(format!("GET /key HTTP/1.1\r\nHost: t\r\n{lines}\r\n"));
-    };
-    for (at, guess) in guesses.iter_mut().enumerate() {
-        begin(guess, &basic("bob", &format!("guess {at}")));
-    }
-    begin(carl, &basic("carl", "secret"));
-    begin(ann, &bearer("ann"));
-    server.signal(Signal::CONT);
+    let guesses = (0..8).map(|at| basic("bob", &format!("guess {at}")));
+    let lines = guesses.chain([basic("carl", "secret"), bearer("ann")]);
+    at_once(&server, &mut connections, lines);
     // A request of others waits for none of them.
-    assert_eq!(ann.answer().status, 404);
-    let answers = guesses.iter_mut().map(|guess| guess.answer().status);
+    assert_eq!(connections[9].answer().status, 404);
+    assert_eq!(connections[8].answer().status, 404);
+    let answers = connections[..8].iter_mut().map(|it| it.answer().status);
     let answers: Vec<_> = answers.collect();
-    assert_eq!(carl.answer().status, 404);
     let busy = answers.iter().filter(|status| **status == 503).count();
     assert_eq!(busy, 4, "{answers:?}: 4 of one name at most");
     let is_right = answers.iter().all(|status| matches!(status, 401 | 503));
@@ -156,13 +150,12 @@ fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
 
 #[test]
 fn a_request_of_any_kind_waits_for_its_password() {
-    let dir = DataDir::temporary();
     let value = vec![b'v'; 3_000_000];
     let names: Vec<_> = (0..6).map(|at| format!("user{at}")).collect();
     let subjects = names.iter().map(|name| with_password(name, &hash(name)));
     let subjects: String = subjects.collect();
     let text = subjects + &rule("*", "", &["read", "write", "watch", "list"]);
-    let server = serve(&dir, &text, &[]);
+    let server = serve(&text, &[]);
     // Each of another name: no password is remembered.
     let line = |at: usize| basic(&names[at], &names[at]);
     let mut connection = server.connect();
@@ -188,14 +181,13 @@ fn a_request_of_any_kind_waits_for_its_password() {
     assert_eq!(connection.answer().body, b"value2");
     let refused = server.request("PUT", "/short", &basic(&names[5], "wrong"), b"w");
     assert_eq!(refused.status, 401);
-    assert_eq!(dir.read("short"), b"value2");
+    assert_eq!(server.dir.read("short"), b"value2");
 }
 
 #[test]
 fn a_subscriber_waits_for_its_password() {
     directory_only!("changes are told");
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &[]);
+    let server = serve(&policy(), &[]);
     let bob = basic_value("bob", "secret");
     let mut socket = Socket::open_with(&server, "", &[("Authorization", &bob)]);
     let found = server.request("PUT", "/key", &bearer("ann"), b"v").status;
@@ -218,11 +210,10 @@ fn basic_value(name: &str, password: &str) -> String {
 /// What wrong passwords cost, of a name that is known and of one that is not.
 #[test]
 fn a_known_name_costs_as_much_as_an_unknown_one() {
-    let dir = DataDir::temporary();
     // Some ten milliseconds.
     let slow = bcrypt::hash("secret", 8).expect("a hash");
     let text = with_password("bob", &slow) + &rule("*", "", &["read"]);
-    let server = serve(&dir, &text, &[]);
+    let server = serve(&text, &[]);
     let cost = |name: &str, network: u8| {
         let before = server.proc().cpu_of("compute-");
         for at in 1..=10 {
@@ -250,11 +241,10 @@ fn most_failures(since: Instant) -> u64 {
 fn a_guess_counts_and_is_checked_alone_when_its_client_has_left() {
     clear_only!("both protocols in the clear");
     for by_http2 in [true, false] {
-        let dir = DataDir::temporary();
         let slow = bcrypt::hash("secret", 8).expect("a hash");
         let rules = rule("*", "", &["read", "metrics"]);
         let text = subject("ann") + &with_password("bob", &slow) + &rules;
-        let server = serve(&dir, &text, &["--threads", "1", "--http2-clear"]);
+        let server = serve(&text, &["--threads", "1", "--http2-clear"]);
         let began = Instant::now();
         let mut guesser = by_http2.then(|| Http2::connect(server.addr));
         let mut ann = Raw::connect_from([127, 0, 0, 2], server.addr);
@@ -291,21 +281,16 @@ fn a_guess_counts_and_is_checked_alone_when_its_client_has_left() {
 /// Attempts were admitted by what had failed before, so those that came together were admitted together.
 #[test]
 fn attempts_at_once_are_as_many_as_one_by_one() {
-    let dir = DataDir::temporary();
     let slow = bcrypt::hash("secret", 8).expect("a hash");
     let text = with_password("bob", &slow) + &rule("*", "", &["read"]);
-    let server = serve(&dir, &text, &["--threads", "1"]);
+    let server = serve(&text, &["--threads", "1"]);
     let mut connections: Vec<_> = (0..18).map(|_| server.connect()).collect();
     for connection in &mut connections {
         assert_eq!(ask(connection, "GET", "/key", "", b"").status, 401);
     }
     let began = Instant::now();
-    server.signal(Signal::STOP);
-    for (at, connection) in connections.iter_mut().enumerate() {
-        let guess = basic(&format!("name {at}"), "guess");
-        connection.send(format!("GET /key HTTP/1.1\r\nHost: t\r\n{guess}\r\n"));
-    }
-    server.signal(Signal::CONT);
+    let guesses = (0..18).map(|at| basic(&format!("name {at}"), "guess"));
+    at_once(&server, &mut connections, guesses);
     let answers = connections.iter_mut().map(|it| it.answer().status);
     let answers: Vec<_> = answers.collect();
     let wrong = answers.iter().filter(|status| **status == 401).count() as u64;
@@ -319,8 +304,7 @@ fn attempts_at_once_are_as_many_as_one_by_one() {
 /// A password that its owner had proved was answered 200 to everybody, a wrong one 429: nothing held up who tried all.
 #[test]
 fn what_others_proved_is_limited_like_any_guess() {
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &["--threads", "1"]);
+    let server = serve(&policy(), &["--threads", "1"]);
     let bob = basic("bob", "secret");
     let request = |lines: &str| format!("GET /key HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
     assert_eq!(get(&server, &bob).0, 404);
@@ -352,8 +336,7 @@ fn what_others_proved_is_limited_like_any_guess() {
 fn what_a_connection_of_a_proxy_proved_is_no_oracle_for_its_other_clients() {
     const OWNER: &str = "X-Forwarded-For: 192.0.2.1\r\n";
     const OTHER: &str = "X-Forwarded-For: 192.0.2.2\r\n";
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &["--trusted-proxy", "127.0.0.1"]);
+    let server = serve(&policy(), &["--trusted-proxy", "127.0.0.1"]);
     let mut proxy = server.connect();
     let bob = basic("bob", "secret");
     let mut ask = |client: &str, proof: &str| {

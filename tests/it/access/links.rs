@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::{bearer, rule, serve, sign, subject, write};
+use super::{bearer, rule, serve_on, sign, subject, write};
 use crate::support::prelude::*;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -28,7 +28,7 @@ fn start(dir: &DataDir) -> TestServer {
     for name in ["k1", "in", "of-ann", "of-bob"] {
         place_secret(dir, name, SECRET);
     }
-    serve(dir, &policy(), &["--access-log"])
+    serve_on(dir, &policy(), &["--access-log"])
 }
 
 fn place_secret(dir: &DataDir, name: &str, secret: &str) {
@@ -139,7 +139,7 @@ fn a_link_is_signed_for_any_name_and_below_any_path() {
     let dir = DataDir::temporary();
     place_secret(&dir, "a+b", SECRET);
     let key = "[[link-key]]\nname = \"a+b\"\nsecret-file = \"a+b.key\"\nprefix = \"in/\"\n";
-    let server = serve(&dir, key, &[]);
+    let server = serve_on(&dir, key, &[]);
     dir.place("in/a b", "v");
     let base = "https://site.example/files";
     for (options, url) in [

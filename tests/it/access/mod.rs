@@ -66,7 +66,13 @@ fn write(dir: &DataDir, text: &str) -> PathBuf {
 
 /// A server with this policy, and `args` besides.
 #[track_caller]
-fn serve(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
+fn serve(text: &str, args: &[&str]) -> TestServer {
+    serve_on(&DataDir::temporary(), text, args)
+}
+
+/// The same, on this directory.
+#[track_caller]
+fn serve_on(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
     let path = write(dir, text);
     let path = path.to_str().expect("text");
     Launch::new(&[&["--access", path], args].concat())

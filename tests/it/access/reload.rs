@@ -11,14 +11,13 @@ fn policy(names: &[&str]) -> String {
 /// To take a leaked token out with its subject is the plainest way to revoke it, and rules may name the subject still.
 #[test]
 fn a_subject_that_a_rule_still_names_is_revoked_with_a_warning() {
-    let dir = DataDir::temporary();
     let rules = rule("ann", "", &["read"]) + &rule("bob", "", &["read"]);
-    let server = serve(&dir, &(subject("ann") + &subject("bob") + &rules), &[]);
+    let server = serve(&(subject("ann") + &subject("bob") + &rules), &[]);
     let mut connection = server.connect();
     let mut get = |name| ask(&mut connection, "GET", "/key", &bearer(name), b"").status;
     assert_eq!(get("ann"), 404);
     let carl = subject("carl") + &rule("carl", "", &["read"]);
-    let path = write(&dir, &(subject("bob") + &rules + &carl));
+    let path = write(&server.dir, &(subject("bob") + &rules + &carl));
     reread(&server);
     assert_eq!(get("ann"), 401, "from the next request on");
     assert_eq!((get("bob"), get("carl")), (404, 404));
@@ -28,9 +27,8 @@ fn a_subject_that_a_rule_still_names_is_revoked_with_a_warning() {
 
 #[test]
 fn a_bad_file_changes_nothing_and_is_told() {
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(&["ann"]), &[]);
-    write(&dir, "[[rule]]\nwho = []\nmay = [\"read\"]\n");
+    let server = serve(&policy(&["ann"]), &[]);
+    write(&server.dir, "[[rule]]\nwho = []\nmay = [\"read\"]\n");
     server.signal(Signal::HUP);
     let event = server.event("reload: access not reread: the old rules stay");
     let error = event.field("error");
@@ -39,7 +37,7 @@ fn a_bad_file_changes_nothing_and_is_told() {
     let mut connection = server.connect();
     let status = ask(&mut connection, "GET", "/key", &bearer("ann"), b"").status;
     assert_eq!(status, 404);
-    write(&dir, &policy(&["ann"]));
+    write(&server.dir, &policy(&["ann"]));
     reread(&server);
     let scrape = Scrape::over(&mut server.connect(), &bearer("ann"));
     for result in ["ok", "failed"] {
@@ -88,12 +86,11 @@ fn a_bad_file_keeps_the_server_from_starting() {
 /// Each of two files gives both names the same one right: a mixture of them would give both or none.
 #[test]
 fn no_request_fails_and_none_sees_two_files_while_rules_are_replaced() {
-    let dir = DataDir::temporary();
     let files = ["a/", "b/"].map(|prefix| {
         let rules = rule("ann", prefix, &["read"]) + &rule("bob", prefix, &["read"]);
         [subject("ann"), subject("bob"), rules].concat()
     });
-    let server = serve(&dir, &files[0], &["--threads", "2"]);
+    let server = serve(&files[0], &["--threads", "2"]);
     let done = Done::default();
     let asked = std::thread::scope(|scope| {
         let asking: Vec<_> = ["ann", "bob"]
@@ -114,7 +111,7 @@ fn no_request_fails_and_none_sees_two_files_while_rules_are_replaced() {
             let mut rounds = 0;
             while !done.is_said() {
                 rounds += 1;
-                write(&dir, &files[rounds % 2]);
+                write(&server.dir, &files[rounds % 2]);
                 reread(&server);
             }
             say(&format!("{rounds} files"));

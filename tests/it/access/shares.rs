@@ -1,6 +1,6 @@
 //! Proves that each subject has a share of its own of what uploads may take, also where several ask from one address.
 
-use super::{bearer, rule, serve, subject};
+use super::{bearer, rule, serve, serve_on, subject};
 use crate::support::prelude::*;
 
 fn policy() -> String {
@@ -13,7 +13,7 @@ fn policy() -> String {
 fn one_subject_takes_no_unfinished_uploads_from_another_at_its_address() {
     directory_only!("resumable uploads");
     let dir = DataDir::temporary();
-    let start = || serve(&dir, &policy(), &["--max-uploads-per-client", "3"]);
+    let start = || serve_on(&dir, &policy(), &["--max-uploads-per-client", "3"]);
     let ask = |server: &TestServer, name| {
         let lines = format!("Upload-Complete: ?0\r\n{}", bearer(name));
         Resumable::ask_to_create(&mut server.connect(), "k", &lines, b"x").status
@@ -29,8 +29,7 @@ fn one_subject_takes_no_unfinished_uploads_from_another_at_its_address() {
 
 #[test]
 fn one_subject_takes_no_staged_bytes_from_another_at_its_address() {
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &policy(), &["--max-staged", "4MiB"]);
+    let server = serve(&policy(), &["--max-staged", "4MiB"]);
     let value = pattern(1, 2 << 20);
     let begin = |name, key, value: &[u8]| {
         let chunked = "Transfer-Encoding: chunked\r\n";

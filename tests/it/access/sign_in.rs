@@ -11,10 +11,9 @@ fn page(server: &TestServer, target: &str, lines: &str) -> Response {
 
 #[test]
 fn one_who_is_not_known_is_asked_and_then_led_to_the_folder() {
-    let dir = DataDir::temporary();
     let rules = rule("ann", "ann/", &["read", "write", "list"])
         + &rule("anonymous", "public/", &["read", "list"]);
-    let server = serve(&dir, &(subject("ann") + &rules), &[]);
+    let server = serve(&(subject("ann") + &rules), &[]);
     let asked = page(&server, "/?sign-in=public%2F", "");
     assert_eq!(asked.status, 401);
     assert!(asked.all("www-authenticate").contains("Basic realm="));

@@ -1,8 +1,7 @@
 //! Proves the listing of keys in folders: in the order of whole keys, by prefix and by delimiter, page by page, as it is at
 //! this moment whatever others do to the folders, with an index and without.
 
-use serde_json::Value;
-
+use super::forms::{FORMS, JSON, TEXT, walk};
 use crate::support::prelude::*;
 
 /// In the order of their bytes, which is not that of a walk through the folders: `-` comes before `/`, and `0` behind it.
@@ -10,67 +9,38 @@ const KEYS: [&str; 9] = [
     "a-b", "a/b", "a/b-c", "a/b/c", "a/b/d", "a/b0", "a0", "b", "c/d/e",
 ];
 
-fn with_keys(args: &[&str]) -> TestServer {
-    let server = TestServer::start(args);
-    for key in KEYS {
-        // A key cannot be a folder too.
-        if key != "a/b" {
-            server.store(key, key);
+/// Checks what each target lists: in each form, at once and in pages of few.
+fn assert_lists(server: &TestServer, cases: &[(&str, &[&str])]) {
+    let mut raw = server.connect();
+    for (target, expected) in cases {
+        // HTML has one address, without an encoded slash.
+        let is_moved = target.contains("a%2Fb");
+        let forms = FORMS
+            .into_iter()
+            .filter(|form| !is_moved || [JSON, TEXT].contains(form));
+        for form in forms {
+            assert_eq!(walk(&mut raw, target, form), [*expected], "{target} {form}");
+            for limit in [1, 2, 3] {
+                let and = if target.contains('?') { '&' } else { '?' };
+                let pages = walk(&mut raw, &format!("{target}{and}limit={limit}"), form);
+                assert!(pages.iter().all(|page| page.len() <= limit));
+                assert_eq!(pages.concat(), *expected, "{target} by {limit} {form}");
+            }
         }
-    }
-    server
-}
-
-const JSON: &str = "Accept: application/json\r\n";
-
-fn list(raw: &mut Raw, target: &str, lines: &str) -> Response {
-    ask(raw, "GET", target, lines, b"")
-}
-
-/// The items of a page, keys and folders merged.
-fn items(page: &Value) -> Vec<String> {
-    let text = |value: &Value| value.as_str().expect("text").to_owned();
-    let keys = page["keys"].as_array().expect("keys").iter();
-    let folders = page["prefixes"].as_array().into_iter().flatten();
-    let items = keys.map(|key| text(&key["key"])).chain(folders.map(text));
-    let mut items: Vec<_> = items.collect();
-    items.sort();
-    items
-}
-
-fn json(got: &Response) -> Value {
-    assert_eq!(got.status, 200);
-    got.json()
-}
-
-/// All pages from this one on, by their links.
-fn walk(raw: &mut Raw, first: &str) -> Vec<Vec<String>> {
-    let (mut target, mut pages) = (first.to_owned(), Vec::new());
-    loop {
-        let got = list(raw, &target, JSON);
-        let page = json(&got);
-        pages.push(items(&page));
-        let last = pages.last().and_then(|items| items.last());
-        let Some(link) = got.header("link") else {
-            assert!(page["next"].is_null());
-            return pages;
-        };
-        assert_eq!(page["next"].as_str(), last.map(String::as_str));
-        let next = link
-            .strip_prefix('<')
-            .and_then(|l| l.strip_suffix(">; rel=\"next\""));
-        // Relative to the folder.
-        target.truncate(target.find('?').unwrap_or(target.len()));
-        target += next.expect("a link");
-        assert!(pages.len() < 10_000, "no end");
+        let page = ask(&mut raw, "GET", target, JSON, b"").json();
+        let is_by_folder = target.contains("delimiter=/") || target.contains("%2F&");
+        assert_eq!(page["prefixes"].is_array(), is_by_folder, "{target}");
     }
 }
 
 #[test]
 fn keys_stand_in_the_order_of_their_bytes_and_folders_in_place_of_those_below() {
-    let server = with_keys(&[]);
-    let mut raw = server.connect();
+    let server = TestServer::start(&[]);
+    // A key cannot be a folder too.
     let all: Vec<&str> = KEYS.into_iter().filter(|key| *key != "a/b").collect();
+    for key in &all {
+        server.store(key, key);
+    }
     let cases: &[(&str, &[&str])] = &[
         ("/", &all),
         ("/?delimiter=", &all),
@@ -109,49 +79,33 @@ fn keys_stand_in_the_order_of_their_bytes_and_folders_in_place_of_those_below() 
         ("/?delimiter=/&after=a/b", &["a0", "b", "c/"]),
         ("/?delimiter=/&after=a-b", &["a/", "a0", "b", "c/"]),
     ];
-    for (target, expected) in cases {
-        let got = list(&mut raw, target, JSON);
-        let page = json(&got);
-        assert_eq!(items(&page), *expected, "{target}");
-        assert!(page["next"].is_null(), "{target}");
-        let is_by_folder = target.contains("delimiter=/") || target.contains("%2F&");
-        assert_eq!(page["prefixes"].is_array(), is_by_folder, "{target}");
-        let text = list(&mut raw, target, "Accept: text/plain\r\n");
-        let text = text.text();
-        assert!(text.lines().eq(expected.iter().copied()), "{target}");
-        for limit in [1, 2, 3] {
-            let and = if target.contains('?') { '&' } else { '?' };
-            let pages = walk(&mut raw, &format!("{target}{and}limit={limit}"));
-            assert!(pages.iter().all(|page| page.len() <= limit));
-            assert_eq!(pages.concat(), *expected, "{target} by {limit}");
-        }
-        let head = ask(&mut raw, "HEAD", target, JSON, b"");
-        let found = (head.status, head.length());
-        assert_eq!(found, (200, got.body.len()), "{target}");
-    }
+    assert_lists(&server, cases);
     for bad in words("/?delimiter=- /?delimiter=// /a/?delimiter=a /a/?limit=0") {
-        assert_eq!(list(&mut raw, bad, "").status, 400, "{bad}");
+        for form in FORMS {
+            assert_eq!(server.request("GET", bad, form, b"").status, 400, "{bad}");
+        }
     }
 }
 
 #[test]
-fn a_text_listing_is_a_list_of_paths() {
+fn a_query_is_decoded_and_keys_are_compared_by_their_bytes() {
     let server = TestServer::start(&[]);
-    for key in ["a%20b/c%25d", "%C3%A9/x", "q%3F/%23"] {
-        server.store(key, key);
+    let sorted = "B|a|a b|a+b|ab|abc|ab~|ab\u{e9}|b|ba".split('|');
+    let sorted: Vec<&str> = sorted.collect();
+    for key in sorted.iter().rev() {
+        server.dir.place(key, "");
     }
-    let mut raw = server.connect();
-    let text = list(&mut raw, "/", "Accept: text/plain\r\n");
-    let text = text.text();
-    assert_eq!(text, "a%20b/c%25d\nq%3F/%23\n%C3%A9/x\n");
-    for line in text.lines() {
-        assert_eq!(server.get(line).body, line.as_bytes());
-        let folder = line.split_once('/').expect("a folder").0;
-        let listed = list(&mut raw, &format!("/{folder}/"), "Accept: text/plain\r\n");
-        assert_eq!(listed.body, format!("{line}\n").as_bytes());
-    }
-    let folders = list(&mut raw, "/?delimiter=/", "Accept: text/plain\r\n");
-    assert_eq!(folders.body, b"a%20b/\nq%3F/\n%C3%A9/\n");
+    let cases: &[(&str, &[&str])] = &[
+        ("/", &sorted),
+        ("/?prefix=ab", &["ab", "abc", "ab~", "ab\u{e9}"]),
+        ("/?prefix=ab&after=abc", &["ab~", "ab\u{e9}"]),
+        ("/?after=b", &["ba"]),
+        ("/?prefix=a+", &["a b"]),
+        ("/?prefix=a%2B", &["a+b"]),
+        ("/?prefix=%61b", &sorted[4..8]),
+        ("/?prefix=ab%C3%A9", &["ab\u{e9}"]),
+    ];
+    assert_lists(&server, cases);
 }
 
 #[test]
@@ -207,13 +161,13 @@ fn while_others_come_and_go(index: &str) {
         });
         let _saying = done.when_dropped();
         for limit in [137, 1000, 2_499] {
-            let pages = walk(&mut raw, &format!("/?prefix=k&limit={limit}"));
+            let pages = walk(&mut raw, &format!("/?prefix=k&limit={limit}"), JSON);
             assert!(pages.iter().all(|page| page.len() <= limit));
             let all = pages.concat();
             assert!(all.is_sorted_by(|a, b| a < b), "twice, or out of order");
             let seen: BTreeSet<String> = all.into_iter().filter(|k| !k.ends_with('x')).collect();
             assert!(seen == stay, "{} keys with limit={limit}", seen.len());
-            let folders = walk(&mut raw, &format!("/?delimiter=/&limit={limit}")).concat();
+            let folders = walk(&mut raw, &format!("/?delimiter=/&limit={limit}"), JSON).concat();
             let folders = folders.into_iter().filter(|folder| folder.len() == 4);
             assert_eq!(folders.count(), FOLDERS);
         }
@@ -230,9 +184,8 @@ fn the_index_follows_folders_that_are_moved_and_walks_no_other() {
     }
     let server = Launch::new(&["--threads", "2"]).on(&dir).start();
     let listed = |target: &str| {
-        let got = list(&mut server.connect(), target, "Accept: text/plain\r\n");
-        let text = got.text();
-        text.lines().map(str::to_owned).collect::<Vec<_>>()
+        let pages = walk(&mut server.connect(), target, TEXT);
+        pages.into_iter().next().expect("a page")
     };
     // A page of few names is found without the index, which a long one makes.
     assert_eq!(listed("/?limit=10000").len(), 3_000);

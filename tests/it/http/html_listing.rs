@@ -1,10 +1,8 @@
 //! Proves the listing in the page: a client that follows its links finds every key, and nothing but keys. tests/browser has
 //! the tests of what its scripts make of it.
 
-use super::ODD_NAMES;
+use super::forms::PAGE as HTML;
 use crate::support::prelude::*;
-
-const HTML: &str = "Accept: text/html\r\n";
 
 fn get(raw: &mut Raw, target: &str) -> Response {
     ask(raw, "GET", target, HTML, b"")
@@ -19,79 +17,6 @@ fn page(raw: &mut Raw, target: &str) -> HtmlPage {
 
 fn texts(page: &HtmlPage) -> Vec<String> {
     page.rows().into_iter().map(|row| row.text).collect()
-}
-
-/// The two forms of a listing in HTML: the page with scripts, and the index for programs.
-const FORMS: [&str; 2] = [HTML, "Accept: */*\r\n"];
-
-/// Where the links to keys and folders of a listing in this form lead, and where its next page is.
-fn links(listing: &HtmlPage, form: &str) -> (Vec<Row>, Option<String>) {
-    if form == HTML {
-        return (listing.rows(), listing.next());
-    }
-    let href = |link: &Element| link.attribute("href").expect("an address").to_owned();
-    let rows = listing.named("a").map(|link| Row {
-        href: href(link),
-        ..Row::default()
-    });
-    let mut of_head = listing.named("link");
-    let next = of_head.find(|link| link.attribute("rel") == Some("next"));
-    (rows.collect(), next.map(href))
-}
-
-/// Follows every link and those to next pages, from the root down, as a mirror does: what has no `/` at the end is a value.
-fn mirror(raw: &mut Raw, form: &str) -> BTreeMap<String, Vec<u8>> {
-    let (mut values, mut folders) = (BTreeMap::new(), vec![String::from("/")]);
-    while let Some(folder) = folders.pop() {
-        let mut query = Some(String::new());
-        while let Some(here) = query {
-            let listing = ask(raw, "GET", &format!("{folder}{here}"), form, b"");
-            let (rows, next) = links(&HtmlPage::parse(&listing.body), form);
-            for row in rows.into_iter().filter(|row| row.href != "../") {
-                let target = format!("{folder}{}", row.href);
-                if target.ends_with('/') {
-                    folders.push(target);
-                    continue;
-                }
-                let got = get(raw, &target);
-                let size = row.size.unwrap_or(got.body.len() as u64);
-                assert_eq!((got.status, got.body.len() as u64), (200, size));
-                let key = percent_encoding::percent_decode_str(&target[1..]).decode_utf8();
-                let key = key.expect("UTF-8").into_owned();
-                assert_eq!(values.insert(key, got.body), None, "{target} twice");
-            }
-            query = next;
-        }
-    }
-    values
-}
-
-#[test]
-fn who_follows_the_links_finds_every_key() {
-    let server = TestServer::start(&[]);
-    let mut keys = BTreeMap::new();
-    for (at, name) in ODD_NAMES.split('|').enumerate() {
-        let deep = format!("deep/{name}/{name}/x");
-        for key in [
-            name.to_owned(),
-            format!("in/{name}"),
-            format!("{name}-/x"),
-            deep,
-        ] {
-            // `-` names the server's own pages in front.
-            if key == "-" || key.starts_with("-/") || !takes_key(&key) {
-                continue;
-            }
-            let value = vec![b'x'; at + key.len()];
-            server.dir.place(&key, &value);
-            keys.insert(key, value);
-        }
-    }
-    for form in FORMS {
-        let found = mirror(&mut server.connect(), form);
-        assert!(found.keys().eq(keys.keys()), "{form}: {:?}", found.keys());
-        assert_eq!(found, keys, "{form}");
-    }
 }
 
 #[test]
@@ -113,43 +38,7 @@ fn a_page_shows_one_level_of_a_folder() {
     assert_eq!(time, got.must("last-modified"));
     // A folder that is not there has no rows, and is the place for an upload.
     assert_eq!(texts(&page(&mut raw, "/nothing/")), ["../"]);
-    for (query, expected) in [
-        ("?prefix=b", vec!["../", "b/", "b-c", "b0"]),
-        ("?prefix=b/", vec!["../", "b/c/"]),
-        ("?prefix=b&after=f/b-c", vec!["../", "b/", "b0"]),
-        ("?delimiter=", vec!["../", "a", "b-c", "b/c/d", "b0"]),
-        ("?limit=2", vec!["../", "a", "b-c"]),
-    ] {
-        let found = page(&mut raw, &format!("/f/{query}"));
-        assert_eq!(texts(&found), expected, "{query}");
-    }
-}
-
-/// The index has its link in its head: one among the others would be taken for a key by programs.
-#[test]
-fn pages_lead_to_the_next_by_a_link_and_a_field() {
-    let server = TestServer::start(&[]);
-    let mut raw = server.connect();
-    for at in 0..7 {
-        server.dir.place(&format!("a b/{at}"), "");
-        server.dir.place(&format!("a b/{at} &/x"), "");
-    }
-    for form in FORMS {
-        let (mut query, mut all) = (String::from("?limit=3&format=html"), Vec::new());
-        loop {
-            let got = ask(&mut raw, "GET", &format!("/a%20b/{query}"), form, b"");
-            let (rows, next) = links(&HtmlPage::parse(&got.body), form);
-            all.extend(rows.into_iter().skip(1).map(|row| row.href));
-            let link = next.as_ref().map(|next| format!("<{next}>; rel=\"next\""));
-            assert_eq!(got.header("link"), link.as_deref());
-            let Some(next) = next else { break };
-            query = next;
-        }
-        // Folders are the first of each page.
-        all.sort_unstable();
-        let each = (0..7).flat_map(|at| [at.to_string(), format!("{at}%20%26/")]);
-        assert_eq!(all, each.collect::<Vec<_>>(), "{form}");
-    }
+    assert_eq!(texts(&page(&mut raw, "/f/?prefix=b/")), ["../", "b/c/"]);
 }
 
 /// Clients that follow no next link find up to 10,000 keys. Compute threads write so long a page.

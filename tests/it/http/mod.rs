@@ -2,9 +2,8 @@
 
 mod contract;
 mod dispatch;
-mod failure_page;
-mod flags;
 mod folders;
+pub(crate) mod forms;
 mod framing;
 mod html_index;
 mod html_listing;

@@ -136,6 +136,22 @@ fn a_refused_upload_is_answered_before_any_byte_of_it() {
 }
 
 #[test]
+fn discard_reads_the_whole_body_before_it_answers() {
+    let server = TestServer::start(&["--discard"]);
+    let mut connection = server.connect();
+    let body = vec![b'x'; 3_000_000];
+    for _ in 0..3 {
+        connection.send(put_head("k", body.len()));
+        connection.send(&body[1..]);
+        let unanswered = connection.silent_for(Duration::from_millis(100));
+        unanswered.expect("no answer before the last byte");
+        connection.send(b"x");
+        assert_eq!(connection.answer().status, 200);
+    }
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
 fn a_silent_client_does_not_delay_others() {
     let server = TestServer::start(&["--threads", "1"]);
     server.dir.place("here", "value");

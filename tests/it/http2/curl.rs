@@ -1,100 +1,53 @@
 //! curl over HTTP/2, in the clear and with TLS.
 
-use std::path::Path;
-use std::process::Command;
-
-use tempfile::TempDir;
-
 use super::server;
-use crate::support::{Authority, Launch, TestServer, is_on_path, left_out, pattern};
+use crate::support::prelude::*;
 
 /// More than a window of a stream, and of the connection.
 const LONG: usize = 8_000_000;
 
-/// How curl comes to speak HTTP/2 with a server.
-struct Way {
-    server: TestServer,
-    scheme: &'static str,
-    options: Vec<String>,
-    _authority: Option<Authority>,
-}
-
-impl Way {
-    /// By prior knowledge, and by ALPN; none where there is no curl that can.
-    fn all(args: &[&str]) -> Vec<Self> {
-        let version = Command::new("curl").arg("--version").output();
-        let can = version.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains("HTTP2"));
-        if !can {
-            assert!(!is_on_path("curl"), "a curl without HTTP/2");
-            left_out("curl over HTTP/2", "there is no curl");
-            return Vec::new();
-        }
-        let authority = Authority::new();
-        let own = authority.issue("own", &["127.0.0.1"]);
-        let sealed = Launch::new(&[args, &own.options()].concat()).listen("https://127.0.0.1:0");
-        let ca = authority.file().to_str().expect("text").to_owned();
-        vec![
-            Self {
-                server: server(args),
-                scheme: "http",
-                options: vec!["--http2-prior-knowledge".to_owned()],
-                _authority: None,
-            },
-            Self {
-                server: sealed.start(),
-                scheme: "https",
-                options: vec!["--http2".to_owned(), "--cacert".to_owned(), ca],
-                _authority: Some(authority),
-            },
-        ]
-    }
-
-    /// Runs curl in `dir` for this path: the version and the status of its answer, and what it prints.
-    #[track_caller]
-    fn curl(&self, dir: &Path, path: &str, words: &[&str]) -> (String, Vec<u8>) {
-        let out = Command::new("curl")
-            .args(["--silent", "--show-error", "--noproxy", "*"])
-            .args(["--max-time", "60"])
-            .args(["--write-out", "%{stderr}%{http_version} %{http_code}"])
-            .args(&self.options)
-            .args(words)
-            .arg(format!("{}://{}/{path}", self.scheme, self.server.addr))
-            .current_dir(dir)
-            .output()
-            .expect("curl runs");
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(out.status.success(), "{words:?} {path}: {said}");
-        (said, out.stdout)
-    }
-
-    #[track_caller]
-    fn expect(&self, status: u16, path: &str, words: &[&str]) -> Vec<u8> {
-        let dir = TempDir::new().expect("a directory");
-        let (said, body) = self.curl(dir.path(), path, words);
-        assert_eq!(said, format!("2 {status}"), "{words:?} {path}");
-        body
-    }
-}
-
 #[test]
 fn values_are_written_read_and_removed() {
-    for way in Way::all(&[]) {
+    only_where!(is_on_path("curl"), "curl over HTTP/2", "there is no curl");
+    let authority = Authority::new();
+    let own = authority.issue("own", &["127.0.0.1"]);
+    let sealed = Launch::new(&own.options()).listen("https://127.0.0.1:0");
+    let ca = authority.file();
+    let ca = ["--http2", "--cacert", ca.to_str().expect("text")];
+    for (scheme, server, options) in [
+        ("http", server(&[]), &["--http2-prior-knowledge"][..]),
+        ("https", sealed.start(), &ca),
+    ] {
         let dir = TempDir::new().expect("a directory");
-        for (n, len) in [0, 1, 5_000, 200_000, LONG].into_iter().enumerate() {
-            let value = pattern(n as u64 + 1, len);
-            std::fs::write(dir.path().join("value"), &value).expect("a file");
-            let (said, _) = way.curl(dir.path(), "k", &["--upload-file", "value"]);
-            assert_eq!(said, "2 200", "{len}");
-            assert!(way.expect(200, "k", &[]) == value, "{len}");
+        // The version and the status are those of its answer; what it prints.
+        let curl = |status: u16, words: &[&str]| {
+            let out = Command::new("curl")
+                .args(["--silent", "--show-error", "--noproxy", "*"])
+                .args(["--max-time", "60"])
+                .args(["--write-out", "%{stderr}%{http_version} %{http_code}"])
+                .args(options)
+                .args(words)
+                .arg(format!("{scheme}://{}/k", server.addr))
+                .current_dir(dir.path())
+                .output()
+                .expect("curl runs");
+            let said = String::from_utf8_lossy(&out.stderr);
+            assert_eq!(said, format!("2 {status}"), "{scheme} {words:?}");
+            out.stdout
+        };
+        for (seed, len) in (1..).zip([0, 1, 5_000, 200_000, LONG]) {
+            let value = pattern(seed, len);
+            fs::write(dir.path().join("value"), &value).expect("a file");
+            curl(200, &["--upload-file", "value"]);
+            assert!(curl(200, &[]) == value, "{len}");
         }
-        let head = String::from_utf8(way.expect(200, "k", &["--head"])).expect("text");
+        let head = String::from_utf8(curl(200, &["--head"])).expect("text");
         assert!(head.contains("content-length: 8000000"), "{head}");
-        let value = pattern(5, LONG);
-        let range = way.expect(206, "k", &["--range", "1000000-1999999"]);
-        assert!(range == value[1_000_000..2_000_000]);
-        way.expect(416, "k", &["--range", "8000000-"]);
-        way.expect(200, "k", &["--request", "DELETE"]);
-        way.expect(404, "k", &[]);
-        way.expect(404, "k", &["--head"]);
+        let range = curl(206, &["--range", "1000000-1999999"]);
+        assert!(range == pattern(5, LONG)[1_000_000..2_000_000]);
+        curl(416, &["--range", "8000000-"]);
+        curl(200, &["--request", "DELETE"]);
+        curl(404, &[]);
+        curl(404, &["--head"]);
     }
 }

@@ -11,27 +11,33 @@ const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: t\r\n\r\n";
 const NEVER: &str = "1h";
 
 #[test]
-fn a_slow_head_ends_at_its_limit() {
-    let server = TestServer::start(&["--header-timeout", "1s", "--idle-timeout", NEVER]);
-    server.dir.place("here", "value");
+fn a_slow_head_ends_at_its_limit_and_an_idle_connection_at_its_own() {
+    let start = |heads, idle| {
+        let server = TestServer::start(&["--header-timeout", heads, "--idle-timeout", idle]);
+        server.dir.place("here", "value");
+        server
+    };
+    let (server, idle) = (start("1s", NEVER), start(NEVER, "1s"));
     let limit = Duration::from_secs(1);
+    let half = "GET /here HTTP/1.1\r\nHost:";
     thread::scope(|scope| {
-        scope.spawn(|| ends_after(limit, "nothing sent", &mut server.connect()));
-        scope.spawn(|| {
-            let mut half = server.connect();
-            half.send("GET /here HTTP/1.1\r\nHost:");
-            ends_after(limit, "half a head", &mut half);
-        });
-        scope.spawn(|| {
-            // Over HTTP/2 half a head is nothing: the connection rests.
-            if is_http2() {
-                return;
-            }
-            let mut half = server.connect();
-            half.send("GET /here HTTP/1.1\r\nHost: t\r\n\r\nGET /here HTTP/1.1\r\nHos");
-            assert_eq!(half.answer().body, b"value");
-            ends_after(limit, "half a head behind a whole request", &mut half);
-        });
+        // Over HTTP/2 half a head is nothing: the connection rests.
+        let behind = by_protocol(Some((&server, GET_HERE, half)), None);
+        let stops = [
+            (&server, "", ""),
+            (&server, "", half),
+            (&idle, GET_HERE, ""),
+        ];
+        for (server, whole, begun) in stops.into_iter().chain(behind) {
+            let mut raw = server.connect();
+            scope.spawn(move || {
+                raw.send([whole, begun].concat());
+                if !whole.is_empty() {
+                    assert_eq!(raw.answer().body, b"value");
+                }
+                ends_after(limit, &format!("{whole:?} and {begun:?}"), &mut raw);
+            });
+        }
         scope.spawn(|| ends_while_dribbling(limit, server.connect()));
         scope.spawn(|| {
             let mut used = server.connect();
@@ -42,15 +48,6 @@ fn a_slow_head_ends_at_its_limit() {
             }
         });
     });
-}
-
-#[test]
-fn an_idle_connection_ends_at_its_limit() {
-    let server = TestServer::start(&["--header-timeout", NEVER, "--idle-timeout", "1s"]);
-    server.dir.place("here", "value");
-    let mut used = server.connect();
-    assert_eq!(used.ask(GET_HERE).status, 200);
-    ends_after(Duration::from_secs(1), "idle after a request", &mut used);
 }
 
 /// Asserts that the server ends this connection, and not before the limit.

@@ -121,35 +121,29 @@ fn is_check(event: &Event) -> bool {
     event.target == "access" && event.field("key") == "/-/healthz"
 }
 
+/// Also where the client says it for another.
 #[test]
-fn haproxy_says_whom_each_request_is_for() {
+fn each_program_says_whom_each_request_is_for() {
     directory_only!("its value is placed");
     clear_only!("its client is another program");
-    let args = ["--access-log", "--trusted-proxy", "127.0.0.1"];
-    let mut server = TestServer::start(&args);
-    server.dir.place("k", "value");
-    let proxy = Proxy::haproxy("option forwardfor", &server.addr.to_string());
-    says_whom_it_asks_for(&needed!(proxy), &mut server);
-}
-
-#[test]
-fn nginx_says_whom_each_request_is_for() {
-    directory_only!("its value is placed");
-    clear_only!("its client is another program");
-    for value in ["$proxy_add_x_forwarded_for", "$remote_addr"] {
+    let nginx = |addr: SocketAddr, value: &str| {
+        let pass = format!("proxy_pass http://{addr}; proxy_set_header X-Forwarded-For {value};");
+        Proxy::nginx("/", &pass)
+    };
+    let starts: [&dyn Fn(SocketAddr) -> Option<Proxy>; 3] = [
+        &|addr| Proxy::haproxy("option forwardfor", &addr.to_string()),
+        &|addr| nginx(addr, "$proxy_add_x_forwarded_for"),
+        &|addr| nginx(addr, "$remote_addr"),
+    ];
+    for start in starts {
         let args = ["--access-log", "--trusted-proxy", "127.0.0.1"];
         let mut server = TestServer::start(&args);
         server.dir.place("k", "value");
-        let addr = server.addr;
-        let proxy = format!("proxy_pass http://{addr}; proxy_set_header X-Forwarded-For {value};");
-        says_whom_it_asks_for(&needed!(Proxy::nginx("/", &proxy)), &mut server);
+        let Some(proxy) = start(server.addr) else {
+            continue;
+        };
+        asks(&proxy, "");
+        asks(&proxy, "X-Forwarded-For: 192.0.2.9\r\n");
+        assert_eq!(peers(&mut server), ["127.0.0.5", "127.0.0.5"]);
     }
-}
-
-/// Also where the client says it for another.
-#[track_caller]
-fn says_whom_it_asks_for(proxy: &Proxy, server: &mut TestServer) {
-    asks(proxy, "");
-    asks(proxy, "X-Forwarded-For: 192.0.2.9\r\n");
-    assert_eq!(peers(server), ["127.0.0.5", "127.0.0.5"]);
 }

@@ -3,8 +3,6 @@
 
 use crate::support::prelude::*;
 
-const APP: &str = "https://app.example";
-
 /// A server with the default rules for Host. Other tests run with a variable that allows any name.
 fn start(args: &[&str], listen: &str) -> TestServer {
     let launch = Launch::new(args).listen(listen);
@@ -109,136 +107,141 @@ fn the_admin_listener_accepts_its_own_address() {
     assert_eq!(metrics("node.example", "0.0.0.0:0"), 200);
 }
 
-/// The fields of a browser's write whose page belongs to this server (`OWN` is the server's authority).
-const OWN_WRITES: [&str; 6] = [
-    "",
-    "Sec-Fetch-Site: same-origin\r\nOrigin: http://OWN\r\n",
-    "Sec-Fetch-Site: none\r\n",
-    // Behind a proxy that forwards another name.
-    "Sec-Fetch-Site: same-origin\r\nOrigin: https://store.example\r\n",
-    // Browsers without Sec-Fetch-Site.
-    "Origin: http://OWN\r\n",
-    "Origin: https://OWN\r\n",
+/// What `--cors-origin` may be, each by its word.
+const OPTIONS: &str = "
+none ;
+compat ; --compat
+app ; --cors-origin https://app.example
+list ; --cors-origin https://other.example,https://app.example
+twice ; --cors-origin https://other.example --cors-origin https://app.example
+null ; --cors-origin null
+local ; --cors-origin http://localhost:3000
+extension ; --cors-origin chrome-extension://abc
+any ; --cors-origin *
+";
+
+/// What a browser tells of a page that asks, and the options by which that page is allowed to; `own` where it is the server's own, whose
+/// authority `OWN` stands for. A page of http is of another origin than a server of https.
+const PAGES: &str = "
+ ; own
+Sec-Fetch-Site: none ; own
+Sec-Fetch-Site: same-origin|Origin: https://OWN ; own
+Sec-Fetch-Site: same-origin|Origin: https://proxy.example ; own
+Origin: https://OWN ; own
+Origin: http://OWN ; own-in-the-clear
+Sec-Fetch-Site: cross-site ;
+Sec-Fetch-Site: unheard-of ;
+Sec-Fetch-Site: same-origin|Sec-Fetch-Site: cross-site ;
+Sec-Fetch-Site: cross-site|Origin: https://OWN ; any
+Sec-Fetch-Site: cross-site|Origin: https://evil.example ; any
+Origin: https://evil.example ; any
+Origin: http://OWN.evil.example ; any
+Origin: https://app.example ; app list twice any
+Sec-Fetch-Site: cross-site|Origin: https://app.example ; app list twice any
+Sec-Fetch-Site: same-site|Origin: https://app.example ; app list twice any
+Origin: https://app.example.evil.example ; any
+Origin: http://app.example ; any
+Origin: https://app.example:8443 ; any
+Origin: null ; null any
+Sec-Fetch-Site: cross-site|Origin: null ; null any
+Sec-Fetch-Site: same-site|Origin: http://localhost:3000 ; local any
+Origin: chrome-extension://abc ; extension any
+";
+
+const FORM: &str = "Content-Type: multipart/form-data; boundary=B\r\n";
+const FILE: &str = "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"k\"\r\n\r\nvalue\r\n--B--\r\n";
+const BEGINS: &str = "Upload-Complete: ?0\r\n";
+
+/// Each way to write: method, target, fields and body.
+pub(crate) const WRITES: [(&str, &str, &str, &str); 5] = [
+    ("PUT", "/k", "", "value"),
+    ("DELETE", "/k", "", ""),
+    ("POST", "/-/upload", FORM, FILE),
+    ("POST", "/k", BEGINS, ""),
+    ("POST", "/k", "X-HTTP-Method-Override: DELETE\r\n", ""),
 ];
 
-/// The same of a page of others.
-const FOREIGN_WRITES: [&str; 9] = [
-    "Sec-Fetch-Site: cross-site\r\nOrigin: https://evil.example\r\n",
-    "Sec-Fetch-Site: cross-site\r\n",
-    "Sec-Fetch-Site: cross-site\r\nOrigin: http://OWN\r\n",
-    "Sec-Fetch-Site: same-site\r\nOrigin: http://localhost:3000\r\n",
-    "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site\r\n",
-    "Sec-Fetch-Site: unheard-of\r\n",
-    "Origin: https://evil.example\r\n",
-    "Origin: http://OWN.evil.example\r\n",
-    "Origin: null\r\n",
-];
+/// What a write is answered where the page may do it.
+fn good(target: &str, lines: &str, is_compat: bool) -> u16 {
+    match (target, lines) {
+        ("/k", BEGINS) if !is_compat => by_engine(201, 501),
+        ("/k", "") => 200,
+        _ if is_compat => 404,
+        ("/-/upload", _) => 200,
+        _ => 405,
+    }
+}
 
 #[test]
-fn pages_of_other_origins_write_nothing() {
-    clear_only!("its pages are of http");
-    for args in taken(&[&[], &["--compat"], &["--cors-origin", APP]]) {
-        let server = start(args, "127.0.0.1:0");
+fn pages_of_other_origins_write_nothing_and_read_nothing() {
+    for [option, args] in table(OPTIONS) {
+        let args = words(args);
+        if taken(&[&args]).is_empty() {
+            continue;
+        }
+        let server = start(&args, "127.0.0.1:0");
         let own = server.addr.to_string();
-        let writes = OWN_WRITES.map(|lines| (lines, true)).into_iter();
-        for (lines, is_own) in writes.chain(FOREIGN_WRITES.map(|lines| (lines, false))) {
-            let lines = lines.replace("OWN", &own);
-            for method in ["PUT", "DELETE"] {
+        let is_compat = option == "compat";
+        for [page, allowed] in table(PAGES) {
+            let page = page.replace('|', "\r\n").replace("OWN", &own);
+            let origin = page
+                .split_once("Origin: ")
+                .map(|(_, origin)| origin.to_owned());
+            let is_own = match allowed {
+                "own-in-the-clear" => !is_tls(),
+                _ => allowed.starts_with("own"),
+            };
+            let is_named = words(allowed).contains(&option);
+            let shown = format!("{args:?} {page}");
+            let page = format!("{page}{}", if page.is_empty() { "" } else { "\r\n" });
+            let assert_tells = |got: &Response| {
+                let told = got.header("access-control-allow-origin");
+                let is_told =
+                    told.is_some_and(|told| told == "*" || Some(told) == origin.as_deref());
+                if is_named {
+                    assert!(is_told, "{shown}: {told:?}");
+                    let exposed = got.must("access-control-expose-headers").to_lowercase();
+                    for name in ["etag", "content-range", "repr-digest", "link"] {
+                        assert!(exposed.contains(name), "{shown}: {exposed}");
+                    }
+                    let varies = got.all("vary").to_lowercase().contains("origin");
+                    assert!(told == Some("*") || varies, "{shown}");
+                } else if option != "any" {
+                    assert_eq!(told, None, "{shown}");
+                }
+                let seen = got.header("access-control-allow-credentials");
+                assert_eq!(seen, None, "{shown}");
+            };
+            for (method, target, lines, body) in WRITES {
+                server.dir.remove("k");
                 if method == "DELETE" {
                     server.dir.place("k", "value");
                 }
-                let head = format!(
-                    "{method} /k HTTP/1.1\r\nHost: {own}\r\nContent-Length: 5\r\n{lines}\r\nvalue"
-                );
-                let got = server.connect().ask(head);
-                let expected = if is_own { 200 } else { 403 };
-                assert_eq!(got.status, expected, "{args:?} {method} {lines}");
-                let is_there = server.dir.get("k").is_some();
-                assert_eq!(is_there, (method == "PUT") == is_own, "{method} {lines}");
-                server.dir.remove("k");
-            }
-            let form = "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nx\r\n--B--\r\n";
-            let kind = "Content-Type: multipart/form-data; boundary=B\r\n";
-            let begins = "Upload-Complete: ?0\r\n";
-            let is_compat = args.contains(&"--compat");
-            for (request, fields, body, good) in [
-                (
-                    "POST /-/upload",
-                    kind,
-                    form,
-                    if is_compat { 404 } else { 200 },
-                ),
-                (
-                    "POST /up",
-                    begins,
-                    "",
-                    if is_compat { 404 } else { by_engine(201, 501) },
-                ),
-            ] {
                 let length = body.len();
-                let head =
-                    format!("{request} HTTP/1.1\r\nHost: {own}\r\nContent-Length: {length}\r\n");
-                let got = server
-                    .connect()
-                    .ask(format!("{head}{fields}{lines}\r\n{body}"));
-                let expected = if is_own { good } else { 403 };
-                assert_eq!(got.status, expected, "{args:?} {request} {lines}");
-                assert_eq!(
-                    server.dir.get("f").is_some(),
-                    got.status == 200,
-                    "{request} {lines}"
-                );
-                server.dir.remove("f");
+                let got = server.connect().ask(format!(
+                    "{method} {target} HTTP/1.1\r\nHost: {own}\r\nContent-Length: {length}\r\n{lines}{page}\r\n{body}"
+                ));
+                let is_done = is_own || is_named;
+                let expected = if is_done {
+                    good(target, lines, is_compat)
+                } else {
+                    403
+                };
+                assert_eq!(got.status, expected, "{shown} {method} {target}");
+                let is_there = server.dir.get("k").is_some();
+                let stays = is_there == ((method == "DELETE") != (expected == 200));
+                assert!(stays, "{shown} {method} {target}");
+                assert_tells(&got);
             }
-            let request = format!("GET /here HTTP/1.1\r\nHost: {own}\r\n{lines}\r\n");
-            let got = server.connect().ask(request);
-            // The browser keeps it.
-            assert_eq!(got.status, 200, "reading goes on: {lines}");
-            assert_eq!(got.header("access-control-allow-origin"), None, "{lines}");
+            for method in ["GET", "HEAD"] {
+                let request = format!("{method} /here HTTP/1.1\r\nHost: {own}\r\n{page}\r\n");
+                let got = server.connect().ask(request);
+                // The browser keeps it from the page.
+                assert_eq!(got.status, 200, "reading goes on: {shown}");
+                assert_tells(&got);
+            }
         }
-        let form = format!("POST /here HTTP/1.1\r\nHost: {own}\r\nContent-Length: 0\r\n");
-        let unknown = if args == ["--compat"] { 404 } else { 405 };
-        let hidden = "X-HTTP-Method-Override: DELETE\r\n";
-        for (lines, site, status) in [
-            ("", "", unknown),
-            ("", "Origin: https://evil.example\r\n", 403),
-            (hidden, "Sec-Fetch-Site: cross-site\r\n", 403),
-            (hidden, "", unknown),
-        ] {
-            let request = format!("{form}{lines}{site}\r\n");
-            assert_eq!(server.connect().ask(&request).status, status, "{request}");
-        }
+        server.dir.remove("k");
         server.dir.assert_holds(&["here"]);
-    }
-}
-
-/// The page in Chromium once its scripts have run; `None` without Chromium.
-fn shown(url: &str) -> Option<String> {
-    let profile = TempDir::new().expect("a directory");
-    let browser = Command::new("timeout")
-        .args(words("60 chromium --headless --no-sandbox --disable-gpu"))
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        // The owner of a name can point it to the loopback address.
-        .arg("--host-resolver-rules=MAP evil.example 127.0.0.1")
-        .args(["--virtual-time-budget=3000", "--dump-dom", url])
-        .output();
-    let output = browser.ok().filter(|output| output.status.success());
-    if output.is_none() {
-        let what = "what a browser does with stored pages";
-        left_out(what, "chromium does not run here");
-    }
-    Some(String::from_utf8_lossy(&output?.stdout).into_owned())
-}
-
-#[test]
-fn a_rebound_name_shows_nothing_in_a_browser() {
-    clear_only!("its pages are of http");
-    let server = start(&[], "127.0.0.1:0");
-    server.dir.place("secret.txt", "the secret");
-    let port = server.addr.port();
-    for (host, told) in [("localhost", true), ("evil.example", false)] {
-        let page = needed!(shown(&format!("http://{host}:{port}/secret.txt")));
-        assert_eq!(page.contains("the secret"), told, "{host}: {page}");
-        assert_eq!(page.contains("--allowed-host"), !told, "{host}: {page}");
     }
 }

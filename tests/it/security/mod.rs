@@ -1,7 +1,7 @@
 //! Hostile requests, web pages of other origins, planted files, and servers that other machines reach.
 
 mod attacks;
-mod browsers;
+pub(crate) mod browsers;
 mod exposure;
 mod planted_files;
 mod planted_folders;

@@ -25,7 +25,10 @@ fn only_regular_files_are_values() {
     link(Path::new("../made-by-put"), "dangling");
     link(Path::new("../outside"), "to-dir");
     link(Path::new("to-self"), "to-self");
-    fs::create_dir(server.dir.file("dir")).expect("a directory");
+    fs::create_dir_all(server.dir.file("dir/empty")).expect("a folder without a key");
+    fs::write(server.dir.file(b"\xff\xfe"), "x").expect("a name that is no text");
+    fs::write(server.dir.file(".data-server-old"), "x").expect("a name of the server");
+    fs::hard_link(server.dir.file("real"), server.dir.file("second")).expect("a hard link");
     let fifo = FileType::Fifo;
     let made = mknodat(CWD, server.dir.file("fifo"), fifo, 0o666.into(), 0);
     made.expect("a fifo");
@@ -54,8 +57,14 @@ fn only_regular_files_are_values() {
     let is_right = !server.dir.outside("made-by-put").exists();
     assert!(is_right, "a dangling symlink was followed");
     assert_eq!(server.dir.read("real"), b"value");
-    planted.push("real");
-    server.dir.assert_holds(&planted);
+    server.dir.assert_nothing_staged();
+    let listed = |query: &str| server.get(query).text();
+    assert_eq!(listed("?format=text"), "real\nsecond\n");
+    assert_eq!(listed("?format=text&prefix=.data"), "");
+    for limit in 1..3 {
+        let keys = listed(&format!("?format=text&limit={limit}"));
+        assert_eq!(keys.lines().count(), limit);
+    }
 }
 
 fn make_zero(path: &Path) -> bool {

@@ -146,20 +146,3 @@ fn a_page_of_http_is_of_another_origin() {
     };
     assert_eq!(watch("http://store.example"), 403);
 }
-
-#[test]
-fn names_are_as_in_the_clear() {
-    let authority = Authority::new();
-    let own = authority.issue("own", &NAMES);
-    let launch = Launch::new(&own.options()).env("DATA_SERVER_ALLOWED_HOST", "");
-    let server = launch.listen("https://127.0.0.1:0").start();
-    let status = |host: &str| {
-        let mut raw = Raw::connect_tls(server.addr, &authority.client());
-        raw.ask(format!("GET /none HTTP/1.1\r\nHost: {host}\r\n\r\n"))
-            .status
-    };
-    assert_eq!((status("localhost"), status("evil.example")), (404, 421));
-    let mut raw = Raw::connect_tls(server.addr, &authority.client());
-    let found = ask(&mut raw, "GET", "/none", "", b"").status;
-    assert_eq!(found, 421, "Host: t");
-}
