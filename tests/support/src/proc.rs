@@ -137,6 +137,11 @@ impl Proc {
         self.memory_kib("VmRSS:")
     }
 
+    /// The part of that which is no file's, in KiB: code that runs for the first time is not in it.
+    pub fn anonymous_kib(&self) -> u64 {
+        self.memory_kib("RssAnon:")
+    }
+
     fn memory_kib(&self, label: &str) -> u64 {
         let status = fs::read_to_string(self.page("status")).expect("the status");
         let these = line(&status, label).trim_end_matches(" kB").parse();

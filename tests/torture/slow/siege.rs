@@ -10,7 +10,7 @@ use crate::support::prelude::*;
 /// What a slow connection may cost, in bytes of the server's memory.
 const MOST_EACH: u64 = 16 << 10;
 
-/// What is allowed over a limit: a tick of the server's watch, a pass of this harness, and a busy machine.
+/// What is allowed over a limit: two ticks of the server's watch, a pass of this harness, and what is no [`Pulse`] late.
 const SLACK: Duration = Duration::from_secs(4);
 
 /// A rate is averaged over 10 s, twice at worst: what came at once counts for the first window.
@@ -19,6 +19,52 @@ const RATE_LIMIT: Duration = Duration::from_secs(21);
 /// How often each slow connection does a little.
 fn pass_time() -> Duration {
     scaled(Duration::from_millis(500), Duration::from_secs(2))
+}
+
+/// How often each reactor is asked for a small value, and how late an answer may be that is no stall.
+const PULSE: Duration = Duration::from_millis(50);
+
+/// How long a reactor has stood still in all, by its answers: nothing is closed meanwhile, and the server counts no time of a body.
+#[derive(Default)]
+struct Pulse {
+    stood: Duration,
+    asked: Option<Instant>,
+}
+
+impl Pulse {
+    fn stood(&self) -> Duration {
+        let waits = self.asked.map_or(Duration::ZERO, |asked| asked.elapsed());
+        self.stood + waits.saturating_sub(PULSE)
+    }
+
+    fn beat(this: &Mutex<Self>, client: &mut Raw) {
+        let pulse = || this.lock().expect("no panic under the lock");
+        pulse().asked = Some(Instant::now());
+        let answer = client.ask("GET /here HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(answer.status, 200);
+        let mut pulse = pulse();
+        *pulse = Self {
+            stood: pulse.stood(),
+            asked: None,
+        };
+    }
+}
+
+/// Those of both reactors: connections go to them in turn.
+#[derive(Default)]
+struct Pulses([Mutex<Pulse>; 2]);
+
+impl Pulses {
+    fn stood(&self) -> [Duration; 2] {
+        let stood = |pulse: &Mutex<Pulse>| pulse.lock().expect("no panic under the lock").stood();
+        self.0.each_ref().map(stood)
+    }
+
+    /// The longest that a reactor has stood still since.
+    fn stood_since(&self, before: [Duration; 2]) -> Duration {
+        let stood = self.stood();
+        (stood[0] - before[0]).max(stood[1] - before[1])
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +102,11 @@ impl Plan {
         }
     }
 
+    /// How many the server may have open: those that are held, and some that have just ended.
+    fn most(&self) -> usize {
+        self.connections + self.connections / 50 + 8
+    }
+
     fn longest_limit(&self) -> Duration {
         let limits = self.kinds.iter().map(|&kind| self.limit(kind));
         limits.max().unwrap_or_default()
@@ -66,12 +117,14 @@ struct Slow {
     kind: Kind,
     stream: TcpStream,
     opened: Instant,
-    /// When it was last seen open.
-    seen: Instant,
+    /// How long the reactors had stood still by then.
+    stood: [Duration; 2],
+    /// How long it was seen to live, without the time that the server stood still.
+    lived: Duration,
 }
 
 impl Slow {
-    fn open(addr: SocketAddr, kind: Kind, number: usize) -> Self {
+    fn open(addr: SocketAddr, kind: Kind, number: usize, stood: [Duration; 2]) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         // Some thousand for each address: one has not enough ports for all.
         let host = u8::try_from(2 + number % 8).expect("a small number");
@@ -88,7 +141,8 @@ impl Slow {
             kind,
             stream,
             opened: Instant::now(),
-            seen: Instant::now(),
+            stood,
+            lived: Duration::ZERO,
         }
     }
 
@@ -119,8 +173,6 @@ pub(super) struct Report {
     early: Vec<String>,
     /// How long the longest of each kind was seen to live: this harness may be slow to see an end.
     longest: Vec<(Kind, Duration)>,
-    /// How much longer than it should have this harness took: a busy machine delays the server as well.
-    stretch: f64,
     /// The most connections the server had open, and those it still had when all limits were over.
     most: usize,
     left: usize,
@@ -130,7 +182,7 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn judge(&self, plan: &Plan) -> Result<(), String> {
-        let most = plan.connections + plan.connections / 50 + 8;
+        let most = plan.most();
         for (fault, is_fault) in [
             (format!("late: {:?}", self.longest), self.is_late(plan)),
             (format!("early: {:?}", self.early), !self.early.is_empty()),
@@ -146,18 +198,20 @@ impl Report {
     }
 
     fn is_late(&self, plan: &Plan) -> bool {
-        let limit = |kind| plan.limit(kind).mul_f64(self.stretch.max(1.0)) + SLACK;
         let mut these = self.longest.iter();
-        these.any(|&(kind, lived)| lived > limit(kind))
+        these.any(|&(kind, lived)| lived > plan.limit(kind) + SLACK)
     }
 }
 
 struct Siege<'a> {
     server: &'a TestServer,
     plan: &'a Plan,
+    pulses: &'a Pulses,
     at_rest: usize,
     /// The server's memory before, in KiB.
     before: u64,
+    /// The most connections that the server had open in any moment: a heap keeps what they needed.
+    peak: usize,
     held: Vec<Slow>,
     /// Readers whose time is over; kept, so that the server's end is not closed by this one.
     spent: Vec<Slow>,
@@ -166,14 +220,16 @@ struct Siege<'a> {
 
 impl<'a> Siege<'a> {
     /// Opens all connections, and measures what they cost.
-    fn lay(server: &'a TestServer, plan: &'a Plan) -> Self {
+    fn lay(server: &'a TestServer, plan: &'a Plan, pulses: &'a Pulses) -> Self {
         let at_rest = server.proc().sockets();
-        let before = server.proc().rss_kib();
+        let before = server.proc().anonymous_kib();
         let mut siege = Self {
             server,
             plan,
+            pulses,
             at_rest,
             before,
+            peak: plan.connections,
             held: Vec::with_capacity(plan.connections),
             spent: Vec::new(),
             report: Report::default(),
@@ -196,15 +252,26 @@ impl<'a> Siege<'a> {
     }
 
     fn open(&mut self, kind: Kind) {
-        let slow = Slow::open(self.server.addr, kind, self.report.opened);
+        let (number, stood) = (self.report.opened, self.pulses.stood());
+        let slow = Slow::open(self.server.addr, kind, number, stood);
         self.held.push(slow);
         self.report.opened += 1;
     }
 
-    /// The memory that the server has taken for each connection that is open, in bytes.
+    /// The memory that the server has taken for each connection, in bytes.
     fn grown(&self) -> u64 {
-        let grown = self.server.proc().rss_kib().saturating_sub(self.before);
-        grown * 1024 / self.open_now().max(self.plan.connections) as u64
+        let grown = self
+            .server
+            .proc()
+            .anonymous_kib()
+            .saturating_sub(self.before);
+        grown * 1024 / self.peak as u64
+    }
+
+    /// The same, once the server had time to let go of those that have ended: others take their place at once.
+    fn open_at_last(&self) -> usize {
+        within(SLACK, || self.open_now() <= self.plan.most());
+        self.open_now()
     }
 
     /// Slow connections that the server has open.
@@ -214,16 +281,12 @@ impl<'a> Siege<'a> {
 
     /// Holds on until it is `over`, then until the server has closed them all or had time to.
     fn hold(mut self, over: &Done) -> Report {
-        let (start, mut passes) = (Instant::now(), 0);
         let mut over_since = None;
         loop {
             thread::sleep(pass_time());
-            passes += 1;
             if over.is_said() {
-                over_since.get_or_insert_with(Instant::now);
+                over_since.get_or_insert_with(|| (Instant::now(), self.pulses.stood()));
             }
-            let should = pass_time() * passes;
-            self.report.stretch = start.elapsed().as_secs_f64() / should.as_secs_f64();
             let closed = self.pass();
             if over_since.is_none() {
                 for kind in closed {
@@ -231,10 +294,13 @@ impl<'a> Siege<'a> {
                 }
             }
             let open = self.open_now();
-            self.report.most = self.report.most.max(open);
+            self.peak = self.peak.max(open);
+            self.report.most = self.report.most.max(self.open_at_last());
             self.report.each = self.report.each.max(self.grown());
             let limit = self.plan.longest_limit() * 2 + SLACK;
-            if over_since.is_some_and(|since| open == 0 || since.elapsed() > limit) {
+            if let Some((since, stood)) = over_since
+                && (open == 0 || since.elapsed() > limit + self.pulses.stood_since(stood))
+            {
                 self.report.left = open;
                 return self.report;
             }
@@ -247,15 +313,15 @@ impl<'a> Siege<'a> {
         let mut at = 0;
         while at < self.held.len() {
             let slow = &mut self.held[at];
-            let (goes_on, lived) = (slow.go_on(), slow.opened.elapsed());
+            let (goes_on, open) = (slow.go_on(), slow.opened.elapsed());
             let (kind, limit) = (slow.kind, self.plan.limit(slow.kind));
+            let lived = open.saturating_sub(self.pulses.stood_since(slow.stood));
             let may_be_kept = self.spent.len() < self.plan.connections * 8 / 10;
             // Half as long again as the limit: a server that the machine delays must have had its time too.
-            let must_have_ended =
-                lived > (limit * 3 / 2).mul_f64(self.report.stretch.max(1.0)) + SLACK;
+            let must_have_ended = lived > limit * 3 / 2 + SLACK;
             let is_spent = kind == Kind::Reader && must_have_ended && may_be_kept;
             if goes_on && !is_spent {
-                slow.seen = Instant::now();
+                slow.lived = lived;
                 at += 1;
                 continue;
             }
@@ -267,13 +333,12 @@ impl<'a> Siege<'a> {
             }
             self.report.closed += 1;
             let shortest = limit.min(Duration::from_secs(10)) * 9 / 10;
-            if lived < shortest {
-                self.report.early.push(format!("{kind:?} after {lived:?}"));
+            if open < shortest {
+                self.report.early.push(format!("{kind:?} after {open:?}"));
             }
-            let seen = slow.seen - slow.opened;
             match self.report.longest.iter_mut().find(|(k, _)| *k == kind) {
-                Some((_, longest)) => *longest = seen.max(*longest),
-                None => self.report.longest.push((kind, seen)),
+                Some((_, longest)) => *longest = slow.lived.max(*longest),
+                None => self.report.longest.push((kind, slow.lived)),
             }
         }
         closed
@@ -282,9 +347,24 @@ impl<'a> Siege<'a> {
 
 /// Besieges `server` for as long as `meanwhile` takes, and until all limits are over.
 pub(super) fn besiege(server: &TestServer, plan: &Plan, meanwhile: impl FnOnce()) -> Report {
-    let over = Done::default();
-    let siege = Siege::lay(server, plan);
+    let (over, ended, pulses) = (Done::default(), Done::default(), Pulses::default());
+    let mut clients = [server.connect(), server.connect()];
+    // They are there before connections are counted.
+    let [pulse, other] = &pulses.0;
+    Pulse::beat(pulse, &mut clients[0]);
+    Pulse::beat(other, &mut clients[1]);
     thread::scope(|scope| {
+        let _ended = ended.when_dropped();
+        for (pulse, mut client) in pulses.0.iter().zip(clients) {
+            let ended = &ended;
+            scope.spawn(move || {
+                while !ended.is_said() {
+                    thread::sleep(PULSE);
+                    Pulse::beat(pulse, &mut client);
+                }
+            });
+        }
+        let siege = Siege::lay(server, plan, &pulses);
         let holding = scope.spawn(|| siege.hold(&over));
         {
             let _over = over.when_dropped();
