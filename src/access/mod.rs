@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::watch;
 
-use crate::metrics::AccessCounters;
+use crate::metrics::{AccessCounters, AuthResult};
 
 pub use attempts::Source;
 pub use credentials::{
@@ -90,6 +90,11 @@ impl Access {
     /// The counters.
     pub fn counters(&self) -> &AccessCounters {
         &self.counters
+    }
+
+    /// Counts an authentication or a refusal.
+    pub fn count(&self, result: AuthResult) {
+        self.counters.results[result as usize].add(1);
     }
 
     /// The checker of passwords, with the failures of clients.

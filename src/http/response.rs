@@ -29,7 +29,7 @@ use crate::http::listing;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::response::plain::{empty, plain, refuse, with};
-use crate::http::service::operation::{ResponseContext, Target};
+use crate::http::service::operation::{OptionsRequest, ResponseContext, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::http::uploads;
@@ -61,8 +61,8 @@ pub fn render(
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(SERVER, NAME);
     }
-    add_cors_headers(headers, context);
-    mark_private(headers, context.proof.as_deref(), is_value);
+    add_cors_headers(headers, context, config);
+    mark_private(headers, context.principal.as_deref(), is_value);
     response
 }
 
@@ -104,11 +104,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         }),
         Outcome::RedirectToStore { to } => elsewhere(to),
         Outcome::FormStored(stored) => form_stored(&stored),
-        Outcome::Options {
-            preflight,
-            fields,
-            of,
-        } => options(preflight, fields, of, context, config),
+        Outcome::Options(request) => options(request, context, config),
         Outcome::NoContent | Outcome::Cancelled(_) => empty(S::NO_CONTENT),
         Outcome::UploadCreated => empty(S::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
@@ -198,30 +194,28 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
 }
 
 /// Fields of responses that pages of other origins may read.
-const READ: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
+const EXPOSED: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
 /// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may use them with the
-/// `fields` that it asks for, whichever these are: what is in a request is judged when it comes.
+/// fields that it asks for, whichever these are: what is in a request is judged when it comes.
 fn options(
-    preflight: bool,
-    fields: Option<Box<HeaderValue>>,
-    of: Target,
+    request: OptionsRequest,
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
     with(empty(StatusCode::NO_CONTENT), |headers| {
-        let methods = HeaderValue::from_static(of.methods(config));
-        if of == Target::Upload {
+        let methods = HeaderValue::from_static(request.target.methods(config));
+        if request.target == Target::Upload {
             uploads::accept_parts(headers);
         }
         headers.insert(ALLOW, methods.clone());
         if config.announces_uploads() {
             uploads::tell_limit(headers, config);
         }
-        if preflight && context.origin.is_some() {
+        if request.is_preflight && context.origin.is_some() {
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
-            if let Some(fields) = fields {
+            if let Some(fields) = request.fields {
                 headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, *fields);
             }
             // An hour.
@@ -231,15 +225,13 @@ fn options(
 }
 
 /// Lets the page that asked read the response, if its origin is allowed.
-fn add_cors_headers(headers: &mut HeaderMap, context: &ResponseContext) {
+fn add_cors_headers(headers: &mut HeaderMap, context: &ResponseContext, config: &ServiceConfig) {
     if let Some(origin) = &context.origin {
+        let exposed = HeaderValue::from_static(EXPOSED);
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        headers.insert(
-            ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static(READ),
-        );
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     }
-    if context.varies {
+    if !config.allowed.origins.is_empty() {
         headers.append(VARY, ORIGIN.into());
     }
 }

@@ -27,9 +27,9 @@ use crate::http::auth::{Guard, Identified, Unchecked};
 use crate::http::body::request::RequestBody;
 use crate::http::body::response::Body;
 use crate::http::client::Client;
-use crate::http::exchange::ConnectionState;
-use crate::http::exchange::record::{Panicked, RequestInfo, RequestRecord, caught};
+use crate::http::exchange::record::{Panicked, caught};
 use crate::http::exchange::request_log::IdGenerator;
+use crate::http::exchange::{ConnectionState, RequestGuard};
 use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::framing::accept_fields;
@@ -37,11 +37,12 @@ use crate::http::head::syntax::FramingError;
 use crate::http::refusal::Refusal;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::execute::{RequestContext, Upload, is_for_socket, perform};
-use crate::http::service::handler::{Handler, attach_record};
+use crate::http::service::execute::{Upload, is_for_socket, perform};
+use crate::http::service::handler::{Handler, RequestContext, attach};
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::{RequestHead, identify, parse_request};
 use crate::http::service_config::ServiceConfig;
+use crate::http::values::get::found;
 use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
 use crate::store::{Found, Store};
@@ -82,7 +83,7 @@ impl ServiceBuilder {
             admin: self.admin,
             ids: IdGenerator::default(),
             throttle: Throttle::default(),
-            guard: Guard::new(self.access.clone()),
+            guard: self.access.clone().map(Guard::new),
         };
         Service {
             handler: Rc::new(handler),
@@ -122,26 +123,13 @@ pub struct Handover {
     pub session: Cell<Option<Box<Session>>>,
 }
 
-/// A request without its body, and its connection.
+/// A request that has arrived, without its body.
+#[derive(Clone, Copy)]
 struct Arrived<'a> {
-    connection: &'a Rc<ConnectionState>,
-    client: Client,
     head: &'a Parts,
-    /// The length of the body, where the framing tells it.
-    len: Option<u64>,
+    client: Client,
     /// `None` where the connection has more than one stream.
     handover: Option<&'a Rc<Handover>>,
-}
-
-impl<'a> Arrived<'a> {
-    fn head(&self, common: &'a CommonHeaders<'a>) -> RequestHead<'a> {
-        RequestHead {
-            head: self.head,
-            len: self.len,
-            client: self.client,
-            common,
-        }
-    }
 }
 
 /// The outcome of a request that is known at once, or the operation that is left to perform.
@@ -167,39 +155,34 @@ impl Service {
             client.peer = trusted.client(client.peer, request.headers());
         }
         failpoint::reach("connection", request.uri().path());
-        let record = RequestRecord::begin(connection, request.method());
+        let guard = RequestGuard::new(connection, request.method());
         let (head, body) = request.into_parts();
         let mut context = ResponseContext::default();
         let arrived = Arrived {
-            connection,
-            client,
             head: &head,
-            len: body.len(),
+            client,
             handover,
         };
-        let begun = caught(|| self.authenticate_and_begin(&arrived, &record, &mut context));
+        let begun =
+            caught(|| self.authenticate_and_begin(arrived, &body, connection, &mut context));
         let begun = match begun {
             Ok(Ok(begun)) => Ok(begun),
             Ok(Err(unchecked)) => {
-                let (service, connection) = (Rc::clone(self), Rc::clone(connection));
-                let handover = handover.cloned();
+                let (service, handover) = (Rc::clone(self), handover.cloned());
                 return Responding::Later(Box::pin(async move {
-                    let Handler { guard, store, .. } = &*service.handler;
-                    let proof = guard.check(*unchecked, connection.proven(), store.compute());
-                    let who = proof.await.map(Some);
-                    let arrived = Arrived {
-                        connection: &connection,
-                        client,
-                        head: &head,
-                        len: body.len(),
-                        handover: handover.as_ref(),
-                    };
+                    let (handler, connection) = (&service.handler, &guard.connection);
+                    let principal = handler.check(*unchecked, connection).await;
                     let begun = caught(|| {
                         let common = CommonHeaders::of(&head);
-                        let request = arrived.head(&common);
-                        service.begin(request, who, &connection, &record, &mut context)
+                        let request = RequestHead::new(&head, &body, client, &common);
+                        service.begin(request, principal.map(Some), connection, &mut context)
                     });
-                    let responding = service.answer(&arrived, begun, body, record, context);
+                    let arrived = Arrived {
+                        head: &head,
+                        client,
+                        handover: handover.as_ref(),
+                    };
+                    let responding = service.answer(arrived, begun, body, guard, context);
                     drop(head);
                     match responding.await {
                         Ok(response) => response,
@@ -208,55 +191,67 @@ impl Service {
             }
             Err(panicked) => Err(panicked),
         };
-        self.answer(&arrived, begun, body, record, context)
+        self.answer(arrived, begun, body, guard, context)
     }
 
     /// Authenticates the client and begins with its request; unless a password has to be checked first.
     fn authenticate_and_begin(
         &self,
-        arrived: &Arrived<'_>,
-        record: &RequestRecord,
+        arrived: Arrived<'_>,
+        body: &RequestBody,
+        connection: &ConnectionState,
         context: &mut ResponseContext,
     ) -> Result<Started, Box<Unchecked>> {
-        let Arrived {
-            connection, head, ..
-        } = *arrived;
+        let Arrived { head, client, .. } = arrived;
         failpoint::reach("answer", head.uri.path());
         let Handler { config, guard, .. } = &*self.handler;
         let common = CommonHeaders::of(head);
-        let request = arrived.head(&common);
+        let request = RequestHead::new(head, body, client, &common);
         *context = ResponseContext::of(head, &common, config);
-        let who = match identify(request, config, guard, connection.proven(), context) {
+        let identified = identify(
+            request,
+            config,
+            guard.as_ref(),
+            connection.proven(),
+            context,
+        );
+        let principal = match identified {
             Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
-            Ok(Identified::Known(proof)) => Ok(proof),
-            Err(rejection) => Err(rejection),
+            Ok(Identified::Known(principal)) => Ok(principal),
+            Err(refusal) => Err(refusal),
         };
-        Ok(self.begin(request, who, connection, record, context))
+        Ok(self.begin(request, principal, connection, context))
     }
 
     /// Begins with the request of an authenticated client: parses it, and has a value in the cache at once.
     fn begin(
         &self,
         request: RequestHead<'_>,
-        who: Result<Option<Rc<Principal>>, Refusal>,
+        principal: Result<Option<Rc<Principal>>, Refusal>,
         connection: &ConnectionState,
-        record: &RequestRecord,
         context: &mut ResponseContext,
     ) -> Started {
-        let Handler { config, guard, .. } = &*self.handler;
-        let understood = who.and_then(|who| parse_request(request, who, config, guard, context));
-        let client = request.client;
-        if config.logs.any() || config.server_timing || context.identified {
-            let proof = context.proof.as_deref();
-            record.note(self.handler.log_context(Some(request.head), client, proof));
+        let RequestHead {
+            head,
+            client,
+            common,
+            ..
+        } = request;
+        let config = &self.handler.config;
+        let understood =
+            principal.and_then(|principal| parse_request(request, principal, config, context));
+        if config.logs.any() || config.server_timing || common.has_request_id {
+            let principal = context.principal.as_deref();
+            let entry = self.handler.log_entry(Some(head), client, principal);
+            connection.record().set_entry(entry);
         }
-        if context.closes {
+        if common.wants_close {
             connection.close_after_response();
         }
         match understood {
             Err(refusal) => Ok(Err(refusal)),
             Ok(operation) => {
-                let found = self.try_now(&operation, connection, record);
+                let found = self.try_now(&operation, connection);
                 found.ok_or_else(|| operation.into_owned())
             }
         }
@@ -267,84 +262,68 @@ impl Service {
         &self,
         operation: &Operation<'_>,
         connection: &ConnectionState,
-        record: &RequestRecord,
     ) -> Option<Result<Outcome, Refusal>> {
         let Operation::Get { key, options, .. } = operation else {
             return None;
         };
-        record.asks();
+        connection.record().begin_store();
         let options = options.as_deref();
         if options.is_some_and(|options| options.digest.is_some()) {
             return None;
         }
-        let Handler { store, .. } = &*self.handler;
-        let counters = connection.metrics().counters();
-        let found = Found::File(store.get_cached(key, counters)?);
-        Some(self.handler.found(found, key, options))
+        let store = &self.handler.store;
+        let value = Found::File(store.get_cached(key, connection.counters())?);
+        Some(found(&self.handler, value, key, options))
     }
 
     /// The response to a request that has `begun`.
     fn answer(
         self: &Rc<Self>,
-        arrived: &Arrived<'_>,
+        arrived: Arrived<'_>,
         begun: Result<Started, Panicked>,
         body: RequestBody,
-        record: RequestRecord,
-        mut context: ResponseContext,
+        guard: RequestGuard,
+        context: ResponseContext,
     ) -> Responding {
         let Arrived {
-            connection,
-            client,
             head,
+            client,
             handover,
-            ..
-        } = *arrived;
-        let begun = begun.unwrap_or_else(|panicked| {
-            let id = record.request_id(|| self.handler.log_context(Some(head), client, None));
-            RequestInfo::new(head, client.peer).panicked(panicked, &id, connection);
-            context = ResponseContext::default();
+        } = arrived;
+        let (handler, connection) = (&self.handler, &guard.connection);
+        let begun = begun.unwrap_or_else(|_| {
+            let (method, path) = (&head.method, head.uri.path());
+            handler.panicked(connection, client, method, path, Some(head));
             Ok(Err(Refusal::Panicked))
         });
-        let operation = match begun {
-            Ok(outcome) => {
+        let operation = match (begun, &self.subscribers) {
+            (Ok(outcome), _) => {
                 leave_unread(connection, &body);
                 failpoint::reach("respond", head.uri.path());
                 let mut response =
-                    self.handler
-                        .conclude(outcome, &context, &record, client.peer, None);
+                    handler.conclude(outcome, &context, connection, client.peer, None);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
-                    attach_record(&mut response, connection, record);
+                    attach(&mut response, guard);
                     return ready(response);
                 }
-                let (handler, connection) = (Rc::clone(&self.handler), Rc::clone(connection));
+                let handler = Rc::clone(handler);
                 return Responding::Later(Box::pin(async move {
                     let mut response = handler.wait_for_first_bytes(response, &context).await;
-                    attach_record(&mut response, &connection, record);
+                    attach(&mut response, guard);
                     response
                 }));
             }
-            Err(operation) => operation,
-        };
-        let operation = match (operation, &self.subscribers) {
-            (Operation::Watch(request), Some(subscribers)) => {
+            (Err(Operation::Watch(request)), Some(subscribers)) => {
                 leave_unread(connection, &body);
-                let handler = &self.handler;
-                let (response, session) =
-                    subscribe(handler, subscribers, request, &context, connection, record);
+                let (response, session) = subscribe(handler, subscribers, request, &context, guard);
                 if let Some(handover) = handover {
                     handover.session.set(session);
                 }
                 return ready(response);
             }
-            (operation, _) => operation,
+            (Err(operation), _) => operation,
         };
-        let request = RequestContext {
-            handler: Rc::clone(&self.handler),
-            connection: Rc::clone(connection),
-            info: RequestInfo::new(head, client.peer),
-            context,
-            record,
-        };
+        let request = RequestContext::new(handler, head, client, guard, context);
         if let Some(handover) = handover
             && failpoint::takes_over()
             && head.version == Version::HTTP_11
@@ -369,9 +348,10 @@ impl Service {
         why: FramingError,
         received: &[u8],
     ) -> Response<Body> {
-        let record = RequestRecord::begin(connection, &Method::CONNECT);
+        let guard = RequestGuard::new(connection, &Method::CONNECT);
         if self.handler.config.logs.any() {
-            record.note(self.handler.log_context(None, client, None));
+            let entry = self.handler.log_entry(None, client, None);
+            connection.record().set_entry(entry);
         }
         connection.leave_unread();
         let context = ResponseContext {
@@ -380,7 +360,7 @@ impl Service {
         };
         let refused = Err(Refusal::FramingError(why));
         let mut response = self.handler.render(refused, &context);
-        attach_record(&mut response, connection, record);
+        attach(&mut response, guard);
         response
     }
 }

@@ -16,7 +16,7 @@ use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
 use form_urlencoded::parse;
 
-use crate::access::{Evidence, Source, Subject};
+use crate::access::{Access, Evidence, Source, Subject};
 use crate::http::client::Client;
 
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
@@ -182,13 +182,15 @@ pub enum AuthMethod {
     },
 }
 
-/// The authenticated client, with its proof.
+/// The authenticated client of a request. It decides what the request may do.
 #[derive(Debug)]
 pub struct Principal {
     pub subject: Arc<Subject>,
     pub by: AuthMethod,
-    /// The evidence, to prove it again after a change of the rules.
+    /// The evidence, to prove the subject again after a change of the rules.
     pub evidence: Evidence,
+    /// The rules that it was authenticated by.
+    pub access: Arc<Access>,
 }
 
 impl Principal {
@@ -209,13 +211,13 @@ impl Principal {
     }
 }
 
-/// The last proof, and the field Authorization that it was proved by.
+/// The last principal, and the field Authorization that proved it.
 #[derive(Debug)]
 struct CachedPrincipal {
     field: Option<Box<[u8]>>,
     source: Source,
     generation: u64,
-    proof: Rc<Principal>,
+    principal: Rc<Principal>,
 }
 
 /// The certificate of a client, which was verified.
@@ -254,7 +256,7 @@ impl AuthCache {
         certificate.flat_map(|certificate| certificate.names.iter().map(String::as_str))
     }
 
-    /// The proof that `field` gave before, by the policy of this `generation`. Other credentials end it, and a password counts for the
+    /// The principal that `field` proved before, by the policy of this `generation`. Other credentials end it, and a password counts for the
     /// `client` that sent it: several may share the connection of a proxy, and would guess by what is let through.
     pub fn kept(
         &self,
@@ -265,32 +267,30 @@ impl AuthCache {
         let mut cached = self.kept.borrow_mut();
         let kept = cached.as_ref()?;
         let is_same = kept.generation == generation && kept.field.as_deref() == field;
-        let Principal { subject, by, .. } = &*kept.proof;
+        let Principal { subject, by, .. } = &*kept.principal;
         let is_of_client = || *by != AuthMethod::Basic || kept.source == client.peer.source();
         let is_valid = || subject.not_after.is_none() || subject.is_valid(SystemTime::now());
         if is_same && is_of_client() && is_valid() {
-            return Some(Rc::clone(&kept.proof));
+            return Some(Rc::clone(&kept.principal));
         }
         *cached = None;
         None
     }
 
-    /// Keeps the proof that the `field` of `source` gave by the policy of this `generation`.
+    /// Keeps the `principal` that the `field` of `source` proved by the policy of this `generation`.
     pub fn keep(
         &self,
         field: Option<&[u8]>,
         source: Source,
         generation: u64,
-        proof: Principal,
-    ) -> Rc<Principal> {
-        let proof = Rc::new(proof);
+        principal: Rc<Principal>,
+    ) {
         *self.kept.borrow_mut() = Some(CachedPrincipal {
             field: field.map(Box::from),
             source,
             generation,
-            proof: Rc::clone(&proof),
+            principal,
         });
-        proof
     }
 }
 

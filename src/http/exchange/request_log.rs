@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use data_encoding::HEXLOWER;
 use form_urlencoded::parse;
@@ -33,9 +33,12 @@ pub enum LogFormat {
     Combined,
 }
 
-/// The entry of a request in the logs, as far as its head tells.
+/// The entry of a request in the logs.
 #[derive(Debug)]
 pub struct LogEntry {
+    pub ids: RequestIds,
+    /// The field Server-Timing is made of it, where there is one.
+    pub timing: Option<Timing>,
     pub client: Client,
     pub reactor: usize,
     /// `None` where the head could not be understood.
@@ -53,7 +56,29 @@ pub struct LogEntry {
     /// Bytes of the request's body, received so far.
     pub received: u64,
     /// Bytes of the response's body, handed to the socket so far.
-    pub bytes: u64,
+    pub sent: u64,
+}
+
+/// The time until the response, by what it was spent on.
+#[derive(Debug, Default)]
+pub struct Timing {
+    /// Waiting for the client's body.
+    pub waited: Duration,
+    /// The time at which the store was asked.
+    pub asked: Option<Instant>,
+}
+
+impl Timing {
+    /// The field `Server-Timing` (W3C), in milliseconds: the part of the store, and the `total` until now.
+    pub fn field(&self, total: Duration) -> String {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let total = format!("total;dur={:.3}", ms(total));
+        let Some(asked) = self.asked else {
+            return total;
+        };
+        let store = asked.elapsed().saturating_sub(self.waited);
+        format!("store;dur={:.3}, {total}", ms(store))
+    }
 }
 
 /// The part of the audit log.
@@ -77,14 +102,6 @@ pub enum AuditEvent {
     Refused(&'static str, Option<String>),
 }
 
-/// The events of a request whose outcome is known.
-#[derive(Debug, PartialEq, Eq)]
-pub struct AuditOutcome {
-    pub events: Vec<AuditEvent>,
-    /// False where the result of a change is not known.
-    pub is_complete: bool,
-}
-
 /// The name of a version of HTTP.
 pub fn protocol(version: Version) -> &'static str {
     match version {
@@ -97,25 +114,25 @@ pub fn protocol(version: Version) -> &'static str {
 
 impl LogEntry {
     /// Writes the entry to the logs that have it. A `status` of 0: the client left before there was a response.
-    pub fn write(&self, status: u16, duration: Duration, ids: &RequestIds) {
+    pub fn write(&self, status: u16, duration: Duration) {
         if let Some(audit) = &self.audit {
-            self.write_audit(audit, status, ids);
+            self.write_audit(audit, status);
         }
         match self.access {
             Some(LogFormat::Combined) => {
                 tracing::info!(target: "combined", "{}", self.combined(status));
             }
-            Some(_) => self.write_access(status, duration, ids),
+            Some(_) => self.write_access(status, duration),
             None => {}
         }
     }
 
-    fn write_audit(&self, audit: &Audit, status: u16, ids: &RequestIds) {
+    fn write_audit(&self, audit: &Audit, status: u16) {
         let (peer, by, tried) = (self.client.peer, audit.by, audit.tried.as_deref());
         let (method, target, received) = (self.method(), &*self.target, self.received);
         let subject = self.subject.as_deref().unwrap_or("-");
         let [query, range, agent, referrer] = self.fields();
-        let request_id = ids.request.to_str().unwrap_or_default();
+        let request_id = self.request_id();
         let write = |result, problem, path: Option<&str>| {
             let key = path.unwrap_or(target);
             tracing::info!(
@@ -136,7 +153,7 @@ impl LogEntry {
         }
     }
 
-    fn write_access(&self, status: u16, duration: Duration, ids: &RequestIds) {
+    fn write_access(&self, status: u16, duration: Duration) {
         let &Self {
             client: Client {
                 peer, tls_version, ..
@@ -144,15 +161,15 @@ impl LogEntry {
             reactor,
             protocol,
             received,
-            bytes,
+            sent: bytes,
             ..
         } = self;
         let (method, key, subject) = (self.method(), &*self.target, self.subject.as_deref());
         // To the microsecond.
         let ms = (duration.as_secs_f64() * 1e6).round() / 1e3;
         let [query, range, agent, referrer] = self.fields();
-        let request_id = ids.request.to_str().unwrap_or_default();
-        let (trace_id, span_id) = ids.trace.as_ref().map(|(t, s)| (&**t, &**s)).unzip();
+        let request_id = self.request_id();
+        let (trace_id, span_id) = self.ids.trace.as_ref().map(|(t, s)| (&**t, &**s)).unzip();
         tracing::info!(
             target: "access",
             %peer, subject, method, key, protocol, tls = tls_version, status, received, bytes, ms, reactor, request_id, trace_id,
@@ -182,10 +199,14 @@ impl LogEntry {
             escaped(&self.target),
             escaped(&query),
             self.protocol,
-            self.bytes,
+            self.sent,
             escaped(referrer.unwrap_or("-")),
             escaped(agent.unwrap_or("-")),
         )
+    }
+
+    pub fn request_id(&self) -> &str {
+        self.ids.request.to_str().unwrap_or_default()
     }
 
     fn method(&self) -> &str {
@@ -286,6 +307,8 @@ fn names_a_secret(name: &str) -> bool {
 
 /// The header of the id, in requests and responses.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The header of [`Timing`] in responses.
+pub const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The longest id taken from a client, in bytes.

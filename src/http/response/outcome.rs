@@ -2,13 +2,11 @@
 //!
 //! The executor makes it. The audit log and the renderer of responses read it. It has no status and no header.
 
-use hyper::header::HeaderValue;
-
 use crate::http::admin;
 use crate::http::body::EndlessBody;
 use crate::http::forms::StoredFile;
 use crate::http::listing::ListFormat;
-use crate::http::service::operation::Target;
+use crate::http::service::operation::OptionsRequest;
 use crate::http::ui::Document;
 use crate::http::uploads::state::UploadState;
 use crate::http::values::representation::ValueResponse;
@@ -50,11 +48,7 @@ pub enum Outcome {
     RedirectToStore {
         to: String,
     },
-    Options {
-        preflight: bool,
-        fields: Option<Box<HeaderValue>>,
-        of: Target,
-    },
+    Options(OptionsRequest),
     /// The request was performed, and its response has no content.
     NoContent,
     /// There is an upload resource now.

@@ -2,23 +2,24 @@
 //!
 //! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no header and decides no status.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use hyper::Response;
+use hyper::header::CONTENT_LENGTH;
 use hyper::http::request::Parts;
+use hyper::{Method, Response};
 use tracing::field::display;
 
+use crate::access::Right;
 use crate::http::admin::Admin;
-use crate::http::auth::Guard;
 use crate::http::auth::credentials::Principal;
+use crate::http::auth::{Guard, Unchecked};
 use crate::http::body::response::Body;
 use crate::http::client::{Client, Peer};
-use crate::http::exchange::ConnectionState;
-use crate::http::exchange::record::{RequestInfo, RequestRecord};
 use crate::http::exchange::request_log::{
-    Audit, AuditEvent, AuditOutcome, IdGenerator, LogEntry, LoggedFields, protocol,
+    Audit, AuditEvent, IdGenerator, LogEntry, LoggedFields, Timing, protocol,
 };
-use crate::http::exchange::request_metrics::{LogContext, Timing};
+use crate::http::exchange::{ConnectionState, RequestGuard};
 use crate::http::forms::StoredFile;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
@@ -26,10 +27,11 @@ use crate::http::refusal::table::Flag;
 use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
 use crate::http::response::render;
-use crate::http::service::operation::ResponseContext;
+use crate::http::service::operation::{PutOptions, ResponseContext};
 use crate::http::service_config::ServiceConfig;
 use crate::log::Throttle;
-use crate::store::{Error, Key, Store};
+use crate::metrics::ReactorCounters;
+use crate::store::{Error, Key, Store, Uploader};
 
 /// The means that the requests of a reactor are performed with.
 #[derive(Debug)]
@@ -42,7 +44,8 @@ pub struct Handler {
     pub ids: IdGenerator,
     /// The lines of the log that any client can cause.
     pub throttle: Throttle,
-    pub guard: Guard,
+    /// `None` where there are no rules of access.
+    pub guard: Option<Guard>,
 }
 
 impl Handler {
@@ -59,23 +62,38 @@ impl Handler {
         }
     }
 
+    /// Authenticates a client by its password, which has to be checked first.
+    pub async fn check(
+        &self,
+        unchecked: Unchecked,
+        connection: &ConnectionState,
+    ) -> Result<Rc<Principal>, Refusal> {
+        let Some(guard) = &self.guard else {
+            return Err(Refusal::ChecksBusy);
+        };
+        let (proven, compute) = (connection.proven(), self.store.compute());
+        guard.check(unchecked, proven, compute).await
+    }
+
     /// The response to a request, by what came of it, which the audit log gets.
     pub fn conclude(
         &self,
         mut result: Result<Outcome, Refusal>,
         context: &ResponseContext,
-        record: &RequestRecord,
+        connection: &ConnectionState,
         peer: Peer,
-        info: Option<&RequestInfo>,
+        request: Option<&RequestContext>,
     ) -> Response<Body> {
-        if record.is_late() {
+        if connection.progress().is_given_up() {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            record.set_audit(audit_outcome(&result, &self.config));
+            connection
+                .record()
+                .set_audit(audit_events(&result, &self.config));
         }
         if let Err(refusal) = &result {
-            self.log_refusal(refusal, Some(peer), info);
+            self.log_refusal(refusal, Some(peer), request);
         }
         render(result, context, &self.config)
     }
@@ -94,10 +112,10 @@ impl Handler {
 
     /// Logs a refusal of a host or an origin, which an option can allow, and a failure of the store with the cause, which the client does
     /// not get.
-    fn log_refusal(&self, refusal: &Refusal, peer: Option<Peer>, info: Option<&RequestInfo>) {
+    fn log_refusal(&self, refusal: &Refusal, peer: Option<Peer>, request: Option<&RequestContext>) {
         let message = "refused a host or an origin";
         match refusal.reason() {
-            Refusal::Store(error) => self.log_failure(error, info),
+            Refusal::Store(error) => self.log_failure(error, request),
             cause if cause.row(&self.config).has(Flag::Logged) => {
                 if let Some(left_out) = self.throttle.pass(message) {
                     let peer = peer.map(display);
@@ -108,9 +126,9 @@ impl Handler {
         }
     }
 
-    fn log_failure(&self, error: &Error, info: Option<&RequestInfo>) {
+    fn log_failure(&self, error: &Error, request: Option<&RequestContext>) {
         let message = match error {
-            Error::Unsynced(why) => return self.log_failure(why, info),
+            Error::Unsynced(why) => return self.log_failure(why, request),
             Error::Failed { .. } | Error::BadGateway { .. } => "the store failed",
             Error::Refused { .. } => "the store refuses requests",
             Error::Unreachable { .. } => "the store cannot be reached",
@@ -144,93 +162,178 @@ impl Handler {
             }
             Error::Unreachable { said } => tracing::warn!(%said, left_out, "{message}"),
             error => {
-                let peer = info.map(|info| display(&info.peer));
-                let key = info.map(|info| &*info.path);
-                let size = info.and_then(|info| info.size);
+                let peer = request.map(|request| display(&request.client.peer));
+                let key = request.map(|request| &*request.path);
+                let size = request.and_then(|request| request.size);
                 tracing::warn!(%error, peer, key, size, left_out, "{message}");
             }
         }
     }
 
-    /// The log context of a request; there is no `head` where it could not be understood.
-    pub fn log_context(
+    /// The entry of a request in the logs; there is no `head` where it could not be understood.
+    pub fn log_entry(
         &self,
         head: Option<&Parts>,
         client: Client,
-        proof: Option<&Principal>,
-    ) -> LogContext {
-        let config = &self.config;
+        principal: Option<&Principal>,
+    ) -> LogEntry {
+        let Self { config, ids, .. } = self;
         let logs = config.logs;
-        let entry = logs.any().then(|| LogEntry {
+        let logged_head = head.filter(|_| logs.tell_of_client());
+        let tried = || {
+            let head = head.filter(|_| principal.is_none())?;
+            self.guard.as_ref()?.tried(&head.headers)
+        };
+        LogEntry {
+            ids: head.map_or_else(|| ids.anonymous(), |head| ids.identify(&head.headers)),
+            timing: config.server_timing.then(Timing::default),
             client,
             reactor: self.reactor,
             method: head.map(|head| head.method.clone()),
             target: head.map_or("-", |head| head.uri.path()).to_owned(),
-            subject: proof.map(|proof| proof.subject.name.clone()),
+            subject: principal.map(|principal| principal.subject.name.clone()),
             protocol: head.map_or("-", |head| protocol(head.version)),
             access: logs.access.then_some(logs.format),
-            fields: head
-                .filter(|_| logs.tell_of_client())
-                .map(|head| Box::new(LoggedFields::of(head))),
+            fields: logged_head.map(|head| Box::new(LoggedFields::of(head))),
             audit: logs.audit.then(|| Audit {
-                by: proof.map_or("nothing", Principal::name_of_evidence),
-                tried: head
-                    .filter(|_| proof.is_none())
-                    .and_then(|head| self.guard.tried(&head.headers)),
+                by: principal.map_or("nothing", Principal::name_of_evidence),
+                tried: tried(),
                 events: Vec::new(),
                 is_open: false,
             }),
             received: 0,
-            bytes: 0,
-        });
-        let ids = head.map(|head| self.ids.identify(&head.headers));
-        LogContext {
-            ids: ids.unwrap_or_else(|| self.ids.anonymous()),
-            entry,
-            timing: config.server_timing.then(Timing::default),
+            sent: 0,
         }
+    }
+
+    /// Logs and counts a panic. The connection ends with it: how much of the request was read is not known.
+    pub fn panicked(
+        &self,
+        connection: &ConnectionState,
+        client: Client,
+        method: &Method,
+        path: &str,
+        head: Option<&Parts>,
+    ) {
+        let entry = || self.log_entry(head, client, None);
+        let request_id = connection.record().request_id(entry);
+        tracing::error!(request_id, peer = %client.peer, %method, key = path, "a request panicked");
+        connection.counters().panics.add(1);
+        connection.leave_unread();
     }
 }
 
-/// Gives `response` the headers that every response has, and lets `record` end with its body.
-pub fn attach_record(
-    response: &mut Response<Body>,
-    connection: &ConnectionState,
-    record: RequestRecord,
-) {
-    if connection.is_last() {
+/// A request while it is performed. It holds no part of the head, which would keep all of the head's buffer.
+pub struct RequestContext {
+    pub handler: Rc<Handler>,
+    pub guard: RequestGuard,
+    pub client: Client,
+    pub context: ResponseContext,
+    pub method: Method,
+    pub path: Box<str>,
+    /// The length of the body in bytes, where the head tells.
+    size: Option<u64>,
+}
+
+impl RequestContext {
+    pub fn new(
+        handler: &Rc<Handler>,
+        head: &Parts,
+        client: Client,
+        guard: RequestGuard,
+        context: ResponseContext,
+    ) -> Self {
+        let size = head.headers.get(CONTENT_LENGTH);
+        Self {
+            handler: Rc::clone(handler),
+            guard,
+            client,
+            context,
+            method: head.method.clone(),
+            path: head.uri.path().into(),
+            size: size.and_then(|size| size.to_str().ok()?.parse().ok()),
+        }
+    }
+
+    /// True where the response is a head alone.
+    pub fn is_head(&self) -> bool {
+        self.method == Method::HEAD
+    }
+
+    /// The authenticated client; `None` where there are no rules.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.context.principal.as_deref()
+    }
+
+    /// The counters of the reactor.
+    pub fn counters(&self) -> &ReactorCounters {
+        self.guard.connection.counters()
+    }
+
+    /// The uploader in whose quota an upload counts: a subject that was authenticated, wherever it connects from, else the address.
+    pub fn uploader(&self) -> Uploader {
+        match self.principal() {
+            Some(principal) if !principal.subject.is_anonymous => {
+                Uploader::new(&format!("subject {}", principal.subject.name))
+            }
+            _ => Uploader::new(&self.client.peer.source().to_string()),
+        }
+    }
+
+    /// Narrows a PUT of `key` to what the client may store there.
+    pub fn permit_put(&self, key: &Key<'_>, options: &mut PutOptions) -> Result<(), Refusal> {
+        let permit = |principal: &Principal| principal.permit_put(key.as_str(), options);
+        self.principal().map_or(Ok(()), permit)
+    }
+
+    /// The result of a PUT that was narrowed to a key without a value if it `is_only_new`. Its client gave no precondition that could fail:
+    /// the refusal is that it may not replace.
+    pub fn narrowed<T>(&self, is_only_new: bool, stored: Result<T, Refusal>) -> Result<T, Refusal> {
+        stored.map_err(|why| match (why, self.principal()) {
+            (Refusal::Precondition, Some(principal)) if is_only_new => principal.deny(Right::Write),
+            (why, _) => why,
+        })
+    }
+}
+
+/// Gives `response` the headers that every response has, and lets the request end with its body.
+pub fn attach(response: &mut Response<Body>, guard: RequestGuard) {
+    if guard.connection.is_last() {
         close(response);
     }
     let status = response.status().as_u16();
+    let record = guard.connection.record();
     record.answered(status, response.headers_mut());
-    response.body_mut().ends(record);
+    response.body_mut().ends(guard);
 }
 
-/// The events of a request in the audit log, by what came of it.
-pub fn audit_outcome(result: &Result<Outcome, Refusal>, config: &ServiceConfig) -> AuditOutcome {
+/// The events of a request in the audit log, by what came of it. False where the result of a change is not known.
+pub fn audit_events(
+    result: &Result<Outcome, Refusal>,
+    config: &ServiceConfig,
+) -> (Vec<AuditEvent>, bool) {
     let mut events = Vec::new();
-    match result {
-        Ok(Outcome::Upload(outcome, _)) => add_changes(outcome, &mut events),
-        Ok(outcome) => add_changes(outcome, &mut events),
-        Err(refusal) => {
-            let mut file = None;
-            if let Refusal::OfForm(halted) = refusal {
-                events.extend(changed(&halted.stored));
-                file = halted.file.as_ref().map(path);
-            }
-            let row = refusal.row(config);
-            let is_audited = row.has(Flag::Audited);
-            events.extend(is_audited.then_some(AuditEvent::Refused(row.name, file)));
+    let refusal = match result {
+        Ok(outcome) => {
+            add_changes(outcome, &mut events);
+            return (events, true);
         }
+        Err(refusal) => refusal,
+    };
+    let mut file = None;
+    if let Refusal::OfForm(halted) = refusal {
+        events.extend(changed(&halted.stored));
+        file = halted.file.as_ref().map(path);
     }
-    let reason = result.as_ref().err().map(Refusal::reason);
-    AuditOutcome {
-        events,
-        is_complete: !matches!(
-            reason,
-            Some(Refusal::Store(Error::OutcomeUnknown { .. }) | Refusal::Panicked)
-        ),
+    let row = refusal.row(config);
+    if row.has(Flag::Audited) {
+        events.push(AuditEvent::Refused(row.name, file));
     }
+    let is_unknown = matches!(
+        refusal.reason(),
+        Refusal::Store(Error::OutcomeUnknown { .. }) | Refusal::Panicked
+    );
+    (events, !is_unknown)
 }
 
 fn add_changes(outcome: &Outcome, events: &mut Vec<AuditEvent>) {
@@ -239,6 +342,7 @@ fn add_changes(outcome: &Outcome, events: &mut Vec<AuditEvent>) {
         Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
             events.push(AuditEvent::Changed(Some(path(key))));
         }
+        Outcome::Upload(outcome, _) => add_changes(outcome, events),
         Outcome::FormStored(stored) => events.extend(changed(&stored.files)),
         _ => {}
     }
@@ -281,22 +385,16 @@ mod tests {
                 why,
             };
             let result = Err(Refusal::OfForm(Box::new(halted)));
-            audit_outcome(&result, &ServiceConfig::default())
+            audit_events(&result, &ServiceConfig::default())
         };
         let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
         let realm = "r".into();
         let refused = halted(Refusal::Unauthenticated { realm });
         let second = AuditEvent::Refused("unauthenticated", Some("/out/c".to_owned()));
-        assert_eq!(
-            (refused.events, refused.is_complete),
-            (vec![first(), second], true)
-        );
+        assert_eq!(refused, (vec![first(), second], true));
         let unknown = halted(Error::OutcomeUnknown { is_late: true }.into());
-        assert_eq!(
-            (unknown.events, unknown.is_complete),
-            (vec![first()], false)
-        );
+        assert_eq!(unknown, (vec![first()], false));
         let full = halted(Error::TooLarge.into());
-        assert_eq!((full.events, full.is_complete), (vec![first()], true));
+        assert_eq!(full, (vec![first()], true));
     }
 }

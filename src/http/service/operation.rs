@@ -52,19 +52,24 @@ pub enum Operation<'a> {
     Moved {
         to: String,
     },
-    /// Answer the methods of a target; `preflight` where a browser asks on behalf of a page of another origin.
-    Options {
-        preflight: bool,
-        /// The fields of requests that its page wants to send.
-        fields: Option<Box<HeaderValue>>,
-        of: Target,
-    },
+    /// Answer the methods of a target.
+    Options(OptionsRequest),
     /// A request to an upload resource.
     Upload(UploadId, UploadRequest),
     /// Answer one of the server's own pages.
     Page(Page, MetricsFormat),
     /// Answer the feed of changes.
     Watch(WatchRequest),
+}
+
+/// An OPTIONS request.
+#[derive(Debug)]
+pub struct OptionsRequest {
+    /// A browser asks on behalf of a page of another origin.
+    pub is_preflight: bool,
+    /// The fields of requests that the page wants to send.
+    pub fields: Option<Box<HeaderValue>>,
+    pub target: Target,
 }
 
 /// A kind of target, which has its methods.
@@ -103,7 +108,7 @@ pub struct GetOptions {
 /// A request for the page for browsers.
 #[derive(Debug)]
 pub struct HomeRequest {
-    pub place: ListTarget,
+    pub target: ListTarget,
     pub preconditions: Option<Preconditions>,
     /// The client takes it compressed.
     pub takes_gzip: bool,
@@ -127,24 +132,18 @@ pub struct PutOptions {
 }
 
 /// The facts about a request that its response depends on.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct ResponseContext {
     /// Errors as `application/problem+json`.
     pub problem: bool,
-    /// Errors as a page, for a browser that asks for something so far below the root.
+    /// Errors as a page, for a browser whose request has this depth below the root.
     pub page: Option<usize>,
     /// The client is of another store, and shows its user no line of text.
     pub of_store: bool,
     /// The authenticated client; `None` where there are no rules.
-    pub proof: Option<Rc<Principal>>,
+    pub principal: Option<Rc<Principal>>,
     /// The origin of the page that asks, if it is allowed.
     pub origin: Option<HeaderValue>,
-    /// Responses depend on the origin.
-    pub varies: bool,
-    /// There is an X-Request-Id: the response has one, too.
-    pub identified: bool,
-    /// The client wants no further response on this connection.
-    pub closes: bool,
 }
 
 impl Operation<'_> {
@@ -197,19 +196,11 @@ impl Operation<'_> {
                 key: key.into_owned(),
                 preconditions,
             },
-            Self::List(place) => Operation::List(place),
+            Self::List(target) => Operation::List(target),
             Self::Home(request) => Operation::Home(request),
             Self::SignIn { to } => Operation::SignIn { to },
             Self::Moved { to } => Operation::Moved { to },
-            Self::Options {
-                preflight,
-                fields,
-                of,
-            } => Operation::Options {
-                preflight,
-                fields,
-                of,
-            },
+            Self::Options(request) => Operation::Options(request),
             Self::Upload(id, request) => Operation::Upload(id, request),
             Self::Page(page, format) => Operation::Page(page, format),
             Self::Watch(request) => Operation::Watch(request),

@@ -13,18 +13,21 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use crate::http::admin::MetricsFormat;
-use crate::http::auth::authorize::{Denied, is_open, limit, link_kind, permit};
+use crate::http::auth::authorize::{is_open, link_kind};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::{Guard, Identified};
+use crate::http::body::request::RequestBody;
 use crate::http::client::Client;
 use crate::http::forms::FormRequest;
 use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
 use crate::http::head::syntax::depth;
-use crate::http::listing::perform::{list, session};
+use crate::http::listing::perform::{list_request, session};
 use crate::http::refusal::Refusal;
-use crate::http::service::operation::{GetOptions, Operation, PutOptions, ResponseContext, Target};
+use crate::http::service::operation::{
+    GetOptions, Operation, OptionsRequest, PutOptions, ResponseContext, Target,
+};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
 use crate::http::uploads::{Creation, UploadRequest, upload};
@@ -42,10 +45,7 @@ impl ResponseContext {
             page: (common.by_browser && !config.compat && ui::is_preferred(&head.headers))
                 .then(|| depth(head.uri.path())),
             of_store: common.of_store || other_store::is_signed(common.presented),
-            proof: None,
-            varies: !config.allowed.origins.is_empty(),
-            identified: common.has_request_id,
-            closes: common.wants_close,
+            principal: None,
             origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
         }
     }
@@ -61,7 +61,21 @@ pub struct RequestHead<'a> {
     pub common: &'a CommonHeaders<'a>,
 }
 
-impl RequestHead<'_> {
+impl<'a> RequestHead<'a> {
+    pub fn new(
+        head: &'a Parts,
+        body: &RequestBody,
+        client: Client,
+        common: &'a CommonHeaders<'a>,
+    ) -> Self {
+        Self {
+            head,
+            len: body.len(),
+            client,
+            common,
+        }
+    }
+
     /// True for the request of a page whose origin is not allowed.
     fn is_foreign(&self, context: &ResponseContext) -> bool {
         context.origin.is_none() && self.common.is_foreign(self.client)
@@ -80,7 +94,7 @@ impl RequestHead<'_> {
 pub fn identify(
     request: RequestHead<'_>,
     config: &ServiceConfig,
-    guard: &Guard,
+    guard: Option<&Guard>,
     proven: &AuthCache,
     context: &ResponseContext,
 ) -> Result<Identified, Refusal> {
@@ -98,37 +112,36 @@ pub fn identify(
     if !head.method.is_safe() && request.is_foreign(context) {
         return Err(Refusal::CrossSite(common.unlisted()));
     }
-    if !config.authorizes || is_open(page(head.uri.path(), config.routes), config.routes) {
+    let is_open = || is_open(page(head.uri.path(), config.routes), config.routes);
+    let Some(guard) = guard.filter(|_| !is_open()) else {
         return Ok(Identified::Known(None));
-    }
+    };
     if let Some(link) = signed_link(head.uri.query())
         && let Some(kind) = link_kind(&head.method)
         && let Ok(key) = key(head.uri.path(), segments(config))
     {
-        return guard.authenticate_link(link, kind, key.as_str());
+        let principal = guard.authenticate_link(link, kind, key.as_str())?;
+        return Ok(Identified::Known(Some(principal)));
     }
     guard.identify(common.presented, client, proven)
 }
 
-/// The operation of the client of `proof`, narrowed to what it may do. The proof goes to the `context` of the response.
+/// The operation of the client, narrowed to what its `principal` permits. The principal goes to the `context` of the response.
 pub fn parse_request<'a>(
     request: RequestHead<'a>,
-    proof: Option<Rc<Principal>>,
+    principal: Option<Rc<Principal>>,
     config: &ServiceConfig,
-    guard: &Guard,
     context: &mut ResponseContext,
 ) -> Result<Operation<'a>, Refusal> {
     // A browser sends an ambient proof by itself, for the request of any page.
-    let is_ambient = proof.as_ref().is_some_and(|proof| proof.is_ambient());
+    let is_ambient = principal.as_ref().is_some_and(|it| it.is_ambient());
     if is_ambient && request.is_untrusted(context, config) {
         return Err(Refusal::CrossSite(request.common.unlisted()));
     }
-    context.proof = proof;
+    context.principal = principal;
     let mut operation = operation(request, config)?;
-    if let Some(proof) = &context.proof {
-        let permitted = permit(&mut operation, proof);
-        permitted.map_err(|Denied(right)| guard.deny(&proof.subject, right))?;
-        limit(&mut operation, proof)?;
+    if let Some(principal) = &context.principal {
+        principal.permit(&mut operation)?;
     }
     Ok(operation)
 }
@@ -204,15 +217,13 @@ fn operation<'a>(
     }
 }
 
-fn options(head: &Parts, of: Target) -> Operation<'static> {
-    Operation::Options {
-        preflight: head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
-        fields: head
-            .headers
-            .get(ACCESS_CONTROL_REQUEST_HEADERS)
-            .map(|fields| Box::new(fields.clone())),
-        of,
-    }
+fn options(head: &Parts, target: Target) -> Operation<'static> {
+    let fields = head.headers.get(ACCESS_CONTROL_REQUEST_HEADERS);
+    Operation::Options(OptionsRequest {
+        is_preflight: head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
+        fields: fields.cloned().map(Box::new),
+        target,
+    })
 }
 
 /// A request to the path that takes forms with files.
@@ -264,12 +275,12 @@ fn get<'a>(
         {
             operation
         }
-        "/" => list(head, String::new()),
+        "/" => list_request(head, String::new()),
         path => {
             if !config.compat
                 && let Some(folder) = folder(path)?
             {
-                return list(head, folder);
+                return list_request(head, folder);
             }
             let key = key(path, segments(config))?;
             let has_wishes =

@@ -266,13 +266,13 @@ fn private(given: Option<&HeaderValue>) -> HeaderValue {
     HeaderValue::try_from(private.join(", ")).unwrap_or(HeaderValue::from_static("private"))
 }
 
-/// Keeps an answer for the client of `proof` out of shared caches (RFC 9111, section 3.5). A value's own headers have Vary already.
-pub fn mark_private(headers: &mut HeaderMap, proof: Option<&Principal>, is_value: bool) {
-    let Some(proof) = proof else { return };
+/// Keeps an answer for the authenticated client out of shared caches (RFC 9111, section 3.5). A value's own headers have Vary already.
+pub fn mark_private(headers: &mut HeaderMap, principal: Option<&Principal>, is_value: bool) {
+    let Some(principal) = principal else { return };
     if !is_value {
         headers.append(VARY, AUTHORIZATION.into());
     }
-    if !proof.subject.is_anonymous {
+    if !principal.subject.is_anonymous {
         let private = private(headers.get(CACHE_CONTROL));
         headers.insert(CACHE_CONTROL, private);
     }

@@ -281,21 +281,19 @@ impl std::fmt::Debug for Subscription {
 
 /// The permission of one subscription, where there are rules.
 pub struct Permission {
-    access: Arc<Access>,
     generation: u64,
-    proof: Rc<Principal>,
+    principal: Rc<Principal>,
+    /// The subject by the rules of this generation.
     subject: Arc<Subject>,
 }
 
 impl Permission {
-    /// The permission of the client of `proof`.
-    pub fn new(access: &Arc<Access>, proof: &Rc<Principal>) -> Self {
+    pub fn new(principal: &Rc<Principal>) -> Self {
         Self {
-            access: Arc::clone(access),
-            // No generation of the rules, so that the first event looks again: they may have been replaced since the proof.
+            // No generation of the rules, so that the first event looks again: they may have been replaced since.
             generation: u64::MAX,
-            proof: Rc::clone(proof),
-            subject: Arc::clone(&proof.subject),
+            principal: Rc::clone(principal),
+            subject: Arc::clone(&principal.subject),
         }
     }
 
@@ -309,14 +307,17 @@ impl Permission {
         self.subject.grant.keys(Right::Watch)
     }
 
-    /// Finds the subject of the proof by the rules of now; false where it is no valid one.
+    /// Finds the subject by the rules of now; false where the evidence proves none.
     fn look_again(&mut self) -> bool {
-        let (generation, now) = (self.access.generation(), SystemTime::now());
+        let Principal {
+            access, evidence, ..
+        } = &*self.principal;
+        let (generation, now) = (access.generation(), SystemTime::now());
         if generation == self.generation {
             return self.subject.is_valid(now);
         }
-        let policy = self.access.policy();
-        let Some(subject) = policy.prove(&self.proof.evidence, now) else {
+        let policy = access.policy();
+        let Some(subject) = policy.prove(evidence, now) else {
             return false;
         };
         self.subject = Arc::clone(subject);
@@ -416,9 +417,14 @@ mod tests {
             let subscribers = subscribers(Some(Arc::clone(&access)));
             let connection = Rc::new(ConnectionState::new(Arc::default()));
             let subject = Arc::clone(access.policy().anonymous());
-            let proof = Rc::new(Principal { subject, by: AuthMethod::Nothing, evidence: Evidence::Nothing });
+            let principal = Rc::new(Principal {
+                subject,
+                by: AuthMethod::Nothing,
+                evidence: Evidence::Nothing,
+                access: Arc::clone(&access),
+            });
             let subscribe = |since| {
-                let permission = Some(Permission::new(&access, &proof));
+                let permission = Some(Permission::new(&principal));
                 let prefix = prefix.as_str().into();
                 Subscription::new(&subscribers, &connection, prefix, since, permission)
             };

@@ -18,10 +18,9 @@ use tokio::time::Interval;
 
 use crate::http::body::EndlessBody;
 use crate::http::body::response::Body;
-use crate::http::exchange::ConnectionState;
-use crate::http::exchange::record::RequestRecord;
+use crate::http::exchange::RequestGuard;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::{Handler, attach_record};
+use crate::http::service::handler::{Handler, attach};
 use crate::http::service::operation::ResponseContext;
 use crate::http::watch::feed::{Event, Permission, Subscription, heartbeat};
 use crate::http::watch::request::{WatchRequest, WatchTransport};
@@ -36,32 +35,32 @@ pub fn subscribe(
     subscribers: &Rc<Subscribers>,
     request: WatchRequest,
     context: &ResponseContext,
-    connection: &Rc<ConnectionState>,
-    record: RequestRecord,
+    guard: RequestGuard,
 ) -> (Response<Body>, Option<Box<Session>>) {
     let WatchRequest {
         transport,
         prefix,
         since,
     } = request;
-    let permission = handler.guard.access().zip(context.proof.as_ref());
-    let permission = permission.map(|(access, proof)| Permission::new(access, proof));
+    let connection = &guard.connection;
+    let permission = context.principal.as_ref().map(Permission::new);
     let subscription = Subscription::new(subscribers, connection, prefix, since, permission);
-    record.watches();
+    connection.begin_watching();
     match transport {
         WatchTransport::Events => {
             // The send buffer of a subscriber is small, too small for the responses to other requests.
             connection.close_after_response();
             let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
             let mut response = handler.render(Ok(outcome), context);
-            attach_record(&mut response, connection, record);
+            attach(&mut response, guard);
             (response, None)
         }
         WatchTransport::WebSocket(accept) => {
             let mut response = handler.render(Ok(Outcome::Upgraded(accept)), context);
             let status = response.status().as_u16();
+            let record = connection.record();
             record.answered(status, response.headers_mut());
-            let session = Session::new(subscription, record);
+            let session = Session::new(subscription, guard);
             (response, Some(Box::new(session)))
         }
     }
