@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime};
 use hyper::body::Body as _;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONNECTION,
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, LINK, LOCATION,
-    ORIGIN, SERVER, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CONNECTION, CONTENT_ENCODING,
+    CONTENT_LENGTH, DATE, HeaderMap, HeaderValue, LINK, LOCATION, ORIGIN, SERVER, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::response::Parts;
 use hyper::{Response, StatusCode, Version};
@@ -28,7 +28,7 @@ use crate::http::head::syntax::{encoded, put};
 use crate::http::listing;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::{FormStored, Outcome};
-use crate::http::response::plain::{empty, plain, refuse, with};
+use crate::http::response::plain::{empty, plain, refuse, unstored, with};
 use crate::http::service::operation::{OptionsRequest, ResponseContext, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
@@ -140,11 +140,7 @@ fn own_page(page: admin::PageText) -> Response<Body> {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let response = plain(status, Body::bytes(page.body));
-    with(response, |headers| {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(page.media_type));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    })
+    unstored(status, page.media_type, page.body)
 }
 
 /// The page for browsers.
@@ -169,12 +165,8 @@ fn page(document: ui::Document, next: Option<String>, is_known: bool) -> Respons
 fn elsewhere(to: String) -> Response<Body> {
     // For a client that does not follow.
     let text = "the value is at the address in Location, for a few minutes\n";
-    let response = plain(StatusCode::TEMPORARY_REDIRECT, Body::bytes(text));
-    with(response, |headers| {
-        put(headers, LOCATION, to);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(plain::TEXT));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    })
+    let response = unstored(StatusCode::TEMPORARY_REDIRECT, plain::TEXT, text);
+    with(response, |headers| put(headers, LOCATION, to))
 }
 
 /// The response to a form whose files are stored: a redirect to the page of their folder, or a list of them.
@@ -183,14 +175,14 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
         // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
         let to = format!("../{}", encoded(&stored.folder));
         return with(empty(StatusCode::SEE_OTHER), |headers| {
-            put(headers, LOCATION, to);
+            put(headers, LOCATION, to)
         });
     }
-    let body = Body::bytes(forms::json(&stored.files));
-    with(plain(StatusCode::OK, body), |headers| {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    })
+    unstored(
+        StatusCode::OK,
+        "application/json",
+        forms::json(&stored.files),
+    )
 }
 
 /// Fields of responses that pages of other origins may read.

@@ -3,8 +3,8 @@
 //! Every request, of HTTP/1 and HTTP/2, goes through [`Service::call`]: authenticate, parse, perform, respond. A rejection and a value in
 //! the cache have their response at once, all else is performed by [`perform`](execute::perform). Decides no status and reads no header.
 
+pub mod context;
 pub mod execute;
-pub mod handler;
 pub mod operation;
 pub mod parse;
 
@@ -22,7 +22,7 @@ use hyper::{Method, Request, Response, Version};
 use crate::access::Access;
 use crate::failpoint;
 use crate::http::admin::Admin;
-use crate::http::auth::credentials::Principal;
+use crate::http::auth::credentials::{AuthCache, Principal};
 use crate::http::auth::{Guard, Identified, Unchecked};
 use crate::http::body::request::RequestBody;
 use crate::http::body::response::Body;
@@ -37,25 +37,17 @@ use crate::http::head::syntax::FramingError;
 use crate::http::refusal::Refusal;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
+use crate::http::service::context::{RequestContext, attach};
 use crate::http::service::execute::{Upload, is_for_socket, perform};
-use crate::http::service::handler::{Handler, RequestContext, attach};
 use crate::http::service::operation::{Operation, ResponseContext};
-use crate::http::service::parse::{RequestHead, identify, parse_request};
+use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::found;
 use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
 use crate::store::{Found, Store};
 
-/// The service of one reactor.
-#[derive(Debug)]
-pub struct Service {
-    handler: Rc<Handler>,
-    /// `None` where the store has no feed of changes.
-    subscribers: Option<Rc<Subscribers>>,
-    /// The encoder of heads that a connection sends itself.
-    pub encoder: Encoder,
-}
+pub use context::Service;
 
 /// The parts of a service. They go to the thread of a reactor, which a service itself cannot.
 #[derive(Debug)]
@@ -76,7 +68,7 @@ impl ServiceBuilder {
     /// The service, for the thread that this is called on.
     pub fn build(self) -> Service {
         let changes = self.store.changes().map(Arc::clone);
-        let handler = Handler {
+        Service {
             store: self.store,
             reactor: self.reactor,
             config: self.config,
@@ -84,9 +76,6 @@ impl ServiceBuilder {
             ids: IdGenerator::default(),
             throttle: Throttle::default(),
             guard: self.access.clone().map(Guard::new),
-        };
-        Service {
-            handler: Rc::new(handler),
             subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes, self.access))),
             encoder: Encoder::default(),
         }
@@ -123,26 +112,17 @@ pub struct Handover {
     pub session: Cell<Option<Box<Session>>>,
 }
 
-/// A request that has arrived, without its body.
-#[derive(Clone, Copy)]
-struct Arrived<'a> {
-    head: &'a Parts,
-    client: Client,
-    /// `None` where the connection has more than one stream.
-    handover: Option<&'a Rc<Handover>>,
-}
-
 /// The outcome of a request that is known at once, or the operation that is left to perform.
 type Started = Result<Result<Outcome, Refusal>, Operation<'static>>;
 
 impl Service {
-    /// True where a log tells fields that nothing else reads.
+    /// True where a log has fields that nothing else reads.
     pub fn tells_of_client(&self) -> bool {
-        self.handler.config.logs.tell_of_client()
+        self.config.logs.tell_of_client()
     }
 
     /// The response to one request of `connection`, or of one of its streams. With a `handover`, the connection may have the
-    /// socket for the request.
+    /// socket for the request; a connection of several streams has none.
     pub fn call(
         self: &Rc<Self>,
         connection: &Rc<ConnectionState>,
@@ -150,7 +130,7 @@ impl Service {
         request: Request<RequestBody>,
         handover: Option<&Rc<Handover>>,
     ) -> Responding {
-        let trusted = &self.handler.config.trusted_proxies;
+        let trusted = &self.config.trusted_proxies;
         if !trusted.is_empty() {
             client.peer = trusted.client(client.peer, request.headers());
         }
@@ -158,31 +138,35 @@ impl Service {
         let guard = RequestGuard::new(connection, request.method());
         let (head, body) = request.into_parts();
         let mut context = ResponseContext::default();
-        let arrived = Arrived {
-            head: &head,
-            client,
-            handover,
-        };
-        let begun =
-            caught(|| self.authenticate_and_begin(arrived, &body, connection, &mut context));
+        let begun = caught(|| {
+            failpoint::reach("answer", head.uri.path());
+            let common = CommonHeaders::of(&head);
+            let request = RequestHead::new(&head, &body, client, &common, &self.config);
+            context = request.response_context();
+            let proven = connection.proven();
+            let principal = match request.identify(self.guard.as_ref(), proven, &context) {
+                Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
+                Ok(Identified::Known(principal)) => Ok(principal),
+                Err(refusal) => Err(refusal),
+            };
+            Ok(self.begin(&request, principal, connection, &mut context))
+        });
         let begun = match begun {
             Ok(Ok(begun)) => Ok(begun),
             Ok(Err(unchecked)) => {
                 let (service, handover) = (Rc::clone(self), handover.cloned());
                 return Responding::Later(Box::pin(async move {
-                    let (handler, connection) = (&service.handler, &guard.connection);
-                    let principal = handler.check(*unchecked, connection).await;
+                    let principal = service.check(*unchecked, guard.connection.proven()).await;
                     let begun = caught(|| {
                         let common = CommonHeaders::of(&head);
-                        let request = RequestHead::new(&head, &body, client, &common);
-                        service.begin(request, principal.map(Some), connection, &mut context)
+                        let config = &service.config;
+                        let request = RequestHead::new(&head, &body, client, &common, config);
+                        let principal = principal.map(Some);
+                        service.begin(&request, principal, &guard.connection, &mut context)
                     });
-                    let arrived = Arrived {
-                        head: &head,
-                        client,
-                        handover: handover.as_ref(),
-                    };
-                    let responding = service.answer(arrived, begun, body, guard, context);
+                    let handover = handover.as_ref();
+                    let responding =
+                        service.answer(&head, client, begun, body, guard, context, handover);
                     drop(head);
                     match responding.await {
                         Ok(response) => response,
@@ -191,58 +175,34 @@ impl Service {
             }
             Err(panicked) => Err(panicked),
         };
-        self.answer(arrived, begun, body, guard, context)
+        self.answer(&head, client, begun, body, guard, context, handover)
     }
 
-    /// Authenticates the client and begins with its request; unless a password has to be checked first.
-    fn authenticate_and_begin(
+    /// Checks the password of a client.
+    async fn check(
         &self,
-        arrived: Arrived<'_>,
-        body: &RequestBody,
-        connection: &ConnectionState,
-        context: &mut ResponseContext,
-    ) -> Result<Started, Box<Unchecked>> {
-        let Arrived { head, client, .. } = arrived;
-        failpoint::reach("answer", head.uri.path());
-        let Handler { config, guard, .. } = &*self.handler;
-        let common = CommonHeaders::of(head);
-        let request = RequestHead::new(head, body, client, &common);
-        *context = ResponseContext::of(head, &common, config);
-        let identified = identify(
-            request,
-            config,
-            guard.as_ref(),
-            connection.proven(),
-            context,
-        );
-        let principal = match identified {
-            Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
-            Ok(Identified::Known(principal)) => Ok(principal),
-            Err(refusal) => Err(refusal),
-        };
-        Ok(self.begin(request, principal, connection, context))
+        unchecked: Unchecked,
+        proven: &AuthCache,
+    ) -> Result<Rc<Principal>, Refusal> {
+        match &self.guard {
+            Some(guard) => guard.check(unchecked, proven, self.store.compute()).await,
+            None => Err(Refusal::ChecksBusy),
+        }
     }
 
     /// Begins with the request of an authenticated client: parses it, and has a value in the cache at once.
     fn begin(
         &self,
-        request: RequestHead<'_>,
+        request: &RequestHead<'_>,
         principal: Result<Option<Rc<Principal>>, Refusal>,
         connection: &ConnectionState,
         context: &mut ResponseContext,
     ) -> Started {
-        let RequestHead {
-            head,
-            client,
-            common,
-            ..
-        } = request;
-        let config = &self.handler.config;
-        let understood =
-            principal.and_then(|principal| parse_request(request, principal, config, context));
+        let (config, common) = (&self.config, request.common);
+        let understood = principal.and_then(|principal| request.operation_for(principal, context));
         if config.logs.any() || config.server_timing || common.has_request_id {
             let principal = context.principal.as_deref();
-            let entry = self.handler.log_entry(Some(head), client, principal);
+            let entry = self.log_entry(Some(request.head), request.client, principal);
             connection.record().set_entry(entry);
         }
         if common.wants_close {
@@ -271,59 +231,60 @@ impl Service {
         if options.is_some_and(|options| options.digest.is_some()) {
             return None;
         }
-        let store = &self.handler.store;
-        let value = Found::File(store.get_cached(key, connection.counters())?);
-        Some(found(&self.handler, value, key, options))
+        let value = self.store.get_cached(key, connection.counters())?;
+        Some(found(self, Found::File(value), key, options))
     }
 
     /// The response to a request that has `begun`.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     fn answer(
         self: &Rc<Self>,
-        arrived: Arrived<'_>,
+        head: &Parts,
+        client: Client,
         begun: Result<Started, Panicked>,
         body: RequestBody,
         guard: RequestGuard,
         context: ResponseContext,
+        handover: Option<&Rc<Handover>>,
     ) -> Responding {
-        let Arrived {
-            head,
-            client,
-            handover,
-        } = arrived;
-        let (handler, connection) = (&self.handler, &guard.connection);
+        let connection = &guard.connection;
         let begun = begun.unwrap_or_else(|_| {
-            let (method, path) = (&head.method, head.uri.path());
-            handler.panicked(connection, client, method, path, Some(head));
+            self.panicked(
+                connection,
+                client,
+                &head.method,
+                head.uri.path(),
+                Some(head),
+            );
             Ok(Err(Refusal::Panicked))
         });
         let operation = match (begun, &self.subscribers) {
             (Ok(outcome), _) => {
                 leave_unread(connection, &body);
                 failpoint::reach("respond", head.uri.path());
-                let mut response =
-                    handler.conclude(outcome, &context, connection, client.peer, None);
+                let mut response = self.conclude(outcome, &context, connection, client.peer, None);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     attach(&mut response, guard);
-                    return ready(response);
+                    return Responding::Ready(Some(response));
                 }
-                let handler = Rc::clone(handler);
+                let service = Rc::clone(self);
                 return Responding::Later(Box::pin(async move {
-                    let mut response = handler.wait_for_first_bytes(response, &context).await;
+                    let mut response = service.wait_for_first_bytes(response, &context).await;
                     attach(&mut response, guard);
                     response
                 }));
             }
             (Err(Operation::Watch(request)), Some(subscribers)) => {
                 leave_unread(connection, &body);
-                let (response, session) = subscribe(handler, subscribers, request, &context, guard);
+                let (response, session) = subscribe(self, subscribers, request, &context, guard);
                 if let Some(handover) = handover {
                     handover.session.set(session);
                 }
-                return ready(response);
+                return Responding::Ready(Some(response));
             }
             (Err(operation), _) => operation,
         };
-        let request = RequestContext::new(handler, head, client, guard, context);
+        let request = RequestContext::new(self, head, client, guard, context);
         if let Some(handover) = handover
             && failpoint::takes_over()
             && head.version == Version::HTTP_11
@@ -349,8 +310,8 @@ impl Service {
         received: &[u8],
     ) -> Response<Body> {
         let guard = RequestGuard::new(connection, &Method::CONNECT);
-        if self.handler.config.logs.any() {
-            let entry = self.handler.log_entry(None, client, None);
+        if self.config.logs.any() {
+            let entry = self.log_entry(None, client, None);
             connection.record().set_entry(entry);
         }
         connection.leave_unread();
@@ -359,14 +320,10 @@ impl Service {
             ..ResponseContext::default()
         };
         let refused = Err(Refusal::FramingError(why));
-        let mut response = self.handler.render(refused, &context);
+        let mut response = self.render(refused, &context);
         attach(&mut response, guard);
         response
     }
-}
-
-fn ready(response: Response<Body>) -> Responding {
-    Responding::Ready(Some(response))
 }
 
 /// Has the connection close where a body is left unread: only [`perform`] reads one.

@@ -22,7 +22,7 @@ use crate::http::forms::{
 use crate::http::head::path::check_depth;
 use crate::http::refusal::{HaltedForm, Refusal};
 use crate::http::response::outcome::{FormStored, Outcome};
-use crate::http::service::handler::{Handler, RequestContext};
+use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::values::put::CountedUpload;
 use crate::store::{Key, Preconditions, UploadHead};
@@ -118,12 +118,12 @@ impl FormUpload<'_, '_, '_> {
         key: Key<'static>,
         media_type: Option<Box<str>>,
     ) -> Result<(), Refusal> {
-        let Handler {
+        let Service {
             store,
             reactor,
             config,
             ..
-        } = &*self.request.handler;
+        } = &*self.request.service;
         check_depth(&key, config.limits.max_key_depth)?;
         let mut options = PutOptions {
             preconditions: self.preconditions(),

@@ -10,7 +10,7 @@ use crate::http::head::syntax::{depth, encoded, up};
 use crate::http::listing::{ListFormat, ListTarget, Query, json, text};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::{Handler, RequestContext};
+use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{HomeRequest, Operation};
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
@@ -65,8 +65,8 @@ pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Refusal>> {
 }
 
 /// The page of a listing that `target` names.
-pub async fn list(handler: &Handler, target: ListTarget) -> Result<Outcome, Refusal> {
-    let Handler { store, reactor, .. } = handler;
+pub async fn list(service: &Service, target: ListTarget) -> Result<Outcome, Refusal> {
+    let Service { store, reactor, .. } = service;
     let listing = store.list(*reactor, target.page.clone()).await?;
     let (next, format) = (target.next_link(&listing), target.format);
     let render = move |listing: &Listing| match format {
@@ -85,7 +85,7 @@ pub async fn folder_of(
     key: &Key<'_>,
     depth: usize,
 ) -> Result<Outcome, Refusal> {
-    let Handler { store, reactor, .. } = &*request.handler;
+    let Service { store, reactor, .. } = &*request.service;
     let mut page = Page {
         prefix: format!("{}/", key.as_str()),
         after: String::new(),
@@ -108,12 +108,12 @@ pub async fn folder_of(
 
 /// The page for browsers, as the client may use it.
 pub async fn home(request: &RequestContext, asked: HomeRequest) -> Result<Outcome, Refusal> {
-    let Handler {
+    let Service {
         config,
         store,
         reactor,
         ..
-    } = &*request.handler;
+    } = &*request.service;
     let HomeRequest {
         target,
         preconditions,

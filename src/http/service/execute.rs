@@ -15,7 +15,7 @@ use crate::http::forms::perform::store_form;
 use crate::http::listing::perform::{folder_of, home, list};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::{RequestContext, attach};
+use crate::http::service::context::{RequestContext, attach};
 use crate::http::service::operation::Operation;
 use crate::http::uploads::perform::{create_upload, use_upload};
 use crate::http::values::get::get;
@@ -65,10 +65,10 @@ pub async fn perform(
     operation: Operation<'static>,
     body: RequestBody,
 ) -> Response<Body> {
-    let (handler, connection) = (&*request.handler, &*request.guard.connection);
+    let (service, connection) = (&*request.service, &*request.guard.connection);
     let record = connection.record();
     let mut response = {
-        let max_body = handler.config.limits.max_body;
+        let max_body = service.config.limits.max_body;
         let limit = match &operation {
             // Each value of a form is held to the limit, not their sum.
             Operation::Form(_) => u64::MAX,
@@ -86,15 +86,15 @@ pub async fn perform(
         });
         let result = caught_in(performed).await.unwrap_or_else(|_| {
             let (method, path) = (&request.method, &*request.path);
-            handler.panicked(connection, request.client, method, path, None);
+            service.panicked(connection, request.client, method, path, None);
             Err(Refusal::Panicked)
         });
         failpoint::reach("respond", &request.path);
         let peer = request.client.peer;
-        handler.conclude(result, &request.context, connection, peer, Some(&request))
+        service.conclude(result, &request.context, connection, peer, Some(&request))
     };
     if !request.is_head() {
-        response = handler
+        response = service
             .wait_for_first_bytes(response, &request.context)
             .await;
     }
@@ -109,9 +109,9 @@ async fn execute(
     operation: Operation<'static>,
     body: &mut Received<'_>,
 ) -> Result<Outcome, Refusal> {
-    let handler = &*request.handler;
+    let service = &*request.service;
     match operation {
-        Operation::Put { .. } if handler.config.discard => {
+        Operation::Put { .. } if service.config.discard => {
             body.discard().await?;
             Ok(Outcome::Discarded)
         }
@@ -142,18 +142,18 @@ async fn execute(
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
         Operation::Delete { key, preconditions } => {
-            let deleted = handler.store.delete(handler.reactor, key, preconditions);
+            let deleted = service.store.delete(service.reactor, key, preconditions);
             Ok(match deleted.await? {
                 true => Outcome::Deleted,
                 false => Outcome::NoValue,
             })
         }
-        Operation::List(target) => Box::pin(list(handler, *target)).await,
+        Operation::List(target) => Box::pin(list(service, *target)).await,
         Operation::Home(asked) => Box::pin(home(request, *asked)).await,
         Operation::Moved { to } | Operation::SignIn { to } => Ok(Outcome::Redirect { to }),
         Operation::Options(asked) => Ok(Outcome::Options(asked)),
         Operation::Page(page, format) => {
-            let page = Box::pin(handler.admin.answer(page, format)).await;
+            let page = Box::pin(service.admin.answer(page, format)).await;
             Ok(Outcome::Page(page))
         }
         // The service itself subscribes, where the store has a feed.

@@ -8,7 +8,7 @@ use crate::access::Right;
 use crate::http::body::request::Received;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::{Handler, RequestContext};
+use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::uploads::state::{UploadAddress, UploadState};
 use crate::http::uploads::{
@@ -25,7 +25,7 @@ pub async fn create_upload(
     options: Box<PutOptions>,
     body: &mut Received<'_>,
 ) -> Result<Outcome, Refusal> {
-    let Handler { config, store, .. } = &*request.handler;
+    let Service { config, store, .. } = &*request.service;
     let part = creation.part;
     let can_tell = creation.wants_104 && body.can_send_interim() && config.store_resumes;
     let begun = if part.is_last && !can_tell {
@@ -81,7 +81,7 @@ pub async fn use_upload(
 ) -> Result<Outcome, Refusal> {
     // The client's right may have been revoked since, and another client may have the identifier. A client that is refused
     // claims nothing: the claim would end another request for the upload.
-    let directory = request.handler.store.resumable()?;
+    let directory = request.service.store.resumable()?;
     if let Some(principal) = request.principal() {
         let key = directory.key_of_upload(id).ok_or(Refusal::NoSuchUpload)?;
         principal.need(Right::Create, key.as_str())?;
@@ -131,7 +131,7 @@ async fn append(
         };
         return Err(refused(upload, why).await);
     }
-    let Handler { config, store, .. } = &*request.handler;
+    let Service { config, store, .. } = &*request.service;
     let limit = config.limits.max_body;
     match (part.length, upload.length()) {
         (Some(length), None) if length > limit => {
@@ -216,13 +216,13 @@ async fn publish_file(
         (*options, of_value)
     } else {
         let headers = kept_headers(&upload.fields().await?);
-        let mut options = PutOptions::of(&headers, &request.handler.config)?;
+        let mut options = PutOptions::of(&headers, &request.service.config)?;
         request.permit_put(&key, &mut options)?;
         let expected = options.expected.and(of_value)?;
         (options, expected)
     };
     let mut value = request
-        .handler
+        .service
         .store
         .publish_resumable(upload, options.head())?;
     compare(&mut value, &expected, expected.wanted()).await?;

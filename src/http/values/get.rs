@@ -12,7 +12,7 @@ use hyper::http::request::Parts;
 use crate::http::body::sources::Encoded;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::{Handler, RequestContext};
+use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::GetOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
@@ -80,13 +80,13 @@ pub async fn get(
     key: &Key<'_>,
     options: Option<&GetOptions>,
 ) -> Result<Outcome, Refusal> {
-    let (handler, is_head) = (&*request.handler, request.is_head());
+    let (service, is_head) = (&*request.service, request.is_head());
     let all = !is_head && options.is_none_or(GetOptions::want_all);
     for _ in 0..TRIES {
-        let Some(value) = handler.store.get(handler.reactor, key, all).await? else {
+        let Some(value) = service.store.get(service.reactor, key, all).await? else {
             return Ok(Outcome::NoValue);
         };
-        let outcome = found(handler, value, key, options)?;
+        let outcome = found(service, value, key, options)?;
         let Outcome::Value(mut response) = outcome else {
             return Ok(outcome);
         };
@@ -104,7 +104,7 @@ pub async fn get(
         }
         if let Some(algorithm) = options.and_then(|options| options.digest) {
             let sha512 = algorithm == Algorithm::Sha512;
-            let Some(digest) = handler.store.digest(&value.found, sha512).await? else {
+            let Some(digest) = service.store.digest(&value.found, sha512).await? else {
                 continue;
             };
             *of_value = Some(field(&digest));
@@ -122,12 +122,12 @@ pub async fn get(
 
 /// The answer with `found`, the value of `key`, without its digest.
 pub fn found(
-    handler: &Handler,
+    service: &Service,
     found: Found,
     key: &Key<'_>,
     options: Option<&GetOptions>,
 ) -> Result<Outcome, Refusal> {
-    let value = ShownValue::new(found, key, &handler.config);
+    let value = ShownValue::new(found, key, &service.config);
     let (mut selection, mut encoded) = (Selection::Whole, None);
     if let Some(options) = options {
         selection = options.select(&value)?;
@@ -139,7 +139,7 @@ pub fn found(
             && value.found.len() > MIN_COMPRESSED
             && let Found::File(object) = &value.found
         {
-            let compute = handler.store.compute().clone();
+            let compute = service.store.compute().clone();
             encoded = Some(Box::new(Encoded::new(Arc::clone(object), compute)));
         }
     }

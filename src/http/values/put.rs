@@ -7,7 +7,7 @@ use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 use crate::http::body::request::Received;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::{Handler, RequestContext};
+use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions;
@@ -67,7 +67,7 @@ pub async fn put(
     mut options: Box<PutOptions>,
     body: &mut Received<'_>,
 ) -> Result<Outcome, Refusal> {
-    let Handler { store, reactor, .. } = &*request.handler;
+    let Service { store, reactor, .. } = &*request.service;
     let mut head = UploadHead {
         len,
         sha256: options.expected.sha256,

@@ -20,7 +20,7 @@ use crate::http::body::EndlessBody;
 use crate::http::body::response::Body;
 use crate::http::exchange::RequestGuard;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::{Handler, attach};
+use crate::http::service::context::{Service, attach};
 use crate::http::service::operation::ResponseContext;
 use crate::http::watch::feed::{Event, Permission, Subscription, heartbeat};
 use crate::http::watch::request::{WatchRequest, WatchTransport};
@@ -31,7 +31,7 @@ pub use websocket::Session;
 /// The response to a client that watches, and the session that follows a WebSocket handshake. The subscription begins before the
 /// response, so that a client which acts on the response misses nothing.
 pub fn subscribe(
-    handler: &Handler,
+    service: &Service,
     subscribers: &Rc<Subscribers>,
     request: WatchRequest,
     context: &ResponseContext,
@@ -51,12 +51,12 @@ pub fn subscribe(
             // The send buffer of a subscriber is small, too small for the responses to other requests.
             connection.close_after_response();
             let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
-            let mut response = handler.render(Ok(outcome), context);
+            let mut response = service.render(Ok(outcome), context);
             attach(&mut response, guard);
             (response, None)
         }
         WatchTransport::WebSocket(accept) => {
-            let mut response = handler.render(Ok(Outcome::Upgraded(accept)), context);
+            let mut response = service.render(Ok(Outcome::Upgraded(accept)), context);
             let status = response.status().as_u16();
             let record = connection.record();
             record.answered(status, response.headers_mut());

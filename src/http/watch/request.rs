@@ -36,7 +36,7 @@ impl WatchRequest {
         head: &Parts,
         len: Option<u64>,
         by_tls: bool,
-        is_allowed: impl Fn(&HeaderMap) -> bool,
+        is_allowed: impl Fn() -> bool,
     ) -> Result<Self, BadWatchRequest> {
         let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
         // RFC 9110, section 7.8: an Upgrade in HTTP/1.0 is ignored; so is one to what is not known here.
@@ -109,7 +109,7 @@ fn handshake(
     headers: &HeaderMap,
     len: Option<u64>,
     by_tls: bool,
-    is_allowed: impl Fn(&HeaderMap) -> bool,
+    is_allowed: impl Fn() -> bool,
 ) -> Result<String, BadWatchRequest> {
     if len != Some(0) {
         return Err(BadWatchRequest::Handshake("it has no body"));
@@ -123,7 +123,7 @@ fn handshake(
         let why = "one Sec-WebSocket-Key of 16 bytes in base64 belongs to it";
         return Err(BadWatchRequest::Handshake(why));
     };
-    if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed(headers) {
+    if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed() {
         let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
         return Err(BadWatchRequest::ForeignOrigin(NotAllowlisted::origin(
             origin,
@@ -198,9 +198,9 @@ mod tests {
             ("connection", "keep-alive, Upgrade"),
         ];
         let lines = [&common, lines].concat();
-        WatchRequest::of(&head("/-/watch", &lines), Some(0), false, |headers| {
-            headers[ORIGIN] == "https://app.example"
-        })
+        let head = head("/-/watch", &lines);
+        let is_allowed = || head.headers[ORIGIN] == "https://app.example";
+        WatchRequest::of(&head, Some(0), false, is_allowed)
     }
 
     #[test]
@@ -223,13 +223,13 @@ mod tests {
                 Err(BadWatchRequest::Since),
             ),
         ] {
-            let got = WatchRequest::of(&head(target, &[]), Some(0), false, |_| false);
+            let got = WatchRequest::of(&head(target, &[]), Some(0), false, || false);
             let got = got.map(|ask| (ask.prefix.into_string(), ask.since));
             assert_eq!(got, expected, "{target}");
         }
         let long = format!("/-/watch?prefix={}", "x".repeat(MAX_LEN + 1));
         assert_eq!(
-            WatchRequest::of(&head(&long, &[]), Some(0), false, |_| false),
+            WatchRequest::of(&head(&long, &[]), Some(0), false, || false),
             Err(BadWatchRequest::Prefix)
         );
     }
@@ -238,7 +238,7 @@ mod tests {
     fn the_last_event_id_counts_more_than_the_query_and_nonsense_is_long_gone() {
         for (id, since) in [("9", 9), (" 9 ", 9), ("x", 0), ("", 0), ("-1", 0)] {
             let head = head("/-/watch?since=7", &[("last-event-id", id)]);
-            let got = WatchRequest::of(&head, Some(0), false, |_| false).unwrap();
+            let got = WatchRequest::of(&head, Some(0), false, || false).unwrap();
             assert_eq!(got.since, Some(since), "{id:?}");
         }
     }
@@ -273,7 +273,7 @@ mod tests {
             ],
         );
         for len in [None, Some(1)] {
-            let got = WatchRequest::of(&with_body, len, false, |_| true);
+            let got = WatchRequest::of(&with_body, len, false, || true);
             assert!(matches!(got, Err(BadWatchRequest::Handshake(_))), "{len:?}");
         }
     }
@@ -287,8 +287,7 @@ mod tests {
             &[("connection", "upgrade"), version, key],
             &[("upgrade", "h2c"), ("connection", "upgrade")],
         ] {
-            let got =
-                WatchRequest::of(&head("/-/watch", lines), Some(0), false, |_| false).unwrap();
+            let got = WatchRequest::of(&head("/-/watch", lines), Some(0), false, || false).unwrap();
             assert_eq!(got.transport, WatchTransport::Events, "{lines:?}");
         }
         let mut old = head(
@@ -302,7 +301,7 @@ mod tests {
         );
         old.version = Version::HTTP_10;
         assert_eq!(
-            WatchRequest::of(&old, Some(0), false, |_| false)
+            WatchRequest::of(&old, Some(0), false, || false)
                 .unwrap()
                 .transport,
             WatchTransport::Events

@@ -1,6 +1,8 @@
-//! The handler of a reactor: the means that its requests are performed with, and the end of each response: logged, audited, rendered.
+//! What a request is performed with: the parts of the service, and the context of the request; and the end of each response: logged,
+//! audited, rendered.
 //!
-//! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no header and decides no status.
+//! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no header and decides no
+//! status.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,8 +14,8 @@ use tracing::field::display;
 
 use crate::access::Right;
 use crate::http::admin::Admin;
+use crate::http::auth::Guard;
 use crate::http::auth::credentials::Principal;
-use crate::http::auth::{Guard, Unchecked};
 use crate::http::body::response::Body;
 use crate::http::client::{Client, Peer};
 use crate::http::exchange::request_log::{
@@ -26,29 +28,34 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::table::Flag;
 use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
-use crate::http::response::render;
+use crate::http::response::{Encoder, render};
 use crate::http::service::operation::{PutOptions, ResponseContext};
 use crate::http::service_config::ServiceConfig;
+use crate::http::watch::feed::Subscribers;
 use crate::log::Throttle;
 use crate::metrics::ReactorCounters;
 use crate::store::{Error, Key, Store, Uploader};
 
-/// The means that the requests of a reactor are performed with.
+/// The service of one reactor.
 #[derive(Debug)]
-pub struct Handler {
-    pub store: Arc<Store>,
+pub struct Service {
+    pub(crate) store: Arc<Store>,
     /// The number of the reactor.
-    pub reactor: usize,
-    pub config: ServiceConfig,
-    pub admin: Arc<Admin>,
-    pub ids: IdGenerator,
+    pub(crate) reactor: usize,
+    pub(crate) config: ServiceConfig,
+    pub(crate) admin: Arc<Admin>,
+    pub(crate) ids: IdGenerator,
     /// The lines of the log that any client can cause.
-    pub throttle: Throttle,
+    pub(crate) throttle: Throttle,
     /// `None` where there are no rules of access.
-    pub guard: Option<Guard>,
+    pub(crate) guard: Option<Guard>,
+    /// `None` where the store has no feed of changes.
+    pub(crate) subscribers: Option<Rc<Subscribers>>,
+    /// The encoder of heads that a connection sends itself.
+    pub encoder: Encoder,
 }
 
-impl Handler {
+impl Service {
     /// Waits until the first bytes of the body are in memory, so that an unreadable value becomes an error response instead of a truncated
     /// body.
     pub async fn wait_for_first_bytes(
@@ -60,19 +67,6 @@ impl Handler {
             Ok(()) => response,
             Err(error) => self.render(Err(error.into()), context),
         }
-    }
-
-    /// Authenticates a client by its password, which has to be checked first.
-    pub async fn check(
-        &self,
-        unchecked: Unchecked,
-        connection: &ConnectionState,
-    ) -> Result<Rc<Principal>, Refusal> {
-        let Some(guard) = &self.guard else {
-            return Err(Refusal::ChecksBusy);
-        };
-        let (proven, compute) = (connection.proven(), self.store.compute());
-        guard.check(unchecked, proven, compute).await
     }
 
     /// The response to a request, by what came of it, which the audit log gets.
@@ -225,7 +219,7 @@ impl Handler {
 
 /// A request while it is performed. It holds no part of the head, which would keep all of the head's buffer.
 pub struct RequestContext {
-    pub handler: Rc<Handler>,
+    pub service: Rc<Service>,
     pub guard: RequestGuard,
     pub client: Client,
     pub context: ResponseContext,
@@ -237,7 +231,7 @@ pub struct RequestContext {
 
 impl RequestContext {
     pub fn new(
-        handler: &Rc<Handler>,
+        service: &Rc<Service>,
         head: &Parts,
         client: Client,
         guard: RequestGuard,
@@ -245,7 +239,7 @@ impl RequestContext {
     ) -> Self {
         let size = head.headers.get(CONTENT_LENGTH);
         Self {
-            handler: Rc::clone(handler),
+            service: Rc::clone(service),
             guard,
             client,
             context,
@@ -360,7 +354,7 @@ fn path(key: &Key<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::http::refusal::HaltedForm;
-    use crate::http::service::handler::*;
+    use crate::http::service::context::*;
     use crate::store::Published;
 
     fn key(name: &str) -> Key<'static> {
