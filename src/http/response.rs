@@ -7,7 +7,7 @@
 pub mod outcome;
 pub mod plain;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
 use hyper::body::Body as _;
@@ -190,7 +190,7 @@ const EXPOSED: &str = "etag, last-modified, content-encoding, content-dispositio
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
 /// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may use them with the
-/// fields that it asks for, whichever these are: what is in a request is judged when it comes.
+/// fields that it asks for, whatever they are: each request is checked when it arrives.
 fn options(
     request: OptionsRequest,
     context: &ResponseContext,
@@ -199,11 +199,11 @@ fn options(
     with(empty(StatusCode::NO_CONTENT), |headers| {
         let methods = HeaderValue::from_static(request.target.methods(config));
         if request.target == Target::Upload {
-            uploads::accept_parts(headers);
+            uploads::add_accept_patch(headers);
         }
         headers.insert(ALLOW, methods.clone());
         if config.announces_uploads() {
-            uploads::tell_limit(headers, config);
+            uploads::add_limit(headers, config);
         }
         if request.is_preflight && context.origin.is_some() {
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
@@ -234,7 +234,8 @@ const HEAD_CAPACITY: usize = 512;
 /// The encoder of a reactor for the heads of responses.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    clock: Clock,
+    /// The field Date of a second since 1970, which is rendered once.
+    date: RefCell<(u64, Option<HeaderValue>)>,
 }
 
 impl Encoder {
@@ -252,7 +253,7 @@ impl Encoder {
             append_field(&mut head, "content-length", &HeaderValue::from(len));
         }
         if !parts.headers.contains_key(DATE) {
-            append_field(&mut head, "date", &self.clock.date());
+            append_field(&mut head, "date", &self.date());
         }
         head.extend_from_slice(b"\r\n");
         head
@@ -266,8 +267,20 @@ impl Encoder {
         if let Some(len) = len.filter(|_| has_length(parts.status)) {
             headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
         }
-        headers.entry(DATE).or_insert_with(|| self.clock.date());
+        headers.entry(DATE).or_insert_with(|| self.date());
         Response::from_parts(parts, ())
+    }
+
+    /// The time of the response, to the second (RFC 9110, section 6.6.1).
+    fn date(&self) -> HeaderValue {
+        // By the clock that hyper reads: all responses of a connection have one time.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let second = now.unwrap_or_default().as_secs();
+        let (rendered, value) = &mut *self.date.borrow_mut();
+        if *rendered != second {
+            (*rendered, *value) = (second, None);
+        }
+        value.get_or_insert_with(|| date(second)).clone()
     }
 }
 
@@ -285,35 +298,6 @@ fn append_field(head: &mut Vec<u8>, name: &str, value: &HeaderValue) {
     }
 }
 
-/// The clock of the field Date, which is rendered once in a second.
-#[derive(Debug)]
-struct Clock {
-    second: Cell<u64>,
-    date: RefCell<HeaderValue>,
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self {
-            second: Cell::new(0),
-            date: RefCell::new(date(0)),
-        }
-    }
-}
-
-impl Clock {
-    /// The time of the response, to the second (RFC 9110, section 6.6.1).
-    fn date(&self) -> HeaderValue {
-        // By the clock that hyper reads: all responses of a connection have one time.
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let second = now.unwrap_or_default().as_secs();
-        if self.second.replace(second) != second {
-            *self.date.borrow_mut() = date(second);
-        }
-        self.date.borrow().clone()
-    }
-}
-
 /// The date of this second since 1970.
 fn date(second: u64) -> HeaderValue {
     let text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(second));
@@ -327,7 +311,7 @@ mod tests {
     #[test]
     fn a_date_follows_the_clock() {
         assert_eq!(date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
-        let now = Clock::default().date();
+        let now = Encoder::default().date();
         let now = httpdate::parse_http_date(now.to_str().unwrap()).unwrap();
         let age = SystemTime::now().duration_since(now).unwrap();
         assert!(age < Duration::from_secs(60), "{age:?}");

@@ -23,11 +23,11 @@ use crate::access::Access;
 use crate::failpoint;
 use crate::http::admin::Admin;
 use crate::http::auth::credentials::{AuthCache, Principal};
-use crate::http::auth::{Guard, Identified, Unchecked};
+use crate::http::auth::{Guard, Identified, UncheckedPassword};
 use crate::http::body::request::RequestBody;
 use crate::http::body::response::Body;
 use crate::http::client::Client;
-use crate::http::exchange::record::{Panicked, caught};
+use crate::http::exchange::record::{Panicked, catch_panic};
 use crate::http::exchange::request_log::IdGenerator;
 use crate::http::exchange::{ConnectionState, RequestGuard};
 use crate::http::head::CommonHeaders;
@@ -58,7 +58,7 @@ pub struct ServiceBuilder {
     pub config: ServiceConfig,
     /// The number of the reactor.
     pub reactor: usize,
-    /// The state that the server's own pages tell.
+    /// The state that the server's own pages report.
     pub admin: Arc<Admin>,
     /// The rules of access, where there are any.
     pub access: Option<Arc<Access>>,
@@ -117,8 +117,8 @@ type Started = Result<Result<Outcome, Refusal>, Operation<'static>>;
 
 impl Service {
     /// True where a log has fields that nothing else reads.
-    pub fn tells_of_client(&self) -> bool {
-        self.config.logs.tell_of_client()
+    pub fn logs_client_fields(&self) -> bool {
+        self.config.logs.have_client_fields()
     }
 
     /// The response to one request of `connection`, or of one of its streams. With a `handover`, the connection may have the
@@ -138,7 +138,7 @@ impl Service {
         let guard = RequestGuard::new(connection, request.method());
         let (head, body) = request.into_parts();
         let mut context = ResponseContext::default();
-        let begun = caught(|| {
+        let begun = catch_panic(|| {
             failpoint::reach("answer", head.uri.path());
             let common = CommonHeaders::of(&head);
             let request = RequestHead::new(&head, &body, client, &common, &self.config);
@@ -157,7 +157,7 @@ impl Service {
                 let (service, handover) = (Rc::clone(self), handover.cloned());
                 return Responding::Later(Box::pin(async move {
                     let principal = service.check(*unchecked, guard.connection.proven()).await;
-                    let begun = caught(|| {
+                    let begun = catch_panic(|| {
                         let common = CommonHeaders::of(&head);
                         let config = &service.config;
                         let request = RequestHead::new(&head, &body, client, &common, config);
@@ -181,7 +181,7 @@ impl Service {
     /// Checks the password of a client.
     async fn check(
         &self,
-        unchecked: Unchecked,
+        unchecked: UncheckedPassword,
         proven: &AuthCache,
     ) -> Result<Rc<Principal>, Refusal> {
         match &self.guard {

@@ -83,18 +83,19 @@ fn slots(target: &ListTarget, listing: &Listing, rights: &PageRights) -> Slots {
     let empty = is_empty.then(|| empty(target, rights));
     let form = rights.may_create_in(folder).then(|| form(folder));
     let rights_json = serde_json::to_string(rights).unwrap_or_default();
-    Slots {
-        title: title(folder),
-        crumbs: crumbs(folder),
-        rows: rows(folder, listing),
-        next: next.unwrap_or_default(),
-        form: form.unwrap_or_default(),
-        empty: empty.unwrap_or_default(),
-        rights: Attribute(&rights_json).to_string(),
-        account: account(folder, rights),
-        is_root: folder.is_empty(),
-        is_empty,
-    }
+    let hidden = |is_hidden| if is_hidden { " hidden" } else { "" }.to_owned();
+    [
+        ("title", title(folder)),
+        ("crumbs", crumbs(folder)),
+        ("rows", rows(folder, listing)),
+        ("next", next.unwrap_or_default()),
+        ("form", form.unwrap_or_default()),
+        ("empty", empty.unwrap_or_default()),
+        ("rights", Attribute(&rights_json).to_string()),
+        ("account", account(folder, rights)),
+        ("hidden-at-root", hidden(folder.is_empty())),
+        ("hidden-with-rows", hidden(!is_empty)),
+    ]
 }
 
 fn title(folder: &str) -> String {
@@ -330,6 +331,18 @@ mod tests {
 
     fn page(place: &ListTarget, listing: &Listing) -> HtmlPage {
         HtmlPage::parse(&document(place, listing, &PageRights::new(None, false)).html)
+    }
+
+    #[test]
+    fn every_slot_of_the_frame_has_a_value_and_every_value_a_slot() {
+        let (place, listing) = (place("", ""), listing(&[], &[], None));
+        let slots = slots(&place, &listing, &PageRights::new(None, false));
+        let mut values: Vec<_> = slots.map(|(name, _)| name).into();
+        let mut names: Vec<_> = FRAME.pieces.iter().map(|(_, slot)| *slot).collect();
+        assert_eq!(names.pop(), Some(""));
+        names.sort_unstable();
+        values.sort_unstable();
+        assert_eq!(names, values);
     }
 
     fn row(href: &str, text: &str, value: Option<(u64, &str)>) -> Row {

@@ -1,9 +1,9 @@
 //! The credentials of a request: the field Authorization (RFC 9110, section 11.6.2), and the query of a signed link (`expires`, `by`,
-//! `signature`, and `max` for a PUT). And the proofs of a connection. The guard verifies them.
+//! `signature`, and `max` for a PUT). And the principal that a connection keeps. The guard verifies credentials.
 //!
-//! A query with a `signature` is a signed link; a parameter that stands twice or is unknown makes it invalid. The same credentials are
-//! proved once for a connection. A proof ends with the policy that it was made by, and with its subject or certificate. No text of a
-//! credential is in `Debug` output.
+//! A query with a `signature` is a signed link; a repeated or unknown parameter makes it invalid. The same credentials are
+//! verified once for a connection. The result ends with its policy, and with its subject or certificate. No text of a credential is in
+//! `Debug` output.
 
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::http::client::Client;
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
 const LONGEST: usize = 1024;
 
-/// Base64 with or without its padding: RFC 7617 says nothing of a client that leaves it out.
+/// Base64 with or without its padding: RFC 7617 does not mention clients that omit it.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -164,7 +164,7 @@ fn number(text: &str) -> Option<u64> {
     (number.to_string() == text).then_some(number)
 }
 
-/// The method by which a client proved who it is.
+/// The method by which a client authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthMethod {
     /// Nothing: an anonymous client.
@@ -194,12 +194,12 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// True for a proof that browsers send by themselves, also on behalf of pages of other origins.
+    /// True for credentials that browsers send by themselves, also on behalf of pages of other origins.
     pub fn is_ambient(&self) -> bool {
         matches!(self.by, AuthMethod::Basic | AuthMethod::Certificate)
     }
 
-    /// The name of the proof in the audit log.
+    /// The name of the evidence in the audit log.
     pub fn name_of_evidence(&self) -> &'static str {
         match (self.by, &self.evidence) {
             (AuthMethod::Link { .. }, _) => "link",
@@ -229,7 +229,7 @@ pub struct ClientCertificate {
     pub end: u64,
 }
 
-/// The proofs of one connection.
+/// The last principal of one connection, and its certificate.
 #[derive(Debug, Default)]
 pub struct AuthCache {
     kept: RefCell<Option<CachedPrincipal>>,

@@ -1,7 +1,7 @@
 //! The guard: authenticates the client of a request, and decides by its head alone what that client may do.
 //!
 //! Promises that each request is decided by one policy, that a client without the right to read a key gets the same response whether
-//! the key is there or not, and that a client which fails too often is told to wait. Without `--access` each client may do everything.
+//! the key is there or not, and that a client which fails too often has to wait. Without `--access` each client may do everything.
 
 pub mod authorize;
 pub mod credentials;
@@ -31,12 +31,12 @@ pub enum Identified {
     /// The client is known; `None` where there are no rules.
     Known(Option<Rc<Principal>>),
     /// The password has to be checked first, which takes milliseconds.
-    Unchecked(Box<Unchecked>),
+    Unchecked(Box<UncheckedPassword>),
 }
 
 /// A password that is yet to be checked, with the field that it came in.
 #[derive(Debug)]
-pub struct Unchecked {
+pub struct UncheckedPassword {
     pub field: Box<[u8]>,
     pub pair: NameAndPassword,
     pub source: Source,
@@ -57,7 +57,7 @@ impl Guard {
         Self { access, policy }
     }
 
-    /// Authenticates a client by the fields of its request, or by the proofs of its connection.
+    /// Authenticates a client by the fields of its request, or by what its connection has proved.
     pub fn identify(
         &self,
         presented: AuthorizationFields<'_>,
@@ -68,7 +68,7 @@ impl Guard {
         let field = match presented {
             AuthorizationFields::Nothing => None,
             AuthorizationFields::Field(field) => Some(field),
-            AuthorizationFields::Several => return Err(self.fails(source)),
+            AuthorizationFields::Several => return Err(self.wrong_credentials(source)),
         };
         let generation = self.access.generation();
         if let Some(principal) = proven.kept(field, generation, client) {
@@ -81,12 +81,12 @@ impl Guard {
                 None => (Evidence::Nothing, AuthMethod::Nothing),
             },
             Some(field) => match credentials(field) {
-                None => return Err(self.fails(source)),
+                None => return Err(self.wrong_credentials(source)),
                 Some(Credentials::Token(token)) => (Evidence::token(token), AuthMethod::Bearer),
                 Some(Credentials::Password(pair)) => {
-                    let Some(evidence) = self.at_once(&policy, &pair, source, now) else {
+                    let Some(evidence) = self.known_evidence(&policy, &pair, source, now) else {
                         let field = field.into();
-                        return Ok(Identified::Unchecked(Box::new(Unchecked {
+                        return Ok(Identified::Unchecked(Box::new(UncheckedPassword {
                             field,
                             pair,
                             source,
@@ -98,9 +98,9 @@ impl Guard {
         };
         let subject = match policy.prove(&evidence, now) {
             Some(subject) => Arc::clone(subject),
-            // A certificate that has ended is no proof, and no false claim either.
+            // A certificate of an expired subject is no failure: its client is anonymous.
             None if by == AuthMethod::Certificate => Arc::clone(policy.anonymous()),
-            None => return Err(self.fails(source)),
+            None => return Err(self.wrong_credentials(source)),
         };
         match by {
             AuthMethod::Nothing | AuthMethod::Link { .. } => {}
@@ -142,13 +142,13 @@ impl Guard {
     /// Checks a password on the `compute` threads; the principal is kept with the connection.
     pub async fn check(
         &self,
-        unchecked: Unchecked,
+        unchecked: UncheckedPassword,
         proven: &AuthCache,
         compute: &BlockingPool,
     ) -> Result<Rc<Principal>, Refusal> {
         let access = &self.access;
         let generation = access.generation();
-        let Unchecked {
+        let UncheckedPassword {
             field,
             pair: NameAndPassword { name, password },
             source,
@@ -157,9 +157,9 @@ impl Guard {
         let passwords = access.passwords();
         let checking = match passwords.check(&policy, &name, password, source, compute) {
             Ok(checking) => checking,
-            Err(access::Unchecked::NoPasswords) => return Err(self.fails(source)),
-            Err(access::Unchecked::Limited(wait)) => return Err(self.limited(wait)),
-            Err(access::Unchecked::Busy) => {
+            Err(access::CheckError::NoPasswords) => return Err(self.wrong_credentials(source)),
+            Err(access::CheckError::Limited(wait)) => return Err(self.limited(wait)),
+            Err(access::CheckError::Busy) => {
                 access.count(AuthResult::Busy);
                 return Err(Refusal::ChecksBusy);
             }
@@ -169,7 +169,7 @@ impl Guard {
             return Err(unauthenticated(access, AuthResult::Wrong));
         };
         let Some(subject) = policy.prove(&evidence, SystemTime::now()) else {
-            return Err(self.fails(source));
+            return Err(self.wrong_credentials(source));
         };
         let principal = self.principal(Arc::clone(subject), AuthMethod::Basic, evidence);
         access.count(AuthResult::Password);
@@ -193,7 +193,7 @@ impl Guard {
 
     /// The evidence of a name and a password that needs no long check: of a token in place of the password, or of a password that
     /// `source` proved a short while ago.
-    fn at_once(
+    fn known_evidence(
         &self,
         policy: &Policy,
         pair: &NameAndPassword,
@@ -243,7 +243,7 @@ impl Guard {
     }
 
     /// The refusal of wrong credentials.
-    fn fails(&self, source: Source) -> Refusal {
+    fn wrong_credentials(&self, source: Source) -> Refusal {
         let failures = self.access.passwords().failures();
         match failures.count(source, Instant::now()) {
             Ok(()) => unauthenticated(&self.access, AuthResult::Wrong),

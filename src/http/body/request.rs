@@ -158,7 +158,7 @@ impl<'a> Received<'a> {
 
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Refusal>> {
         let body = &mut self.body;
-        // hyper would tell the end of a body that has ended one turn later.
+        // hyper would report the end of the body one turn later.
         if body.is_empty() {
             return None;
         }

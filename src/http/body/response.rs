@@ -15,7 +15,6 @@ use crate::http::exchange::RequestGuard;
 use crate::store::{self, IN_MEMORY};
 
 /// The body of a response.
-#[derive(Debug)]
 pub struct Body {
     content: Content,
     /// The request, which ends with this body.
@@ -101,7 +100,7 @@ impl Body {
     }
 
     /// Waits for its first bytes, so that a value that cannot be read is an error before a head has promised it.
-    pub async fn begin(&mut self) -> Result<(), store::Error> {
+    pub async fn make_resident(&mut self) -> Result<(), store::Error> {
         poll_fn(|cx| self.content.poll_resident(cx)).await
     }
 

@@ -81,7 +81,7 @@ impl ConnectionState {
         Self::with(counters, Rc::default())
     }
 
-    /// The state of a new stream of this connection: a proof of the client holds for all of them.
+    /// The state of a new stream of this connection: the client authenticates once for all streams.
     #[must_use]
     pub fn of_stream(&self) -> Self {
         Self::with(Arc::clone(&self.record.counters), Rc::clone(&self.proven))
@@ -123,7 +123,7 @@ impl ConnectionState {
         &self.record.counters
     }
 
-    /// The proofs of the client.
+    /// What the client of the connection has proved.
     pub fn proven(&self) -> &Rc<AuthCache> {
         &self.proven
     }

@@ -4,8 +4,8 @@
 //! read the record when the response has left. A request takes two readings of the clock: when its head has arrived, and when the last
 //! byte of its response has been handed to the socket. A third is taken only when the first byte of the response goes before the last.
 //!
-//! A [`RequestGuard`](super::RequestGuard) lives in the service first, and in the body of the response then, so that the end of the request is known however
-//! it ends: sent, given up, or cut off.
+//! A [`RequestGuard`](super::RequestGuard) lives in the service first, and in the body of the response then, so that the end of the
+//! request is known however it ends: sent, given up, or cut off.
 //!
 //! A panic is caught where the request can still be answered. Its remains are dropped and never read again, so no request sees a
 //! half-done change: state that requests share (the store's cache and publisher, counters) is changed in steps that a panic does
@@ -241,13 +241,13 @@ impl Drop for RequestRecord {
 pub struct Panicked;
 
 /// The result of `work`, unless it panics.
-pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
 }
 
 /// The output of `work`, unless it panics. `work` is pinned by the caller: moved in here, it would take its memory twice.
-pub async fn caught_in<F: Future>(mut work: Pin<&mut F>) -> Result<F::Output, Panicked> {
-    poll_fn(|cx| match caught(|| work.as_mut().poll(cx)) {
+pub async fn catch_panic_in<F: Future>(mut work: Pin<&mut F>) -> Result<F::Output, Panicked> {
+    poll_fn(|cx| match catch_panic(|| work.as_mut().poll(cx)) {
         Ok(polled) => polled.map(Ok),
         Err(panicked) => Poll::Ready(Err(panicked)),
     })
@@ -261,14 +261,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_caught_at_once_and_after_waiting() {
-        assert!(matches!(caught(|| 1), Ok(1)));
-        assert!(caught(|| panic!("by order")).is_err());
+        assert!(matches!(catch_panic(|| 1), Ok(1)));
+        assert!(catch_panic(|| panic!("by order")).is_err());
         let waits = |panics: bool| async move {
             tokio::task::yield_now().await;
             assert!(!panics, "by order");
             2
         };
-        assert!(matches!(caught_in(pin!(waits(false))).await, Ok(2)));
-        assert!(caught_in(pin!(waits(true))).await.is_err());
+        assert!(matches!(catch_panic_in(pin!(waits(false))).await, Ok(2)));
+        assert!(catch_panic_in(pin!(waits(true))).await.is_err());
     }
 }

@@ -1,5 +1,5 @@
 //! The logs of requests: the access log, an event for each request; and the audit log, an event for each change that a request made,
-//! and for each refusal of who asks. Both are written once the response has ended.
+//! and for each refused client. Both are written once the response has ended.
 //!
 //! Promises that a change whose result is not known has an event in the audit log, too. Texts of the client are fields of an event,
 //! never a part of its line: the formats of the log escape what could end the line. Secrets of queries are hidden. A request has one
@@ -27,7 +27,7 @@ pub enum LogFormat {
     /// Fields: the client, the request, and its result.
     #[cfg_attr(test, default)]
     Fields,
-    /// Also the query, the range, the client's program, and the page that led to the request.
+    /// Also the query, the range, the user agent and the referrer.
     Full,
     /// The access log has a line as nginx's format `combined`, the audit log has the fields of [`LogFormat::Full`].
     Combined,
@@ -44,12 +44,12 @@ pub struct LogEntry {
     /// `None` where the head could not be understood.
     pub method: Option<Method>,
     pub target: String,
-    /// The name of the subject, where the server asks for one.
+    /// The name of the subject, where there are rules of access.
     pub subject: Option<Box<str>>,
     pub protocol: &'static str,
     /// The format of the access log, where there is one.
     pub access: Option<LogFormat>,
-    /// The fields of the head that only the logs tell, where the format has them.
+    /// The fields of the head that only the logs have, if their format has them.
     pub fields: Option<Box<LoggedFields>>,
     /// `None` where there is no audit log.
     pub audit: Option<Audit>,
@@ -84,9 +84,9 @@ impl Timing {
 /// The part of the audit log.
 #[derive(Debug)]
 pub struct Audit {
-    /// The proof of the client.
+    /// The evidence of the client.
     pub by: &'static str,
-    /// The subject whose password a client without a proof sent, right or wrong.
+    /// The subject whose password an unauthenticated client sent, right or wrong.
     pub tried: Option<Box<str>>,
     pub events: Vec<AuditEvent>,
     /// A change was begun, and its result is not known.
@@ -98,7 +98,7 @@ pub struct Audit {
 pub enum AuditEvent {
     /// The store was changed.
     Changed(Option<String>),
-    /// The client was refused for who it is, with the problem of this name.
+    /// The client was refused, with the problem of this name.
     Refused(&'static str, Option<String>),
 }
 
@@ -154,16 +154,9 @@ impl LogEntry {
     }
 
     fn write_access(&self, status: u16, duration: Duration) {
-        let &Self {
-            client: Client {
-                peer, tls_version, ..
-            },
-            reactor,
-            protocol,
-            received,
-            sent: bytes,
-            ..
-        } = self;
+        let Client {
+            peer, tls_version, ..
+        } = self.client;
         let (method, key, subject) = (self.method(), &*self.target, self.subject.as_deref());
         // To the microsecond.
         let ms = (duration.as_secs_f64() * 1e6).round() / 1e3;
@@ -172,8 +165,8 @@ impl LogEntry {
         let (trace_id, span_id) = self.ids.trace.as_ref().map(|(t, s)| (&**t, &**s)).unzip();
         tracing::info!(
             target: "access",
-            %peer, subject, method, key, protocol, tls = tls_version, status, received, bytes, ms, reactor, request_id, trace_id,
-            span_id, query, range, agent, referrer
+            %peer, subject, method, key, protocol = self.protocol, tls = tls_version, status, received = self.received,
+            bytes = self.sent, ms, reactor = self.reactor, request_id, trace_id, span_id, query, range, agent, referrer
         );
     }
 
@@ -213,17 +206,10 @@ impl LogEntry {
         self.method.as_ref().map_or("-", Method::as_str)
     }
 
-    /// The query, the range, the client's program and the page that led to the request, as far as they are known.
+    /// The query, the range, the user agent and the referrer, as far as they are known.
     fn fields(&self) -> [Option<&str>; 4] {
-        self.fields.as_ref().map_or([None; 4], |fields| {
-            let all = [
-                &fields.query,
-                &fields.range,
-                &fields.agent,
-                &fields.referrer,
-            ];
-            all.map(Option::as_deref)
-        })
+        let fields = self.fields.as_deref();
+        fields.map_or([None; 4], |fields| fields.each_ref().map(Option::as_deref))
     }
 }
 
@@ -246,28 +232,17 @@ const SECRETS: [&str; 5] = ["signature", "token", "password", "secret", "credent
 /// The name of the parameter that holds the signature of a link of Azure.
 const AZURE: &str = "sig";
 
-/// The fields of a head that only the logs tell, without the secrets of queries.
-#[derive(Debug)]
-pub struct LoggedFields {
-    query: Option<String>,
-    range: Option<String>,
-    agent: Option<String>,
-    referrer: Option<String>,
-}
+/// The query, the range, the user agent and the referrer of a head, without the secrets of queries: only the logs have them.
+pub type LoggedFields = [Option<String>; 4];
 
-impl LoggedFields {
-    pub fn of(head: &Parts) -> Self {
-        let text = |name| text(&head.headers, &name);
-        Self {
-            query: head.uri.query().map(redacted),
-            range: text(RANGE),
-            agent: text(USER_AGENT),
-            referrer: text(REFERER).map(|url| match url.split_once('?') {
-                Some((page, query)) => format!("{page}?{}", redacted(query)),
-                None => url,
-            }),
-        }
-    }
+pub fn logged_fields(head: &Parts) -> LoggedFields {
+    let text = |name| text(&head.headers, &name);
+    let referrer = text(REFERER).map(|url| match url.split_once('?') {
+        Some((page, query)) => format!("{page}?{}", redacted(query)),
+        None => url,
+    });
+    let query = head.uri.query().map(redacted);
+    [query, text(RANGE), text(USER_AGENT), referrer]
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {

@@ -1,6 +1,6 @@
 //! POST of a form: its files are received and stored one after the other, each as a PUT stores a value.
 //!
-//! Nothing is stored of a file that breaks off or is refused, and the answer names those that were stored before it. multer finds
+//! Nothing is stored of a file that is truncated or refused, and the response names the files stored before it. multer finds
 //! the ends of parts. It takes all bytes that it can get, and the head of a part may be of any length to it; so it gets one frame
 //! of the body at a time, when it has found nothing in what it has, and few for a head: at most two frames and [`MAX_PART_HEAD`]
 //! are in memory.
@@ -58,7 +58,7 @@ pub async fn store_form(
         file: None,
         stored: Vec::new(),
     };
-    let received = upload.receive().await;
+    let received = upload.store_files().await;
     let folder = upload.state.folder().to_owned();
     match received {
         Ok(()) => Ok(Outcome::FormStored(FormStored {
@@ -76,7 +76,7 @@ pub async fn store_form(
 }
 
 impl FormUpload<'_, '_, '_> {
-    async fn receive(&mut self) -> Result<(), Refusal> {
+    async fn store_files(&mut self) -> Result<(), Refusal> {
         while let Some(part) = self.form.next().await? {
             let role = self
                 .state
@@ -131,7 +131,7 @@ impl FormUpload<'_, '_, '_> {
             ..PutOptions::default()
         };
         self.request.permit_put(&key, &mut options)?;
-        let _in_flight = CountedUpload::begin(self.request.counters());
+        let _in_flight = CountedUpload::new(self.request.counters());
         let mut head = UploadHead {
             uploader: store.stages_by_client().then(|| self.request.uploader()),
             ..options.head()
@@ -225,7 +225,7 @@ impl<'f, F: Frames> Form<'f, F> {
                 Poll::Ready(Ok(None)) => return Ok(None),
                 Poll::Ready(Err(_)) => return Err(BadForm::Malformed.into()),
                 Poll::Pending if taken > MAX_PART_HEAD => return Err(BadForm::HeadTooLong.into()),
-                Poll::Pending => taken += self.receive().await?,
+                Poll::Pending => taken += self.feed().await?,
             }
         }
     }
@@ -241,7 +241,7 @@ impl<'f, F: Frames> Form<'f, F> {
                 Poll::Ready(Some(Ok(data))) => return Ok(Some(data)),
                 Poll::Ready(None) => return Ok(None),
                 Poll::Ready(Some(Err(_))) => return Err(BadForm::Malformed.into()),
-                Poll::Pending => self.receive().await?,
+                Poll::Pending => self.feed().await?,
             };
         }
     }
@@ -259,7 +259,7 @@ impl<'f, F: Frames> Form<'f, F> {
     }
 
     /// Gives multer the next frame of the body, or its end; returns the length of the frame.
-    async fn receive(&mut self) -> Result<usize, Refusal> {
+    async fn feed(&mut self) -> Result<usize, Refusal> {
         let frames = self.frames.take().ok_or(BadForm::Malformed)?;
         let Some(data) = self.body.next_frame().await? else {
             return Ok(0);

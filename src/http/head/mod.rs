@@ -27,7 +27,7 @@ use crate::http::uploads::UPLOAD_COMPLETE;
 use crate::http::values::digest_fields::WANT_REPR_DIGEST;
 use crate::http::values::other_store::is_of_store;
 
-/// Fetch Metadata: how the page that asks is related to this server, where a browser says so.
+/// Fetch Metadata: the relation of the page to this server, from browsers that send it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The findings of one pass over the fields; most requests have no field that needs a second one.
@@ -68,7 +68,7 @@ struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Adds the authority of HTTP/2, which stands in place of the field, or says the same beside it (RFC 9113, section 8.3.1).
+    /// Adds the authority of HTTP/2, which replaces the field, or equals it (RFC 9113, section 8.3.1).
     fn add(&mut self, authority: &'a [u8]) {
         if self.count == 0 || !self.last.eq_ignore_ascii_case(authority) {
             self.count += 1;
@@ -131,8 +131,8 @@ impl<'a> CommonHeaders<'a> {
         }
     }
 
-    /// True for a request of a page of another origin, as far as the browser tells. Older browsers, and all where neither https nor the
-    /// loopback network is between, tell it by Origin alone.
+    /// True for a request of a page of another origin, as far as the browser says so. Older browsers, and all browsers over plain HTTP
+    /// from other machines, send only Origin.
     pub fn is_foreign(&self, client: Client) -> bool {
         let by_origin = || {
             self.origin

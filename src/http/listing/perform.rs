@@ -1,4 +1,4 @@
-//! Listings, and the page for browsers that shows one: from a request to the place that it asks for, and from the store to the text,
+//! Listings, and the page for browsers that shows one: from a request to its target, and from the store to the text,
 //! which is written where that keeps no reactor busy.
 
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub fn list_request(head: &Parts, folder: String) -> Result<Operation<'static>, 
         })));
     }
     // With the parameters of the next page, JSON would be the usual format.
-    target.is_format_told |= format == ListFormat::Html;
+    target.names_format |= format == ListFormat::Html;
     Ok(Operation::List(Box::new(target)))
 }
 

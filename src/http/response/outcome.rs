@@ -13,7 +13,6 @@ use crate::http::values::representation::ValueResponse;
 use crate::store::{Key, Published};
 
 /// The outcome of a request.
-#[derive(Debug)]
 pub enum Outcome {
     /// A value was found.
     Value(ValueResponse),

@@ -142,7 +142,7 @@ fn progress(form: &HaltedForm, stored: &[String]) -> String {
     }
 }
 
-/// The key as it stands in a path.
+/// The key as it is written in a path.
 fn path(key: &Key<'_>) -> String {
     encoded(key.as_str()).to_string()
 }
@@ -178,7 +178,7 @@ pub fn with(mut response: Response<Body>, describe: impl FnOnce(&mut HeaderMap))
     response
 }
 
-/// Ends the connection after `response`: later bytes on it cannot be trusted, or told apart from an unread body.
+/// Ends the connection after `response`: later bytes on it cannot be trusted, or distinguished from an unread body.
 pub fn close(response: &mut Response<Body>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);

@@ -19,7 +19,7 @@ use crate::http::auth::credentials::Principal;
 use crate::http::body::response::Body;
 use crate::http::client::{Client, Peer};
 use crate::http::exchange::request_log::{
-    Audit, AuditEvent, IdGenerator, LogEntry, LoggedFields, Timing, protocol,
+    Audit, AuditEvent, IdGenerator, LogEntry, Timing, logged_fields, protocol,
 };
 use crate::http::exchange::{ConnectionState, RequestGuard};
 use crate::http::forms::StoredFile;
@@ -63,7 +63,7 @@ impl Service {
         mut response: Response<Body>,
         context: &ResponseContext,
     ) -> Response<Body> {
-        match response.body_mut().begin().await {
+        match response.body_mut().make_resident().await {
             Ok(()) => response,
             Err(error) => self.render(Err(error.into()), context),
         }
@@ -92,7 +92,7 @@ impl Service {
         render(result, context, &self.config)
     }
 
-    /// The response to a request of which no log tells more.
+    /// The response to a request that has no more in the logs.
     pub fn render(
         &self,
         result: Result<Outcome, Refusal>,
@@ -173,7 +173,7 @@ impl Service {
     ) -> LogEntry {
         let Self { config, ids, .. } = self;
         let logs = config.logs;
-        let logged_head = head.filter(|_| logs.tell_of_client());
+        let logged_head = head.filter(|_| logs.have_client_fields());
         let tried = || {
             let head = head.filter(|_| principal.is_none())?;
             self.guard.as_ref()?.tried(&head.headers)
@@ -188,7 +188,7 @@ impl Service {
             subject: principal.map(|principal| principal.subject.name.clone()),
             protocol: head.map_or("-", |head| protocol(head.version)),
             access: logs.access.then_some(logs.format),
-            fields: logged_head.map(|head| Box::new(LoggedFields::of(head))),
+            fields: logged_head.map(|head| Box::new(logged_fields(head))),
             audit: logs.audit.then(|| Audit {
                 by: principal.map_or("nothing", Principal::name_of_evidence),
                 tried: tried(),
@@ -225,7 +225,7 @@ pub struct RequestContext {
     pub context: ResponseContext,
     pub method: Method,
     pub path: Box<str>,
-    /// The length of the body in bytes, where the head tells.
+    /// The length of the body in bytes, if the head has it.
     size: Option<u64>,
 }
 

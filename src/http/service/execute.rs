@@ -10,7 +10,7 @@ use hyper::Response;
 use crate::failpoint;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::body::response::Body;
-use crate::http::exchange::record::caught_in;
+use crate::http::exchange::record::catch_panic_in;
 use crate::http::forms::perform::store_form;
 use crate::http::listing::perform::{folder_of, home, list};
 use crate::http::refusal::Refusal;
@@ -28,7 +28,7 @@ pub struct Upload {
     pub(crate) request: RequestContext,
     pub(crate) operation: Operation<'static>,
     pub(crate) body: RequestBody,
-    /// The client waits to be told to send the body (RFC 9110, section 10.1.1).
+    /// The client waits for a 100 before it sends the body (RFC 9110, section 10.1.1).
     pub expects_continue: bool,
 }
 
@@ -84,7 +84,7 @@ pub async fn perform(
             failpoint::reach("work", &request.path);
             execute(&request, operation, &mut body).await
         });
-        let result = caught_in(performed).await.unwrap_or_else(|_| {
+        let result = catch_panic_in(performed).await.unwrap_or_else(|_| {
             let (method, path) = (&request.method, &*request.path);
             service.panicked(connection, request.client, method, path, None);
             Err(Refusal::Panicked)

@@ -13,7 +13,7 @@ use crate::http::auth::credentials::Principal;
 use crate::http::forms::FormRequest;
 use crate::http::listing::ListTarget;
 use crate::http::service_config::ServiceConfig;
-use crate::http::uploads::{Creation, UPLOAD_METHODS, UploadRequest};
+use crate::http::uploads::{UPLOAD_METHODS, UploadCreation, UploadRequest};
 use crate::http::values::digest_fields::Algorithm;
 use crate::http::values::fields::StoredFields;
 use crate::http::watch::request::WatchRequest;
@@ -26,10 +26,10 @@ pub enum Operation<'a> {
     Get {
         key: Key<'a>,
         options: Option<Box<GetOptions>>,
-        /// A browser opens the address, of this depth below the root: if there is no value, there may be a folder to show.
+        /// A browser opens the address, of this depth below the root. If there is no value, it may be shown a folder.
         by_browser: Option<usize>,
     },
-    /// Store the body, of `len` bytes where the head tells.
+    /// Store the body, of `len` bytes if the head has the length.
     Put {
         key: Key<'a>,
         len: Option<u64>,
@@ -128,7 +128,7 @@ pub struct PutOptions {
     /// The value is stored only where there is none, for the client may create and not replace.
     pub is_only_new: bool,
     /// The value may come in several requests, of which this is the first.
-    pub creation: Option<Box<Creation>>,
+    pub creation: Option<Box<UploadCreation>>,
 }
 
 /// The facts about a request that its response depends on.

@@ -30,7 +30,7 @@ use crate::http::service::operation::{
 };
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
-use crate::http::uploads::{Creation, UploadRequest, upload};
+use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
@@ -39,7 +39,7 @@ use crate::store::{BadKey, Key, UploadId};
 /// The head of a request, with the findings in it.
 pub struct RequestHead<'a> {
     pub head: &'a Parts,
-    /// The length of the body, where the framing tells it.
+    /// The length of the body, if the framing has it.
     len: Option<u64>,
     pub client: Client,
     pub common: &'a CommonHeaders<'a>,
@@ -90,7 +90,7 @@ impl<'a> RequestHead<'a> {
         origins.allow(origin.as_bytes()).then(|| origin.clone())
     }
 
-    /// Authenticates the client by its credentials, or by the proofs of its connection. An invalid head is refused first.
+    /// Authenticates the client by its credentials, or by what its connection has proved. An invalid head is refused first.
     pub fn identify(
         &self,
         guard: Option<&Guard>,
@@ -127,7 +127,7 @@ impl<'a> RequestHead<'a> {
         principal: Option<Rc<Principal>>,
         context: &mut ResponseContext,
     ) -> Result<Operation<'a>, Refusal> {
-        // A browser sends an ambient proof by itself, for the request of any page.
+        // A browser sends ambient credentials by itself, with the request of any page.
         let is_ambient = principal.as_ref().is_some_and(|it| it.is_ambient());
         let trusts = |origin: &HeaderValue| self.config.allowed.origins.trust(origin.as_bytes());
         let is_trusted = || context.origin.as_ref().is_some_and(trusts);
@@ -319,7 +319,7 @@ impl<'a> RequestHead<'a> {
             Box::default()
         };
         if common.resumable && config.resumes() {
-            options.creation = Creation::of(head, len, config)?;
+            options.creation = UploadCreation::of(head, len, config)?;
         }
         if head.method == Method::POST && options.creation.is_none() {
             return Err(Refusal::Method);

@@ -12,7 +12,7 @@ use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::uploads::state::{UploadAddress, UploadState};
 use crate::http::uploads::{
-    Creation, UploadPart, UploadRequest, kept_headers, resumption_supported,
+    UploadCreation, UploadPart, UploadRequest, kept_headers, resumption_supported,
 };
 use crate::http::values::put::{CountedUpload, compare, put, verify};
 use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
@@ -21,7 +21,7 @@ use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
 pub async fn create_upload(
     request: &RequestContext,
     key: Key<'static>,
-    creation: Creation,
+    creation: UploadCreation,
     options: Box<PutOptions>,
     body: &mut Received<'_>,
 ) -> Result<Outcome, Refusal> {
@@ -143,12 +143,12 @@ async fn append(
         }
         _ => {}
     }
-    let _in_flight = CountedUpload::begin(request.counters());
+    let _in_flight = CountedUpload::new(request.counters());
     let room = Room::of(upload, limit);
     if part.len.is_some_and(|len| len > room.bytes) {
         return Err(refused(upload, room.refusal()).await);
     }
-    let received = receive(upload, part.len, body, &room).await;
+    let received = append_body(upload, part.len, body, &room).await;
     if let Err(Refusal::InconsistentLength | Refusal::TooLarge { .. }) = &received {
         // "Length": an upload that goes beyond its length can never be completed.
         upload.remove().await?;
@@ -189,7 +189,7 @@ async fn publish(
     }
     let stored = publish_file(request, upload, options, of_value).await;
     if matches!(&stored, Err(Refusal::Store(error)) if error.is_transient()) {
-        // The upload stays: the client may ask again.
+        // The upload stays: the client may try again.
         return stored;
     }
     let state = UploadState {
@@ -255,7 +255,7 @@ impl Room {
 }
 
 /// Appends all of `body` to the file of `upload`, `len` bytes where that is known. The bytes that arrived stay there when it breaks off.
-async fn receive(
+async fn append_body(
     upload: &mut Resumable,
     len: Option<u64>,
     body: &mut Received<'_>,
@@ -289,7 +289,7 @@ async fn receive(
     Ok(paused?)
 }
 
-/// The refusal `why` of a request for `upload`, whose offset it tells: that is on the disk, where this is promised.
+/// The refusal `why` of a request for `upload`. It has the offset, which is on the disk where the durability promises this.
 async fn refused(upload: &mut Resumable, why: Refusal) -> Refusal {
     match upload.secure().await {
         Ok(()) => Refusal::OfUpload(Box::new(why), state(upload)),
@@ -297,12 +297,12 @@ async fn refused(upload: &mut Resumable, why: Refusal) -> Refusal {
     }
 }
 
-/// The `outcome` of a request for an upload that stands at `state`.
+/// The `outcome` of a request for an upload in this `state`.
 fn of_upload(outcome: Outcome, state: UploadState) -> Outcome {
     Outcome::Upload(Box::new(outcome), state)
 }
 
-/// The state of `upload`, as a response tells it.
+/// The state of `upload`, as responses report it.
 fn state(upload: &Resumable) -> UploadState {
     UploadState {
         complete: upload.is_complete(),

@@ -18,7 +18,9 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
 use crate::http::values::range::{Ranges, ranges};
-use crate::http::values::representation::{MIN_COMPRESSED, ShownValue, ValueResponse, takes_gzip};
+use crate::http::values::representation::{
+    MIN_COMPRESSED, RepresentedValue, ValueResponse, takes_gzip,
+};
 use crate::store::{CONTENDED, Found, Key, TRIES, Verdict};
 
 impl GetOptions {
@@ -45,7 +47,7 @@ impl GetOptions {
     }
 
     /// Selects the part of `value` that is sent: by preconditions first, then by ranges (RFC 9110, section 13.2.2).
-    fn select(&self, value: &ShownValue) -> Result<Selection, Refusal> {
+    fn select(&self, value: &RepresentedValue) -> Result<Selection, Refusal> {
         let (representation, len) = (value.representation(), value.found.len());
         let current = representation.current();
         if let Some(preconditions) = &self.preconditions {
@@ -127,7 +129,7 @@ pub fn found(
     key: &Key<'_>,
     options: Option<&GetOptions>,
 ) -> Result<Outcome, Refusal> {
-    let value = ShownValue::new(found, key, &service.config);
+    let value = RepresentedValue::new(found, key, &service.config);
     let (mut selection, mut encoded) = (Selection::Whole, None);
     if let Some(options) = options {
         selection = options.select(&value)?;

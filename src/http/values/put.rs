@@ -75,7 +75,7 @@ pub async fn put(
         ..options.head()
     };
     let mut upload = store.upload(*reactor, &key, &mut head).await?;
-    let _in_flight = CountedUpload::begin(request.counters());
+    let _in_flight = CountedUpload::new(request.counters());
     receive(&mut upload, &options, body).await?;
     Ok(Outcome::Stored(upload.publish(key).await?))
 }
@@ -84,7 +84,7 @@ pub async fn put(
 pub struct CountedUpload<'a>(&'a ReactorCounters);
 
 impl<'a> CountedUpload<'a> {
-    pub fn begin(counters: &'a ReactorCounters) -> Self {
+    pub fn new(counters: &'a ReactorCounters) -> Self {
         counters.uploads_started.add(1);
         Self(counters)
     }

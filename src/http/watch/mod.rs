@@ -1,5 +1,5 @@
-//! Watching: changes told to subscribers as they are acknowledged, over a WebSocket or as Server-Sent Events (WHATWG HTML, section
-//! 9.2), the body of an answer that ends when one side goes.
+//! Watching: subscribers get changes as they are acknowledged, over a WebSocket or as Server-Sent Events (WHATWG HTML, section
+//! 9.2), the body of a response that ends when one side leaves.
 //!
 //! hyper gets the next events only when the socket has taken those before, so that a slow reader has one batch here and everything
 //! else stays where it is kept for all.
@@ -67,7 +67,6 @@ pub fn subscribe(
 }
 
 /// The events of one subscription, as a body without end.
-#[derive(Debug)]
 pub struct Events {
     subscription: Subscription,
     heartbeat: Interval,

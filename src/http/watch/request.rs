@@ -25,7 +25,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 pub struct WatchRequest {
     /// The prefix of the keys.
     pub prefix: Box<str>,
-    /// The number of the last change that is not told; without it, changes are told from now on.
+    /// The number of the last change that the client has seen. Without it, the client gets the changes from now on.
     pub since: Option<u64>,
     pub transport: WatchTransport,
 }
@@ -81,7 +81,7 @@ pub enum BadWatchRequest {
     ForeignOrigin(NotAllowlisted),
 }
 
-/// `prefix` and `since`, both optional. Another name is refused: of a mistyped prefix the client would be told all changes.
+/// `prefix` and `since`, both optional. Another name is refused: a client that mistypes `prefix` would get all changes.
 fn query(query: &str) -> Result<(Box<str>, Option<u64>), BadWatchRequest> {
     // Decoding below replaces what is no UTF-8.
     if has_bad_escape(query) || percent_decode_str(query).decode_utf8().is_err() {
@@ -138,7 +138,7 @@ fn is_key(key: &[u8]) -> bool {
     key.len() == 24 && key.ends_with(b"==") && key[..22].iter().all(is_digit)
 }
 
-/// True where the page comes from the host that it asks.
+/// True if the page comes from the host of its request.
 fn is_own_origin(headers: &HeaderMap, by_tls: bool) -> bool {
     match (only(headers, &ORIGIN), headers.get(HOST)) {
         (Some(origin), Some(host)) => is_own(origin.as_bytes(), host.as_bytes(), by_tls),

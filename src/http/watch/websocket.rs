@@ -34,7 +34,6 @@ enum Ending {
 }
 
 /// A subscription over a WebSocket whose handshake has been answered.
-#[derive(Debug)]
 pub struct Session {
     subscription: Subscription,
     guard: RequestGuard,
