@@ -1,4 +1,4 @@
-//! Attempts of clients to prove who they are: how often one may fail.
+//! Failed authentications: how often a client may fail.
 //!
 //! A client may fail ten times, and once more each second. Clients that failed lately are remembered, a bounded number of them; while
 //! there is no room, the failures of others are refused too, and a password that is not remembered counts as one until it was checked.
@@ -15,21 +15,21 @@ const BURST: u32 = 10;
 /// The time for which one failure counts.
 const EACH: Duration = Duration::from_secs(1);
 
-/// Attempts of a client that are refused before the passwords that it proved are forgotten: others may share its address, and would
-/// guess by what is refused and what is not.
+/// Refused attempts of a client before its remembered passwords are forgotten: others may share its address, and would learn from what
+/// is refused and what is not.
 const MOST_REFUSED: u32 = 100;
 
 /// Clients remembered: a few megabytes.
 const MAX_SOURCES: usize = 1 << 16;
 
-/// The failures of each source to prove who it is.
+/// The failed authentications of each source.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<Remembered>);
 
 #[derive(Debug, Default)]
 struct Remembered {
     debts: HashMap<Source, Debt>,
-    /// When it was last looked which clients can be forgotten.
+    /// When old failures were last forgotten.
     swept: Option<Instant>,
 }
 
@@ -43,7 +43,7 @@ struct Debt {
 }
 
 impl Failures {
-    /// Counts a failure of `source` at `now`; else how long it has to wait.
+    /// Counts a failure of `source` at `now`, or returns how long the source has to wait.
     pub fn count(&self, source: Source, now: Instant) -> Result<(), Duration> {
         let mut remembered = self.remembered();
         remembered.make_room(now);
@@ -58,7 +58,7 @@ impl Failures {
     }
 
     /// True where more attempts of `source` were refused than one client makes by mistake.
-    pub fn floods(&self, source: Source, now: Instant) -> bool {
+    pub fn is_flooding(&self, source: Source, now: Instant) -> bool {
         let remembered = self.remembered();
         let debt = remembered.debts.get(&source);
         debt.is_some_and(|debt| debt.end > now && debt.refused >= MOST_REFUSED)
@@ -70,7 +70,7 @@ impl Failures {
 }
 
 impl Remembered {
-    /// Forgets whom it can, where it is full. It looks at all clients for that, so not at each failure of a flood; whether it did.
+    /// Forgets old failures if the table is full, at most once in [`EACH`]: it visits all clients. Returns true if it did.
     fn make_room(&mut self, now: Instant) -> bool {
         let is_due = self.swept.is_none_or(|swept| now >= swept + EACH);
         if self.debts.len() < MAX_SOURCES || !is_due {
@@ -119,7 +119,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The one that connects from `address`.
+    /// The source of connections from `address`.
     pub fn of(address: IpAddr) -> Self {
         Self::Network(match address.to_canonical() {
             IpAddr::V6(v6) => {
@@ -155,7 +155,7 @@ mod tests {
                 .count()
         };
         assert_eq!(counted(source, now), 10);
-        assert!(!failures.floods(source, now), "90 were refused");
+        assert!(!failures.is_flooding(source, now), "90 were refused");
         let wait = failures.count(source, now).unwrap_err();
         assert_eq!(wait, EACH);
         assert_eq!(counted(source, now + EACH), 1);
@@ -163,9 +163,9 @@ mod tests {
         failures.give_back(other);
         assert_eq!(counted(other, now), 1, "one was given back");
         assert_eq!(counted(source, now), 0);
-        assert!(failures.floods(source, now));
+        assert!(failures.is_flooding(source, now));
         let later = now + Duration::from_secs(60);
-        assert!(!failures.floods(source, later));
+        assert!(!failures.is_flooding(source, later));
         assert_eq!(counted(source, later), 10);
     }
 

@@ -1,4 +1,4 @@
-//! The credentials of subjects: tokens, hashes of passwords, names of certificates; and signed links, which need no proof.
+//! The credentials of subjects: tokens, hashes of passwords, names of certificates; and signed links, which need no other credentials.
 //!
 //! Passwords are hashed by argon2id, or by bcrypt in files that other programs made. Both take long by design; a hash that
 //! would take far more than others do is refused when it is read. A link is a right to one key, for a time, that is passed on
@@ -24,7 +24,7 @@ const MOST_PASSES: u32 = 16;
 /// The highest cost of bcrypt: each step doubles the time, and this one takes about two seconds.
 const HIGHEST_COST: u32 = 15;
 
-/// The longest password that bcrypt can tell from others, in bytes.
+/// The longest password that bcrypt hashes whole, in bytes.
 const MOST_OF_BCRYPT: usize = 72;
 
 /// The prefixes of hashes of bcrypt; the three say which program made it, and mean the same.
@@ -121,7 +121,7 @@ pub struct Credentials {
     pub not_after: Option<SystemTime>,
 }
 
-/// The evidence by which a client proved who it is. It can be held against other rules later, without what was secret in it.
+/// The evidence of a client's authentication, without its secrets. It can be checked against other rules later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// Nothing was claimed.
@@ -140,14 +140,14 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// A token. The digest of what an attacker sends tells nothing of the one that it is looked up among, so looking it up
-    /// needs no constant time.
+    /// A token. The digest of an attacker's token reveals nothing about the digests of valid ones, so the lookup needs no constant
+    /// time.
     pub fn token(token: &[u8]) -> Self {
         Self::Token(Sha256::digest(token).into())
     }
 }
 
-/// The request that a link lets its bearer make, by the method that stands in the signature.
+/// The request that a link allows, by the method in its signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
     /// Read the value (GET, HEAD).
@@ -175,7 +175,7 @@ pub struct LinkKey {
     pub secret: Box<[u8]>,
     /// The beginning of the keys.
     pub prefix: Box<str>,
-    /// The subject whose right it takes, if it is one's.
+    /// The subject whose rights the links have, if there is one.
     pub subject: Option<Box<str>>,
 }
 
@@ -189,7 +189,7 @@ impl LinkKey {
         }
     }
 
-    /// The signature of a link with these terms, in base64url; `None` where they are not those of a link of this key.
+    /// The signature of a link with these terms, in base64url; `None` if this key signs no links to the key of the terms.
     pub fn sign(&self, terms: &LinkTerms<'_>) -> Option<String> {
         let signature = self.mac(terms)?.finalize().into_bytes();
         Some(URL_SAFE_NO_PAD.encode(signature))

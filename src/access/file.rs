@@ -1,7 +1,7 @@
 //! The file of `--access`: TOML, read whole and checked whole.
 //!
-//! A mistake is told with its line, an unknown field is one. Secrets stand in other files or as digests and hashes, and none of
-//! them is in a message.
+//! A mistake is reported with its line; an unknown field is a mistake. Secrets are in other files, or are digests and hashes, and no
+//! message has one.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -290,7 +290,7 @@ fn text_of(path: &Path) -> Result<String, BadAccess> {
     Ok(text)
 }
 
-/// Refuses a file that others may write: they could give themselves any right. One that others may read is told of.
+/// Refuses a file that every user may write: they could give themselves any right. Warns of a file that every user may read.
 fn check_mode(path: &Path) -> Result<(), BadAccess> {
     let mode = rustix::fs::stat(path).map_or(0, |stat| stat.st_mode);
     if mode & 0o002 != 0 {

@@ -1,8 +1,8 @@
-//! Who may do what: subjects, what they prove themselves by, and their rights.
+//! Access control: subjects, their credentials, and their rights.
 //!
 //! Owns the policy that holds now ([`Access`]): read at the start, and replaced whole by a reload. Promises that each request
-//! sees one policy, and that a file which cannot be used leaves the old one. Pure but for the files that it is read from. Knows no
-//! HTTP: what a request says of its client is a claim here, and what it asks for a [`Right`] on a key.
+//! sees one policy, and that a file which cannot be used leaves the old one. Pure except for the files that it is read from. Knows no
+//! HTTP: only evidence of a client, and a [`Right`] on a key.
 
 mod attempts;
 mod credentials;
@@ -16,14 +16,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::watch;
 
-use crate::metrics::AccessCounters;
+use crate::metrics::{AccessCounters, AuthResult};
 
 pub use attempts::Source;
 pub use credentials::{
     BadHash, Credentials, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, TokenDigest,
 };
 pub use file::{BadAccess, SHORTEST_SECRET, parse};
-pub use passwords::{Passwords, Unchecked};
+pub use passwords::{CheckError, Passwords};
 pub use policy::{Grant, Policy, Right, RightSet, Rule, Subject};
 
 /// The policy of the moment, read anew while the server runs.
@@ -31,7 +31,7 @@ pub use policy::{Grant, Policy, Right, RightSet, Rule, Subject};
 pub struct Access {
     path: PathBuf,
     policy: RwLock<Arc<Policy>>,
-    /// Replacements of the policy so far; what was decided by an earlier one is decided anew.
+    /// The number of replacements of the policy. A decision of an earlier policy is made anew.
     generation: AtomicU64,
     replaced: watch::Sender<u64>,
     passwords: Arc<Passwords>,
@@ -71,7 +71,7 @@ impl Access {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Reads the file again. What cannot be used leaves the policy as it is.
+    /// Reads the file again. A file that cannot be used leaves the policy as it is.
     pub fn reload(&self) -> Result<(), BadAccess> {
         let read = file::read(&self.path);
         self.counters.reloads[usize::from(read.is_err())].add(1);
@@ -92,18 +92,23 @@ impl Access {
         &self.counters
     }
 
+    /// Counts an authentication or a refusal.
+    pub fn count(&self, result: AuthResult) {
+        self.counters.results[result as usize].add(1);
+    }
+
     /// The checker of passwords, with the failures of clients.
     pub fn passwords(&self) -> &Arc<Passwords> {
         &self.passwords
     }
 
-    /// Tells of each replacement, by its generation.
+    /// Receives the generation of each replacement.
     pub fn replacements(&self) -> watch::Receiver<u64> {
         self.replaced.subscribe()
     }
 }
 
-/// Tells of what in the file means nothing.
+/// Logs the parts of the file that have no effect.
 fn warn(policy: &Policy) {
     for warning in &policy.warnings {
         tracing::warn!(target: "audit", "{warning}");

@@ -25,7 +25,7 @@ use super::policy::Policy;
 use crate::metrics::AccessCounters;
 use crate::transfer::{BlockingPool, random};
 
-/// Checks at once: each takes the memory that its hash asks for.
+/// Concurrent checks: each takes the memory that its hash requires.
 const AT_ONCE: usize = 2;
 
 /// Checks that wait.
@@ -45,7 +45,7 @@ type Tag = [u8; 32];
 
 /// Why a password is not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unchecked {
+pub enum CheckError {
     /// There are too many checks under way.
     Busy,
     /// The client failed too often, and has to wait for so long.
@@ -70,7 +70,7 @@ struct UnderWay {
     name: Box<str>,
     /// Its clients. Each has a failure counted, which it gets back when the password is right or not checked.
     sources: HashSet<Source>,
-    /// Tells those who wait whether the password is right.
+    /// Sends the requests that wait whether the password is right.
     result: watch::Sender<Option<bool>>,
     /// `None` once it runs.
     waiting: Option<Check>,
@@ -92,8 +92,8 @@ impl UnderWay {
 }
 
 impl Passwords {
-    /// A checker that remembers nothing yet. A process that gets no random bytes cannot be told from another one, so it does not
-    /// start.
+    /// A checker that remembers nothing yet. Fails if the system has no random bytes: the keys of two
+    /// processes could be equal.
     pub fn new(counters: Arc<AccessCounters>) -> std::io::Result<Self> {
         let key = [random()?, random()?].map(u128::to_ne_bytes).concat();
         let keyed = Hmac::new_from_slice(&key);
@@ -135,10 +135,10 @@ impl Passwords {
         password: Vec<u8>,
         source: Source,
         compute: &BlockingPool,
-    ) -> Result<impl Future<Output = Option<Evidence>> + use<>, Unchecked> {
+    ) -> Result<impl Future<Output = Option<Evidence>> + use<>, CheckError> {
         let known = policy.password(name).map(|hash| evidence(name, hash));
         let hash = policy.password(name).or(policy.stand_in());
-        let hash = hash.ok_or(Unchecked::NoPasswords)?.clone();
+        let hash = hash.ok_or(CheckError::NoPasswords)?.clone();
         let tag = self.tag(name, &password, &hash);
         let check = Check {
             password,
@@ -161,7 +161,7 @@ impl Passwords {
         source: Source,
         check: Check,
         compute: &BlockingPool,
-    ) -> Result<watch::Receiver<Option<bool>>, Unchecked> {
+    ) -> Result<watch::Receiver<Option<bool>>, CheckError> {
         let now = Instant::now();
         let mut under_way = self.under_way();
         self.drop_unwanted(&mut under_way);
@@ -176,7 +176,7 @@ impl Passwords {
             return Ok(watch::channel(Some(true)).1);
         }
         let counted = self.failures.count(source, now);
-        counted.map_err(Unchecked::Limited)?;
+        counted.map_err(CheckError::Limited)?;
         if let Some(same) = same {
             same.sources.insert(source);
             return Ok(same.result.subscribe());
@@ -184,7 +184,7 @@ impl Passwords {
         let of_name = under_way.iter().filter(|other| *other.name == *name);
         if under_way.len() >= AT_ONCE + WAITING || of_name.count() >= OF_ONE_NAME {
             self.failures.give_back(source);
-            return Err(Unchecked::Busy);
+            return Err(CheckError::Busy);
         }
         let (sender, receiver) = watch::channel(None);
         under_way.push(UnderWay {
@@ -235,7 +235,7 @@ impl Passwords {
         is_right.unwrap_or(false) && check.is_known
     }
 
-    /// Ends the check of `tag`, which ran. Its proof is remembered before others can begin the same check.
+    /// Ends the check of `tag`, which ran. Its result is remembered before others can begin the same check.
     fn finish(self: &Arc<Self>, tag: Tag, is_right: bool, compute: &BlockingPool) {
         let mut under_way = self.under_way();
         if let Some(at) = under_way.iter().position(|check| check.tag == tag) {
@@ -251,7 +251,8 @@ impl Passwords {
 
     fn is_remembered(&self, tag: Tag, source: Source, now: Instant) -> bool {
         let end = self.verified().get(&(tag, source)).copied();
-        let is_remembered = end.is_some_and(|end| now < end) && !self.failures.floods(source, now);
+        let is_remembered =
+            end.is_some_and(|end| now < end) && !self.failures.is_flooding(source, now);
         self.counters.remembered.add(u64::from(is_remembered));
         is_remembered
     }
@@ -381,7 +382,7 @@ mod tests {
         };
         let mut all: Vec<_> = (0..18).map(check).collect();
         assert!(all.iter().all(Result::is_ok));
-        assert_eq!(check(18).err(), Some(Unchecked::Busy));
+        assert_eq!(check(18).err(), Some(CheckError::Busy));
         all.pop();
         assert!(check(18).is_ok());
         go.send(()).unwrap();

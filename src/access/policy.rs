@@ -1,4 +1,4 @@
-//! The policy: the subjects of one reading of the file, what proves them, and what each may do.
+//! The policy: the subjects of one reading of the file, their credentials, and their rights.
 //!
 //! Immutable: a request is decided by one policy as a whole, and never by parts of two.
 
@@ -14,10 +14,10 @@ use crate::value::Prefixes;
 /// The longest name of a subject, in bytes: it may be a part of keys.
 const LONGEST_NAME: usize = 64;
 
-/// A rule: who may do what to keys that begin with a prefix.
+/// A rule: rights of subjects to keys that begin with a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Names of subjects; `*` is each of them, `anonymous` a client that proves nothing.
+    /// Names of subjects; `*` is every subject, `anonymous` a client without credentials.
     pub who: Vec<String>,
     /// The beginning of the keys; `{name}` in it is the name of the subject.
     pub prefix: String,
@@ -26,14 +26,14 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The name of clients that prove nothing.
+    /// The name of anonymous clients.
     pub const ANONYMOUS: &str = "anonymous";
     /// The name of all subjects.
     pub const EVERY_SUBJECT: &str = "*";
     /// The placeholder of the name of the subject in a prefix.
     pub const NAME: &str = "{name}";
 
-    /// The prefix for the subject `name`, or for clients that prove nothing, if the rule is for them.
+    /// The prefix for the subject `name`, or for anonymous clients, if the rule is for them.
     pub fn prefix_for(&self, name: Option<&str>) -> Option<String> {
         let is_meant = |who: &String| match name {
             Some(name) => who == name || who == Self::EVERY_SUBJECT,
@@ -47,14 +47,14 @@ impl Rule {
     }
 }
 
-/// Who asks: a user or a program with a name, or a client that proves nothing.
+/// A user or a program with a name, or an anonymous client.
 #[derive(Debug)]
 pub struct Subject {
-    /// The name, as it stands in the access log.
+    /// The name, as in the access log.
     pub name: Box<str>,
-    /// True for clients that prove nothing.
+    /// True for clients without credentials.
     pub is_anonymous: bool,
-    /// When it ends; what proves the subject is worth nothing from then on.
+    /// When the subject ends: its credentials are not valid from then on.
     pub not_after: Option<SystemTime>,
     /// The rights that it has.
     pub grant: Grant,
@@ -101,7 +101,7 @@ impl Policy {
         }
     }
 
-    /// Adds a subject and what proves it; else what of it is another subject's already.
+    /// Adds a subject with its credentials, or returns which of them another subject has already.
     pub fn add(&mut self, name: &str, credentials: Credentials) -> Result<(), &'static str> {
         let Credentials {
             tokens,
@@ -143,7 +143,7 @@ impl Policy {
         Ok(())
     }
 
-    /// The name of the server where a client is asked who it is.
+    /// The name of the server in challenges.
     pub fn realm(&self) -> &str {
         &self.realm
     }
@@ -153,7 +153,7 @@ impl Policy {
         self.subjects.get(name)
     }
 
-    /// Whom `evidence` proves, at the time `now`.
+    /// The subject that `evidence` proves, at the time `now`.
     pub fn prove(&self, evidence: &Evidence, now: SystemTime) -> Option<&Arc<Subject>> {
         let subject = match evidence {
             Evidence::Nothing => Some(&self.anonymous),
@@ -191,8 +191,8 @@ impl Policy {
         self.link_keys.get(name)
     }
 
-    /// Whom a link of the key `by` with these terms and this `signature` makes of its bearer, at the time `now`: a subject
-    /// that may do what the link says, and nothing else.
+    /// The subject of a client with a link of the key `by`, with these terms and this `signature`, at the time `now`: it may do what the
+    /// link says, and nothing else.
     pub fn by_link(
         &self,
         by: &str,
@@ -228,12 +228,12 @@ impl Policy {
         self.link_keys.insert(name.into(), key).is_none()
     }
 
-    /// Clients that prove nothing.
+    /// The subject of anonymous clients.
     pub fn anonymous(&self) -> &Arc<Subject> {
         &self.anonymous
     }
 
-    /// The first rule that allows `right` on `key` to the subject `name`, or to clients that prove nothing. A listing or a feed is
+    /// The first rule that allows `right` on `key` to the subject `name`, or to anonymous clients. A listing or a feed is
     /// narrowed to what is allowed of it.
     pub fn deciding(&self, name: Option<&str>, right: Right, key: &str) -> Option<&Rule> {
         let allows = |rule: &&Rule| {
@@ -297,7 +297,7 @@ pub enum Right {
     Delete,
     /// See the key in listings.
     List,
-    /// Be told of changes of the key.
+    /// Watch changes of the key.
     Watch,
     /// Make signed links to the key.
     Link,
@@ -350,7 +350,7 @@ impl RightSet {
 }
 
 impl FromIterator<Right> for RightSet {
-    /// Who may write may create.
+    /// `write` implies `create`.
     fn from_iter<I: IntoIterator<Item = Right>>(rights: I) -> Self {
         let all = rights.into_iter().fold(0, |all, right| all | bit(right));
         let implied = if all & bit(Right::Write) == 0 {

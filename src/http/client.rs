@@ -142,7 +142,7 @@ impl TrustedProxies {
     }
 }
 
-/// `net`; one of IPv4 addresses that are written as those of IPv6, as one of IPv4: peers are compared so.
+/// `net`, as a network of IPv4 if its addresses are IPv4-mapped: peers are compared in this form.
 fn canonical(net: IpNet) -> IpNet {
     let mapped = |len: u8| Some((net.addr().to_canonical(), len.checked_sub(96)?));
     match mapped(net.prefix_len()) {

@@ -35,7 +35,7 @@ pub use body::response::Body;
 pub use body::sources::Region;
 pub use body::{Piece, is_hole};
 pub use client::{Client, Peer, TrustedProxies};
-pub use exchange::record::{Panicked, caught};
+pub use exchange::record::{Panicked, catch_panic};
 pub use exchange::request_log::LogFormat;
 pub use exchange::{ConnectionState, Phase};
 pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};

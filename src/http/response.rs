@@ -7,15 +7,15 @@
 pub mod outcome;
 pub mod plain;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
 use hyper::body::Body as _;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONNECTION,
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, LINK, LOCATION,
-    ORIGIN, SERVER, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CONNECTION, CONTENT_ENCODING,
+    CONTENT_LENGTH, DATE, HeaderMap, HeaderValue, LINK, LOCATION, ORIGIN, SERVER, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::response::Parts;
 use hyper::{Response, StatusCode, Version};
@@ -28,8 +28,8 @@ use crate::http::head::syntax::{encoded, put};
 use crate::http::listing;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::{FormStored, Outcome};
-use crate::http::response::plain::{empty, plain, refuse, with};
-use crate::http::service::operation::{ResponseContext, Target};
+use crate::http::response::plain::{empty, plain, refuse, unstored, with};
+use crate::http::service::operation::{OptionsRequest, ResponseContext, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::http::uploads;
@@ -61,8 +61,8 @@ pub fn render(
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(SERVER, NAME);
     }
-    add_cors_headers(headers, context);
-    mark_private(headers, context.proof.as_deref(), is_value);
+    add_cors_headers(headers, context, config);
+    mark_private(headers, context.principal.as_deref(), is_value);
     response
 }
 
@@ -104,11 +104,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         }),
         Outcome::RedirectToStore { to } => elsewhere(to),
         Outcome::FormStored(stored) => form_stored(&stored),
-        Outcome::Options {
-            preflight,
-            fields,
-            of,
-        } => options(preflight, fields, of, context, config),
+        Outcome::Options(request) => options(request, context, config),
         Outcome::NoContent | Outcome::Cancelled(_) => empty(S::NO_CONTENT),
         Outcome::UploadCreated => empty(S::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
@@ -144,11 +140,7 @@ fn own_page(page: admin::PageText) -> Response<Body> {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let response = plain(status, Body::bytes(page.body));
-    with(response, |headers| {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(page.media_type));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    })
+    unstored(status, page.media_type, page.body)
 }
 
 /// The page for browsers.
@@ -173,12 +165,8 @@ fn page(document: ui::Document, next: Option<String>, is_known: bool) -> Respons
 fn elsewhere(to: String) -> Response<Body> {
     // For a client that does not follow.
     let text = "the value is at the address in Location, for a few minutes\n";
-    let response = plain(StatusCode::TEMPORARY_REDIRECT, Body::bytes(text));
-    with(response, |headers| {
-        put(headers, LOCATION, to);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(plain::TEXT));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    })
+    let response = unstored(StatusCode::TEMPORARY_REDIRECT, plain::TEXT, text);
+    with(response, |headers| put(headers, LOCATION, to))
 }
 
 /// The response to a form whose files are stored: a redirect to the page of their folder, or a list of them.
@@ -187,41 +175,39 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
         // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
         let to = format!("../{}", encoded(&stored.folder));
         return with(empty(StatusCode::SEE_OTHER), |headers| {
-            put(headers, LOCATION, to);
+            put(headers, LOCATION, to)
         });
     }
-    let body = Body::bytes(forms::json(&stored.files));
-    with(plain(StatusCode::OK, body), |headers| {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    })
+    unstored(
+        StatusCode::OK,
+        "application/json",
+        forms::json(&stored.files),
+    )
 }
 
 /// Fields of responses that pages of other origins may read.
-const READ: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
+const EXPOSED: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
 /// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may use them with the
-/// `fields` that it asks for, whichever these are: what is in a request is judged when it comes.
+/// fields that it asks for, whatever they are: each request is checked when it arrives.
 fn options(
-    preflight: bool,
-    fields: Option<Box<HeaderValue>>,
-    of: Target,
+    request: OptionsRequest,
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
     with(empty(StatusCode::NO_CONTENT), |headers| {
-        let methods = HeaderValue::from_static(of.methods(config));
-        if of == Target::Upload {
-            uploads::accept_parts(headers);
+        let methods = HeaderValue::from_static(request.target.methods(config));
+        if request.target == Target::Upload {
+            uploads::add_accept_patch(headers);
         }
         headers.insert(ALLOW, methods.clone());
         if config.announces_uploads() {
-            uploads::tell_limit(headers, config);
+            uploads::add_limit(headers, config);
         }
-        if preflight && context.origin.is_some() {
+        if request.is_preflight && context.origin.is_some() {
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
-            if let Some(fields) = fields {
+            if let Some(fields) = request.fields {
                 headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, *fields);
             }
             // An hour.
@@ -231,15 +217,13 @@ fn options(
 }
 
 /// Lets the page that asked read the response, if its origin is allowed.
-fn add_cors_headers(headers: &mut HeaderMap, context: &ResponseContext) {
+fn add_cors_headers(headers: &mut HeaderMap, context: &ResponseContext, config: &ServiceConfig) {
     if let Some(origin) = &context.origin {
+        let exposed = HeaderValue::from_static(EXPOSED);
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        headers.insert(
-            ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static(READ),
-        );
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     }
-    if context.varies {
+    if !config.allowed.origins.is_empty() {
         headers.append(VARY, ORIGIN.into());
     }
 }
@@ -250,7 +234,8 @@ const HEAD_CAPACITY: usize = 512;
 /// The encoder of a reactor for the heads of responses.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    clock: Clock,
+    /// The field Date of a second since 1970, which is rendered once.
+    date: RefCell<(u64, Option<HeaderValue>)>,
 }
 
 impl Encoder {
@@ -268,7 +253,7 @@ impl Encoder {
             append_field(&mut head, "content-length", &HeaderValue::from(len));
         }
         if !parts.headers.contains_key(DATE) {
-            append_field(&mut head, "date", &self.clock.date());
+            append_field(&mut head, "date", &self.date());
         }
         head.extend_from_slice(b"\r\n");
         head
@@ -282,8 +267,20 @@ impl Encoder {
         if let Some(len) = len.filter(|_| has_length(parts.status)) {
             headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
         }
-        headers.entry(DATE).or_insert_with(|| self.clock.date());
+        headers.entry(DATE).or_insert_with(|| self.date());
         Response::from_parts(parts, ())
+    }
+
+    /// The time of the response, to the second (RFC 9110, section 6.6.1).
+    fn date(&self) -> HeaderValue {
+        // By the clock that hyper reads: all responses of a connection have one time.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let second = now.unwrap_or_default().as_secs();
+        let (rendered, value) = &mut *self.date.borrow_mut();
+        if *rendered != second {
+            (*rendered, *value) = (second, None);
+        }
+        value.get_or_insert_with(|| date(second)).clone()
     }
 }
 
@@ -301,35 +298,6 @@ fn append_field(head: &mut Vec<u8>, name: &str, value: &HeaderValue) {
     }
 }
 
-/// The clock of the field Date, which is rendered once in a second.
-#[derive(Debug)]
-struct Clock {
-    second: Cell<u64>,
-    date: RefCell<HeaderValue>,
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self {
-            second: Cell::new(0),
-            date: RefCell::new(date(0)),
-        }
-    }
-}
-
-impl Clock {
-    /// The time of the response, to the second (RFC 9110, section 6.6.1).
-    fn date(&self) -> HeaderValue {
-        // By the clock that hyper reads: all responses of a connection have one time.
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let second = now.unwrap_or_default().as_secs();
-        if self.second.replace(second) != second {
-            *self.date.borrow_mut() = date(second);
-        }
-        self.date.borrow().clone()
-    }
-}
-
 /// The date of this second since 1970.
 fn date(second: u64) -> HeaderValue {
     let text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(second));
@@ -343,7 +311,7 @@ mod tests {
     #[test]
     fn a_date_follows_the_clock() {
         assert_eq!(date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
-        let now = Clock::default().date();
+        let now = Encoder::default().date();
         let now = httpdate::parse_http_date(now.to_str().unwrap()).unwrap();
         let age = SystemTime::now().duration_since(now).unwrap();
         assert!(age < Duration::from_secs(60), "{age:?}");

@@ -3,8 +3,8 @@
 //! Every request, of HTTP/1 and HTTP/2, goes through [`Service::call`]: authenticate, parse, perform, respond. A rejection and a value in
 //! the cache have their response at once, all else is performed by [`perform`](execute::perform). Decides no status and reads no header.
 
+pub mod context;
 pub mod execute;
-pub mod handler;
 pub mod operation;
 pub mod parse;
 
@@ -22,14 +22,14 @@ use hyper::{Method, Request, Response, Version};
 use crate::access::Access;
 use crate::failpoint;
 use crate::http::admin::Admin;
-use crate::http::auth::credentials::Principal;
-use crate::http::auth::{Guard, Identified, Unchecked};
+use crate::http::auth::credentials::{AuthCache, Principal};
+use crate::http::auth::{Guard, Identified, UncheckedPassword};
 use crate::http::body::request::RequestBody;
 use crate::http::body::response::Body;
 use crate::http::client::Client;
-use crate::http::exchange::ConnectionState;
-use crate::http::exchange::record::{Panicked, RequestInfo, RequestRecord, caught};
+use crate::http::exchange::record::{Panicked, catch_panic};
 use crate::http::exchange::request_log::IdGenerator;
+use crate::http::exchange::{ConnectionState, RequestGuard};
 use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::framing::accept_fields;
@@ -37,24 +37,17 @@ use crate::http::head::syntax::FramingError;
 use crate::http::refusal::Refusal;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::execute::{RequestContext, Upload, is_for_socket, perform};
-use crate::http::service::handler::{Handler, attach_record};
+use crate::http::service::context::{RequestContext, attach};
+use crate::http::service::execute::{Upload, is_for_socket, perform};
 use crate::http::service::operation::{Operation, ResponseContext};
-use crate::http::service::parse::{RequestHead, identify, parse_request};
+use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
+use crate::http::values::get::found;
 use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
 use crate::store::{Found, Store};
 
-/// The service of one reactor.
-#[derive(Debug)]
-pub struct Service {
-    handler: Rc<Handler>,
-    /// `None` where the store has no feed of changes.
-    subscribers: Option<Rc<Subscribers>>,
-    /// The encoder of heads that a connection sends itself.
-    pub encoder: Encoder,
-}
+pub use context::Service;
 
 /// The parts of a service. They go to the thread of a reactor, which a service itself cannot.
 #[derive(Debug)]
@@ -65,7 +58,7 @@ pub struct ServiceBuilder {
     pub config: ServiceConfig,
     /// The number of the reactor.
     pub reactor: usize,
-    /// The state that the server's own pages tell.
+    /// The state that the server's own pages report.
     pub admin: Arc<Admin>,
     /// The rules of access, where there are any.
     pub access: Option<Arc<Access>>,
@@ -75,17 +68,14 @@ impl ServiceBuilder {
     /// The service, for the thread that this is called on.
     pub fn build(self) -> Service {
         let changes = self.store.changes().map(Arc::clone);
-        let handler = Handler {
+        Service {
             store: self.store,
             reactor: self.reactor,
             config: self.config,
             admin: self.admin,
             ids: IdGenerator::default(),
             throttle: Throttle::default(),
-            guard: Guard::new(self.access.clone()),
-        };
-        Service {
-            handler: Rc::new(handler),
+            guard: self.access.clone().map(Guard::new),
             subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes, self.access))),
             encoder: Encoder::default(),
         }
@@ -122,39 +112,17 @@ pub struct Handover {
     pub session: Cell<Option<Box<Session>>>,
 }
 
-/// A request without its body, and its connection.
-struct Arrived<'a> {
-    connection: &'a Rc<ConnectionState>,
-    client: Client,
-    head: &'a Parts,
-    /// The length of the body, where the framing tells it.
-    len: Option<u64>,
-    /// `None` where the connection has more than one stream.
-    handover: Option<&'a Rc<Handover>>,
-}
-
-impl<'a> Arrived<'a> {
-    fn head(&self, common: &'a CommonHeaders<'a>) -> RequestHead<'a> {
-        RequestHead {
-            head: self.head,
-            len: self.len,
-            client: self.client,
-            common,
-        }
-    }
-}
-
 /// The outcome of a request that is known at once, or the operation that is left to perform.
 type Started = Result<Result<Outcome, Refusal>, Operation<'static>>;
 
 impl Service {
-    /// True where a log tells fields that nothing else reads.
-    pub fn tells_of_client(&self) -> bool {
-        self.handler.config.logs.tell_of_client()
+    /// True where a log has fields that nothing else reads.
+    pub fn logs_client_fields(&self) -> bool {
+        self.config.logs.have_client_fields()
     }
 
     /// The response to one request of `connection`, or of one of its streams. With a `handover`, the connection may have the
-    /// socket for the request.
+    /// socket for the request; a connection of several streams has none.
     pub fn call(
         self: &Rc<Self>,
         connection: &Rc<ConnectionState>,
@@ -162,44 +130,43 @@ impl Service {
         request: Request<RequestBody>,
         handover: Option<&Rc<Handover>>,
     ) -> Responding {
-        let trusted = &self.handler.config.trusted_proxies;
+        let trusted = &self.config.trusted_proxies;
         if !trusted.is_empty() {
             client.peer = trusted.client(client.peer, request.headers());
         }
         failpoint::reach("connection", request.uri().path());
-        let record = RequestRecord::begin(connection, request.method());
+        let guard = RequestGuard::new(connection, request.method());
         let (head, body) = request.into_parts();
         let mut context = ResponseContext::default();
-        let arrived = Arrived {
-            connection,
-            client,
-            head: &head,
-            len: body.len(),
-            handover,
-        };
-        let begun = caught(|| self.authenticate_and_begin(&arrived, &record, &mut context));
+        let begun = catch_panic(|| {
+            failpoint::reach("answer", head.uri.path());
+            let common = CommonHeaders::of(&head);
+            let request = RequestHead::new(&head, &body, client, &common, &self.config);
+            context = request.response_context();
+            let proven = connection.proven();
+            let principal = match request.identify(self.guard.as_ref(), proven, &context) {
+                Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
+                Ok(Identified::Known(principal)) => Ok(principal),
+                Err(refusal) => Err(refusal),
+            };
+            Ok(self.begin(&request, principal, connection, &mut context))
+        });
         let begun = match begun {
             Ok(Ok(begun)) => Ok(begun),
             Ok(Err(unchecked)) => {
-                let (service, connection) = (Rc::clone(self), Rc::clone(connection));
-                let handover = handover.cloned();
+                let (service, handover) = (Rc::clone(self), handover.cloned());
                 return Responding::Later(Box::pin(async move {
-                    let Handler { guard, store, .. } = &*service.handler;
-                    let proof = guard.check(*unchecked, connection.proven(), store.compute());
-                    let who = proof.await.map(Some);
-                    let arrived = Arrived {
-                        connection: &connection,
-                        client,
-                        head: &head,
-                        len: body.len(),
-                        handover: handover.as_ref(),
-                    };
-                    let begun = caught(|| {
+                    let principal = service.check(*unchecked, guard.connection.proven()).await;
+                    let begun = catch_panic(|| {
                         let common = CommonHeaders::of(&head);
-                        let request = arrived.head(&common);
-                        service.begin(request, who, &connection, &record, &mut context)
+                        let config = &service.config;
+                        let request = RequestHead::new(&head, &body, client, &common, config);
+                        let principal = principal.map(Some);
+                        service.begin(&request, principal, &guard.connection, &mut context)
                     });
-                    let responding = service.answer(&arrived, begun, body, record, context);
+                    let handover = handover.as_ref();
+                    let responding =
+                        service.answer(&head, client, begun, body, guard, context, handover);
                     drop(head);
                     match responding.await {
                         Ok(response) => response,
@@ -208,55 +175,43 @@ impl Service {
             }
             Err(panicked) => Err(panicked),
         };
-        self.answer(&arrived, begun, body, record, context)
+        self.answer(&head, client, begun, body, guard, context, handover)
     }
 
-    /// Authenticates the client and begins with its request; unless a password has to be checked first.
-    fn authenticate_and_begin(
+    /// Checks the password of a client.
+    async fn check(
         &self,
-        arrived: &Arrived<'_>,
-        record: &RequestRecord,
-        context: &mut ResponseContext,
-    ) -> Result<Started, Box<Unchecked>> {
-        let Arrived {
-            connection, head, ..
-        } = *arrived;
-        failpoint::reach("answer", head.uri.path());
-        let Handler { config, guard, .. } = &*self.handler;
-        let common = CommonHeaders::of(head);
-        let request = arrived.head(&common);
-        *context = ResponseContext::of(head, &common, config);
-        let who = match identify(request, config, guard, connection.proven(), context) {
-            Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
-            Ok(Identified::Known(proof)) => Ok(proof),
-            Err(rejection) => Err(rejection),
-        };
-        Ok(self.begin(request, who, connection, record, context))
+        unchecked: UncheckedPassword,
+        proven: &AuthCache,
+    ) -> Result<Rc<Principal>, Refusal> {
+        match &self.guard {
+            Some(guard) => guard.check(unchecked, proven, self.store.compute()).await,
+            None => Err(Refusal::ChecksBusy),
+        }
     }
 
     /// Begins with the request of an authenticated client: parses it, and has a value in the cache at once.
     fn begin(
         &self,
-        request: RequestHead<'_>,
-        who: Result<Option<Rc<Principal>>, Refusal>,
+        request: &RequestHead<'_>,
+        principal: Result<Option<Rc<Principal>>, Refusal>,
         connection: &ConnectionState,
-        record: &RequestRecord,
         context: &mut ResponseContext,
     ) -> Started {
-        let Handler { config, guard, .. } = &*self.handler;
-        let understood = who.and_then(|who| parse_request(request, who, config, guard, context));
-        let client = request.client;
-        if config.logs.any() || config.server_timing || context.identified {
-            let proof = context.proof.as_deref();
-            record.note(self.handler.log_context(Some(request.head), client, proof));
+        let (config, common) = (&self.config, request.common);
+        let understood = principal.and_then(|principal| request.operation_for(principal, context));
+        if config.logs.any() || config.server_timing || common.has_request_id {
+            let principal = context.principal.as_deref();
+            let entry = self.log_entry(Some(request.head), request.client, principal);
+            connection.record().set_entry(entry);
         }
-        if context.closes {
+        if common.wants_close {
             connection.close_after_response();
         }
         match understood {
             Err(refusal) => Ok(Err(refusal)),
             Ok(operation) => {
-                let found = self.try_now(&operation, connection, record);
+                let found = self.try_now(&operation, connection);
                 found.ok_or_else(|| operation.into_owned())
             }
         }
@@ -267,84 +222,69 @@ impl Service {
         &self,
         operation: &Operation<'_>,
         connection: &ConnectionState,
-        record: &RequestRecord,
     ) -> Option<Result<Outcome, Refusal>> {
         let Operation::Get { key, options, .. } = operation else {
             return None;
         };
-        record.asks();
+        connection.record().begin_store();
         let options = options.as_deref();
         if options.is_some_and(|options| options.digest.is_some()) {
             return None;
         }
-        let Handler { store, .. } = &*self.handler;
-        let counters = connection.metrics().counters();
-        let found = Found::File(store.get_cached(key, counters)?);
-        Some(self.handler.found(found, key, options))
+        let value = self.store.get_cached(key, connection.counters())?;
+        Some(found(self, Found::File(value), key, options))
     }
 
     /// The response to a request that has `begun`.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     fn answer(
         self: &Rc<Self>,
-        arrived: &Arrived<'_>,
+        head: &Parts,
+        client: Client,
         begun: Result<Started, Panicked>,
         body: RequestBody,
-        record: RequestRecord,
-        mut context: ResponseContext,
+        guard: RequestGuard,
+        context: ResponseContext,
+        handover: Option<&Rc<Handover>>,
     ) -> Responding {
-        let Arrived {
-            connection,
-            client,
-            head,
-            handover,
-            ..
-        } = *arrived;
-        let begun = begun.unwrap_or_else(|panicked| {
-            let id = record.request_id(|| self.handler.log_context(Some(head), client, None));
-            RequestInfo::new(head, client.peer).panicked(panicked, &id, connection);
-            context = ResponseContext::default();
+        let connection = &guard.connection;
+        let begun = begun.unwrap_or_else(|_| {
+            self.panicked(
+                connection,
+                client,
+                &head.method,
+                head.uri.path(),
+                Some(head),
+            );
             Ok(Err(Refusal::Panicked))
         });
-        let operation = match begun {
-            Ok(outcome) => {
+        let operation = match (begun, &self.subscribers) {
+            (Ok(outcome), _) => {
                 leave_unread(connection, &body);
                 failpoint::reach("respond", head.uri.path());
-                let mut response =
-                    self.handler
-                        .conclude(outcome, &context, &record, client.peer, None);
+                let mut response = self.conclude(outcome, &context, connection, client.peer, None);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
-                    attach_record(&mut response, connection, record);
-                    return ready(response);
+                    attach(&mut response, guard);
+                    return Responding::Ready(Some(response));
                 }
-                let (handler, connection) = (Rc::clone(&self.handler), Rc::clone(connection));
+                let service = Rc::clone(self);
                 return Responding::Later(Box::pin(async move {
-                    let mut response = handler.wait_for_first_bytes(response, &context).await;
-                    attach_record(&mut response, &connection, record);
+                    let mut response = service.wait_for_first_bytes(response, &context).await;
+                    attach(&mut response, guard);
                     response
                 }));
             }
-            Err(operation) => operation,
-        };
-        let operation = match (operation, &self.subscribers) {
-            (Operation::Watch(request), Some(subscribers)) => {
+            (Err(Operation::Watch(request)), Some(subscribers)) => {
                 leave_unread(connection, &body);
-                let handler = &self.handler;
-                let (response, session) =
-                    subscribe(handler, subscribers, request, &context, connection, record);
+                let (response, session) = subscribe(self, subscribers, request, &context, guard);
                 if let Some(handover) = handover {
                     handover.session.set(session);
                 }
-                return ready(response);
+                return Responding::Ready(Some(response));
             }
-            (operation, _) => operation,
+            (Err(operation), _) => operation,
         };
-        let request = RequestContext {
-            handler: Rc::clone(&self.handler),
-            connection: Rc::clone(connection),
-            info: RequestInfo::new(head, client.peer),
-            context,
-            record,
-        };
+        let request = RequestContext::new(self, head, client, guard, context);
         if let Some(handover) = handover
             && failpoint::takes_over()
             && head.version == Version::HTTP_11
@@ -369,9 +309,10 @@ impl Service {
         why: FramingError,
         received: &[u8],
     ) -> Response<Body> {
-        let record = RequestRecord::begin(connection, &Method::CONNECT);
-        if self.handler.config.logs.any() {
-            record.note(self.handler.log_context(None, client, None));
+        let guard = RequestGuard::new(connection, &Method::CONNECT);
+        if self.config.logs.any() {
+            let entry = self.log_entry(None, client, None);
+            connection.record().set_entry(entry);
         }
         connection.leave_unread();
         let context = ResponseContext {
@@ -379,14 +320,10 @@ impl Service {
             ..ResponseContext::default()
         };
         let refused = Err(Refusal::FramingError(why));
-        let mut response = self.handler.render(refused, &context);
-        attach_record(&mut response, connection, record);
+        let mut response = self.render(refused, &context);
+        attach(&mut response, guard);
         response
     }
-}
-
-fn ready(response: Response<Body>) -> Responding {
-    Responding::Ready(Some(response))
 }
 
 /// Has the connection close where a body is left unread: only [`perform`] reads one.

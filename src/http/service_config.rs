@@ -26,7 +26,7 @@ pub struct ServiceConfig {
     pub store_resumes: bool,
     /// There are rules of access: responses depend on the client.
     pub authorizes: bool,
-    /// A 104 tells clients before the response where an upload can be resumed.
+    /// Clients get a 104 before the response, with the address at which the upload can be resumed.
     pub interim: bool,
     /// The limits of uploads.
     pub limits: UploadLimits,
@@ -50,7 +50,7 @@ pub struct ServiceConfig {
 pub struct RequestLogs {
     /// An event for each request.
     pub access: bool,
-    /// An event for each change, and for each refusal of who asks.
+    /// An event for each change, and for each refused client.
     pub audit: bool,
     /// The format of the events.
     pub format: LogFormat,
@@ -63,7 +63,7 @@ impl RequestLogs {
     }
 
     /// True where an event has the client's program, and the page that led to the request.
-    pub fn tell_of_client(&self) -> bool {
+    pub fn have_client_fields(&self) -> bool {
         self.any() && self.format != LogFormat::Fields
     }
 }
@@ -76,7 +76,7 @@ pub struct UploadLimits {
     pub max_body: u64,
     /// The most segments of a key that is stored.
     pub max_key_depth: usize,
-    /// The time that an unfinished upload is kept after its last request; zero is for ever.
+    /// The time that an unfinished upload is kept after its last request; zero is no limit.
     pub expiry: Duration,
 }
 
@@ -99,8 +99,8 @@ impl ServiceConfig {
         !(self.compat || self.discard || self.read_only)
     }
 
-    /// True where clients are told of resumable uploads. Their fields have a meaning, and are refused, also where the store keeps no
-    /// unfinished upload.
+    /// True if responses announce resumable uploads. Their fields have a meaning, and are refused, even if the store keeps no unfinished
+    /// upload.
     pub fn announces_uploads(&self) -> bool {
         self.resumes() && self.store_resumes
     }

@@ -30,9 +30,9 @@ pub fn is_preferred(headers: &HeaderMap) -> bool {
     ListFormat::preferred(headers, ListFormat::Json) == ListFormat::Html
 }
 
-/// The page of `listing`, of `place`, for a client with these rights.
-pub fn document(place: &ListTarget, listing: &Listing, rights: &PageRights) -> Document {
-    FRAME.fill(&slots(place, listing, rights))
+/// The page of `listing`, of `target`, for a client with these rights.
+pub fn document(target: &ListTarget, listing: &Listing, rights: &PageRights) -> Document {
+    FRAME.fill(&slots(target, listing, rights))
 }
 
 /// True where the client has the page of this entity tag already. The page has no date: preconditions on one are ignored.
@@ -73,28 +73,29 @@ pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
 const ROW: usize = 320;
 
 /// The slots of the page of `listing`.
-fn slots(place: &ListTarget, listing: &Listing, rights: &PageRights) -> Slots {
-    let folder = &*place.folder;
+fn slots(target: &ListTarget, listing: &Listing, rights: &PageRights) -> Slots {
+    let folder = &*target.folder;
     let is_empty = listing.keys.is_empty() && listing.folders.is_empty();
-    let next = place.next_query(listing).map(|query| {
+    let next = target.next_query(listing).map(|query| {
         let query = Text(&query);
         format!("<a class=\"button for-plain\" rel=\"next\" href=\"?{query}\">Next</a>")
     });
-    let empty = is_empty.then(|| empty(place, rights));
+    let empty = is_empty.then(|| empty(target, rights));
     let form = rights.may_create_in(folder).then(|| form(folder));
     let rights_json = serde_json::to_string(rights).unwrap_or_default();
-    Slots {
-        title: title(folder),
-        crumbs: crumbs(folder),
-        rows: rows(folder, listing),
-        next: next.unwrap_or_default(),
-        form: form.unwrap_or_default(),
-        empty: empty.unwrap_or_default(),
-        rights: Attribute(&rights_json).to_string(),
-        account: account(folder, rights),
-        is_root: folder.is_empty(),
-        is_empty,
-    }
+    let hidden = |is_hidden| if is_hidden { " hidden" } else { "" }.to_owned();
+    [
+        ("title", title(folder)),
+        ("crumbs", crumbs(folder)),
+        ("rows", rows(folder, listing)),
+        ("next", next.unwrap_or_default()),
+        ("form", form.unwrap_or_default()),
+        ("empty", empty.unwrap_or_default()),
+        ("rights", Attribute(&rights_json).to_string()),
+        ("account", account(folder, rights)),
+        ("hidden-at-root", hidden(folder.is_empty())),
+        ("hidden-with-rows", hidden(!is_empty)),
+    ]
 }
 
 fn title(folder: &str) -> String {
@@ -200,11 +201,11 @@ fn account(folder: &str, rights: &PageRights) -> String {
 }
 
 /// The sentence in place of rows.
-fn empty(place: &ListTarget, rights: &PageRights) -> String {
-    let prefix = place.page.prefix.strip_prefix(&place.folder);
+fn empty(target: &ListTarget, rights: &PageRights) -> String {
+    let prefix = target.page.prefix.strip_prefix(&target.folder);
     match prefix.unwrap_or_default() {
-        "" if !place.page.after.is_empty() => "No more files".to_owned(),
-        "" if !rights.may_list(&place.folder) => "Nothing that you may see here".to_owned(),
+        "" if !target.page.after.is_empty() => "No more files".to_owned(),
+        "" if !rights.may_list(&target.folder) => "Nothing that you may see here".to_owned(),
         "" => "No files yet".to_owned(),
         prefix => format!("No name begins with \u{201c}{}\u{201d}", Text(prefix)),
     }
@@ -220,9 +221,9 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// The index of `listing`, of `place`.
-pub fn index(place: &ListTarget, listing: &Listing) -> Vec<u8> {
-    let folder = &*place.folder;
+/// The index of `listing`, of `target`.
+pub fn index(target: &ListTarget, listing: &Listing) -> Vec<u8> {
+    let folder = &*target.folder;
     let items = items(listing);
     let mut index = String::with_capacity(LINE * (items.len() + 4));
     // Without the `/` at the end, as in Apache, which GDAL reads.
@@ -232,7 +233,7 @@ pub fn index(place: &ListTarget, listing: &Listing) -> Vec<u8> {
         index,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Index of /{title}</title>\n"
     );
-    if let Some(query) = place.next_query(listing) {
+    if let Some(query) = target.next_query(listing) {
         let query = Text(&query);
         let _ = writeln!(index, "<link rel=\"next\" href=\"?{query}\">");
     }
@@ -330,6 +331,18 @@ mod tests {
 
     fn page(place: &ListTarget, listing: &Listing) -> HtmlPage {
         HtmlPage::parse(&document(place, listing, &PageRights::new(None, false)).html)
+    }
+
+    #[test]
+    fn every_slot_of_the_frame_has_a_value_and_every_value_a_slot() {
+        let (place, listing) = (place("", ""), listing(&[], &[], None));
+        let slots = slots(&place, &listing, &PageRights::new(None, false));
+        let mut values: Vec<_> = slots.map(|(name, _)| name).into();
+        let mut names: Vec<_> = FRAME.pieces.iter().map(|(_, slot)| *slot).collect();
+        assert_eq!(names.pop(), Some(""));
+        names.sort_unstable();
+        values.sort_unstable();
+        assert_eq!(names, values);
     }
 
     fn row(href: &str, text: &str, value: Option<(u64, &str)>) -> Row {

@@ -32,13 +32,13 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// The lines that wait.
 #[derive(Debug, Default)]
 pub struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     filled: Condvar,
     emptied: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     lines: Vec<u8>,
     /// The thread has taken lines that it has not finished writing.
     is_writing: bool,
@@ -46,7 +46,7 @@ struct State {
     reported: u64,
 }
 
-impl State {
+impl QueueState {
     fn is_idle(&self) -> bool {
         self.lines.is_empty() && !self.is_writing
     }
@@ -104,7 +104,7 @@ impl Queue {
 
     /// Waits until every line is written, at most for `limit`.
     pub fn finish(&self, limit: Duration) {
-        let is_busy = |state: &mut State| !state.is_idle();
+        let is_busy = |state: &mut QueueState| !state.is_idle();
         drop(self.emptied.wait_timeout_while(self.lock(), limit, is_busy));
     }
 
@@ -117,18 +117,18 @@ impl Queue {
         if state.is_idle() {
             self.emptied.notify_all();
         }
-        let is_empty = |state: &mut State| state.lines.is_empty();
+        let is_empty = |state: &mut QueueState| state.lines.is_empty();
         let filled = self.filled.wait_while(state, is_empty);
         state = filled.unwrap_or_else(PoisonError::into_inner);
         let rest = gathered.saturating_duration_since(Instant::now());
-        let is_short = |state: &mut State| state.lines.len() < BATCH;
+        let is_short = |state: &mut QueueState| state.lines.len() < BATCH;
         let waited = self.filled.wait_timeout_while(state, rest, is_short);
         (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.is_writing = true;
         mem::swap(&mut state.lines, batch);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! The counters, the kinds of them, and the kernel's figures of the process.
 //!
 //! One set of counters per reactor, written by its thread alone and read by any: nothing is shared on the way of a
-//! request, and a sum is made when a reader asks for it. Knows no format: [`crate::http`] shows the counts.
+//! request, and a sum is made when it is read. Knows no format: [`crate::http`] shows the counts.
 
 mod reactor;
 mod store;
@@ -26,7 +26,7 @@ pub static CERTIFICATE_END: AtomicU64 = AtomicU64::new(0);
 /// Lines of the log that were lost: there was no room for them, or standard error refused them.
 pub static LOG_LINES_LOST: SharedCounter = SharedCounter::new();
 
-/// Room for the bounds of any [`Scale`] and the bucket beyond them.
+/// The capacity for the bounds of any [`Scale`], and for the bucket above them.
 const MOST: usize = 17;
 
 /// A counter with one writer.
@@ -47,7 +47,7 @@ impl Counter {
     }
 }
 
-/// A counter that any thread adds to: for what happens too rarely for that to cost anything.
+/// A counter that any thread adds to: for rare events.
 #[derive(Debug, Default)]
 pub struct SharedCounter(AtomicU64);
 
@@ -93,7 +93,7 @@ impl Scale {
         ]),
         unit: 1e9,
     };
-    /// Things done together.
+    /// Sizes of batches.
     pub const BATCH: Self = Self {
         bounds: &[1, 2, 4, 8, 16, 32, 64, 128, 256],
         unit: 1.0,
@@ -165,7 +165,7 @@ impl Histogram {
     }
 }
 
-/// A histogram of durations that any thread adds to: for what takes far longer than the lock.
+/// A histogram of durations that any thread adds to: for durations far longer than taking the lock.
 #[derive(Debug, Default)]
 pub struct SharedHistogram(Mutex<Histogram>);
 

@@ -118,9 +118,9 @@ pub struct ReactorCounters {
 /// How long the requests of a reactor took, and how late its timers ran.
 #[derive(Debug)]
 pub struct LatencyHistograms {
-    /// From the head of a request to the last byte of its answer.
+    /// Time from the request head to the last byte of the response.
     pub request: Histogram,
-    /// From the head of a request to the first byte of its answer.
+    /// Time from the request head to the first byte of the response.
     pub first_byte: Histogram,
     /// How much later than it was due a timer ran.
     pub event_loop: Histogram,

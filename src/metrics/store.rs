@@ -51,13 +51,13 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Bytes of changes that no checkpoint has settled.
+    /// Bytes of changes that no checkpoint covers.
     pub fn unsettled(&self) -> u64 {
         let settled = self.settled.load(Ordering::Relaxed);
         self.appended.get().saturating_sub(settled)
     }
 
-    /// A checkpoint took so long, and has settled what had been appended when it began.
+    /// A checkpoint of this `duration` covers the bytes that had been `appended` when it began.
     pub fn checkpointed(&self, duration: Duration, appended: u64) {
         self.settled.store(appended, Ordering::Relaxed);
         self.checkpoints.observe_duration(duration);
@@ -84,12 +84,12 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// A job has been handed over.
+    /// Counts a job that was submitted.
     pub fn submit(&self) {
         self.submitted.add(1);
     }
 
-    /// A thread has taken a job up; it is busy until what is returned is dropped.
+    /// Counts a job that a thread has taken; the thread is busy until the returned guard is dropped.
     pub fn start(&self) -> impl Drop + '_ {
         struct Busy<'a>(&'a Jobs);
         impl Drop for Busy<'_> {

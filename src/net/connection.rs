@@ -169,7 +169,7 @@ async fn serve_http1(
             &context.socket,
             &context.state,
             received.split(),
-            context.reactor.service.tells_of_client(),
+            context.reactor.service.logs_client_fields(),
         );
         if !receive_head(context, &mut reader).await? {
             return Ok(false);

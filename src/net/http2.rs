@@ -27,7 +27,8 @@ use super::connections::{Command, LINGER};
 use super::reactor::ConnectionContext;
 use super::socket_reader::SocketReader;
 use crate::http::{
-    MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, caught, continue_100,
+    MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, catch_panic,
+    continue_100,
 };
 use crate::metrics::TimeLimit;
 use exchange::{Exchange, Place, Stage};
@@ -307,7 +308,7 @@ impl Multiplexer<'_> {
         let request = Request::from_parts(head, RequestBody::Http2(body));
         let service = &reactor.service;
         let client = self.context.client;
-        let begun = caught(|| {
+        let begun = catch_panic(|| {
             // HTTP/2 has no upgrades, and no request has the socket.
             match service.call(&state, client, request, None) {
                 Responding::Ready(Some(response)) => exchange.try_send(response),

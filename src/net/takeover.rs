@@ -187,11 +187,11 @@ impl SocketBody {
         progress.set_reading(polled.is_pending());
         match polled {
             Poll::Pending if self.since.is_none() => {
-                self.since = self.state.metrics().start_waiting();
+                self.since = self.state.record().start_waiting();
             }
             Poll::Pending => {}
             Poll::Ready(moved) => {
-                self.state.metrics().stop_waiting(self.since.take());
+                self.state.record().stop_waiting(self.since.take());
                 self.count(moved.unwrap_or(0));
             }
         }

@@ -44,13 +44,13 @@ impl Readiness {
 /// The prober of the store.
 pub struct Probe {
     store: Arc<Store>,
-    state: Mutex<State>,
+    state: Mutex<ProbeState>,
     /// Bytes free for values; [`u64::MAX`] where the store cannot report it.
     free: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct ProbeState {
     last: Option<(Instant, Readiness)>,
     /// The probe that the store has not answered yet.
     pending: Option<store::Probe>,

@@ -1,6 +1,6 @@
 //! All metrics of the server: their names, their help, and their values, from the counters that each thread keeps.
 //!
-//! Metrics that show how load is spread have a label for the reactor, all others are sums, made when a scrape asks. No label has a
+//! Metrics that show how load is spread have a label for the reactor. All others are sums, made at each scrape. No label has a
 //! value or a name that a client can choose. A directory has uploads, the cache, listings, publishing and the journal. An S3 store has
 //! the requests to it by their status, its connections, and the writes whose response was lost.
 
@@ -17,9 +17,9 @@ use crate::metrics::{
 use crate::s3::S3;
 use crate::store::{Directory, Store};
 
-/// The sources of the metrics.
+/// The collector of all metrics.
 #[derive(Debug)]
-pub struct Sources {
+pub struct Collector {
     /// The start of the process, in seconds since 1970.
     started: f64,
     reactors: Vec<Arc<ReactorCounters>>,
@@ -27,7 +27,7 @@ pub struct Sources {
     access: Option<Arc<Access>>,
 }
 
-impl Sources {
+impl Collector {
     /// To be made once, when the process starts.
     pub fn new(
         reactors: Vec<Arc<ReactorCounters>>,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::access::Access;
 use crate::http::admin::health::{Probe, Readiness};
-use crate::http::admin::metrics::Sources;
+use crate::http::admin::metrics::Collector;
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::store::Store;
 
@@ -55,7 +55,7 @@ pub struct Admin {
     is_serving: AtomicBool,
     is_draining: AtomicBool,
     probe: Probe,
-    metrics: Sources,
+    metrics: Collector,
 }
 
 impl Admin {
@@ -69,7 +69,7 @@ impl Admin {
             is_serving: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
             probe: Probe::new(Arc::clone(store)),
-            metrics: Sources::new(reactors, Arc::clone(store), access),
+            metrics: Collector::new(reactors, Arc::clone(store), access),
         }
     }
 

@@ -1,9 +1,9 @@
 //! The credentials of a request: the field Authorization (RFC 9110, section 11.6.2), and the query of a signed link (`expires`, `by`,
-//! `signature`, and `max` for a PUT). And the proofs of a connection. The guard verifies them.
+//! `signature`, and `max` for a PUT). And the principal that a connection keeps. The guard verifies credentials.
 //!
-//! A query with a `signature` is a signed link; a parameter that stands twice or is unknown makes it invalid. The same credentials are
-//! proved once for a connection. A proof ends with the policy that it was made by, and with its subject or certificate. No text of a
-//! credential is in `Debug` output.
+//! A query with a `signature` is a signed link; a repeated or unknown parameter makes it invalid. The same credentials are
+//! verified once for a connection. The result ends with its policy, and with its subject or certificate. No text of a credential is in
+//! `Debug` output.
 
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
@@ -16,13 +16,13 @@ use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
 use form_urlencoded::parse;
 
-use crate::access::{Evidence, Source, Subject};
+use crate::access::{Access, Evidence, Source, Subject};
 use crate::http::client::Client;
 
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
 const LONGEST: usize = 1024;
 
-/// Base64 with or without its padding: RFC 7617 says nothing of a client that leaves it out.
+/// Base64 with or without its padding: RFC 7617 does not mention clients that omit it.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -164,7 +164,7 @@ fn number(text: &str) -> Option<u64> {
     (number.to_string() == text).then_some(number)
 }
 
-/// The method by which a client proved who it is.
+/// The method by which a client authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthMethod {
     /// Nothing: an anonymous client.
@@ -182,22 +182,24 @@ pub enum AuthMethod {
     },
 }
 
-/// The authenticated client, with its proof.
+/// The authenticated client of a request. It decides what the request may do.
 #[derive(Debug)]
 pub struct Principal {
     pub subject: Arc<Subject>,
     pub by: AuthMethod,
-    /// The evidence, to prove it again after a change of the rules.
+    /// The evidence, to prove the subject again after a change of the rules.
     pub evidence: Evidence,
+    /// The rules that it was authenticated by.
+    pub access: Arc<Access>,
 }
 
 impl Principal {
-    /// True for a proof that browsers send by themselves, also on behalf of pages of other origins.
+    /// True for credentials that browsers send by themselves, also on behalf of pages of other origins.
     pub fn is_ambient(&self) -> bool {
         matches!(self.by, AuthMethod::Basic | AuthMethod::Certificate)
     }
 
-    /// The name of the proof in the audit log.
+    /// The name of the evidence in the audit log.
     pub fn name_of_evidence(&self) -> &'static str {
         match (self.by, &self.evidence) {
             (AuthMethod::Link { .. }, _) => "link",
@@ -209,13 +211,13 @@ impl Principal {
     }
 }
 
-/// The last proof, and the field Authorization that it was proved by.
+/// The last principal, and the field Authorization that proved it.
 #[derive(Debug)]
 struct CachedPrincipal {
     field: Option<Box<[u8]>>,
     source: Source,
     generation: u64,
-    proof: Rc<Principal>,
+    principal: Rc<Principal>,
 }
 
 /// The certificate of a client, which was verified.
@@ -227,7 +229,7 @@ pub struct ClientCertificate {
     pub end: u64,
 }
 
-/// The proofs of one connection.
+/// The last principal of one connection, and its certificate.
 #[derive(Debug, Default)]
 pub struct AuthCache {
     kept: RefCell<Option<CachedPrincipal>>,
@@ -254,7 +256,7 @@ impl AuthCache {
         certificate.flat_map(|certificate| certificate.names.iter().map(String::as_str))
     }
 
-    /// The proof that `field` gave before, by the policy of this `generation`. Other credentials end it, and a password counts for the
+    /// The principal that `field` proved before, by the policy of this `generation`. Other credentials end it, and a password counts for the
     /// `client` that sent it: several may share the connection of a proxy, and would guess by what is let through.
     pub fn kept(
         &self,
@@ -265,32 +267,30 @@ impl AuthCache {
         let mut cached = self.kept.borrow_mut();
         let kept = cached.as_ref()?;
         let is_same = kept.generation == generation && kept.field.as_deref() == field;
-        let Principal { subject, by, .. } = &*kept.proof;
+        let Principal { subject, by, .. } = &*kept.principal;
         let is_of_client = || *by != AuthMethod::Basic || kept.source == client.peer.source();
         let is_valid = || subject.not_after.is_none() || subject.is_valid(SystemTime::now());
         if is_same && is_of_client() && is_valid() {
-            return Some(Rc::clone(&kept.proof));
+            return Some(Rc::clone(&kept.principal));
         }
         *cached = None;
         None
     }
 
-    /// Keeps the proof that the `field` of `source` gave by the policy of this `generation`.
+    /// Keeps the `principal` that the `field` of `source` proved by the policy of this `generation`.
     pub fn keep(
         &self,
         field: Option<&[u8]>,
         source: Source,
         generation: u64,
-        proof: Principal,
-    ) -> Rc<Principal> {
-        let proof = Rc::new(proof);
+        principal: Rc<Principal>,
+    ) {
         *self.kept.borrow_mut() = Some(CachedPrincipal {
             field: field.map(Box::from),
             source,
             generation,
-            proof: Rc::clone(&proof),
+            principal,
         });
-        proof
     }
 }
 

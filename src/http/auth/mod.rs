@@ -1,7 +1,7 @@
 //! The guard: authenticates the client of a request, and decides by its head alone what that client may do.
 //!
 //! Promises that each request is decided by one policy, that a client without the right to read a key gets the same response whether
-//! the key is there or not, and that a client which fails too often is told to wait. Without `--access` each client may do everything.
+//! the key is there or not, and that a client which fails too often has to wait. Without `--access` each client may do everything.
 
 pub mod authorize;
 pub mod credentials;
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
 
-use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Right, Source, Subject};
+use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
+use crate::http::auth::authorize::unauthenticated;
 use crate::http::auth::credentials::{
     AuthCache, AuthMethod, AuthorizationFields, BadLink, Credentials, NameAndPassword, Principal,
     SignedLink, credentials,
@@ -30,12 +31,12 @@ pub enum Identified {
     /// The client is known; `None` where there are no rules.
     Known(Option<Rc<Principal>>),
     /// The password has to be checked first, which takes milliseconds.
-    Unchecked(Box<Unchecked>),
+    Unchecked(Box<UncheckedPassword>),
 }
 
 /// A password that is yet to be checked, with the field that it came in.
 #[derive(Debug)]
-pub struct Unchecked {
+pub struct UncheckedPassword {
     pub field: Box<[u8]>,
     pub pair: NameAndPassword,
     pub source: Source,
@@ -43,173 +44,49 @@ pub struct Unchecked {
 
 /// The guard of one reactor.
 #[derive(Debug)]
-pub struct Guard(Option<Guarding>);
-
-#[derive(Debug)]
-struct Guarding {
+pub struct Guard {
     access: Arc<Access>,
     /// The policy that this reactor saw last, with its generation.
     policy: RefCell<(u64, Arc<Policy>)>,
 }
 
 impl Guard {
-    pub fn new(access: Option<Arc<Access>>) -> Self {
-        Self(access.map(|access| {
-            let generation = access.generation();
-            let policy = RefCell::new((generation, access.policy()));
-            Guarding { access, policy }
-        }))
+    pub fn new(access: Arc<Access>) -> Self {
+        let generation = access.generation();
+        let policy = RefCell::new((generation, access.policy()));
+        Self { access, policy }
     }
 
-    /// The rules of access, where there are any.
-    pub fn access(&self) -> Option<&Arc<Access>> {
-        self.0.as_ref().map(|guarding| &guarding.access)
-    }
-
-    /// Authenticates a client by the fields of its request, or by the proofs of its connection.
+    /// Authenticates a client by the fields of its request, or by what its connection has proved.
     pub fn identify(
         &self,
         presented: AuthorizationFields<'_>,
         client: Client,
         proven: &AuthCache,
     ) -> Result<Identified, Refusal> {
-        let Some(guarding) = &self.0 else {
-            return Ok(Identified::Known(None));
-        };
+        let source = client.peer.source();
         let field = match presented {
             AuthorizationFields::Nothing => None,
             AuthorizationFields::Field(field) => Some(field),
-            AuthorizationFields::Several => return Err(guarding.fails(client.peer.source())),
+            AuthorizationFields::Several => return Err(self.wrong_credentials(source)),
         };
-        let generation = guarding.access.generation();
-        if let Some(proof) = proven.kept(field, generation, client) {
-            return Ok(Identified::Known(Some(proof)));
+        let generation = self.access.generation();
+        if let Some(principal) = proven.kept(field, generation, client) {
+            return Ok(Identified::Known(Some(principal)));
         }
-        guarding.identify(field, generation, client, proven)
-    }
-
-    /// Authenticates a client by a signed link to `key`.
-    pub fn authenticate_link(
-        &self,
-        link: Result<SignedLink, BadLink>,
-        kind: LinkKind,
-        key: &str,
-    ) -> Result<Identified, Refusal> {
-        let Some(guarding) = &self.0 else {
-            return Ok(Identified::Known(None));
-        };
-        let followed = link.and_then(|link| guarding.authenticate_link(&link, kind, key));
-        let result = if followed.is_ok() {
-            AuthResult::Link
-        } else {
-            AuthResult::Wrong
-        };
-        guarding.count(result);
-        Ok(Identified::Known(Some(followed?)))
-    }
-
-    /// The subject whose name the field Authorization gives. Other names are not told: people type their password there, too.
-    pub fn tried(&self, headers: &HeaderMap) -> Option<Box<str>> {
-        let guarding = self.0.as_ref()?;
-        let field = only(headers, &AUTHORIZATION)?;
-        let Some(Credentials::Password(pair)) = credentials(field.as_bytes()) else {
-            return None;
-        };
-        let policy = guarding.policy(guarding.access.generation());
-        let subject = policy.subject(&pair.name)?;
-        Some(subject.name.clone())
-    }
-
-    /// Checks a password on the `compute` threads; the proof is kept with the connection.
-    pub async fn check(
-        &self,
-        unchecked: Unchecked,
-        proven: &AuthCache,
-        compute: &BlockingPool,
-    ) -> Result<Rc<Principal>, Refusal> {
-        let Some(guarding) = &self.0 else {
-            return Err(Refusal::ChecksBusy);
-        };
-        let access = &guarding.access;
-        let generation = access.generation();
-        let Unchecked {
-            field,
-            pair,
-            source,
-        } = unchecked;
-        let NameAndPassword { name, password } = pair;
-        let policy = access.policy();
-        let passwords = access.passwords();
-        let checking = match passwords.check(&policy, &name, password, source, compute) {
-            Ok(checking) => checking,
-            Err(access::Unchecked::NoPasswords) => return Err(guarding.fails(source)),
-            Err(access::Unchecked::Limited(wait)) => return Err(guarding.limited(wait)),
-            Err(access::Unchecked::Busy) => {
-                guarding.count(AuthResult::Busy);
-                return Err(Refusal::ChecksBusy);
-            }
-        };
-        // The check has counted the failure.
-        let Some(evidence) = checking.await else {
-            return Err(guarding.unauthenticated(AuthResult::Wrong));
-        };
-        let Some(subject) = policy.prove(&evidence, SystemTime::now()) else {
-            return Err(guarding.fails(source));
-        };
-        let proof = Principal {
-            subject: Arc::clone(subject),
-            by: AuthMethod::Basic,
-            evidence,
-        };
-        guarding.count(AuthResult::Password);
-        Ok(proven.keep(Some(&field), source, generation, proof))
-    }
-
-    /// Refuses the client of `proof` if it has no `right` to `key`.
-    pub fn allow(&self, proof: Option<&Principal>, right: Right, key: &str) -> Result<(), Refusal> {
-        match proof {
-            Some(proof) if !proof.subject.grant.allows(right, key) => {
-                Err(self.deny(&proof.subject, right))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The refusal of a client without this right; an anonymous one is asked to prove who it is.
-    pub fn deny(&self, subject: &Subject, right: Right) -> Refusal {
-        let Some(guarding) = &self.0 else {
-            return Refusal::NotAllowed(right);
-        };
-        if subject.is_anonymous {
-            return guarding.unauthenticated(AuthResult::Missing);
-        }
-        guarding.count(AuthResult::NotAllowed);
-        Refusal::NotAllowed(right)
-    }
-}
-
-impl Guarding {
-    fn identify(
-        &self,
-        field: Option<&[u8]>,
-        generation: u64,
-        client: Client,
-        proven: &AuthCache,
-    ) -> Result<Identified, Refusal> {
         let (policy, now) = (self.policy(generation), SystemTime::now());
-        let source = client.peer.source();
         let (evidence, by) = match field {
             None => match policy.certificate(proven.certificate_names()) {
                 Some(evidence) => (evidence, AuthMethod::Certificate),
                 None => (Evidence::Nothing, AuthMethod::Nothing),
             },
             Some(field) => match credentials(field) {
-                None => return Err(self.fails(source)),
+                None => return Err(self.wrong_credentials(source)),
                 Some(Credentials::Token(token)) => (Evidence::token(token), AuthMethod::Bearer),
                 Some(Credentials::Password(pair)) => {
-                    let Some(evidence) = self.at_once(&policy, &pair, source, now) else {
+                    let Some(evidence) = self.known_evidence(&policy, &pair, source, now) else {
                         let field = field.into();
-                        return Ok(Identified::Unchecked(Box::new(Unchecked {
+                        return Ok(Identified::Unchecked(Box::new(UncheckedPassword {
                             field,
                             pair,
                             source,
@@ -221,28 +98,102 @@ impl Guarding {
         };
         let subject = match policy.prove(&evidence, now) {
             Some(subject) => Arc::clone(subject),
-            // A certificate that has ended is no proof, and no false claim either.
+            // A certificate of an expired subject is no failure: its client is anonymous.
             None if by == AuthMethod::Certificate => Arc::clone(policy.anonymous()),
-            None => return Err(self.fails(source)),
+            None => return Err(self.wrong_credentials(source)),
         };
         match by {
             AuthMethod::Nothing | AuthMethod::Link { .. } => {}
-            AuthMethod::Bearer => self.count(AuthResult::Token),
-            AuthMethod::Basic => self.count(AuthResult::Password),
-            AuthMethod::Certificate => self.count(AuthResult::Certificate),
+            AuthMethod::Bearer => self.access.count(AuthResult::Token),
+            AuthMethod::Basic => self.access.count(AuthResult::Password),
+            AuthMethod::Certificate => self.access.count(AuthResult::Certificate),
         }
-        let proof = Principal {
+        let principal = self.principal(subject, by, evidence);
+        proven.keep(field, source, generation, Rc::clone(&principal));
+        Ok(Identified::Known(Some(principal)))
+    }
+
+    /// Authenticates a client by a signed link to `key`.
+    pub fn authenticate_link(
+        &self,
+        link: Result<SignedLink, BadLink>,
+        kind: LinkKind,
+        key: &str,
+    ) -> Result<Rc<Principal>, BadLink> {
+        let followed = link.and_then(|link| self.follow(&link, kind, key));
+        self.access.count(match followed {
+            Ok(_) => AuthResult::Link,
+            Err(_) => AuthResult::Wrong,
+        });
+        followed
+    }
+
+    /// The subject whose name the field Authorization gives. Other names are not logged: people type their password there, too.
+    pub fn tried(&self, headers: &HeaderMap) -> Option<Box<str>> {
+        let field = only(headers, &AUTHORIZATION)?;
+        let Some(Credentials::Password(pair)) = credentials(field.as_bytes()) else {
+            return None;
+        };
+        let policy = self.policy(self.access.generation());
+        let subject = policy.subject(&pair.name)?;
+        Some(subject.name.clone())
+    }
+
+    /// Checks a password on the `compute` threads; the principal is kept with the connection.
+    pub async fn check(
+        &self,
+        unchecked: UncheckedPassword,
+        proven: &AuthCache,
+        compute: &BlockingPool,
+    ) -> Result<Rc<Principal>, Refusal> {
+        let access = &self.access;
+        let generation = access.generation();
+        let UncheckedPassword {
+            field,
+            pair: NameAndPassword { name, password },
+            source,
+        } = unchecked;
+        let policy = access.policy();
+        let passwords = access.passwords();
+        let checking = match passwords.check(&policy, &name, password, source, compute) {
+            Ok(checking) => checking,
+            Err(access::CheckError::NoPasswords) => return Err(self.wrong_credentials(source)),
+            Err(access::CheckError::Limited(wait)) => return Err(self.limited(wait)),
+            Err(access::CheckError::Busy) => {
+                access.count(AuthResult::Busy);
+                return Err(Refusal::ChecksBusy);
+            }
+        };
+        // The check has counted the failure.
+        let Some(evidence) = checking.await else {
+            return Err(unauthenticated(access, AuthResult::Wrong));
+        };
+        let Some(subject) = policy.prove(&evidence, SystemTime::now()) else {
+            return Err(self.wrong_credentials(source));
+        };
+        let principal = self.principal(Arc::clone(subject), AuthMethod::Basic, evidence);
+        access.count(AuthResult::Password);
+        proven.keep(Some(&field), source, generation, Rc::clone(&principal));
+        Ok(principal)
+    }
+
+    fn principal(
+        &self,
+        subject: Arc<Subject>,
+        by: AuthMethod,
+        evidence: Evidence,
+    ) -> Rc<Principal> {
+        Rc::new(Principal {
             subject,
             by,
             evidence,
-        };
-        let proof = proven.keep(field, source, generation, proof);
-        Ok(Identified::Known(Some(proof)))
+            access: Arc::clone(&self.access),
+        })
     }
 
-    /// The evidence of a name and a password that takes no long check: of a token in place of the password, or of a password that
+    /// The evidence of a name and a password that needs no long check: of a token in place of the password, or of a password that
     /// `source` proved a short while ago.
-    fn at_once(
+    fn known_evidence(
         &self,
         policy: &Policy,
         pair: &NameAndPassword,
@@ -258,7 +209,7 @@ impl Guarding {
         passwords.remembered(policy, name, password, source, Instant::now())
     }
 
-    fn authenticate_link(
+    fn follow(
         &self,
         link: &SignedLink,
         kind: LinkKind,
@@ -278,11 +229,8 @@ impl Guarding {
         if now.duration_since(UNIX_EPOCH).is_ok_and(is_over) {
             return Err(BadLink::Expired);
         }
-        Ok(Rc::new(Principal {
-            subject: Arc::new(subject),
-            by: AuthMethod::Link { max: link.max },
-            evidence: Evidence::Nothing,
-        }))
+        let by = AuthMethod::Link { max: link.max };
+        Ok(self.principal(Arc::new(subject), by, Evidence::Nothing))
     }
 
     fn policy(&self, generation: u64) -> Arc<Policy> {
@@ -295,32 +243,18 @@ impl Guarding {
     }
 
     /// The refusal of wrong credentials.
-    fn fails(&self, source: Source) -> Refusal {
-        match self
-            .access
-            .passwords()
-            .failures()
-            .count(source, Instant::now())
-        {
-            Ok(()) => self.unauthenticated(AuthResult::Wrong),
+    fn wrong_credentials(&self, source: Source) -> Refusal {
+        let failures = self.access.passwords().failures();
+        match failures.count(source, Instant::now()) {
+            Ok(()) => unauthenticated(&self.access, AuthResult::Wrong),
             Err(wait) => self.limited(wait),
         }
     }
 
     fn limited(&self, wait: Duration) -> Refusal {
-        self.count(AuthResult::Limited);
+        self.access.count(AuthResult::Limited);
         Refusal::TooManyFailures {
             retry_after: wait.as_secs() + 1,
         }
-    }
-
-    fn unauthenticated(&self, result: AuthResult) -> Refusal {
-        self.count(result);
-        let realm = self.policy(self.access.generation()).realm().into();
-        Refusal::Unauthenticated { realm }
-    }
-
-    fn count(&self, result: AuthResult) {
-        self.access.counters().results[result as usize].add(1);
     }
 }

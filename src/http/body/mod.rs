@@ -1,9 +1,9 @@
 //! Bodies: how those of requests come, and what those of responses are made of. Here: the content of a response's body, and the
 //! chunks that hyper gets of it.
 //!
-//! A chunk is bytes, or a hole of so many where the connection sends a region of a file. hyper counts and orders the bytes of a hole
-//! like any others, and never looks at them; the connection finds the hole among what it is to write ([`is_hole`]), and sends the
-//! region in its place that waits in the connection's state.
+//! A chunk is bytes, or a hole: the connection sends a region of a file in its place. hyper counts and orders the bytes of a hole like
+//! any others, and never looks at them; the connection finds the hole among what it is to write ([`is_hole`]), and sends the region in
+//! its place that waits in the connection's state.
 
 pub mod request;
 pub mod response;
@@ -23,7 +23,7 @@ use crate::s3::RemoteBody;
 use crate::store::{Error, IN_MEMORY, Object};
 
 /// A body without an end of its own, made as fast as the client takes it.
-pub trait EndlessBody: std::fmt::Debug {
+pub trait EndlessBody {
     /// The next bytes, or `None` when the server ends it.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
 }
@@ -61,7 +61,6 @@ impl Piece {
 }
 
 /// The content that is left of a body.
-#[derive(Debug)]
 pub enum Content {
     Empty,
     Bytes(Bytes),
@@ -84,7 +83,7 @@ impl Content {
         }
     }
 
-    pub fn part(object: Arc<Object>, range: Range<u64>) -> Self {
+    pub fn part(object: &Arc<Object>, range: Range<u64>) -> Self {
         if range.is_empty() {
             return Self::Empty;
         }
@@ -93,7 +92,7 @@ impl Content {
             let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
             return Self::Bytes(bytes.slice(at(range.start)..at(range.end)));
         }
-        Self::File(FileBody::new(object, range))
+        Self::File(FileBody::new(Arc::clone(object), range))
     }
 
     /// Several parts of a value, each in its `framing`.
@@ -220,7 +219,7 @@ static HOLE: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; MAX_SLICE].into());
 #[derive(Debug)]
 pub enum Chunk {
     Bytes(Bytes),
-    /// A hole of so many bytes, in place of the region that waits.
+    /// A hole of this length in bytes, in place of the region that waits.
     Hole(usize),
 }
 

@@ -158,18 +158,18 @@ impl<'a> Received<'a> {
 
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Refusal>> {
         let body = &mut self.body;
-        // hyper would tell the end of a body that has ended one turn later.
+        // hyper would report the end of the body one turn later.
         if body.is_empty() {
             return None;
         }
-        let since = self.connection.metrics().start_waiting();
+        let since = self.connection.record().start_waiting();
         let progress = self.connection.progress();
         let frame = poll_fn(|cx| match body.poll_frame(cx) {
             Poll::Pending if progress.is_given_up() => Poll::Ready(Some(Err(Refusal::CutOff))),
             polled => polled,
         });
         let frame = frame.await;
-        self.connection.metrics().stop_waiting(since);
+        self.connection.record().stop_waiting(since);
         frame
     }
 

@@ -1,4 +1,4 @@
-//! The body of a response: its content, and the record of the request, which ends with it.
+//! The body of a response: its content, and the request, which ends with it.
 //!
 //! hyper takes it in [`Chunk`]s, a stream of HTTP/2 in [`Piece`]s. No byte of a long file passes through the memory of this process.
 //! A body that cannot be read on ends early, after all that was read before has gone to the socket.
@@ -11,14 +11,14 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::http::body::{Chunk, Content, Piece};
-use crate::http::exchange::record::RequestRecord;
+use crate::http::exchange::RequestGuard;
 use crate::store::{self, IN_MEMORY};
 
 /// The body of a response.
-#[derive(Debug)]
 pub struct Body {
     content: Content,
-    record: Option<RequestRecord>,
+    /// The request, which ends with this body.
+    guard: Option<RequestGuard>,
     /// The error that ends it early, until hyper takes it.
     fault: Option<Box<store::Error>>,
 }
@@ -27,7 +27,7 @@ impl Body {
     pub(crate) fn of(content: Content) -> Self {
         Self {
             content,
-            record: None,
+            guard: None,
             fault: None,
         }
     }
@@ -89,8 +89,8 @@ impl Body {
 
     /// Counts bytes that leave.
     fn note(&self, bytes: usize) {
-        if let Some(record) = &self.record {
-            record.sent(bytes);
+        if let Some(guard) = &self.guard {
+            guard.connection.handed(bytes);
         }
     }
 
@@ -100,13 +100,13 @@ impl Body {
     }
 
     /// Waits for its first bytes, so that a value that cannot be read is an error before a head has promised it.
-    pub async fn begin(&mut self) -> Result<(), store::Error> {
+    pub async fn make_resident(&mut self) -> Result<(), store::Error> {
         poll_fn(|cx| self.content.poll_resident(cx)).await
     }
 
-    /// Ends `record` with this body.
-    pub fn ends(&mut self, record: RequestRecord) {
-        self.record = Some(record);
+    /// Ends the request of `guard` with this body.
+    pub fn ends(&mut self, guard: RequestGuard) {
+        self.guard = Some(guard);
     }
 }
 
@@ -122,31 +122,31 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Chunk>, store::Error>>> {
         let Self {
             content,
-            record,
+            guard,
             fault,
         } = &mut *self;
-        let Some(record) = record else {
+        let Some(RequestGuard { connection }) = guard else {
             return Poll::Ready(None);
         };
-        if record.is_lost() {
+        if connection.has_lost_client() {
             // The bytes are thrown away; a body without a known end ends with its client.
             let left = content.remaining().filter(|&left| left > 0);
             *content = Content::Empty;
             let hole = left.map(|left| Chunk::Hole(usize::try_from(left).unwrap_or(usize::MAX)));
             return Poll::Ready(hole.map(|hole| Ok(Frame::data(hole))));
         }
-        ready!(record.poll_taken(cx));
+        ready!(connection.flush().poll_taken(cx));
         if fault.is_none() {
             match ready!(content.poll_short(cx)) {
                 None => return Poll::Ready(None),
                 Some(Ok(piece)) => {
-                    record.sent(piece.len());
-                    return Poll::Ready(Some(Ok(Frame::data(record.hand(piece)))));
+                    connection.handed(piece.len());
+                    return Poll::Ready(Some(Ok(Frame::data(connection.chunk_of(piece)))));
                 }
                 Some(Err(error)) => {
                     *fault = Some(Box::new(error));
-                    record.hold();
-                    ready!(record.poll_taken(cx));
+                    connection.flush().hold_piece();
+                    ready!(connection.flush().poll_taken(cx));
                 }
             }
         }

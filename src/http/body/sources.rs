@@ -147,15 +147,6 @@ impl FileBody {
     }
 }
 
-impl std::fmt::Debug for FileBody {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FileBody")
-            .field("next", &self.next)
-            .field("end", &self.end)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The bytes of a value that are compressed in one job.
 const COMPRESSED_AT_ONCE: usize = 256 << 10;
 
@@ -223,12 +214,6 @@ impl Encoded {
             self.work = Some(work);
             bytes.into()
         })))
-    }
-}
-
-impl std::fmt::Debug for Encoded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Encoded").finish_non_exhaustive()
     }
 }
 

@@ -6,16 +6,18 @@
 
 pub mod record;
 pub mod request_log;
-pub mod request_metrics;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use hyper::Method;
+
 use crate::http::auth::credentials::AuthCache;
 use crate::http::body::sources::Region;
-use crate::http::exchange::request_metrics::RequestMetrics;
+use crate::http::body::{Chunk, Piece};
+use crate::http::exchange::record::RequestRecord;
 use crate::metrics::{Direction, ReactorCounters};
 
 /// The phase of a connection.
@@ -71,7 +73,7 @@ pub struct ConnectionState {
     /// A region of the response under way was sent past hyper.
     has_moved: Cell<bool>,
     proven: Rc<AuthCache>,
-    metrics: RequestMetrics,
+    record: RequestRecord,
 }
 
 impl ConnectionState {
@@ -80,13 +82,10 @@ impl ConnectionState {
         Self::with(counters, Rc::default())
     }
 
-    /// The state of a new stream of this connection: a proof of the client holds for all of them.
+    /// The state of a new stream of this connection: the client authenticates once for all streams.
     #[must_use]
     pub fn of_stream(&self) -> Self {
-        Self::with(
-            Arc::clone(self.metrics.shared_counters()),
-            Rc::clone(&self.proven),
-        )
+        Self::with(Arc::clone(&self.record.counters), Rc::clone(&self.proven))
     }
 
     fn with(counters: Arc<ReactorCounters>, proven: Rc<AuthCache>) -> Self {
@@ -102,7 +101,7 @@ impl ConnectionState {
             region: RefCell::default(),
             has_moved: Cell::new(false),
             proven,
-            metrics: RequestMetrics::new(counters),
+            record: RequestRecord::new(counters),
         }
     }
 
@@ -116,11 +115,16 @@ impl ConnectionState {
         self.turns.get()
     }
 
-    pub(crate) fn metrics(&self) -> &RequestMetrics {
-        &self.metrics
+    /// The record of the current request.
+    pub(crate) fn record(&self) -> &RequestRecord {
+        &self.record
     }
 
-    /// The proofs of the client.
+    pub(crate) fn counters(&self) -> &ReactorCounters {
+        &self.record.counters
+    }
+
+    /// What the client of the connection has proved.
     pub fn proven(&self) -> &Rc<AuthCache> {
         &self.proven
     }
@@ -141,11 +145,12 @@ impl ConnectionState {
     }
 
     /// Begins a request, whose head has arrived.
-    pub fn begin(&self) {
+    pub fn begin(&self, method: &Method) {
         self.phase.set(Phase::Serving);
         self.requests.set(self.requests.get() + 1);
         self.has_moved.set(false);
         self.progress.received.set(0);
+        self.record.begin(method);
     }
 
     /// No request is under way any more: each response has been handed over whole, or given up.
@@ -163,6 +168,7 @@ impl ConnectionState {
     /// Begins a response that has no end of its own.
     pub fn begin_watching(&self) {
         self.phase.set(Phase::Watching);
+        self.record.begin_watching();
     }
 
     /// Begins a request of a stream.
@@ -220,7 +226,7 @@ impl ConnectionState {
 
     /// True while the response to a GET or HEAD is being made: it changes nothing.
     fn is_reading(&self) -> bool {
-        self.phase.get() == Phase::Serving && self.metrics.is_reading()
+        self.phase.get() == Phase::Serving && self.record.is_reading()
     }
 
     /// Notes that the client has closed its side, and may have gone.
@@ -247,31 +253,46 @@ impl ConnectionState {
 
     /// Counts `bytes` that the socket took; with `more`, others wait for it.
     pub fn sent(&self, bytes: usize, more: bool) {
-        self.metrics.sent(bytes, more);
+        self.record.sent(bytes, more);
     }
 
     /// Counts `bytes` that the socket gave.
     pub fn received(&self, bytes: usize) {
-        self.metrics.received(bytes);
+        self.counters().received_bytes.add(bytes as u64);
     }
 
     /// Counts a head that was refused before it became a request.
     pub fn refused_head(&self) {
-        self.metrics.refused();
+        self.record.refused();
     }
 
     /// Notes that the socket has all bytes that were to be sent.
     pub fn flushed(&self) {
-        self.metrics.flushed();
+        self.record.flushed();
         self.flush.flushed();
     }
 
-    /// Has the connection send `region` itself, in the place of the next hole.
-    pub fn move_next(&self, region: Region) {
-        if !self.has_moved.replace(true) {
-            self.metrics.counters().takeovers[Direction::Send as usize].add(1);
+    /// Counts `bytes` of the response's body that were handed to hyper, unless they are thrown away.
+    pub fn handed(&self, bytes: usize) {
+        if !self.has_lost_client() {
+            self.record.handed(bytes);
         }
+    }
+
+    /// The chunk that hyper gets for `piece`: its bytes, or a hole that the connection fills. Then the next piece waits until this one has
+    /// been sent.
+    pub fn chunk_of(&self, piece: Piece) -> Chunk {
+        let region = match piece {
+            Piece::Bytes(bytes) => return Chunk::Bytes(bytes),
+            Piece::Region(region) => region,
+        };
+        if !self.has_moved.replace(true) {
+            self.counters().takeovers[Direction::Send as usize].add(1);
+        }
+        let hole = Chunk::Hole(region.len);
         *self.region.borrow_mut() = Some(region);
+        self.flush.hold_piece();
+        hole
     }
 
     /// The region of a file that is sent in place of the next hole.
@@ -296,6 +317,29 @@ impl ConnectionState {
     pub fn waits_for_peer(&self) -> bool {
         let progress = &self.progress;
         progress.is_writing() || (progress.is_reading() && self.phase.get() == Phase::Serving)
+    }
+}
+
+/// A request under way on its connection, or on its stream. The request ends when the guard is dropped.
+#[derive(Debug)]
+pub struct RequestGuard {
+    pub connection: Rc<ConnectionState>,
+}
+
+impl RequestGuard {
+    pub fn new(connection: &Rc<ConnectionState>, method: &Method) -> Self {
+        connection.begin(method);
+        Self {
+            connection: Rc::clone(connection),
+        }
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        let received = self.connection.progress().received();
+        self.connection.end();
+        self.connection.record().ended(received);
     }
 }
 
@@ -391,19 +435,17 @@ impl Flush {
 #[cfg(test)]
 impl ConnectionState {
     /// The state of a connection whose client has sent the head of a request, and is to send its body.
-    pub fn receiving(method: &hyper::Method) -> Self {
+    pub fn receiving(method: &Method) -> Self {
         let connection = Self::new(Arc::default());
-        connection.begin();
-        connection.metrics.begin(method);
+        connection.begin(method);
         connection.progress.set_reading(true);
         connection
     }
 
     /// The state of a connection whose client sent a request, and then closed its side.
-    pub fn left_by_its_client(method: &hyper::Method) -> Self {
+    pub fn left_by_its_client(method: &Method) -> Self {
         let connection = Self::new(Arc::default());
-        connection.begin();
-        connection.metrics.begin(method);
+        connection.begin(method);
         connection.half_close();
         connection
     }
@@ -417,7 +459,7 @@ mod tests {
     /// the next upload on it was a 408.
     #[test]
     fn a_connection_whose_body_was_given_up_ends_with_its_response() {
-        let connection = ConnectionState::receiving(&hyper::Method::PUT);
+        let connection = ConnectionState::receiving(&Method::PUT);
         assert!(!connection.is_last());
         assert!(connection.give_up_body());
         assert!(connection.is_last());

@@ -1,170 +1,239 @@
 //! The record of a request: from its head to the last byte of its response, or to the panic that ended it.
 //!
-//! A [`RequestRecord`] lives in the service first, and in the body of the response then, so that its end is known however it
-//! ends: sent, given up, or cut off. It adds to the response the headers that its log context asks for.
+//! A connection has one [`RequestRecord`], which its requests fill one after the other. The metrics, the access log and the audit log
+//! read the record when the response has left. A request takes two readings of the clock: when its head has arrived, and when the last
+//! byte of its response has been handed to the socket. A third is taken only when the first byte of the response goes before the last.
+//!
+//! A [`RequestGuard`](super::RequestGuard) lives in the service first, and in the body of the response then, so that the end of the
+//! request is known however it ends: sent, given up, or cut off.
 //!
 //! A panic is caught where the request can still be answered. Its remains are dropped and never read again, so no request sees a
 //! half-done change: state that requests share (the store's cache and publisher, counters) is changed in steps that a panic does
 //! not divide. The panic hook of `log` has logged the cause.
 
-use std::fmt::Write as _;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::rc::Rc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
 
-use hyper::Method;
-use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
-use hyper::http::request::Parts;
+use hyper::header::HeaderMap;
 
-use crate::http::body::{Chunk, Piece};
-use crate::http::client::Peer;
-use crate::http::exchange::ConnectionState;
-use crate::http::exchange::request_log::{AuditOutcome, REQUEST_ID};
-use crate::http::exchange::request_metrics::{LogContext, Timing};
+use crate::http::exchange::request_log::{AuditEvent, LogEntry, REQUEST_ID, SERVER_TIMING, Timing};
+use crate::http::head::syntax::put;
+use crate::metrics::{Method, ReactorCounters};
 
-const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+/// The status that refused heads count as, for 400, 408, 414 and 431.
+const REFUSED: u16 = 400;
 
-/// The record of a request under way.
+/// The stage of the current request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    None,
+    /// The head of the request has arrived.
+    Received,
+    /// The response is known.
+    Answered,
+    /// The response has been handed to hyper whole, and perhaps not yet to the socket.
+    Ended,
+}
+
+/// The record of the current request of a connection.
 #[derive(Debug)]
 pub struct RequestRecord {
-    connection: Rc<ConnectionState>,
+    /// The counters of the connection's reactor.
+    pub counters: Arc<ReactorCounters>,
+    stage: Cell<Stage>,
+    began: Cell<Instant>,
+    first: Cell<Option<Instant>>,
+    method: Cell<Method>,
+    status: Cell<u16>,
+    is_watch: Cell<bool>,
+    /// Few requests have an entry in a log. It is boxed, so that the others cost nothing for it.
+    entry: RefCell<Option<Box<LogEntry>>>,
 }
 
 impl RequestRecord {
-    pub fn begin(connection: &Rc<ConnectionState>, method: &Method) -> Self {
-        connection.begin();
-        connection.metrics().begin(method);
+    pub fn new(counters: Arc<ReactorCounters>) -> Self {
         Self {
-            connection: Rc::clone(connection),
+            counters,
+            stage: Cell::new(Stage::None),
+            began: Cell::new(Instant::now()),
+            first: Cell::new(None),
+            method: Cell::new(Method::Other),
+            status: Cell::new(0),
+            is_watch: Cell::new(false),
+            entry: RefCell::default(),
         }
     }
 
-    /// Keeps `context` until the request ends.
-    pub fn note(&self, context: LogContext) {
-        self.connection.metrics().note(context);
-    }
-
-    /// The request's id, for the log. Where the request has no log context yet, it keeps the one that `context` makes.
-    pub fn request_id(&self, context: impl FnOnce() -> LogContext) -> String {
-        let metrics = self.connection.metrics();
-        if metrics.with_notes(|_| ()).is_none() {
-            metrics.note(context());
-        }
-        let id = metrics.with_notes(|notes| notes.ids.request.to_str().map(str::to_owned));
-        id.and_then(Result::ok).unwrap_or_default()
-    }
-
-    /// A change of the store begins.
-    pub fn begin_change(&self) {
-        self.connection
-            .metrics()
-            .with_audit(|audit| audit.is_open = true);
-    }
-
-    /// Keeps the events of `outcome` for the audit log.
-    pub fn set_audit(&self, outcome: AuditOutcome) {
-        self.connection.metrics().with_audit(|audit| {
-            audit.events = outcome.events;
-            audit.is_open &= !outcome.is_complete;
+    /// The head of a request has arrived.
+    pub fn begin(&self, method: &hyper::Method) {
+        // A pipelined request may come before the response to the one before it has left.
+        self.finish();
+        self.stage.set(Stage::Received);
+        self.began.set(Instant::now());
+        self.first.set(None);
+        self.status.set(0);
+        self.is_watch.set(false);
+        self.method.set(match *method {
+            hyper::Method::GET => Method::Get,
+            hyper::Method::HEAD => Method::Head,
+            hyper::Method::PUT => Method::Put,
+            hyper::Method::POST => Method::Post,
+            hyper::Method::PATCH => Method::Patch,
+            hyper::Method::DELETE => Method::Delete,
+            hyper::Method::OPTIONS => Method::Options,
+            _ => Method::Other,
         });
     }
 
-    /// The response has no end of its own.
-    pub fn watches(&self) {
-        self.connection.begin_watching();
-        self.connection.metrics().watches();
+    /// Sets the entry of the request in the logs.
+    pub fn set_entry(&self, entry: LogEntry) {
+        *self.entry.borrow_mut() = Some(Box::new(entry));
+    }
+
+    /// Gives the request's entry in the logs to `use_it`, if there is one.
+    pub fn with_entry<T>(&self, use_it: impl FnOnce(&mut LogEntry) -> T) -> Option<T> {
+        self.entry.borrow_mut().as_deref_mut().map(use_it)
+    }
+
+    fn with_timing(&self, change: impl FnOnce(&mut Timing)) {
+        self.with_entry(|entry| entry.timing.as_mut().map(change));
+    }
+
+    /// The request's id, for the log. A request without an entry gets the one that `make` returns.
+    pub fn request_id(&self, make: impl FnOnce() -> LogEntry) -> String {
+        let mut entry = self.entry.borrow_mut();
+        let entry = entry.get_or_insert_with(|| Box::new(make()));
+        entry.request_id().to_owned()
+    }
+
+    /// A change of the store begins, whose result the audit log has even if it never becomes known.
+    pub fn begin_change(&self) {
+        self.with_entry(|entry| entry.audit.as_mut().map(|audit| audit.is_open = true));
+    }
+
+    /// Sets the events for the audit log. The result of a change stays unknown unless it `is_complete`.
+    pub fn set_audit(&self, (events, is_complete): (Vec<AuditEvent>, bool)) {
+        self.with_entry(|entry| {
+            if let Some(audit) = &mut entry.audit {
+                audit.events = events;
+                audit.is_open &= !is_complete;
+            }
+        });
     }
 
     /// The store is asked from now on.
-    pub fn asks(&self) {
-        self.connection.metrics().with_notes(|notes| {
-            if let Some(timing) = &mut notes.timing {
-                timing.asked = Some(Instant::now());
-            }
-        });
+    pub fn begin_store(&self) {
+        self.with_timing(|timing| timing.asked = Some(Instant::now()));
     }
 
-    /// The response is known: gives it the headers that the log context asks for.
+    /// Begins to wait for the client's body; the time is returned where Server-Timing needs it.
+    pub fn start_waiting(&self) -> Option<Instant> {
+        self.with_entry(|entry| entry.timing.is_some().then(Instant::now))?
+    }
+
+    /// Ends to wait for the client's body.
+    pub fn stop_waiting(&self, since: Option<Instant>) {
+        if let Some(since) = since {
+            self.with_timing(|timing| timing.waited += since.elapsed());
+        }
+    }
+
+    /// Keeps the request out of the latencies: it lasts as long as both sides stay.
+    pub fn begin_watching(&self) {
+        self.is_watch.set(true);
+    }
+
+    /// The response is known, and has this status. Adds the `headers` that the entry in the logs asks for.
     pub fn answered(&self, status: u16, headers: &mut HeaderMap) {
-        let metrics = self.connection.metrics();
-        metrics.answered(status);
-        metrics.with_notes(|notes| {
-            headers.insert(REQUEST_ID, notes.ids.request.clone());
-            if let Some(timing) = &notes.timing {
-                let field = server_timing(timing, metrics.elapsed());
-                if let Ok(field) = HeaderValue::try_from(field) {
-                    headers.insert(SERVER_TIMING, field);
-                }
+        self.stage.set(Stage::Answered);
+        self.status.set(status);
+        self.with_entry(|entry| {
+            headers.insert(REQUEST_ID, entry.ids.request.clone());
+            if let Some(timing) = &entry.timing {
+                put(
+                    headers,
+                    SERVER_TIMING,
+                    timing.field(self.began.get().elapsed()),
+                );
             }
         });
     }
 
-    /// `bytes` of the response were handed to hyper.
-    pub fn sent(&self, bytes: usize) {
-        if !self.is_lost() {
-            self.connection.metrics().handed(bytes);
+    /// Counts `bytes` of the response's body that were handed to hyper.
+    pub fn handed(&self, bytes: usize) {
+        self.with_entry(|entry| entry.sent += bytes as u64);
+    }
+
+    /// The response has been handed to hyper whole, or given up. The body of the request had `received` bytes.
+    pub fn ended(&self, received: u64) {
+        self.with_entry(|entry| entry.received = received);
+        let is_answered = self.stage.replace(Stage::Ended) == Stage::Answered;
+        if !is_answered {
+            self.finish();
         }
     }
 
-    /// The chunk that hyper gets for `piece`: its bytes, or a hole that the connection fills, and then the next piece waits for this
-    /// one to be sent.
-    pub fn hand(&self, piece: Piece) -> Chunk {
-        match piece {
-            Piece::Bytes(bytes) => Chunk::Bytes(bytes),
-            Piece::Region(region) => {
-                let hole = Chunk::Hole(region.len);
-                self.connection.move_next(region);
-                self.hold();
-                hole
-            }
+    /// A head was refused that no request began with: it was no HTTP, or too large, or came too late.
+    pub fn refused(&self) {
+        self.counters.answered(Method::Other, REFUSED);
+    }
+
+    /// The socket took `bytes`; `more` of what hyper has wait for it.
+    pub fn sent(&self, bytes: usize, more: bool) {
+        self.counters.sent_bytes.add(bytes as u64);
+        let is_last = self.stage.get() == Stage::Ended && !more;
+        let is_interim = self.stage.get() == Stage::Received;
+        // All of a response in one go needs no reading of its own: the end is taken at once.
+        if self.first.get().is_none() && !is_last && !is_interim {
+            self.first.set(Some(Instant::now()));
         }
     }
 
-    /// Has the next piece of the body wait until hyper holds none.
-    pub fn hold(&self) {
-        self.connection.flush().hold_piece();
+    /// Everything that hyper had has been handed to the socket.
+    pub fn flushed(&self) {
+        if self.stage.get() == Stage::Ended {
+            self.finish();
+        }
     }
 
-    /// Waits until hyper holds no piece of the body.
-    pub fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
-        self.connection.flush().poll_taken(cx)
+    /// True while the response to a GET or HEAD is being made: it changes nothing.
+    pub fn is_reading(&self) -> bool {
+        let only_reads = matches!(self.method.get(), Method::Get | Method::Head);
+        only_reads && self.stage.get() == Stage::Received
     }
 
-    /// True where the body of the request did not arrive in time.
-    pub fn is_late(&self) -> bool {
-        self.connection.progress().is_given_up()
-    }
-
-    /// True where the client takes no response any more.
-    pub fn is_lost(&self) -> bool {
-        self.connection.has_lost_client()
+    /// Counts and logs the request that has ended, if there is one.
+    fn finish(&self) {
+        if self.stage.replace(Stage::None) == Stage::None {
+            return;
+        }
+        let (began, now, status) = (self.began.get(), Instant::now(), self.status.get());
+        let duration = now.duration_since(began);
+        self.counters.answered(self.method.get(), status);
+        if !self.is_watch.get() {
+            self.counters.latency.request.observe_duration(duration);
+        }
+        if status != 0 {
+            let first = self.first.get().unwrap_or(now);
+            let delay = first.duration_since(began);
+            self.counters.latency.first_byte.observe_duration(delay);
+        }
+        if let Some(entry) = self.entry.take() {
+            entry.write(status, duration);
+        }
     }
 }
 
 impl Drop for RequestRecord {
+    /// The connection is gone before its last response was.
     fn drop(&mut self) {
-        let received = self.connection.progress().received();
-        self.connection
-            .metrics()
-            .with_entry(|entry| entry.received = received);
-        self.connection.end();
-        self.connection.metrics().ended();
+        self.finish();
     }
-}
-
-/// The field `Server-Timing` (W3C), in milliseconds: the part of the store, and the total until now.
-fn server_timing(timing: &Timing, total: Duration) -> String {
-    let mut field = String::new();
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    if let Some(asked) = timing.asked {
-        let store = asked.elapsed().saturating_sub(timing.waited);
-        let _ = write!(field, "store;dur={:.3}, ", ms(store));
-    }
-    let _ = write!(field, "total;dur={:.3}", ms(total));
-    field
 }
 
 /// The work panicked.
@@ -172,55 +241,17 @@ fn server_timing(timing: &Timing, total: Duration) -> String {
 pub struct Panicked;
 
 /// The result of `work`, unless it panics.
-pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
 }
 
 /// The output of `work`, unless it panics. `work` is pinned by the caller: moved in here, it would take its memory twice.
-pub async fn caught_in<F: Future>(mut work: Pin<&mut F>) -> Result<F::Output, Panicked> {
-    poll_fn(|cx| match caught(|| work.as_mut().poll(cx)) {
+pub async fn catch_panic_in<F: Future>(mut work: Pin<&mut F>) -> Result<F::Output, Panicked> {
+    poll_fn(|cx| match catch_panic(|| work.as_mut().poll(cx)) {
         Ok(polled) => polled.map(Ok),
         Err(panicked) => Poll::Ready(Err(panicked)),
     })
     .await
-}
-
-/// The client, the method and the path of a request. It holds no part of the head, which would keep all of its buffer.
-pub struct RequestInfo {
-    pub peer: Peer,
-    method: Method,
-    pub path: Box<str>,
-    /// The length of the body in bytes, where the head tells.
-    pub size: Option<u64>,
-}
-
-impl RequestInfo {
-    pub fn new(head: &Parts, peer: Peer) -> Self {
-        Self {
-            peer,
-            method: head.method.clone(),
-            path: head.uri.path().into(),
-            size: head
-                .headers
-                .get(CONTENT_LENGTH)
-                .and_then(|size| size.to_str().ok()?.parse().ok()),
-        }
-    }
-
-    /// True where the response is a head alone.
-    pub fn wants_head_alone(&self) -> bool {
-        self.method == Method::HEAD
-    }
-
-    /// Logs and counts the panic. The connection ends with it: how much of the request was read is not known.
-    pub fn panicked(&self, _: Panicked, request_id: &str, connection: &ConnectionState) {
-        let Self {
-            peer, method, path, ..
-        } = self;
-        tracing::error!(request_id, %peer, %method, key = &**path, "a request panicked");
-        connection.metrics().counters().panics.add(1);
-        connection.leave_unread();
-    }
 }
 
 #[cfg(test)]
@@ -230,14 +261,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_caught_at_once_and_after_waiting() {
-        assert!(matches!(caught(|| 1), Ok(1)));
-        assert!(caught(|| panic!("by order")).is_err());
+        assert!(matches!(catch_panic(|| 1), Ok(1)));
+        assert!(catch_panic(|| panic!("by order")).is_err());
         let waits = |panics: bool| async move {
             tokio::task::yield_now().await;
             assert!(!panics, "by order");
             2
         };
-        assert!(matches!(caught_in(pin!(waits(false))).await, Ok(2)));
-        assert!(caught_in(pin!(waits(true))).await.is_err());
+        assert!(matches!(catch_panic_in(pin!(waits(false))).await, Ok(2)));
+        assert!(catch_panic_in(pin!(waits(true))).await.is_err());
     }
 }

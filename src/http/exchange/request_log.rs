@@ -1,5 +1,5 @@
 //! The logs of requests: the access log, an event for each request; and the audit log, an event for each change that a request made,
-//! and for each refusal of who asks. Both are written once the response has ended.
+//! and for each refused client. Both are written once the response has ended.
 //!
 //! Promises that a change whose result is not known has an event in the audit log, too. Texts of the client are fields of an event,
 //! never a part of its line: the formats of the log escape what could end the line. Secrets of queries are hidden. A request has one
@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use data_encoding::HEXLOWER;
 use form_urlencoded::parse;
@@ -27,41 +27,66 @@ pub enum LogFormat {
     /// Fields: the client, the request, and its result.
     #[cfg_attr(test, default)]
     Fields,
-    /// Also the query, the range, the client's program, and the page that led to the request.
+    /// Also the query, the range, the user agent and the referrer.
     Full,
     /// The access log has a line as nginx's format `combined`, the audit log has the fields of [`LogFormat::Full`].
     Combined,
 }
 
-/// The entry of a request in the logs, as far as its head tells.
+/// The entry of a request in the logs.
 #[derive(Debug)]
 pub struct LogEntry {
+    pub ids: RequestIds,
+    /// The field Server-Timing is made of it, where there is one.
+    pub timing: Option<Timing>,
     pub client: Client,
     pub reactor: usize,
     /// `None` where the head could not be understood.
     pub method: Option<Method>,
     pub target: String,
-    /// The name of the subject, where the server asks for one.
+    /// The name of the subject, where there are rules of access.
     pub subject: Option<Box<str>>,
     pub protocol: &'static str,
     /// The format of the access log, where there is one.
     pub access: Option<LogFormat>,
-    /// The fields of the head that only the logs tell, where the format has them.
+    /// The fields of the head that only the logs have, if their format has them.
     pub fields: Option<Box<LoggedFields>>,
     /// `None` where there is no audit log.
     pub audit: Option<Audit>,
     /// Bytes of the request's body, received so far.
     pub received: u64,
     /// Bytes of the response's body, handed to the socket so far.
-    pub bytes: u64,
+    pub sent: u64,
+}
+
+/// The time until the response, by what it was spent on.
+#[derive(Debug, Default)]
+pub struct Timing {
+    /// Waiting for the client's body.
+    pub waited: Duration,
+    /// The time at which the store was asked.
+    pub asked: Option<Instant>,
+}
+
+impl Timing {
+    /// The field `Server-Timing` (W3C), in milliseconds: the part of the store, and the `total` until now.
+    pub fn field(&self, total: Duration) -> String {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let total = format!("total;dur={:.3}", ms(total));
+        let Some(asked) = self.asked else {
+            return total;
+        };
+        let store = asked.elapsed().saturating_sub(self.waited);
+        format!("store;dur={:.3}, {total}", ms(store))
+    }
 }
 
 /// The part of the audit log.
 #[derive(Debug)]
 pub struct Audit {
-    /// The proof of the client.
+    /// The evidence of the client.
     pub by: &'static str,
-    /// The subject whose password a client without a proof sent, right or wrong.
+    /// The subject whose password an unauthenticated client sent, right or wrong.
     pub tried: Option<Box<str>>,
     pub events: Vec<AuditEvent>,
     /// A change was begun, and its result is not known.
@@ -73,16 +98,8 @@ pub struct Audit {
 pub enum AuditEvent {
     /// The store was changed.
     Changed(Option<String>),
-    /// The client was refused for who it is, with the problem of this name.
+    /// The client was refused, with the problem of this name.
     Refused(&'static str, Option<String>),
-}
-
-/// The events of a request whose outcome is known.
-#[derive(Debug, PartialEq, Eq)]
-pub struct AuditOutcome {
-    pub events: Vec<AuditEvent>,
-    /// False where the result of a change is not known.
-    pub is_complete: bool,
 }
 
 /// The name of a version of HTTP.
@@ -97,25 +114,25 @@ pub fn protocol(version: Version) -> &'static str {
 
 impl LogEntry {
     /// Writes the entry to the logs that have it. A `status` of 0: the client left before there was a response.
-    pub fn write(&self, status: u16, duration: Duration, ids: &RequestIds) {
+    pub fn write(&self, status: u16, duration: Duration) {
         if let Some(audit) = &self.audit {
-            self.write_audit(audit, status, ids);
+            self.write_audit(audit, status);
         }
         match self.access {
             Some(LogFormat::Combined) => {
                 tracing::info!(target: "combined", "{}", self.combined(status));
             }
-            Some(_) => self.write_access(status, duration, ids),
+            Some(_) => self.write_access(status, duration),
             None => {}
         }
     }
 
-    fn write_audit(&self, audit: &Audit, status: u16, ids: &RequestIds) {
+    fn write_audit(&self, audit: &Audit, status: u16) {
         let (peer, by, tried) = (self.client.peer, audit.by, audit.tried.as_deref());
         let (method, target, received) = (self.method(), &*self.target, self.received);
         let subject = self.subject.as_deref().unwrap_or("-");
         let [query, range, agent, referrer] = self.fields();
-        let request_id = ids.request.to_str().unwrap_or_default();
+        let request_id = self.request_id();
         let write = |result, problem, path: Option<&str>| {
             let key = path.unwrap_or(target);
             tracing::info!(
@@ -136,27 +153,20 @@ impl LogEntry {
         }
     }
 
-    fn write_access(&self, status: u16, duration: Duration, ids: &RequestIds) {
-        let &Self {
-            client: Client {
-                peer, tls_version, ..
-            },
-            reactor,
-            protocol,
-            received,
-            bytes,
-            ..
-        } = self;
+    fn write_access(&self, status: u16, duration: Duration) {
+        let Client {
+            peer, tls_version, ..
+        } = self.client;
         let (method, key, subject) = (self.method(), &*self.target, self.subject.as_deref());
         // To the microsecond.
         let ms = (duration.as_secs_f64() * 1e6).round() / 1e3;
         let [query, range, agent, referrer] = self.fields();
-        let request_id = ids.request.to_str().unwrap_or_default();
-        let (trace_id, span_id) = ids.trace.as_ref().map(|(t, s)| (&**t, &**s)).unzip();
+        let request_id = self.request_id();
+        let (trace_id, span_id) = self.ids.trace.as_ref().map(|(t, s)| (&**t, &**s)).unzip();
         tracing::info!(
             target: "access",
-            %peer, subject, method, key, protocol, tls = tls_version, status, received, bytes, ms, reactor, request_id, trace_id,
-            span_id, query, range, agent, referrer
+            %peer, subject, method, key, protocol = self.protocol, tls = tls_version, status, received = self.received,
+            bytes = self.sent, ms, reactor = self.reactor, request_id, trace_id, span_id, query, range, agent, referrer
         );
     }
 
@@ -182,27 +192,24 @@ impl LogEntry {
             escaped(&self.target),
             escaped(&query),
             self.protocol,
-            self.bytes,
+            self.sent,
             escaped(referrer.unwrap_or("-")),
             escaped(agent.unwrap_or("-")),
         )
+    }
+
+    pub fn request_id(&self) -> &str {
+        self.ids.request.to_str().unwrap_or_default()
     }
 
     fn method(&self) -> &str {
         self.method.as_ref().map_or("-", Method::as_str)
     }
 
-    /// The query, the range, the client's program and the page that led to the request, as far as they are known.
+    /// The query, the range, the user agent and the referrer, as far as they are known.
     fn fields(&self) -> [Option<&str>; 4] {
-        self.fields.as_ref().map_or([None; 4], |fields| {
-            let all = [
-                &fields.query,
-                &fields.range,
-                &fields.agent,
-                &fields.referrer,
-            ];
-            all.map(Option::as_deref)
-        })
+        let fields = self.fields.as_deref();
+        fields.map_or([None; 4], |fields| fields.each_ref().map(Option::as_deref))
     }
 }
 
@@ -225,28 +232,17 @@ const SECRETS: [&str; 5] = ["signature", "token", "password", "secret", "credent
 /// The name of the parameter that holds the signature of a link of Azure.
 const AZURE: &str = "sig";
 
-/// The fields of a head that only the logs tell, without the secrets of queries.
-#[derive(Debug)]
-pub struct LoggedFields {
-    query: Option<String>,
-    range: Option<String>,
-    agent: Option<String>,
-    referrer: Option<String>,
-}
+/// The query, the range, the user agent and the referrer of a head, without the secrets of queries: only the logs have them.
+pub type LoggedFields = [Option<String>; 4];
 
-impl LoggedFields {
-    pub fn of(head: &Parts) -> Self {
-        let text = |name| text(&head.headers, &name);
-        Self {
-            query: head.uri.query().map(redacted),
-            range: text(RANGE),
-            agent: text(USER_AGENT),
-            referrer: text(REFERER).map(|url| match url.split_once('?') {
-                Some((page, query)) => format!("{page}?{}", redacted(query)),
-                None => url,
-            }),
-        }
-    }
+pub fn logged_fields(head: &Parts) -> LoggedFields {
+    let text = |name| text(&head.headers, &name);
+    let referrer = text(REFERER).map(|url| match url.split_once('?') {
+        Some((page, query)) => format!("{page}?{}", redacted(query)),
+        None => url,
+    });
+    let query = head.uri.query().map(redacted);
+    [query, text(RANGE), text(USER_AGENT), referrer]
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
@@ -286,6 +282,8 @@ fn names_a_secret(name: &str) -> bool {
 
 /// The header of the id, in requests and responses.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The header of [`Timing`] in responses.
+pub const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The longest id taken from a client, in bytes.

@@ -210,7 +210,7 @@ fn decoded(extended: &str) -> Option<String> {
     Some(name.into_owned())
 }
 
-/// The parameter at the front, its value, and what stands behind it.
+/// The first parameter, its value, and the rest of the text.
 fn parameter(text: &str) -> Option<(&str, String, &str)> {
     let (name, value) = text.split_once('=')?;
     let name = name.trim_ascii();
@@ -225,7 +225,7 @@ fn parameter(text: &str) -> Option<(&str, String, &str)> {
     is_token(name).then_some((name, value, behind))
 }
 
-/// The text up to the quote that ends it, and what stands behind that. Browsers write `"`, CR and LF as escapes of URLs, and
+/// The text up to the closing quote, and the rest behind that. Browsers write `"`, CR and LF as escapes of URLs, and
 /// nothing else so, not even `%`; other clients write `\"`.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let (mut value, mut rest) = (String::new(), text);

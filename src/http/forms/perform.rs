@@ -1,6 +1,6 @@
 //! POST of a form: its files are received and stored one after the other, each as a PUT stores a value.
 //!
-//! Nothing is stored of a file that breaks off or is refused, and the answer names those that were stored before it. multer finds
+//! Nothing is stored of a file that is truncated or refused, and the response names the files stored before it. multer finds
 //! the ends of parts. It takes all bytes that it can get, and the head of a part may be of any length to it; so it gets one frame
 //! of the body at a time, when it has found nothing in what it has, and few for a head: at most two frames and [`MAX_PART_HEAD`]
 //! are in memory.
@@ -15,7 +15,6 @@ use futures_util::Stream;
 use futures_util::stream::poll_fn;
 use multer::{Field, Multipart};
 
-use crate::http::auth::authorize::Asker;
 use crate::http::body::request::Received;
 use crate::http::forms::{
     BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, StoredFile, check_digests,
@@ -23,10 +22,9 @@ use crate::http::forms::{
 use crate::http::head::path::check_depth;
 use crate::http::refusal::{HaltedForm, Refusal};
 use crate::http::response::outcome::{FormStored, Outcome};
-use crate::http::service::handler::Handler;
+use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::values::put::CountedUpload;
-use crate::metrics::ReactorCounters;
 use crate::store::{Key, Preconditions, UploadHead};
 
 /// About the longest head of a part, in bytes.
@@ -36,10 +34,8 @@ const MAX_PART_HEAD: usize = 16 * 1024;
 const MAX_EPILOGUE: usize = 64 * 1024;
 
 /// A form whose files are being stored.
-struct FormUpload<'h, 'f, 'b> {
-    handler: &'h Handler,
-    counters: &'h ReactorCounters,
-    asker: Asker<'h>,
+struct FormUpload<'r, 'f, 'b> {
+    request: &'r RequestContext,
     form: Form<'f, Received<'b>>,
     preconditions: Option<Preconditions>,
     state: FormState,
@@ -48,42 +44,39 @@ struct FormUpload<'h, 'f, 'b> {
     stored: Vec<StoredFile>,
 }
 
-impl Handler {
-    pub async fn form(
-        &self,
-        request: FormRequest,
-        body: &mut Received<'_>,
-        counters: &ReactorCounters,
-        asker: Asker<'_>,
-    ) -> Result<Outcome, Refusal> {
-        let mut upload = FormUpload {
-            handler: self,
-            counters,
-            asker,
-            form: Form::new(request.boundary, body),
-            preconditions: request.preconditions,
-            state: FormState::default(),
-            file: None,
-            stored: Vec::new(),
-        };
-        match upload.receive().await {
-            Ok(()) => Ok(Outcome::FormStored(FormStored {
-                folder: upload.state.folder().to_owned(),
-                files: upload.stored,
-                wants_page: request.wants_page,
-            })),
-            Err(why) => Err(Refusal::OfForm(Box::new(HaltedForm {
-                folder: upload.state.folder().to_owned(),
-                file: upload.file,
-                stored: upload.stored,
-                why,
-            }))),
-        }
+/// Stores the files of a form.
+pub async fn store_form(
+    request: &RequestContext,
+    form: FormRequest,
+    body: &mut Received<'_>,
+) -> Result<Outcome, Refusal> {
+    let mut upload = FormUpload {
+        request,
+        form: Form::new(form.boundary, body),
+        preconditions: form.preconditions,
+        state: FormState::default(),
+        file: None,
+        stored: Vec::new(),
+    };
+    let received = upload.store_files().await;
+    let folder = upload.state.folder().to_owned();
+    match received {
+        Ok(()) => Ok(Outcome::FormStored(FormStored {
+            folder,
+            files: upload.stored,
+            wants_page: form.wants_page,
+        })),
+        Err(why) => Err(Refusal::OfForm(Box::new(HaltedForm {
+            folder,
+            file: upload.file,
+            stored: upload.stored,
+            why,
+        }))),
     }
 }
 
 impl FormUpload<'_, '_, '_> {
-    async fn receive(&mut self) -> Result<(), Refusal> {
+    async fn store_files(&mut self) -> Result<(), Refusal> {
         while let Some(part) = self.form.next().await? {
             let role = self
                 .state
@@ -125,26 +118,25 @@ impl FormUpload<'_, '_, '_> {
         key: Key<'static>,
         media_type: Option<Box<str>>,
     ) -> Result<(), Refusal> {
-        check_depth(&key, self.handler.config.limits.max_key_depth)?;
+        let Service {
+            store,
+            reactor,
+            config,
+            ..
+        } = &*self.request.service;
+        check_depth(&key, config.limits.max_key_depth)?;
         let mut options = PutOptions {
             preconditions: self.preconditions(),
             media_type,
             ..PutOptions::default()
         };
-        self.handler
-            .permit_put(self.asker.proof, &key, &mut options)?;
-        let _in_flight = CountedUpload::begin(self.counters);
-        let Handler {
-            store,
-            reactor,
-            config,
-            ..
-        } = self.handler;
-        let (is_only_new, limit) = (options.is_only_new, config.limits.max_body);
+        self.request.permit_put(&key, &mut options)?;
+        let _in_flight = CountedUpload::new(self.request.counters());
         let mut head = UploadHead {
-            uploader: self.handler.uploader(self.asker),
+            uploader: store.stages_by_client().then(|| self.request.uploader()),
             ..options.head()
         };
+        let limit = config.limits.max_body;
         let stored = async {
             let mut upload = if config.discard {
                 None
@@ -166,11 +158,8 @@ impl FormUpload<'_, '_, '_> {
                 None => None,
             })
         };
-        let mut stored = stored.await;
-        if is_only_new {
-            stored = self.handler.without_replacing(stored, self.asker.proof);
-        }
-        let published = stored?;
+        let stored = stored.await;
+        let published = self.request.narrowed(options.is_only_new, stored)?;
         self.stored.push(StoredFile { key, published });
         Ok(())
     }
@@ -236,7 +225,7 @@ impl<'f, F: Frames> Form<'f, F> {
                 Poll::Ready(Ok(None)) => return Ok(None),
                 Poll::Ready(Err(_)) => return Err(BadForm::Malformed.into()),
                 Poll::Pending if taken > MAX_PART_HEAD => return Err(BadForm::HeadTooLong.into()),
-                Poll::Pending => taken += self.receive().await?,
+                Poll::Pending => taken += self.feed().await?,
             }
         }
     }
@@ -252,7 +241,7 @@ impl<'f, F: Frames> Form<'f, F> {
                 Poll::Ready(Some(Ok(data))) => return Ok(Some(data)),
                 Poll::Ready(None) => return Ok(None),
                 Poll::Ready(Some(Err(_))) => return Err(BadForm::Malformed.into()),
-                Poll::Pending => self.receive().await?,
+                Poll::Pending => self.feed().await?,
             };
         }
     }
@@ -270,7 +259,7 @@ impl<'f, F: Frames> Form<'f, F> {
     }
 
     /// Gives multer the next frame of the body, or its end; returns the length of the frame.
-    async fn receive(&mut self) -> Result<usize, Refusal> {
+    async fn feed(&mut self) -> Result<usize, Refusal> {
         let frames = self.frames.take().ok_or(BadForm::Malformed)?;
         let Some(data) = self.body.next_frame().await? else {
             return Ok(0);

@@ -2,7 +2,7 @@
 //!
 //! Pure. Members of a list that are malformed, or ask for a parameter that nothing here has, count as not sent, and a
 //! list of such members as no list at all: a preference is a wish, and nothing is refused for how it is worded. Offers
-//! stand in the server's own order of preference, which decides among what the client likes equally.
+//! stand in the server's own order of preference, which decides among offers of equal rank.
 
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName};
 
@@ -14,8 +14,7 @@ type Weight = u16;
 /// The media type to answer with, as its place in `offers`; `None` where the client takes none of them, and the caller
 /// may as well send the first (section 12.5.1).
 ///
-/// Offers are plain `type/subtype`. Of two that are liked equally, one that is named goes before one that is meant by
-/// a wildcard.
+/// Offers are plain `type/subtype`. Of two of equal weight, the one that is named goes before the one that a wildcard covers.
 pub fn media_type(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
     let ranges = media_ranges(headers);
     if ranges.is_empty() {
@@ -27,7 +26,7 @@ pub fn media_type(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
     })
 }
 
-/// True where a problem is told as `application/problem+json` rather than as a line of text: Accept names that type, and ranks it at
+/// True if problems are sent as `application/problem+json` rather than as a line of text: Accept names that type, and ranks it at
 /// least as high as `text/plain`.
 pub fn prefers_problem(headers: &HeaderMap) -> bool {
     let ranges = media_ranges(headers);
@@ -37,7 +36,7 @@ pub fn prefers_problem(headers: &HeaderMap) -> bool {
     })
 }
 
-/// True where metrics are told as `OpenMetrics`: Accept names that type, in a version that is written here, and ranks it at least as
+/// True if metrics are sent as `OpenMetrics`: Accept names that type, in a version that is written here, and ranks it at least as
 /// high as `text/plain`.
 pub fn prefers_open_metrics(headers: &HeaderMap) -> bool {
     let is_spoken = |key: &str, value: &str| match key.to_ascii_lowercase().as_str() {
@@ -152,7 +151,7 @@ fn weight_of_type(ranges: &[MediaRange<'_>], offer: &str) -> Option<(Precision, 
         .max()
 }
 
-/// A member of a list of preferences: what stands before its parameters, and its weight.
+/// A member of a list of preferences: its name without parameters, and its weight.
 struct Member<'a> {
     name: &'a str,
     weight: Weight,

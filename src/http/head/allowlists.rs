@@ -3,7 +3,7 @@
 //! A page of another origin reaches a server on the loopback address or behind a firewall through the browser of a user inside. It may
 //! use its own name, pointed to this address (DNS rebinding): then Host shows it. Or it uses a name of this server: then Origin shows
 //! it. A browser writes an origin in one way (RFC 6454, section 6.2; the WHATWG's URL and HTML standards), and no other spelling is
-//! taken. A name that is on no list is told in one line of visible ASCII, of bounded length, whatever the client sent.
+//! taken. A name that is on no list is reported in one line of visible ASCII, of bounded length, whatever the client sent.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv6Addr};
@@ -54,7 +54,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Adds the name by which the server was told to listen; a text that is no name is in no Host either.
+    /// Adds the name of the listen address. A text that is no name is in no Host either.
     pub fn add_own(&mut self, name: &str) {
         let is_listed = self.is_listed;
         let _ = self.add(name);
@@ -219,7 +219,7 @@ fn host_and_port(authority: &str) -> Option<(String, Option<u16>)> {
     Some((host, Some(digits.parse().ok().filter(|_| is_number)?)))
 }
 
-/// The longest name that is told whole, in bytes; longer ones end in dots.
+/// The longest name that is reported whole, in bytes; longer names end in dots.
 const SHOWN: usize = 100;
 
 /// A host or an origin that is on no list, and the option that would allow it.

@@ -18,26 +18,26 @@ use crate::http::head::syntax::{
 /// The framing of one connection, from the first byte of a request on.
 #[derive(Debug, Default)]
 pub struct Framing {
-    part: Part,
+    section: Section,
     heads: u64,
     /// A log has the client's program, and the page that led to a request.
-    tells_of_client: bool,
+    keeps_client_fields: bool,
 }
 
 #[derive(Debug)]
-enum Part {
+enum Section {
     Head(Scan),
     Data(u64),
     Chunks(Chunks),
 }
 
-impl Default for Part {
+impl Default for Section {
     fn default() -> Self {
         Self::Head(Scan::default())
     }
 }
 
-impl From<Body> for Part {
+impl From<Body> for Section {
     fn from(body: Body) -> Self {
         match body {
             Body::Length(0) => Self::default(),
@@ -48,10 +48,10 @@ impl From<Body> for Part {
 }
 
 impl Framing {
-    /// The framing of a new connection. Fields that only a log tells are kept if that `tells_of_client`.
-    pub fn new(tells_of_client: bool) -> Self {
+    /// The framing of a new connection. Fields that only a log reads are kept if the log `keeps_client_fields`.
+    pub fn new(keeps_client_fields: bool) -> Self {
         Self {
-            tells_of_client,
+            keeps_client_fields,
             ..Self::default()
         }
     }
@@ -83,24 +83,24 @@ impl Framing {
 
     /// Passes one head, or the bytes that there are of one body; none where there is neither.
     pub fn pass(&mut self, bytes: &mut [u8]) -> Result<Passed, FramingError> {
-        let len = match &mut self.part {
-            Part::Head(scan) => {
-                let Some((passed, body)) = scan.feed(bytes, self.tells_of_client)? else {
+        let len = match &mut self.section {
+            Section::Head(scan) => {
+                let Some((passed, body)) = scan.feed(bytes, self.keeps_client_fields)? else {
                     return Ok(Passed::default());
                 };
-                self.part = body.into();
+                self.section = body.into();
                 self.heads += 1;
                 return Ok(passed);
             }
-            Part::Data(left) => {
+            Section::Data(left) => {
                 let len = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
-                self.part = Body::Length(*left - len as u64).into();
+                self.section = Body::Length(*left - len as u64).into();
                 len
             }
-            Part::Chunks(chunks) => {
+            Section::Chunks(chunks) => {
                 let (len, ended) = chunks.feed(bytes)?;
                 if ended {
-                    self.part = Part::default();
+                    self.section = Section::default();
                 }
                 len
             }
@@ -133,8 +133,8 @@ fn is_unread(name: &[u8]) -> bool {
     names.iter().any(|unread| name.eq_ignore_ascii_case(unread))
 }
 
-/// True for a field of those that an access log may tell all the same.
-fn is_told(name: &[u8]) -> bool {
+/// True for an unread field that the access log may have.
+fn is_client_field(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"user-agent") || name.eq_ignore_ascii_case(b"referer")
 }
 
@@ -162,7 +162,7 @@ pub struct Scan {
     at: usize,
     /// Bytes of the whole lines that are kept, which lie at the beginning.
     kept: usize,
-    /// Whole lines, those before the request line left out.
+    /// Whole lines, without those before the request line.
     lines: usize,
     is_1_0: bool,
     length: Option<u64>,
@@ -175,7 +175,7 @@ impl Scan {
     pub fn feed(
         &mut self,
         bytes: &mut [u8],
-        tells_of_client: bool,
+        keeps_client_fields: bool,
     ) -> Result<Option<(Passed, Body)>, FramingError> {
         while let Some(line) = line(&bytes[self.at..])? {
             let whole = self.at..self.at + line.len() + 2;
@@ -186,7 +186,7 @@ impl Scan {
                 // RFC 9112, section 2.2: an empty line before a request is passed over.
                 ([], lines) => (lines > 0, true),
                 (line, 0) => self.request_line(line).map(|()| (false, true))?,
-                (line, _) => (false, self.field(line, tells_of_client)?),
+                (line, _) => (false, self.field(line, keeps_client_fields)?),
             };
             self.lines += usize::from(whole.len() > 2);
             if self.lines > MAX_FIELDS + 1 {
@@ -221,10 +221,10 @@ impl Scan {
     }
 
     /// Checks a field; false where it is taken out of the head. hyper refuses one that is invalid.
-    fn field(&mut self, line: &[u8], tells_of_client: bool) -> Result<bool, FramingError> {
+    fn field(&mut self, line: &[u8], keeps_client_fields: bool) -> Result<bool, FramingError> {
         let colon = memchr(b':', line).ok_or(FramingError::Line)?;
         let (name, value) = (&line[..colon], &line[colon + 1..]);
-        if is_unread(name) && !(tells_of_client && is_told(name)) {
+        if is_unread(name) && !(keeps_client_fields && is_client_field(name)) {
             return Ok(has_control(value));
         }
         if name.is_empty() || !name.iter().all(|&b| TOKEN[usize::from(b)]) {

@@ -27,11 +27,11 @@ use crate::http::uploads::UPLOAD_COMPLETE;
 use crate::http::values::digest_fields::WANT_REPR_DIGEST;
 use crate::http::values::other_store::is_of_store;
 
-/// Fetch Metadata: how the page that asks is related to this server, where a browser says so.
+/// Fetch Metadata: the relation of the page to this server, from browsers that send it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The findings of one pass over the fields; most requests have no field that needs a second one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CommonHeaders<'a> {
     host: Host<'a>,
     lengths: usize,
@@ -39,7 +39,7 @@ pub struct CommonHeaders<'a> {
     origin: Option<&'a [u8]>,
     /// Sec-Fetch-Site says that the page is of another origin.
     is_site_foreign: Option<bool>,
-    is_expectation_met: bool,
+    has_unknown_expectation: bool,
     /// There are preconditions, ranges or a wanted digest.
     pub has_read_conditions: bool,
     /// There is an Accept-Encoding.
@@ -56,8 +56,8 @@ pub struct CommonHeaders<'a> {
     pub resumable: bool,
     /// There are fields that only clients of other stores send.
     pub of_store: bool,
-    /// No field says how a value is stored: each is known to say something else.
-    pub has_only_plain_fields: bool,
+    /// There may be a field that affects how a value is stored.
+    pub has_stored_fields: bool,
 }
 
 /// The fields Host of a request.
@@ -68,7 +68,7 @@ struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Adds the authority of HTTP/2, which stands in place of the field, or says the same beside it (RFC 9113, section 8.3.1).
+    /// Adds the authority of HTTP/2, which replaces the field, or equals it (RFC 9113, section 8.3.1).
     fn add(&mut self, authority: &'a [u8]) {
         if self.count == 0 || !self.last.eq_ignore_ascii_case(authority) {
             self.count += 1;
@@ -89,23 +89,7 @@ impl<'a> CommonHeaders<'a> {
     }
 
     fn of_fields(headers: &'a HeaderMap) -> Self {
-        let mut common = Self {
-            host: Host::default(),
-            lengths: 0,
-            presented: AuthorizationFields::Nothing,
-            origin: None,
-            is_site_foreign: None,
-            is_expectation_met: true,
-            has_read_conditions: false,
-            codings_accepted: false,
-            by_browser: false,
-            wants_problem_json: false,
-            has_request_id: false,
-            wants_close: false,
-            resumable: false,
-            of_store: false,
-            has_only_plain_fields: true,
-        };
+        let mut common = Self::default();
         for (name, value) in headers {
             common.note(name, value.as_bytes());
         }
@@ -118,10 +102,10 @@ impl<'a> CommonHeaders<'a> {
                 self.host.count += 1;
                 self.host.last = value;
             }
-            EXPECT => self.is_expectation_met &= value.eq_ignore_ascii_case(b"100-continue"),
+            EXPECT => self.has_unknown_expectation |= !value.eq_ignore_ascii_case(b"100-continue"),
             IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE => {
                 self.has_read_conditions = true;
-                self.has_only_plain_fields = false;
+                self.has_stored_fields = true;
             }
             CONTENT_LENGTH => self.lengths += 1,
             TRANSFER_ENCODING | USER_AGENT => {}
@@ -142,13 +126,13 @@ impl<'a> CommonHeaders<'a> {
                 self.has_request_id |= *name == REQUEST_ID;
                 self.resumable |= *name == UPLOAD_COMPLETE;
                 self.of_store |= is_of_store(name);
-                self.has_only_plain_fields = false;
+                self.has_stored_fields = true;
             }
         }
     }
 
-    /// True for a request of a page of another origin, as far as the browser tells. Older browsers, and all where neither https nor the
-    /// loopback network is between, tell it by Origin alone.
+    /// True for a request of a page of another origin, as far as the browser says so. Older browsers, and all browsers over plain HTTP
+    /// from other machines, send only Origin.
     pub fn is_foreign(&self, client: Client) -> bool {
         let by_origin = || {
             self.origin
@@ -185,7 +169,7 @@ impl<'a> CommonHeaders<'a> {
         if !hosts.allow(asked, client.by_loopback) {
             return Err(Refusal::WrongHost(NotAllowlisted::host(asked)));
         }
-        if !self.is_expectation_met {
+        if self.has_unknown_expectation {
             return Err(Refusal::Expectation);
         }
         // Section 3.2.3 and 3.2.4: the other forms belong to CONNECT and OPTIONS.
@@ -231,10 +215,10 @@ mod tests {
 
     #[test]
     fn no_field_that_says_how_a_value_is_stored_is_passed_over() {
-        let has_only_plain_fields = |name| {
+        let is_stored = |name| {
             let name = HeaderName::from_static(name);
             let headers = HeaderMap::from_iter([(name, HeaderValue::from_static("x"))]);
-            CommonHeaders::of_fields(&headers).has_only_plain_fields
+            CommonHeaders::of_fields(&headers).has_stored_fields
         };
         for name in [
             "cache-control",
@@ -253,7 +237,7 @@ mod tests {
             "trailer",
             "upload-complete",
         ] {
-            assert!(!has_only_plain_fields(name), "{name}");
+            assert!(is_stored(name), "{name}");
         }
         for name in [
             "accept",
@@ -262,7 +246,7 @@ mod tests {
             "host",
             "user-agent",
         ] {
-            assert!(has_only_plain_fields(name), "{name}");
+            assert!(!is_stored(name), "{name}");
         }
     }
 

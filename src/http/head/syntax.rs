@@ -40,7 +40,7 @@ pub enum FramingError {
     Chunks,
 }
 
-/// The value of the field `name`, if it stands there once.
+/// The value of the field `name`, if there is exactly one.
 pub fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut lines = headers.get_all(name).iter();
     lines.next().filter(|_| lines.next().is_none())
@@ -143,7 +143,7 @@ pub fn up(depth: usize) -> String {
     "../".repeat(depth)
 }
 
-/// The `name` of a key or a folder as it stands in a path.
+/// The `name` of a key or a folder as it is written in a path.
 pub fn encoded(name: &str) -> PercentEncode<'_> {
     utf8_percent_encode(name, ALL_BUT_UNRESERVED)
 }

@@ -90,7 +90,7 @@ pub struct ListTarget {
     pub page: Page,
     pub format: ListFormat,
     /// The query says the format, and so does the address of the next page.
-    pub is_format_told: bool,
+    pub names_format: bool,
 }
 
 impl ListTarget {
@@ -110,7 +110,7 @@ impl ListTarget {
             folder,
             page,
             format,
-            is_format_told: query.format.is_some(),
+            names_format: query.format.is_some(),
         }
     }
 
@@ -130,7 +130,7 @@ impl ListTarget {
         }
         query.append_pair("after", after);
         query.append_pair("limit", &self.page.limit.to_string());
-        if self.is_format_told {
+        if self.names_format {
             query.append_pair("format", self.format.terms().0);
         }
         Some(query.finish())
@@ -170,27 +170,27 @@ impl Query {
     /// Other parameters are ignored, as an address gets some on its way through caches, mails and chats. One that may be meant for one of
     /// these is refused, unless the client is a person's browser.
     pub fn of(query: &str, by_person: bool) -> Result<Self, BadQuery> {
-        let mut said = Self::default();
+        let mut parsed = Self::default();
         for (name, value) in parse(query.as_bytes()) {
             match &*name {
-                "prefix" => said.prefix = Some(value.into_owned()),
+                "prefix" => parsed.prefix = Some(value.into_owned()),
                 // An empty delimiter is none, as in S3.
-                "delimiter" if value.is_empty() => said.by_folder = Some(false),
-                "delimiter" if value == DELIMITER => said.by_folder = Some(true),
+                "delimiter" if value.is_empty() => parsed.by_folder = Some(false),
+                "delimiter" if value == DELIMITER => parsed.by_folder = Some(true),
                 "delimiter" => return Err(BadQuery::Delimiter),
-                "after" => said.after = Some(value.into_owned()),
+                "after" => parsed.after = Some(value.into_owned()),
                 "limit" => match value.parse() {
-                    Ok(limit @ 1..=MAX_LIMIT) => said.limit = Some(limit),
+                    Ok(limit @ 1..=MAX_LIMIT) => parsed.limit = Some(limit),
                     _ => return Err(BadQuery::Limit),
                 },
                 "format" => {
-                    said.format = Some(ListFormat::named(&value).ok_or(BadQuery::Format)?);
+                    parsed.format = Some(ListFormat::named(&value).ok_or(BadQuery::Format)?);
                 }
                 _ if by_person || !is_mistyped(&name) => {}
                 _ => return Err(BadQuery::Mistyped(name.into_owned())),
             }
         }
-        Ok(said)
+        Ok(parsed)
     }
 
     /// The format for a client without a preference: one that sends no parameter of listings follows links.
@@ -305,7 +305,7 @@ pub fn describe(
     }
 }
 
-/// Redirects a browser to the page. Not for ever: other clients are answered at the address where they asked.
+/// Redirects a browser to the page. No cache may keep this: other clients get an answer at the address that they asked for.
 pub fn describe_move(headers: &mut HeaderMap, to: String) {
     put(headers, LOCATION, to);
     headers.insert(VARY, HeaderValue::from_static("accept"));

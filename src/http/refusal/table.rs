@@ -44,7 +44,7 @@ pub struct Row {
 pub enum Flag {
     /// The connection ends with it: the end of the request is in doubt, or its client.
     Closes,
-    /// The client is refused for who it is: the audit log has it.
+    /// The client itself is refused: the audit log has it.
     Audited,
     /// A host or an origin is refused, which an option can allow: the log has it.
     Logged,
@@ -144,7 +144,7 @@ impl Refusal {
             Self::Method if !config.compat => allow(headers, Target::Values.methods(config)),
             Self::PageMethod(methods) => allow(headers, methods),
             Self::TooLarge { .. } if config.announces_uploads() => {
-                uploads::tell_limit(headers, config);
+                uploads::add_limit(headers, config);
             }
             Self::Unauthenticated { realm } => challenge(headers, realm),
             Self::SignedOut => {
@@ -156,7 +156,7 @@ impl Refusal {
                 headers.extend(upgrade());
                 headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
             }
-            Self::NotPartialUpload => uploads::accept_parts(headers),
+            Self::NotPartialUpload => uploads::add_accept_patch(headers),
             Self::Store(error) if self.row(config).status == StatusCode::SERVICE_UNAVAILABLE => {
                 retry(headers, error.retry_after());
             }

@@ -2,20 +2,17 @@
 //!
 //! The executor makes it. The audit log and the renderer of responses read it. It has no status and no header.
 
-use hyper::header::HeaderValue;
-
 use crate::http::admin;
 use crate::http::body::EndlessBody;
 use crate::http::forms::StoredFile;
 use crate::http::listing::ListFormat;
-use crate::http::service::operation::Target;
+use crate::http::service::operation::OptionsRequest;
 use crate::http::ui::Document;
 use crate::http::uploads::state::UploadState;
 use crate::http::values::representation::ValueResponse;
 use crate::store::{Key, Published};
 
 /// The outcome of a request.
-#[derive(Debug)]
 pub enum Outcome {
     /// A value was found.
     Value(ValueResponse),
@@ -50,11 +47,7 @@ pub enum Outcome {
     RedirectToStore {
         to: String,
     },
-    Options {
-        preflight: bool,
-        fields: Option<Box<HeaderValue>>,
-        of: Target,
-    },
+    Options(OptionsRequest),
     /// The request was performed, and its response has no content.
     NoContent,
     /// There is an upload resource now.

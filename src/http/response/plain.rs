@@ -7,12 +7,11 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-
+use bytes::Bytes;
 use hyper::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
 };
 use hyper::{Response, StatusCode};
-use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -30,16 +29,16 @@ pub const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A problem of RFC 9457; docs/http.md lists the names.
 #[derive(Serialize)]
-struct Problem<'a> {
+struct Problem {
     r#type: String,
-    title: &'a str,
+    title: &'static str,
     status: u16,
     detail: String,
     #[serde(flatten)]
     offsets: Option<Offsets>,
     /// The keys of a form that were stored before.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    stored: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stored: Vec<String>,
 }
 
 /// The members of the problem of a mismatching offset (draft-ietf-httpbis-resumable-upload, "Mismatching Offset").
@@ -48,26 +47,6 @@ struct Problem<'a> {
 struct Offsets {
     expected_offset: u64,
     provided_offset: u64,
-}
-
-/// The progress of a form. Keys are as they stand in paths.
-struct FormProgress {
-    /// The folder of its files.
-    folder: String,
-    /// The file that was not stored.
-    file: Option<String>,
-    stored: Vec<String>,
-}
-
-impl FormProgress {
-    fn of(halted: &HaltedForm) -> Self {
-        let path = |key: &Key<'_>| encoded(key.as_str()).to_string();
-        Self {
-            folder: encoded(&halted.folder).to_string(),
-            file: halted.file.as_ref().map(path),
-            stored: halted.stored.iter().map(|file| path(&file.key)).collect(),
-        }
-    }
 }
 
 /// The response to a refused request, in the form that the context asks for.
@@ -92,15 +71,13 @@ pub fn refuse(
     response
 }
 
-/// It is not stored by caches: they may keep some errors, 404 among them, and guess for how long (RFC 9110, section 15.1). A name that is
-/// a URI is the type itself.
+/// A name that is a URI is the type itself.
 fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<Body> {
     let Row { status, name, .. } = row;
     let form = match refusal {
-        Refusal::OfForm(halted) => Some(FormProgress::of(halted)),
+        Refusal::OfForm(halted) => Some(&**halted),
         _ => None,
     };
-    let form = form.as_ref();
     if let Some(depth) = context.page {
         let failure = Failure {
             status: status.as_u16(),
@@ -114,7 +91,9 @@ fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<B
             put(headers, CONTENT_SECURITY_POLICY, FAILURE_POLICY.clone());
         });
     }
-    let why = form.map_or_else(|| refusal.to_string(), |form| progress(refusal, form));
+    let stored = form.map_or(&[][..], |form| &form.stored);
+    let stored: Vec<_> = stored.iter().map(|file| path(&file.key)).collect();
+    let why = form.map_or_else(|| refusal.to_string(), |form| progress(form, &stored));
     if !context.problem {
         return error(status, TEXT, why);
     }
@@ -135,7 +114,7 @@ fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<B
             }),
             _ => None,
         },
-        stored: form.map_or(&[], |form| &form.stored),
+        stored,
     };
     let json = serde_json::to_string(&problem).unwrap_or_default();
     error(status, "application/problem+json", json)
@@ -150,21 +129,35 @@ fn store_error(status: StatusCode, refusal: &Refusal) -> Response<Body> {
 }
 
 fn error(status: StatusCode, media_type: &'static str, text: String) -> Response<Body> {
-    with(plain(status, Body::bytes(text + "\n")), |headers| {
+    unstored(status, media_type, text + "\n")
+}
+
+/// The line about a form that ended early: the file that was not stored, the reason, and the files that were `stored` before.
+fn progress(form: &HaltedForm, stored: &[String]) -> String {
+    let file = form.file.as_ref().map(|key| format!("{}: ", path(key)));
+    let (file, why) = (file.unwrap_or_default(), &form.why);
+    match stored {
+        [] => format!("{file}{why}; nothing was stored before"),
+        stored => format!("{file}{why}; stored before: {}", stored.join(", ")),
+    }
+}
+
+/// The key as it is written in a path.
+fn path(key: &Key<'_>) -> String {
+    encoded(key.as_str()).to_string()
+}
+
+/// A response of this media type that no cache stores: caches may keep some errors, 404 among them, and guess for how long (RFC 9110,
+/// section 15.1).
+pub fn unstored(
+    status: StatusCode,
+    media_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Body> {
+    with(plain(status, Body::bytes(body)), |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     })
-}
-
-/// The line about a form that ended early: the file that was not stored, the reason, and the files that were stored before.
-fn progress(why: &Refusal, form: &FormProgress) -> String {
-    let file = form.file.as_ref();
-    let file = file.map_or_else(String::new, |file| format!("{file}: "));
-    let stored = match form.stored.as_slice() {
-        [] => "nothing was stored before".to_owned(),
-        stored => format!("stored before: {}", stored.join(", ")),
-    };
-    format!("{file}{why}; {stored}")
 }
 
 /// A response of this `status` with this `body`.
@@ -185,7 +178,7 @@ pub fn with(mut response: Response<Body>, describe: impl FnOnce(&mut HeaderMap))
     response
 }
 
-/// Ends the connection after `response`: later bytes on it cannot be trusted, or told apart from an unread body.
+/// Ends the connection after `response`: later bytes on it cannot be trusted, or distinguished from an unread body.
 pub fn close(response: &mut Response<Body>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
@@ -210,7 +203,7 @@ struct Failure<'a> {
     why: &'a str,
     /// The number of folders between the root and the target.
     depth: usize,
-    form: Option<&'a FormProgress>,
+    form: Option<&'a HaltedForm>,
 }
 
 impl Failure<'_> {
@@ -232,8 +225,10 @@ impl Failure<'_> {
     /// The title, which says what failed, and the advice.
     fn words(&self) -> (String, String) {
         let both = |title: &str, advice: &str| (title.to_owned(), advice.to_owned());
-        let file = self.form.and_then(|form| form.file.as_deref());
-        let file = file.map(decoded);
+        let file = self
+            .form
+            .and_then(|form| form.file.as_ref())
+            .map(Key::as_str);
         match (self.status, file) {
             (401, _) if self.name == SIGNED_OUT => both(
                 "You are signed out",
@@ -268,7 +263,10 @@ impl Failure<'_> {
         }
         match self.form {
             Some(form) if !form.folder.is_empty() => {
-                link(&format!("{root}{}", form.folder), "Back to the folder");
+                link(
+                    &format!("{root}{}", encoded(&form.folder)),
+                    "Back to the folder",
+                );
             }
             None if self.depth > 0 => link("./", "Back to the folder"),
             _ => {}
@@ -279,8 +277,8 @@ impl Failure<'_> {
 }
 
 /// The sentence about the files of a form that were stored.
-fn stored_files(form: &FormProgress) -> String {
-    let stored: Vec<String> = form.stored.iter().map(|name| decoded(name)).collect();
+fn stored_files(form: &HaltedForm) -> String {
+    let stored: Vec<&str> = form.stored.iter().map(|file| file.key.as_str()).collect();
     match &*stored {
         [] => "<p>Nothing was uploaded before it.</p>\n".to_owned(),
         stored => format!("<p>Uploaded before it: {}.</p>\n", Text(&stored.join(", "))),
@@ -308,12 +306,9 @@ fn sentence(line: &str) -> String {
     format!("{}{}.", first.unwrap_or_default(), chars.as_str())
 }
 
-fn decoded(name: &str) -> String {
-    percent_decode_str(name).decode_utf8_lossy().into_owned()
-}
-
 #[cfg(test)]
 mod tests {
+    use crate::http::forms::StoredFile;
     use crate::http::response::plain::*;
     use data_server_testing::HtmlPage;
 
@@ -384,10 +379,14 @@ mod tests {
 
     #[test]
     fn a_form_says_which_file_is_in_the_way_and_leads_to_its_folder() {
-        let form = FormProgress {
-            folder: "a/b%26/".to_owned(),
-            file: Some("a/%3Cb%3E".to_owned()),
-            stored: vec!["a/x%20y".to_owned()],
+        let form = HaltedForm {
+            folder: "a/b&/".to_owned(),
+            file: Key::new("a/<b>").ok(),
+            stored: vec![StoredFile {
+                key: Key::new("a/x y").expect("a key"),
+                published: None,
+            }],
+            why: Refusal::Precondition,
         };
         let failure = Failure {
             form: Some(&form),

@@ -3,40 +3,32 @@
 //! Promises that a panic costs only the request that it happened in, and that no response is begun whose first bytes cannot be read.
 
 use std::pin::pin;
-use std::rc::Rc;
 
 use bytes::BytesMut;
 use hyper::Response;
 
 use crate::failpoint;
-use crate::http::auth::authorize::Asker;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::body::response::Body;
-use crate::http::exchange::ConnectionState;
-use crate::http::exchange::record::{RequestInfo, RequestRecord, caught_in};
-use crate::http::exchange::request_metrics::LogContext;
+use crate::http::exchange::record::catch_panic_in;
+use crate::http::forms::perform::store_form;
+use crate::http::listing::perform::{folder_of, home, list};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::{Handler, attach_record};
-use crate::http::service::operation::{Operation, ResponseContext};
+use crate::http::service::context::{RequestContext, attach};
+use crate::http::service::operation::Operation;
+use crate::http::uploads::perform::{create_upload, use_upload};
+use crate::http::values::get::get;
+use crate::http::values::put::put;
 use crate::http::watch::feed::NO_WATCH;
 use crate::store::BodySource;
-
-/// A request while it is performed.
-pub struct RequestContext {
-    pub handler: Rc<Handler>,
-    pub connection: Rc<ConnectionState>,
-    pub info: RequestInfo,
-    pub context: ResponseContext,
-    pub record: RequestRecord,
-}
 
 /// An upload whose body the connection takes from its socket.
 pub struct Upload {
     pub(crate) request: RequestContext,
     pub(crate) operation: Operation<'static>,
     pub(crate) body: RequestBody,
-    /// The client waits to be told to send the body (RFC 9110, section 10.1.1).
+    /// The client waits for a 100 before it sends the body (RFC 9110, section 10.1.1).
     pub expects_continue: bool,
 }
 
@@ -73,146 +65,98 @@ pub async fn perform(
     operation: Operation<'static>,
     body: RequestBody,
 ) -> Response<Body> {
-    let RequestContext {
-        handler,
-        connection,
-        info,
-        context,
-        record,
-    } = request;
+    let (service, connection) = (&*request.service, &*request.guard.connection);
+    let record = connection.record();
     let mut response = {
-        let max_body = handler.config.limits.max_body;
+        let max_body = service.config.limits.max_body;
         let limit = match &operation {
             // Each value of a form is held to the limit, not their sum.
             Operation::Form(_) => u64::MAX,
             Operation::Put { options, .. } => options.most.unwrap_or(max_body).min(max_body),
             _ => max_body,
         };
-        record.asks();
+        record.begin_store();
         if operation.changes() {
             record.begin_change();
         }
-        let mut body = Received::new(body, limit, &connection);
+        let mut body = Received::new(body, limit, connection);
         let performed = pin!(async {
-            failpoint::reach("work", &info.path);
-            let asker = Asker {
-                proof: context.proof.as_deref(),
-                peer: info.peer,
-            };
-            handler
-                .perform(
-                    operation,
-                    info.wants_head_alone(),
-                    &mut body,
-                    &connection,
-                    asker,
-                )
-                .await
+            failpoint::reach("work", &request.path);
+            execute(&request, operation, &mut body).await
         });
-        let result = match caught_in(performed).await {
-            Ok(result) => result,
-            Err(panicked) => {
-                let id = record.request_id(|| LogContext {
-                    ids: handler.ids.anonymous(),
-                    entry: None,
-                    timing: None,
-                });
-                info.panicked(panicked, &id, &connection);
-                Err(Refusal::Panicked)
-            }
-        };
-        failpoint::reach("respond", &info.path);
-        handler.conclude(result, &context, &record, info.peer, Some(&info))
+        let result = catch_panic_in(performed).await.unwrap_or_else(|_| {
+            let (method, path) = (&request.method, &*request.path);
+            service.panicked(connection, request.client, method, path, None);
+            Err(Refusal::Panicked)
+        });
+        failpoint::reach("respond", &request.path);
+        let peer = request.client.peer;
+        service.conclude(result, &request.context, connection, peer, Some(&request))
     };
-    if !info.wants_head_alone() {
-        response = handler.wait_for_first_bytes(response, &context).await;
+    if !request.is_head() {
+        response = service
+            .wait_for_first_bytes(response, &request.context)
+            .await;
     }
-    attach_record(&mut response, &connection, record);
+    attach(&mut response, request.guard);
     response
 }
 
-impl Handler {
-    /// The outcome of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it is begun, and
-    /// would be longer with them.
-    async fn perform(
-        &self,
-        operation: Operation<'static>,
-        is_head: bool,
-        body: &mut Received<'_>,
-        connection: &ConnectionState,
-        asker: Asker<'_>,
-    ) -> Result<Outcome, Refusal> {
-        let proof = asker.proof;
-        match operation {
-            Operation::Put { .. } if self.config.discard => {
-                body.discard().await?;
-                Ok(Outcome::Discarded)
-            }
-            Operation::Get {
-                key,
-                options,
-                by_browser,
-            } => {
-                let options = options.as_deref();
-                let folder = by_browser.map(|depth| (key.clone(), depth));
-                match (self.get(&key, options, is_head).await?, folder) {
-                    (Outcome::NoValue, Some((key, depth))) => {
-                        Box::pin(self.folder_of(&key, depth, proof)).await
-                    }
-                    (found, _) => Ok(found),
-                }
-            }
-            Operation::Put {
-                key,
-                len,
-                mut options,
-            } => {
-                let counters = connection.metrics().counters();
-                let is_only_new = options.is_only_new;
-                let stored = if let Some(creation) = options.creation.take() {
-                    let create = self.create_upload(key, *creation, options, body, counters, asker);
-                    Box::pin(create).await
-                } else {
-                    self.put(key, len, options, body, counters, asker).await
-                };
-                if is_only_new {
-                    return self.without_replacing(stored, proof);
-                }
-                stored
-            }
-            Operation::Upload(id, request) => {
-                let counters = connection.metrics().counters();
-                Box::pin(self.upload(id, request, body, counters, proof)).await
-            }
-            Operation::Form(request) => {
-                let counters = connection.metrics().counters();
-                Box::pin(self.form(*request, body, counters, asker)).await
-            }
-            Operation::Delete { key, preconditions } => {
-                let deleted = self.store.delete(self.reactor, key, preconditions);
-                Ok(if deleted.await? {
-                    Outcome::Deleted
-                } else {
-                    Outcome::NoValue
-                })
-            }
-            Operation::List(place) => Box::pin(self.list(*place)).await,
-            Operation::Home(request) => Box::pin(self.home(*request, proof)).await,
-            Operation::Moved { to } | Operation::SignIn { to } => Ok(Outcome::Redirect { to }),
-            Operation::Options {
-                preflight,
-                fields,
-                of,
-            } => Ok(Outcome::Options {
-                preflight,
-                fields,
-                of,
-            }),
-            Operation::Page(page, format) => Ok(Outcome::Page(
-                Box::pin(self.admin.answer(page, format)).await,
-            )),
-            // The service itself subscribes, where the store has a feed.
-            Operation::Watch(_) => Err(NO_WATCH.into()),
+/// The outcome of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it is begun, and
+/// would be longer with them.
+async fn execute(
+    request: &RequestContext,
+    operation: Operation<'static>,
+    body: &mut Received<'_>,
+) -> Result<Outcome, Refusal> {
+    let service = &*request.service;
+    match operation {
+        Operation::Put { .. } if service.config.discard => {
+            body.discard().await?;
+            Ok(Outcome::Discarded)
         }
+        Operation::Get {
+            key,
+            options,
+            by_browser,
+        } => {
+            let found = get(request, &key, options.as_deref()).await?;
+            match (found, by_browser) {
+                (Outcome::NoValue, Some(depth)) => Box::pin(folder_of(request, &key, depth)).await,
+                (found, _) => Ok(found),
+            }
+        }
+        Operation::Put {
+            key,
+            len,
+            mut options,
+        } => {
+            let is_only_new = options.is_only_new;
+            let stored = if let Some(creation) = options.creation.take() {
+                Box::pin(create_upload(request, key, *creation, options, body)).await
+            } else {
+                put(request, key, len, options, body).await
+            };
+            request.narrowed(is_only_new, stored)
+        }
+        Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
+        Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
+        Operation::Delete { key, preconditions } => {
+            let deleted = service.store.delete(service.reactor, key, preconditions);
+            Ok(match deleted.await? {
+                true => Outcome::Deleted,
+                false => Outcome::NoValue,
+            })
+        }
+        Operation::List(target) => Box::pin(list(service, *target)).await,
+        Operation::Home(asked) => Box::pin(home(request, *asked)).await,
+        Operation::Moved { to } | Operation::SignIn { to } => Ok(Outcome::Redirect { to }),
+        Operation::Options(asked) => Ok(Outcome::Options(asked)),
+        Operation::Page(page, format) => {
+            let page = Box::pin(service.admin.answer(page, format)).await;
+            Ok(Outcome::Page(page))
+        }
+        // The service itself subscribes, where the store has a feed.
+        Operation::Watch(_) => Err(NO_WATCH.into()),
     }
 }

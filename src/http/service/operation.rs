@@ -13,7 +13,7 @@ use crate::http::auth::credentials::Principal;
 use crate::http::forms::FormRequest;
 use crate::http::listing::ListTarget;
 use crate::http::service_config::ServiceConfig;
-use crate::http::uploads::{Creation, UPLOAD_METHODS, UploadRequest};
+use crate::http::uploads::{UPLOAD_METHODS, UploadCreation, UploadRequest};
 use crate::http::values::digest_fields::Algorithm;
 use crate::http::values::fields::StoredFields;
 use crate::http::watch::request::WatchRequest;
@@ -26,10 +26,10 @@ pub enum Operation<'a> {
     Get {
         key: Key<'a>,
         options: Option<Box<GetOptions>>,
-        /// A browser opens the address, of this depth below the root: if there is no value, there may be a folder to show.
+        /// A browser opens the address, of this depth below the root. If there is no value, it may be shown a folder.
         by_browser: Option<usize>,
     },
-    /// Store the body, of `len` bytes where the head tells.
+    /// Store the body, of `len` bytes if the head has the length.
     Put {
         key: Key<'a>,
         len: Option<u64>,
@@ -52,19 +52,24 @@ pub enum Operation<'a> {
     Moved {
         to: String,
     },
-    /// Answer the methods of a target; `preflight` where a browser asks on behalf of a page of another origin.
-    Options {
-        preflight: bool,
-        /// The fields of requests that its page wants to send.
-        fields: Option<Box<HeaderValue>>,
-        of: Target,
-    },
+    /// Answer the methods of a target.
+    Options(OptionsRequest),
     /// A request to an upload resource.
     Upload(UploadId, UploadRequest),
     /// Answer one of the server's own pages.
     Page(Page, MetricsFormat),
     /// Answer the feed of changes.
     Watch(WatchRequest),
+}
+
+/// An OPTIONS request.
+#[derive(Debug)]
+pub struct OptionsRequest {
+    /// A browser asks on behalf of a page of another origin.
+    pub is_preflight: bool,
+    /// The fields of requests that the page wants to send.
+    pub fields: Option<Box<HeaderValue>>,
+    pub target: Target,
 }
 
 /// A kind of target, which has its methods.
@@ -103,7 +108,7 @@ pub struct GetOptions {
 /// A request for the page for browsers.
 #[derive(Debug)]
 pub struct HomeRequest {
-    pub place: ListTarget,
+    pub target: ListTarget,
     pub preconditions: Option<Preconditions>,
     /// The client takes it compressed.
     pub takes_gzip: bool,
@@ -123,28 +128,22 @@ pub struct PutOptions {
     /// The value is stored only where there is none, for the client may create and not replace.
     pub is_only_new: bool,
     /// The value may come in several requests, of which this is the first.
-    pub creation: Option<Box<Creation>>,
+    pub creation: Option<Box<UploadCreation>>,
 }
 
 /// The facts about a request that its response depends on.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct ResponseContext {
     /// Errors as `application/problem+json`.
     pub problem: bool,
-    /// Errors as a page, for a browser that asks for something so far below the root.
+    /// Errors as a page, for a browser whose request has this depth below the root.
     pub page: Option<usize>,
     /// The client is of another store, and shows its user no line of text.
     pub of_store: bool,
     /// The authenticated client; `None` where there are no rules.
-    pub proof: Option<Rc<Principal>>,
+    pub principal: Option<Rc<Principal>>,
     /// The origin of the page that asks, if it is allowed.
     pub origin: Option<HeaderValue>,
-    /// Responses depend on the origin.
-    pub varies: bool,
-    /// There is an X-Request-Id: the response has one, too.
-    pub identified: bool,
-    /// The client wants no further response on this connection.
-    pub closes: bool,
 }
 
 impl Operation<'_> {
@@ -197,19 +196,11 @@ impl Operation<'_> {
                 key: key.into_owned(),
                 preconditions,
             },
-            Self::List(place) => Operation::List(place),
+            Self::List(target) => Operation::List(target),
             Self::Home(request) => Operation::Home(request),
             Self::SignIn { to } => Operation::SignIn { to },
             Self::Moved { to } => Operation::Moved { to },
-            Self::Options {
-                preflight,
-                fields,
-                of,
-            } => Operation::Options {
-                preflight,
-                fields,
-                of,
-            },
+            Self::Options(request) => Operation::Options(request),
             Self::Upload(id, request) => Operation::Upload(id, request),
             Self::Page(page, format) => Operation::Page(page, format),
             Self::Watch(request) => Operation::Watch(request),

@@ -6,343 +6,324 @@
 use std::rc::Rc;
 
 use hyper::header::{
-    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, HeaderMap,
-    HeaderValue, ORIGIN,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, HeaderValue,
+    ORIGIN,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use crate::http::admin::MetricsFormat;
-use crate::http::auth::authorize::{Denied, is_open, limit, link_kind, permit};
+use crate::http::auth::authorize::{is_open, link_kind};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::{Guard, Identified};
+use crate::http::body::request::RequestBody;
 use crate::http::client::Client;
 use crate::http::forms::FormRequest;
 use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
 use crate::http::head::syntax::depth;
-use crate::http::listing::perform::{list, session};
+use crate::http::listing::perform::{list_request, session};
 use crate::http::refusal::Refusal;
-use crate::http::service::operation::{GetOptions, Operation, PutOptions, ResponseContext, Target};
+use crate::http::service::operation::{
+    GetOptions, Operation, OptionsRequest, PutOptions, ResponseContext, Target,
+};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
-use crate::http::uploads::{Creation, UploadRequest, upload};
+use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{BadKey, Key, UploadId};
 
-impl ResponseContext {
-    /// The context of the response to `head`, before the client is authenticated.
-    pub fn of(head: &Parts, common: &CommonHeaders<'_>, config: &ServiceConfig) -> Self {
-        let origin = || allowed_origin(&head.headers, config);
-        Self {
-            problem: common.wants_problem_json && prefers_problem(&head.headers),
-            page: (common.by_browser && !config.compat && ui::is_preferred(&head.headers))
-                .then(|| depth(head.uri.path())),
-            of_store: common.of_store || other_store::is_signed(common.presented),
-            proof: None,
-            varies: !config.allowed.origins.is_empty(),
-            identified: common.has_request_id,
-            closes: common.wants_close,
-            origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
-        }
-    }
-}
-
 /// The head of a request, with the findings in it.
-#[derive(Clone, Copy)]
 pub struct RequestHead<'a> {
     pub head: &'a Parts,
-    /// The length of the body, where the framing tells it.
-    pub len: Option<u64>,
+    /// The length of the body, if the framing has it.
+    len: Option<u64>,
     pub client: Client,
     pub common: &'a CommonHeaders<'a>,
+    config: &'a ServiceConfig,
 }
 
-impl RequestHead<'_> {
-    /// True for the request of a page whose origin is not allowed.
-    fn is_foreign(&self, context: &ResponseContext) -> bool {
-        context.origin.is_none() && self.common.is_foreign(self.client)
-    }
-
-    /// True for the request of a page of another origin that was not allowed by its name.
-    fn is_untrusted(&self, context: &ResponseContext, config: &ServiceConfig) -> bool {
-        let origins = &config.allowed.origins;
-        let origin = context.origin.as_ref();
-        let is_trusted = origin.is_some_and(|origin| origins.trust(origin.as_bytes()));
-        !is_trusted && self.common.is_foreign(self.client)
-    }
-}
-
-/// Authenticates the client by its credentials, or by the proofs of its connection. An invalid head is refused first.
-pub fn identify(
-    request: RequestHead<'_>,
-    config: &ServiceConfig,
-    guard: &Guard,
-    proven: &AuthCache,
-    context: &ResponseContext,
-) -> Result<Identified, Refusal> {
-    let RequestHead {
-        head,
-        client,
-        common,
-        ..
-    } = request;
-    if proven.has_ended() {
-        return Err(Refusal::CertificateEnded);
-    }
-    common.check(head, client, &config.allowed.hosts)?;
-    other_store::check(head, common.presented, common.of_store, config.authorizes)?;
-    if !head.method.is_safe() && request.is_foreign(context) {
-        return Err(Refusal::CrossSite(common.unlisted()));
-    }
-    if !config.authorizes || is_open(page(head.uri.path(), config.routes), config.routes) {
-        return Ok(Identified::Known(None));
-    }
-    if let Some(link) = signed_link(head.uri.query())
-        && let Some(kind) = link_kind(&head.method)
-        && let Ok(key) = key(head.uri.path(), segments(config))
-    {
-        return guard.authenticate_link(link, kind, key.as_str());
-    }
-    guard.identify(common.presented, client, proven)
-}
-
-/// The operation of the client of `proof`, narrowed to what it may do. The proof goes to the `context` of the response.
-pub fn parse_request<'a>(
-    request: RequestHead<'a>,
-    proof: Option<Rc<Principal>>,
-    config: &ServiceConfig,
-    guard: &Guard,
-    context: &mut ResponseContext,
-) -> Result<Operation<'a>, Refusal> {
-    // A browser sends an ambient proof by itself, for the request of any page.
-    let is_ambient = proof.as_ref().is_some_and(|proof| proof.is_ambient());
-    if is_ambient && request.is_untrusted(context, config) {
-        return Err(Refusal::CrossSite(request.common.unlisted()));
-    }
-    context.proof = proof;
-    let mut operation = operation(request, config)?;
-    if let Some(proof) = &context.proof {
-        let permitted = permit(&mut operation, proof);
-        permitted.map_err(|Denied(right)| guard.deny(&proof.subject, right))?;
-        limit(&mut operation, proof)?;
-    }
-    Ok(operation)
-}
-
-fn subscription(
-    head: &Parts,
-    len: Option<u64>,
-    client: Client,
-    config: &ServiceConfig,
-) -> Result<WatchRequest, Refusal> {
-    match head.method {
-        Method::GET => {
-            let is_allowed = |headers: &_| allowed_origin(headers, config).is_some();
-            Ok(WatchRequest::of(head, len, client.by_tls, is_allowed)?)
-        }
-        _ if config.compat => Err(Refusal::Method),
-        // No HEAD: the response has no end.
-        _ => Err(Refusal::PageMethod("GET")),
-    }
-}
-
-fn operation<'a>(
-    request: RequestHead<'a>,
-    config: &ServiceConfig,
-) -> Result<Operation<'a>, Refusal> {
-    let RequestHead {
-        head,
-        len,
-        client,
-        common,
-    } = request;
-    if head.uri.path() == WATCH && config.routes != Routes::Pages {
-        return subscription(head, len, client, config).map(Operation::Watch);
-    }
-    if let Some(page) = page(head.uri.path(), config.routes) {
-        match head.method {
-            Method::GET | Method::HEAD => {
-                return Ok(Operation::Page(
-                    page,
-                    MetricsFormat::preferred(&head.headers),
-                ));
-            }
-            _ if !config.compat => return Err(Refusal::PageMethod("GET, HEAD")),
-            _ => {}
+impl<'a> RequestHead<'a> {
+    pub fn new(
+        head: &'a Parts,
+        body: &RequestBody,
+        client: Client,
+        common: &'a CommonHeaders<'a>,
+        config: &'a ServiceConfig,
+    ) -> Self {
+        Self {
+            head,
+            len: body.len(),
+            client,
+            common,
+            config,
         }
     }
-    if config.routes == Routes::Pages {
-        return Err(Refusal::NoSuchPath);
-    }
-    if head.uri.path() == FORMS && !config.compat {
-        return form(head, config);
-    }
-    if let Some(id) = upload(head.uri.path())
-        && config.resumes()
-    {
-        return upload_resource(id, head, len);
-    }
-    match head.method {
-        Method::GET | Method::HEAD => get(head, common, config),
-        Method::PUT => put(head, len, common, config),
-        // Clients that only know resumable uploads create them by POST.
-        Method::POST if common.resumable && config.resumes() => put(head, len, common, config),
-        Method::DELETE => {
-            let key = changed(head.uri.path(), config)?;
-            if config.read_only {
-                return Err(Refusal::ReadOnly);
-            }
-            let preconditions = preconditions(&head.headers);
-            Ok(Operation::Delete { key, preconditions })
+
+    /// The context of the response, before the client is authenticated.
+    pub fn response_context(&self) -> ResponseContext {
+        let Self { head, common, .. } = self;
+        let has_page = || common.by_browser && !self.config.compat;
+        ResponseContext {
+            problem: common.wants_problem_json && prefers_problem(&head.headers),
+            page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path())),
+            of_store: common.of_store || other_store::is_signed(common.presented),
+            principal: None,
+            origin: self.allowed_origin(),
         }
-        Method::OPTIONS if !config.compat => Ok(options(head, Target::Values)),
-        _ => Err(Refusal::Method),
     }
-}
 
-fn options(head: &Parts, of: Target) -> Operation<'static> {
-    Operation::Options {
-        preflight: head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
-        fields: head
-            .headers
-            .get(ACCESS_CONTROL_REQUEST_HEADERS)
-            .map(|fields| Box::new(fields.clone())),
-        of,
+    fn path(&self) -> &'a str {
+        self.head.uri.path()
     }
-}
 
-/// A request to the path that takes forms with files.
-fn form(head: &Parts, config: &ServiceConfig) -> Result<Operation<'static>, Refusal> {
-    match head.method {
-        Method::OPTIONS => Ok(options(head, Target::Forms)),
-        Method::POST if config.read_only => Err(Refusal::ReadOnly),
-        Method::POST => {
-            needs_length(head)?;
-            let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
-            Ok(Operation::Form(Box::new(request.ok_or(Refusal::NoForm)?)))
+    /// The Origin of the request, if it is allowed.
+    fn allowed_origin(&self) -> Option<HeaderValue> {
+        let origins = &self.config.allowed.origins;
+        if origins.is_empty() {
+            return None;
         }
-        _ => Err(Refusal::PageMethod(Target::Forms.methods(config))),
+        let origin = self.head.headers.get(ORIGIN)?;
+        origins.allow(origin.as_bytes()).then(|| origin.clone())
     }
-}
 
-fn upload_resource(
-    id: Result<UploadId, Refusal>,
-    head: &Parts,
-    len: Option<u64>,
-) -> Result<Operation<'static>, Refusal> {
-    if head.method == Method::OPTIONS {
-        return Ok(options(head, Target::Upload));
-    }
-    needs_length(head)?;
-    let request = UploadRequest::of(&head.method, &head.headers, len)?;
-    Ok(Operation::Upload(id?, request))
-}
-
-/// An HTTP/1.0 body without a length would end with the connection, as a cut-off one does.
-fn needs_length(head: &Parts) -> Result<(), Refusal> {
-    let has_body = matches!(head.method, Method::PUT | Method::POST | Method::PATCH);
-    let has_length = || head.headers.contains_key(CONTENT_LENGTH);
-    if has_body && head.version < Version::HTTP_11 && !has_length() {
-        return Err(Refusal::LengthRequired);
-    }
-    Ok(())
-}
-
-fn get<'a>(
-    head: &'a Parts,
-    common: &CommonHeaders<'_>,
-    config: &ServiceConfig,
-) -> Result<Operation<'a>, Refusal> {
-    match head.uri.path() {
-        "/" if config.compat => Err(Refusal::NoSuchPath),
-        "/" if config.authorizes
-            && let Some(operation) = session(head) =>
+    /// Authenticates the client by its credentials, or by what its connection has proved. An invalid head is refused first.
+    pub fn identify(
+        &self,
+        guard: Option<&Guard>,
+        proven: &AuthCache,
+        context: &ResponseContext,
+    ) -> Result<Identified, Refusal> {
+        let (head, common, config) = (self.head, self.common, self.config);
+        if proven.has_ended() {
+            return Err(Refusal::CertificateEnded);
+        }
+        common.check(head, self.client, &config.allowed.hosts)?;
+        other_store::check(head, common.presented, common.of_store, config.authorizes)?;
+        let is_foreign = || context.origin.is_none() && common.is_foreign(self.client);
+        if !head.method.is_safe() && is_foreign() {
+            return Err(Refusal::CrossSite(common.unlisted()));
+        }
+        let is_open = || is_open(page(self.path(), config.routes), config.routes);
+        let Some(guard) = guard.filter(|_| !is_open()) else {
+            return Ok(Identified::Known(None));
+        };
+        if let Some(link) = signed_link(head.uri.query())
+            && let Some(kind) = link_kind(&head.method)
+            && let Ok(key) = self.key()
         {
-            operation
+            let principal = guard.authenticate_link(link, kind, key.as_str())?;
+            return Ok(Identified::Known(Some(principal)));
         }
-        "/" => list(head, String::new()),
-        path => {
-            if !config.compat
-                && let Some(folder) = folder(path)?
-            {
-                return list(head, folder);
+        guard.identify(common.presented, self.client, proven)
+    }
+
+    /// The operation, narrowed to what the `principal` permits. The principal goes to the `context` of the response.
+    pub fn operation_for(
+        &self,
+        principal: Option<Rc<Principal>>,
+        context: &mut ResponseContext,
+    ) -> Result<Operation<'a>, Refusal> {
+        // A browser sends ambient credentials by itself, with the request of any page.
+        let is_ambient = principal.as_ref().is_some_and(|it| it.is_ambient());
+        let trusts = |origin: &HeaderValue| self.config.allowed.origins.trust(origin.as_bytes());
+        let is_trusted = || context.origin.as_ref().is_some_and(trusts);
+        if is_ambient && !is_trusted() && self.common.is_foreign(self.client) {
+            return Err(Refusal::CrossSite(self.common.unlisted()));
+        }
+        context.principal = principal;
+        let mut operation = self.operation()?;
+        if let Some(principal) = &context.principal {
+            principal.permit(&mut operation)?;
+        }
+        Ok(operation)
+    }
+
+    fn operation(&self) -> Result<Operation<'a>, Refusal> {
+        let (head, config) = (self.head, self.config);
+        if self.path() == WATCH && config.routes != Routes::Pages {
+            return self.watch().map(Operation::Watch);
+        }
+        if let Some(page) = page(self.path(), config.routes) {
+            match head.method {
+                Method::GET | Method::HEAD => {
+                    let format = MetricsFormat::preferred(&head.headers);
+                    return Ok(Operation::Page(page, format));
+                }
+                _ if !config.compat => return Err(Refusal::PageMethod("GET, HEAD")),
+                _ => {}
             }
-            let key = key(path, segments(config))?;
-            let has_wishes =
-                common.has_read_conditions || (config.compress && common.codings_accepted);
-            let options = has_wishes
-                .then(|| GetOptions::of(head, config))
-                .map(Box::new);
-            Ok(Operation::Get {
-                key,
-                options,
-                by_browser: (common.by_browser && !config.compat).then(|| depth(path)),
-            })
+        }
+        if config.routes == Routes::Pages {
+            return Err(Refusal::NoSuchPath);
+        }
+        if self.path() == FORMS && !config.compat {
+            return self.form();
+        }
+        if let Some(id) = upload(self.path())
+            && config.resumes()
+        {
+            return self.upload(id);
+        }
+        match head.method {
+            Method::GET | Method::HEAD => self.get(),
+            Method::PUT => self.put(),
+            // Clients that only know resumable uploads create them by POST.
+            Method::POST if self.common.resumable && config.resumes() => self.put(),
+            Method::DELETE => {
+                let key = self.changed_key()?;
+                if config.read_only {
+                    return Err(Refusal::ReadOnly);
+                }
+                let preconditions = preconditions(&head.headers);
+                Ok(Operation::Delete { key, preconditions })
+            }
+            Method::OPTIONS if !config.compat => Ok(self.options(Target::Values)),
+            _ => Err(Refusal::Method),
         }
     }
-}
 
-/// The key at `path`, whose value is to be changed.
-fn changed<'a>(path: &'a str, config: &ServiceConfig) -> Result<Key<'a>, Refusal> {
-    key(path, segments(config)).map_err(|why| match why {
-        Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(path), Ok(Some(_))) => {
-            Refusal::Folder
+    fn watch(&self) -> Result<WatchRequest, Refusal> {
+        match self.head.method {
+            Method::GET => {
+                let is_allowed = || self.allowed_origin().is_some();
+                let by_tls = self.client.by_tls;
+                Ok(WatchRequest::of(self.head, self.len, by_tls, is_allowed)?)
+            }
+            _ if self.config.compat => Err(Refusal::Method),
+            // No HEAD: the response has no end.
+            _ => Err(Refusal::PageMethod("GET")),
         }
-        why => why,
-    })
-}
+    }
 
-fn segments(config: &ServiceConfig) -> Segments {
-    if config.compat {
-        Segments::One
-    } else {
-        Segments::Any
+    fn options(&self, target: Target) -> Operation<'static> {
+        let headers = &self.head.headers;
+        let fields = headers.get(ACCESS_CONTROL_REQUEST_HEADERS);
+        Operation::Options(OptionsRequest {
+            is_preflight: headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
+            fields: fields.cloned().map(Box::new),
+            target,
+        })
     }
-}
 
-fn put<'a>(
-    head: &'a Parts,
-    len: Option<u64>,
-    common: &CommonHeaders<'_>,
-    config: &ServiceConfig,
-) -> Result<Operation<'a>, Refusal> {
-    let key = changed(head.uri.path(), config).map_err(|why| match why {
-        Refusal::NoSuchPath => Refusal::NoKey,
-        other => other,
-    })?;
-    if config.read_only {
-        return Err(Refusal::ReadOnly);
+    /// A request to the path that takes forms with files.
+    fn form(&self) -> Result<Operation<'static>, Refusal> {
+        let (head, config) = (self.head, self.config);
+        match head.method {
+            Method::OPTIONS => Ok(self.options(Target::Forms)),
+            Method::POST if config.read_only => Err(Refusal::ReadOnly),
+            Method::POST => {
+                self.needs_length()?;
+                let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
+                Ok(Operation::Form(Box::new(request.ok_or(Refusal::NoForm)?)))
+            }
+            _ => Err(Refusal::PageMethod(Target::Forms.methods(config))),
+        }
     }
-    check_depth(&key, config.limits.max_key_depth)?;
-    if config.compat && len.is_none_or(|len| len == 0) {
-        return Err(Refusal::NothingToStore);
-    }
-    needs_length(head)?;
-    let limit = config.limits.max_body;
-    if len.is_some_and(|len| len > limit) {
-        return Err(Refusal::TooLarge { limit });
-    }
-    let mut options = if common.has_only_plain_fields {
-        Box::default()
-    } else {
-        Box::new(PutOptions::of(&head.headers, config)?)
-    };
-    if common.resumable && config.resumes() {
-        options.creation = Creation::of(head, len, config)?;
-    }
-    if head.method == Method::POST && options.creation.is_none() {
-        return Err(Refusal::Method);
-    }
-    Ok(Operation::Put { key, len, options })
-}
 
-/// The Origin of the request, if it is allowed.
-fn allowed_origin(headers: &HeaderMap, config: &ServiceConfig) -> Option<HeaderValue> {
-    let origin = headers.get(ORIGIN)?;
-    let is_allowed = config.allowed.origins.allow(origin.as_bytes());
-    is_allowed.then(|| origin.clone())
+    /// A request to an upload resource.
+    fn upload(&self, id: Result<UploadId, Refusal>) -> Result<Operation<'static>, Refusal> {
+        let head = self.head;
+        if head.method == Method::OPTIONS {
+            return Ok(self.options(Target::Upload));
+        }
+        self.needs_length()?;
+        let request = UploadRequest::of(&head.method, &head.headers, self.len)?;
+        Ok(Operation::Upload(id?, request))
+    }
+
+    /// An HTTP/1.0 body without a length would end with the connection, as a cut-off one does.
+    fn needs_length(&self) -> Result<(), Refusal> {
+        let head = self.head;
+        let has_body = matches!(head.method, Method::PUT | Method::POST | Method::PATCH);
+        let has_length = || head.headers.contains_key(CONTENT_LENGTH);
+        if has_body && head.version < Version::HTTP_11 && !has_length() {
+            return Err(Refusal::LengthRequired);
+        }
+        Ok(())
+    }
+
+    fn get(&self) -> Result<Operation<'a>, Refusal> {
+        let (head, common, config) = (self.head, self.common, self.config);
+        match self.path() {
+            "/" if config.compat => Err(Refusal::NoSuchPath),
+            "/" if config.authorizes
+                && let Some(operation) = session(head) =>
+            {
+                operation
+            }
+            "/" => list_request(head, String::new()),
+            path => {
+                if !config.compat
+                    && let Some(folder) = folder(path)?
+                {
+                    return list_request(head, folder);
+                }
+                let key = self.key()?;
+                let has_options =
+                    common.has_read_conditions || (config.compress && common.codings_accepted);
+                let options = has_options.then(|| Box::new(GetOptions::of(head, config)));
+                Ok(Operation::Get {
+                    key,
+                    options,
+                    by_browser: (common.by_browser && !config.compat).then(|| depth(path)),
+                })
+            }
+        }
+    }
+
+    /// The key at the path.
+    fn key(&self) -> Result<Key<'a>, Refusal> {
+        let segments = if self.config.compat {
+            Segments::One
+        } else {
+            Segments::Any
+        };
+        key(self.path(), segments)
+    }
+
+    /// The key at the path, whose value is to be changed.
+    fn changed_key(&self) -> Result<Key<'a>, Refusal> {
+        self.key().map_err(|why| match why {
+            Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(self.path()), Ok(Some(_))) => {
+                Refusal::Folder
+            }
+            why => why,
+        })
+    }
+
+    fn put(&self) -> Result<Operation<'a>, Refusal> {
+        let (head, len, common, config) = (self.head, self.len, self.common, self.config);
+        let key = self.changed_key().map_err(|why| match why {
+            Refusal::NoSuchPath => Refusal::NoKey,
+            other => other,
+        })?;
+        if config.read_only {
+            return Err(Refusal::ReadOnly);
+        }
+        check_depth(&key, config.limits.max_key_depth)?;
+        if config.compat && len.is_none_or(|len| len == 0) {
+            return Err(Refusal::NothingToStore);
+        }
+        self.needs_length()?;
+        let limit = config.limits.max_body;
+        if len.is_some_and(|len| len > limit) {
+            return Err(Refusal::TooLarge { limit });
+        }
+        let mut options = if common.has_stored_fields {
+            Box::new(PutOptions::of(&head.headers, config)?)
+        } else {
+            Box::default()
+        };
+        if common.resumable && config.resumes() {
+            options.creation = UploadCreation::of(head, len, config)?;
+        }
+        if head.method == Method::POST && options.creation.is_none() {
+            return Err(Refusal::Method);
+        }
+        Ok(Operation::Put { key, len, options })
+    }
 }

@@ -1,4 +1,4 @@
-//! Resumable uploads as messages tell them (draft-ietf-httpbis-resumable-upload): the fields Upload-Complete, Upload-Offset and
+//! Resumable uploads in messages (draft-ietf-httpbis-resumable-upload): the fields Upload-Complete, Upload-Offset and
 //! Upload-Length, a PUT that creates an upload, requests to an upload resource, and the fields of their responses.
 //!
 //! Pure. A field that does not have the type that the draft gives it counts as absent, as the draft asks. A request whose lengths
@@ -62,7 +62,7 @@ static KEPT: [HeaderName; 11] = [
 
 /// A PUT that creates an upload.
 #[derive(Debug)]
-pub struct Creation {
+pub struct UploadCreation {
     pub part: UploadPart,
     /// The fields kept until the value is published.
     pub fields: Vec<Field>,
@@ -75,7 +75,7 @@ pub struct Creation {
 /// The part of a value that a request brings.
 #[derive(Debug)]
 pub struct UploadPart {
-    /// Its length in bytes, where the head tells.
+    /// Its length in bytes, if the head has it.
     pub len: Option<u64>,
     pub is_last: bool,
     /// The length of the whole value, where the client says it.
@@ -89,7 +89,7 @@ pub struct UploadPart {
 /// A request to an upload resource.
 #[derive(Debug)]
 pub enum UploadRequest {
-    /// Tell how much has been received.
+    /// Report how much has been received.
     Offset,
     /// Append a part, which begins at this offset.
     Append(u64, Box<UploadPart>),
@@ -138,7 +138,7 @@ impl UploadPart {
     }
 }
 
-impl Creation {
+impl UploadCreation {
     /// The upload that a PUT creates, if it creates one.
     pub fn of(
         head: &Parts,
@@ -214,7 +214,7 @@ fn kept(headers: &HeaderMap) -> Vec<Field> {
     fields.collect()
 }
 
-/// The headers that became [`Creation::fields`].
+/// The headers that became [`UploadCreation::fields`].
 pub fn kept_headers(fields: &[Field]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
@@ -245,13 +245,13 @@ fn integer(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     }
 }
 
-/// The value of a field that is an item (RFC 9651, section 3.3) and stands once.
+/// The value of a field that is an item (RFC 9651, section 3.3), if there is exactly one.
 fn item(headers: &HeaderMap, name: &HeaderName) -> Option<BareItem> {
     let item: Item = Parser::new(only(headers, name)?.as_bytes()).parse().ok()?;
     Some(item.bare_item)
 }
 
-/// Adds the fields that tell the state of an upload.
+/// Adds the fields with the state of an upload.
 pub fn describe(headers: &mut HeaderMap, state: UploadState, config: &ServiceConfig) {
     let complete = if state.complete { "?1" } else { "?0" };
     headers.insert(UPLOAD_COMPLETE, HeaderValue::from_static(complete));
@@ -265,16 +265,16 @@ pub fn describe(headers: &mut HeaderMap, state: UploadState, config: &ServiceCon
     if let Some(address) = state.location {
         put(headers, LOCATION, address.to_string());
     }
-    tell_limit(headers, config);
+    add_limit(headers, config);
 }
 
 /// Adds Upload-Limit, which says that uploads can be resumed, and within which limits.
-pub fn tell_limit(headers: &mut HeaderMap, config: &ServiceConfig) {
+pub fn add_limit(headers: &mut HeaderMap, config: &ServiceConfig) {
     put(headers, UPLOAD_LIMIT, limit(&config.limits));
 }
 
 /// Adds Accept-Patch, the media type of parts.
-pub fn accept_parts(headers: &mut HeaderMap) {
+pub fn add_accept_patch(headers: &mut HeaderMap) {
     headers.insert(ACCEPT_PATCH, HeaderValue::from_static(PARTIAL_UPLOAD));
 }
 
@@ -303,7 +303,7 @@ fn resumption_supported(address: UploadAddress, config: &ServiceConfig) -> Respo
     let headers = response.headers_mut();
     headers.insert(INTEROP_VERSION, INTEROP.into());
     put(headers, LOCATION, address.to_string());
-    tell_limit(headers, config);
+    add_limit(headers, config);
     response
 }
 

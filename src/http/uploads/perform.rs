@@ -5,257 +5,230 @@
 //! one ends it (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
 use crate::access::Right;
-use crate::http::auth::authorize::Asker;
-use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::Handler;
+use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::uploads::state::{UploadAddress, UploadState};
 use crate::http::uploads::{
-    Creation, UploadPart, UploadRequest, kept_headers, resumption_supported,
+    UploadCreation, UploadPart, UploadRequest, kept_headers, resumption_supported,
 };
-use crate::http::values::put::{CountedUpload, compare, verify};
-use crate::metrics::ReactorCounters;
+use crate::http::values::put::{CountedUpload, compare, put, verify};
 use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
 
-impl Handler {
-    /// Performs a PUT that creates an upload.
-    pub async fn create_upload(
-        &self,
-        key: Key<'static>,
-        creation: Creation,
-        options: Box<PutOptions>,
-        body: &mut Received<'_>,
-        counters: &ReactorCounters,
-        asker: Asker<'_>,
-    ) -> Result<Outcome, Refusal> {
-        let part = creation.part;
-        let can_tell = creation.wants_104 && body.can_send_interim() && self.config.store_resumes;
-        let begun = if part.is_last && !can_tell {
-            // The client never learns where it could resume.
-            None
-        } else {
-            let directory = self.store.resumable()?;
-            if let Some(preconditions) = &options.preconditions {
-                check(directory, &key, preconditions).await?;
-            }
-            let (fields, uploader) = (creation.fields, asker.uploader());
-            let begun = directory.begin_resumable(key.clone(), part.length, fields, uploader);
-            match begun.await {
-                // All of the value is here: it needs no place among the unfinished ones.
-                Err(Error::Exhausted { .. }) if part.is_last => None,
-                begun => Some(begun?),
-            }
-        };
-        let Some(mut upload) = begun else {
-            // A PUT like any other.
-            let state = UploadState {
-                complete: true,
-                ..UploadState::default()
-            };
-            let stored = self
-                .put(key, part.len, options, body, counters, asker)
-                .await?;
-            return Ok(of_upload(stored, state));
-        };
-        let announce = |upload: &mut Resumable| UploadAddress {
-            id: upload.announce(),
-            depth: creation.depth,
-        };
-        if can_tell {
-            let address = announce(&mut upload);
-            let interim = resumption_supported(address, &self.config);
-            body.announce(interim).await;
+/// Performs a PUT that creates an upload.
+pub async fn create_upload(
+    request: &RequestContext,
+    key: Key<'static>,
+    creation: UploadCreation,
+    options: Box<PutOptions>,
+    body: &mut Received<'_>,
+) -> Result<Outcome, Refusal> {
+    let Service { config, store, .. } = &*request.service;
+    let part = creation.part;
+    let can_tell = creation.wants_104 && body.can_send_interim() && config.store_resumes;
+    let begun = if part.is_last && !can_tell {
+        // The client never learns where it could resume.
+        None
+    } else {
+        let directory = store.resumable()?;
+        if let Some(preconditions) = &options.preconditions {
+            check(directory, &key, preconditions).await?;
         }
-        let of_value = self.append(&mut upload, 0, &part, body, counters).await?;
-        if part.is_last {
-            return self
-                .publish(&mut upload, Some(options), of_value, asker.proof)
-                .await;
+        let (fields, uploader) = (creation.fields, request.uploader());
+        let begun = directory.begin_resumable(key.clone(), part.length, fields, uploader);
+        match begun.await {
+            // All of the value is here: it needs no place among the unfinished ones.
+            Err(Error::Exhausted { .. }) if part.is_last => None,
+            begun => Some(begun?),
         }
-        let state = UploadState {
-            location: Some(announce(&mut upload)),
-            ..state(&upload)
-        };
-        Ok(of_upload(Outcome::UploadCreated, state))
-    }
-
-    /// Performs a request to an upload resource.
-    pub async fn upload(
-        &self,
-        id: UploadId,
-        request: UploadRequest,
-        body: &mut Received<'_>,
-        counters: &ReactorCounters,
-        proof: Option<&Principal>,
-    ) -> Result<Outcome, Refusal> {
-        // The client's right may have been revoked since, and another client may have the identifier. A client that is refused
-        // claims nothing: the claim would end another request for the upload.
-        let directory = self.store.resumable()?;
-        if proof.is_some() {
-            let key = (directory.key_of_upload(id)).ok_or(Refusal::NoSuchUpload)?;
-            self.guard.allow(proof, Right::Create, key.as_str())?;
-        }
-        let mut upload = (directory.resume(id).await?).ok_or(Refusal::NoSuchUpload)?;
-        match request {
-            UploadRequest::Offset => {
-                upload.secure().await?;
-                Ok(of_upload(Outcome::NoContent, state(&upload)))
-            }
-            UploadRequest::Append(offset, part) => {
-                let appended = self.append(&mut upload, offset, &part, body, counters);
-                let of_value = appended.await?;
-                if !part.is_last {
-                    return Ok(of_upload(Outcome::NoContent, state(&upload)));
-                }
-                self.publish(&mut upload, None, of_value, proof).await
-            }
-            UploadRequest::Cancel => {
-                let key = upload.key().clone();
-                upload.remove().await?;
-                Ok(Outcome::Cancelled(key))
-            }
-        }
-    }
-
-    /// Appends `part`, if the upload is at its `offset`: the bytes that arrive, unless they do not have the digests that come with
-    /// them. Returns the digests of the whole value that come with the part.
-    async fn append(
-        &self,
-        upload: &mut Resumable,
-        offset: u64,
-        part: &UploadPart,
-        body: &mut Received<'_>,
-        counters: &ReactorCounters,
-    ) -> Result<Digests, Refusal> {
-        if upload.is_complete() {
-            let state = UploadState {
-                complete: false,
-                ..state(upload)
-            };
-            return Err(Refusal::OfUpload(Refusal::UploadComplete.into(), state));
-        }
-        let start = upload.offset();
-        if offset != start {
-            let why = Refusal::MismatchingOffset {
-                expected: start,
-                provided: offset,
-            };
-            return Err(refused(upload, why).await);
-        }
-        let limit = self.config.limits.max_body;
-        match (part.length, upload.length()) {
-            (Some(length), None) if length > limit => {
-                return Err(refused(upload, Refusal::TooLarge { limit }).await);
-            }
-            (Some(length), None) => upload.set_length(length).await?,
-            (Some(length), Some(known)) if length != known => {
-                return Err(refused(upload, Refusal::InconsistentLength).await);
-            }
-            _ => {}
-        }
-        let _in_flight = CountedUpload::begin(counters);
-        let room = self.room(upload);
-        if part.len.is_some_and(|len| len > room.bytes) {
-            return Err(refused(upload, room.refusal()).await);
-        }
-        let received = receive(upload, part.len, body, &room).await;
-        if let Err(Refusal::InconsistentLength | Refusal::TooLarge { .. }) = &received {
-            // "Length": an upload that goes beyond its length can never be completed.
-            upload.remove().await?;
-        }
-        received?;
-        let compared = match part.digests(body.trailers.as_ref()) {
-            Ok((expected, of_value)) if expected.wanted().is_none() => Ok(of_value),
-            Ok((expected, of_value)) => {
-                let wanted = expected.wanted();
-                let digests = upload.digests(start, wanted, self.store.compute()).await?;
-                verify(&expected, &digests).map(|()| of_value)
-            }
-            Err(why) => Err(why.into()),
-        };
-        match compared {
-            Ok(_) if !part.is_last => upload.secure().await?,
-            Ok(_) => {}
-            Err(why) => {
-                upload.take_back(start).await?;
-                return Err(refused(upload, why).await);
-            }
-        }
-        compared
-    }
-
-    /// The room that is left for `upload`.
-    fn room(&self, upload: &Resumable) -> Room {
-        let limit = self.config.limits.max_body;
-        let length = upload.length().filter(|&length| length <= limit);
-        Room {
-            bytes: length.unwrap_or(limit).saturating_sub(upload.offset()),
-            limit: length.is_none().then_some(limit),
-        }
-    }
-
-    /// Publishes `upload`, all of which has been received, with these `options`, else with those of the request that created it.
-    async fn publish(
-        &self,
-        upload: &mut Resumable,
-        options: Option<Box<PutOptions>>,
-        of_value: Digests,
-        proof: Option<&Principal>,
-    ) -> Result<Outcome, Refusal> {
-        let offset = upload.offset();
-        match upload.length() {
-            None => upload.set_length(offset).await?,
-            Some(length) if length == offset => {}
-            Some(_) => return Err(refused(upload, Refusal::InconsistentLength).await),
-        }
-        let stored = self.publish_file(upload, options, of_value, proof).await;
-        if matches!(&stored, Err(Refusal::Store(error)) if error.is_transient()) {
-            // The upload stays: the client may ask again.
-            return stored;
-        }
+    };
+    let Some(mut upload) = begun else {
+        // A PUT like any other.
         let state = UploadState {
             complete: true,
-            length: None,
+            ..UploadState::default()
+        };
+        let stored = put(request, key, part.len, options, body).await?;
+        return Ok(of_upload(stored, state));
+    };
+    let announce = |upload: &mut Resumable| UploadAddress {
+        id: upload.announce(),
+        depth: creation.depth,
+    };
+    if can_tell {
+        let interim = resumption_supported(announce(&mut upload), config);
+        body.announce(interim).await;
+    }
+    let of_value = append(request, &mut upload, 0, &part, body).await?;
+    if part.is_last {
+        return publish(request, &mut upload, Some(options), of_value).await;
+    }
+    let state = UploadState {
+        location: Some(announce(&mut upload)),
+        ..state(&upload)
+    };
+    Ok(of_upload(Outcome::UploadCreated, state))
+}
+
+/// Performs a request to an upload resource.
+pub async fn use_upload(
+    request: &RequestContext,
+    id: UploadId,
+    asked: UploadRequest,
+    body: &mut Received<'_>,
+) -> Result<Outcome, Refusal> {
+    // The client's right may have been revoked since, and another client may have the identifier. A client that is refused
+    // claims nothing: the claim would end another request for the upload.
+    let directory = request.service.store.resumable()?;
+    if let Some(principal) = request.principal() {
+        let key = directory.key_of_upload(id).ok_or(Refusal::NoSuchUpload)?;
+        principal.need(Right::Create, key.as_str())?;
+    }
+    let mut upload = (directory.resume(id).await?).ok_or(Refusal::NoSuchUpload)?;
+    match asked {
+        UploadRequest::Offset => {
+            upload.secure().await?;
+            Ok(of_upload(Outcome::NoContent, state(&upload)))
+        }
+        UploadRequest::Append(offset, part) => {
+            let of_value = append(request, &mut upload, offset, &part, body).await?;
+            if !part.is_last {
+                return Ok(of_upload(Outcome::NoContent, state(&upload)));
+            }
+            publish(request, &mut upload, None, of_value).await
+        }
+        UploadRequest::Cancel => {
+            let key = upload.key().clone();
+            upload.remove().await?;
+            Ok(Outcome::Cancelled(key))
+        }
+    }
+}
+
+/// Appends `part`, if the upload is at its `offset`: the bytes that arrive, unless they do not have the digests that come with
+/// them. Returns the digests of the whole value that come with the part.
+async fn append(
+    request: &RequestContext,
+    upload: &mut Resumable,
+    offset: u64,
+    part: &UploadPart,
+    body: &mut Received<'_>,
+) -> Result<Digests, Refusal> {
+    if upload.is_complete() {
+        let state = UploadState {
+            complete: false,
             ..state(upload)
         };
-        if stored.is_err() {
-            upload.remove().await?;
-        }
-        stored
-            .map(|stored| of_upload(stored, state))
-            .map_err(|why| Refusal::OfUpload(Box::new(why), state))
+        return Err(Refusal::OfUpload(Refusal::UploadComplete.into(), state));
     }
-
-    async fn publish_file(
-        &self,
-        upload: &Resumable,
-        options: Option<Box<PutOptions>>,
-        of_value: Digests,
-        proof: Option<&Principal>,
-    ) -> Result<Outcome, Refusal> {
-        let key = upload.key().clone();
-        let (mut options, expected) = if let Some(options) = options {
-            (*options, of_value)
-        } else {
-            let headers = kept_headers(&upload.fields().await?);
-            let mut options = PutOptions::of(&headers, &self.config)?;
-            self.permit_put(proof, &key, &mut options)?;
-            let expected = options.expected.and(of_value)?;
-            (options, expected)
+    let start = upload.offset();
+    if offset != start {
+        let why = Refusal::MismatchingOffset {
+            expected: start,
+            provided: offset,
         };
-        let mut value = self.store.publish_resumable(upload, options.head())?;
-        compare(&mut value, &expected, expected.wanted()).await?;
-        let published = value.publish(key.clone()).await;
-        let stored = published.map_err(Refusal::from);
-        let stored = stored.map(|published| Outcome::Completed(key, published));
-        if options.is_only_new {
-            return self.without_replacing(stored, proof);
-        }
-        stored
+        return Err(refused(upload, why).await);
     }
+    let Service { config, store, .. } = &*request.service;
+    let limit = config.limits.max_body;
+    match (part.length, upload.length()) {
+        (Some(length), None) if length > limit => {
+            return Err(refused(upload, Refusal::TooLarge { limit }).await);
+        }
+        (Some(length), None) => upload.set_length(length).await?,
+        (Some(length), Some(known)) if length != known => {
+            return Err(refused(upload, Refusal::InconsistentLength).await);
+        }
+        _ => {}
+    }
+    let _in_flight = CountedUpload::new(request.counters());
+    let room = Room::of(upload, limit);
+    if part.len.is_some_and(|len| len > room.bytes) {
+        return Err(refused(upload, room.refusal()).await);
+    }
+    let received = append_body(upload, part.len, body, &room).await;
+    if let Err(Refusal::InconsistentLength | Refusal::TooLarge { .. }) = &received {
+        // "Length": an upload that goes beyond its length can never be completed.
+        upload.remove().await?;
+    }
+    received?;
+    let compared = match part.digests(body.trailers.as_ref()) {
+        Ok((expected, of_value)) if expected.wanted().is_none() => Ok(of_value),
+        Ok((expected, of_value)) => {
+            let wanted = expected.wanted();
+            let digests = upload.digests(start, wanted, store.compute()).await?;
+            verify(&expected, &digests).map(|()| of_value)
+        }
+        Err(why) => Err(why.into()),
+    };
+    match compared {
+        Ok(_) if !part.is_last => upload.secure().await?,
+        Ok(_) => {}
+        Err(why) => {
+            upload.take_back(start).await?;
+            return Err(refused(upload, why).await);
+        }
+    }
+    compared
+}
+
+/// Publishes `upload`, all of which has been received, with these `options`, else with those of the request that created it.
+async fn publish(
+    request: &RequestContext,
+    upload: &mut Resumable,
+    options: Option<Box<PutOptions>>,
+    of_value: Digests,
+) -> Result<Outcome, Refusal> {
+    let offset = upload.offset();
+    match upload.length() {
+        None => upload.set_length(offset).await?,
+        Some(length) if length == offset => {}
+        Some(_) => return Err(refused(upload, Refusal::InconsistentLength).await),
+    }
+    let stored = publish_file(request, upload, options, of_value).await;
+    if matches!(&stored, Err(Refusal::Store(error)) if error.is_transient()) {
+        // The upload stays: the client may try again.
+        return stored;
+    }
+    let state = UploadState {
+        complete: true,
+        length: None,
+        ..state(upload)
+    };
+    if stored.is_err() {
+        upload.remove().await?;
+    }
+    stored
+        .map(|stored| of_upload(stored, state))
+        .map_err(|why| Refusal::OfUpload(Box::new(why), state))
+}
+
+async fn publish_file(
+    request: &RequestContext,
+    upload: &Resumable,
+    options: Option<Box<PutOptions>>,
+    of_value: Digests,
+) -> Result<Outcome, Refusal> {
+    let key = upload.key().clone();
+    let (mut options, expected) = if let Some(options) = options {
+        (*options, of_value)
+    } else {
+        let headers = kept_headers(&upload.fields().await?);
+        let mut options = PutOptions::of(&headers, &request.service.config)?;
+        request.permit_put(&key, &mut options)?;
+        let expected = options.expected.and(of_value)?;
+        (options, expected)
+    };
+    let mut value = request
+        .service
+        .store
+        .publish_resumable(upload, options.head())?;
+    compare(&mut value, &expected, expected.wanted()).await?;
+    let published = value.publish(key.clone()).await.map_err(Refusal::from);
+    let published = request.narrowed(options.is_only_new, published)?;
+    Ok(Outcome::Completed(key, published))
 }
 
 /// The number of bytes that may still be received, and the refusal of more.
@@ -266,6 +239,15 @@ struct Room {
 }
 
 impl Room {
+    /// The room that is left for `upload`, where a value has at most `limit` bytes.
+    fn of(upload: &Resumable, limit: u64) -> Self {
+        let length = upload.length().filter(|&length| length <= limit);
+        Self {
+            bytes: length.unwrap_or(limit).saturating_sub(upload.offset()),
+            limit: length.is_none().then_some(limit),
+        }
+    }
+
     fn refusal(&self) -> Refusal {
         let too_large = |limit| Refusal::TooLarge { limit };
         self.limit.map_or(Refusal::InconsistentLength, too_large)
@@ -273,7 +255,7 @@ impl Room {
 }
 
 /// Appends all of `body` to the file of `upload`, `len` bytes where that is known. The bytes that arrived stay there when it breaks off.
-async fn receive(
+async fn append_body(
     upload: &mut Resumable,
     len: Option<u64>,
     body: &mut Received<'_>,
@@ -307,7 +289,7 @@ async fn receive(
     Ok(paused?)
 }
 
-/// The refusal `why` of a request for `upload`, whose offset it tells: that is on the disk, where this is promised.
+/// The refusal `why` of a request for `upload`. It has the offset, which is on the disk where the durability promises this.
 async fn refused(upload: &mut Resumable, why: Refusal) -> Refusal {
     match upload.secure().await {
         Ok(()) => Refusal::OfUpload(Box::new(why), state(upload)),
@@ -315,12 +297,12 @@ async fn refused(upload: &mut Resumable, why: Refusal) -> Refusal {
     }
 }
 
-/// The `outcome` of a request for an upload that stands at `state`.
+/// The `outcome` of a request for an upload in this `state`.
 fn of_upload(outcome: Outcome, state: UploadState) -> Outcome {
     Outcome::Upload(Box::new(outcome), state)
 }
 
-/// The state of `upload`, as a response tells it.
+/// The state of `upload`, as responses report it.
 fn state(upload: &Resumable) -> UploadState {
     UploadState {
         complete: upload.is_complete(),

@@ -11,7 +11,7 @@ pub const UPLOADS: &str = "/-/uploads/";
 /// The state of a resumable upload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UploadState {
-    /// Its address, where the client is told.
+    /// Its address, if the response has it.
     pub location: Option<UploadAddress>,
     /// The response is of the target of the upload, not of the upload resource.
     pub complete: bool,

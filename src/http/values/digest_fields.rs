@@ -106,8 +106,7 @@ impl Digests {
     pub fn of_content(headers: &HeaderMap) -> Result<Self, BadDigest> {
         let mut all = Self::of_field(headers, CONTENT_DIGEST)?;
         for line in headers.get_all(CONTENT_MD5) {
-            let md5 = STANDARD.decode(line).map_err(|_| BadDigest::Md5)?;
-            let md5 = <[u8; 16]>::try_from(md5).map_err(|_| BadDigest::Md5)?;
+            let md5 = array_of(line).ok_or(BadDigest::Md5)?;
             all.md5 = either(all.md5, Some(md5), BadDigest::Contradiction(MD5))?;
         }
         all.and(Self::of_s3(headers)?)
@@ -125,9 +124,7 @@ impl Digests {
         };
         let malformed = |name| BadDigest::Checksum(HeaderName::from_static(name));
         for line in headers.get_all(AMZ_SHA256) {
-            let bytes = STANDARD.decode(line).ok();
-            let sha256 = bytes.and_then(|bytes| bytes.try_into().ok());
-            let sha256 = sha256.ok_or_else(|| malformed(AMZ_SHA256))?;
+            let sha256 = array_of(line).ok_or_else(|| malformed(AMZ_SHA256))?;
             let differ = BadDigest::Contradiction(Algorithm::Sha256.name());
             all.sha256 = either(all.sha256, Some(sha256), differ)?;
         }
@@ -247,6 +244,11 @@ fn digest<const N: usize>(
         },
         Some(_) => Err(BadDigest::Malformed),
     }
+}
+
+/// The bytes of a digest in base64.
+fn array_of<const N: usize>(line: &HeaderValue) -> Option<[u8; N]> {
+    STANDARD.decode(line).ok()?.try_into().ok()
 }
 
 /// The bytes of 64 hexadecimal digits; a client that has not hashed what it sends has a word in their place.

@@ -4,9 +4,9 @@
 //! by hand, so what is read back goes through the checks of what arrives with a PUT, and a line that fails them counts as absent.
 //! The media type is kept beside them, by rules of its own ([`media`](super::media)).
 //!
-//! Cache-Control is `no-cache` unless the operator or the value says otherwise, and `private` for a client that proved who it is.
+//! Cache-Control is `no-cache` unless the operator or the value says otherwise, and `private` for an authenticated client.
 //! Without the field a cache may guess how long a value stays fresh (RFC 9111, section 4.2.2), and then serves the old one after a
-//! replacement; with `no-cache` it keeps the value, and asks again before each use: a 304 costs little.
+//! replacement; with `no-cache` it keeps the value, and revalidates it before each use: a 304 costs little.
 
 use hyper::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE,
@@ -107,8 +107,8 @@ impl StoredFields {
         self.get(&CONTENT_ENCODING).is_some()
     }
 
-    /// The fields of the value of `key`, with the coding that its name tells where it was stored without one: a compressed SVG is read
-    /// by no browser that is not told.
+    /// The fields of the value of `key`. A compressed SVG that was stored without a coding gets the coding of its name: browsers cannot
+    /// read it otherwise.
     pub fn with_coding_of(mut self, key: &str) -> Self {
         let end = key.len().saturating_sub(SVGZ.len());
         let is_svgz = key
@@ -266,13 +266,13 @@ fn private(given: Option<&HeaderValue>) -> HeaderValue {
     HeaderValue::try_from(private.join(", ")).unwrap_or(HeaderValue::from_static("private"))
 }
 
-/// Keeps an answer for the client of `proof` out of shared caches (RFC 9111, section 3.5). A value's own headers have Vary already.
-pub fn mark_private(headers: &mut HeaderMap, proof: Option<&Principal>, is_value: bool) {
-    let Some(proof) = proof else { return };
+/// Keeps an answer for the authenticated client out of shared caches (RFC 9111, section 3.5). A value's own headers have Vary already.
+pub fn mark_private(headers: &mut HeaderMap, principal: Option<&Principal>, is_value: bool) {
+    let Some(principal) = principal else { return };
     if !is_value {
         headers.append(VARY, AUTHORIZATION.into());
     }
-    if !proof.subject.is_anonymous {
+    if !principal.subject.is_anonymous {
         let private = private(headers.get(CACHE_CONTROL));
         headers.insert(CACHE_CONTROL, private);
     }

@@ -12,13 +12,15 @@ use hyper::http::request::Parts;
 use crate::http::body::sources::Encoded;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::Handler;
+use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::GetOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
 use crate::http::values::range::{Ranges, ranges};
-use crate::http::values::representation::{MIN_COMPRESSED, ShownValue, ValueResponse, takes_gzip};
+use crate::http::values::representation::{
+    MIN_COMPRESSED, RepresentedValue, ValueResponse, takes_gzip,
+};
 use crate::store::{CONTENDED, Found, Key, TRIES, Verdict};
 
 impl GetOptions {
@@ -45,7 +47,7 @@ impl GetOptions {
     }
 
     /// Selects the part of `value` that is sent: by preconditions first, then by ranges (RFC 9110, section 13.2.2).
-    fn select(&self, value: &ShownValue) -> Result<Selection, Refusal> {
+    fn select(&self, value: &RepresentedValue) -> Result<Selection, Refusal> {
         let (representation, len) = (value.representation(), value.found.len());
         let current = representation.current();
         if let Some(preconditions) = &self.preconditions {
@@ -74,81 +76,79 @@ impl GetOptions {
     }
 }
 
-impl Handler {
-    /// Answers the value of `key`. A HEAD is answered without asking an S3 store for the value itself.
-    pub async fn get(
-        &self,
-        key: &Key<'_>,
-        options: Option<&GetOptions>,
-        is_head: bool,
-    ) -> Result<Outcome, Refusal> {
-        let all = !is_head && options.is_none_or(GetOptions::want_all);
-        for _ in 0..TRIES {
-            let Some(found) = self.store.get(self.reactor, key, all).await? else {
-                return Ok(Outcome::NoValue);
-            };
-            let outcome = self.found(found, key, options)?;
-            let Outcome::Value(mut response) = outcome else {
-                return Ok(outcome);
-            };
-            let ValueResponse {
-                value,
-                selection,
-                digest: of_value,
-                ..
-            } = &mut response;
-            // No store sends several ranges.
-            if let Selection::Whole | Selection::Part(_) = selection
-                && let Some(to) = value.found.link(is_head)?
-            {
-                return Ok(Outcome::RedirectToStore { to });
-            }
-            if let Some(algorithm) = options.and_then(|options| options.digest) {
-                let sha512 = algorithm == Algorithm::Sha512;
-                let Some(digest) = self.store.digest(&value.found, sha512).await? else {
-                    continue;
-                };
-                *of_value = Some(field(&digest));
-            }
-            let first = selection.first(value.found.len()).filter(|_| !is_head);
-            if let Some(first) = first
-                && !value.found.begin(first).await?
-            {
-                continue;
-            }
-            return Ok(Outcome::Value(response));
-        }
-        Err(CONTENDED.into())
-    }
-
-    /// The answer with `found`, the value of `key`, without its digest.
-    pub fn found(
-        &self,
-        found: Found,
-        key: &Key<'_>,
-        options: Option<&GetOptions>,
-    ) -> Result<Outcome, Refusal> {
-        let value = ShownValue::new(found, key, &self.config);
-        let (mut selection, mut encoded) = (Selection::Whole, None);
-        if let Some(options) = options {
-            selection = options.select(&value)?;
-            // A digest is of the value as it is.
-            let is_whole = selection == Selection::Whole && options.digest.is_none();
-            if options.takes_gzip
-                && is_whole
-                && value.representation().is_compressible
-                && value.found.len() > MIN_COMPRESSED
-                && let Found::File(object) = &value.found
-            {
-                let compute = self.store.compute().clone();
-                encoded = Some(Box::new(Encoded::new(Arc::clone(object), compute)));
-            }
-        }
-        Ok(Outcome::Value(ValueResponse {
+/// Answers the value of `key`. A HEAD is answered without asking an S3 store for the value itself.
+pub async fn get(
+    request: &RequestContext,
+    key: &Key<'_>,
+    options: Option<&GetOptions>,
+) -> Result<Outcome, Refusal> {
+    let (service, is_head) = (&*request.service, request.is_head());
+    let all = !is_head && options.is_none_or(GetOptions::want_all);
+    for _ in 0..TRIES {
+        let Some(value) = service.store.get(service.reactor, key, all).await? else {
+            return Ok(Outcome::NoValue);
+        };
+        let outcome = found(service, value, key, options)?;
+        let Outcome::Value(mut response) = outcome else {
+            return Ok(outcome);
+        };
+        let ValueResponse {
             value,
             selection,
-            digest: None,
-            encoded,
-        }))
+            digest: of_value,
+            ..
+        } = &mut response;
+        // No store sends several ranges.
+        if let Selection::Whole | Selection::Part(_) = selection
+            && let Some(to) = value.found.link(is_head)?
+        {
+            return Ok(Outcome::RedirectToStore { to });
+        }
+        if let Some(algorithm) = options.and_then(|options| options.digest) {
+            let sha512 = algorithm == Algorithm::Sha512;
+            let Some(digest) = service.store.digest(&value.found, sha512).await? else {
+                continue;
+            };
+            *of_value = Some(field(&digest));
+        }
+        let first = selection.first(value.found.len()).filter(|_| !is_head);
+        if let Some(first) = first
+            && !value.found.begin(first).await?
+        {
+            continue;
+        }
+        return Ok(Outcome::Value(response));
     }
+    Err(CONTENDED.into())
+}
+
+/// The answer with `found`, the value of `key`, without its digest.
+pub fn found(
+    service: &Service,
+    found: Found,
+    key: &Key<'_>,
+    options: Option<&GetOptions>,
+) -> Result<Outcome, Refusal> {
+    let value = RepresentedValue::new(found, key, &service.config);
+    let (mut selection, mut encoded) = (Selection::Whole, None);
+    if let Some(options) = options {
+        selection = options.select(&value)?;
+        // A digest is of the value as it is.
+        let is_whole = selection == Selection::Whole && options.digest.is_none();
+        if options.takes_gzip
+            && is_whole
+            && value.representation().is_compressible
+            && value.found.len() > MIN_COMPRESSED
+            && let Found::File(object) = &value.found
+        {
+            let compute = service.store.compute().clone();
+            encoded = Some(Box::new(Encoded::new(Arc::clone(object), compute)));
+        }
+    }
+    Ok(Outcome::Value(ValueResponse {
+        value,
+        selection,
+        digest: None,
+        encoded,
+    }))
 }

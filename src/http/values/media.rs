@@ -32,7 +32,7 @@ pub fn check(content_type: &[u8]) -> Option<&str> {
     is_good.then_some(text)
 }
 
-/// `content_type` of a PUT, where it is one to keep: curl says [`FORM`] of each body that it is not told the type of, and no value is one.
+/// `content_type` of a PUT, if it is kept. curl sends [`FORM`] for each body without a given type, and no value is a form.
 pub fn kept(content_type: &[u8]) -> Option<&str> {
     check(content_type).filter(|text| !essence(text).eq_ignore_ascii_case(FORM))
 }

@@ -1,7 +1,7 @@
 //! Requests in the protocols of S3, Azure and Google's store that mean something else here, and are refused.
 //!
 //! A copy, an access list, a tag, a part: each is a PUT or a DELETE of the path of a value, and would replace or remove it. A condition,
-//! a key to encrypt with, a lock or metadata would be dropped. So a field of these stores goes on only if it is known to change nothing;
+//! a key to encrypt with, a lock or metadata would be dropped. So a field of these stores is accepted only if it is known to change nothing;
 //! other queries are ignored, as they are in plain requests. Pure.
 
 use form_urlencoded::parse;
@@ -27,8 +27,8 @@ const OPERATIONS: [&str; 10] = [
     "versionId",
 ];
 
-/// Parameters that do so in the protocol of one store alone, also of a read. A field with this prefix tells it: other clients may use
-/// these names.
+/// Parameters that do so in the protocol of one store only, also of a read. A field with this prefix identifies the protocol: other
+/// clients may use these names.
 const OPERATIONS_OF_ONE: [(&str, &[&str]); 2] = [
     (
         "x-ms-version",
@@ -55,8 +55,8 @@ const CONDITIONS: [&str; 4] = [
 /// The prefixes of fields that only clients of a store send, and proxies of its cloud.
 const STORES: [&str; 3] = ["x-amz-", "x-ms-", "x-goog-"];
 
-/// Fields that change nothing: they say who asks, when, with which program, or how the bytes are framed and checked. One that ends
-/// with `-` stands for all that begin so.
+/// Fields that change nothing: they identify the client, the time or the program, or say how the bytes are framed and checked. A name
+/// that ends with `-` is a prefix.
 const HARMLESS: [&str; 32] = [
     // CloudFront.
     "x-amz-cf-",
@@ -136,7 +136,7 @@ pub fn is_of_store(name: &HeaderName) -> bool {
 }
 
 /// Refuses a request that means something else here. `has_fields` where it has fields [of a store](is_of_store); `authorizes` where
-/// clients prove who they are.
+/// clients authenticate.
 pub fn check(
     head: &Parts,
     presented: AuthorizationFields<'_>,

@@ -4,11 +4,10 @@
 
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 
-use crate::http::auth::authorize::Asker;
 use crate::http::body::request::Received;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::Handler;
+use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions;
@@ -60,34 +59,32 @@ impl PutOptions {
     }
 }
 
-impl Handler {
-    pub async fn put(
-        &self,
-        key: Key<'static>,
-        len: Option<u64>,
-        mut options: Box<PutOptions>,
-        body: &mut Received<'_>,
-        counters: &ReactorCounters,
-        asker: Asker<'_>,
-    ) -> Result<Outcome, Refusal> {
-        let mut head = UploadHead {
-            len,
-            sha256: options.expected.sha256,
-            uploader: self.uploader(asker),
-            ..options.head()
-        };
-        let mut upload = self.store.upload(self.reactor, &key, &mut head).await?;
-        let _in_flight = CountedUpload::begin(counters);
-        receive(&mut upload, &options, body).await?;
-        Ok(Outcome::Stored(upload.publish(key).await?))
-    }
+/// Stores the `body`, of `len` bytes where that is known, as the value of `key`.
+pub async fn put(
+    request: &RequestContext,
+    key: Key<'static>,
+    len: Option<u64>,
+    mut options: Box<PutOptions>,
+    body: &mut Received<'_>,
+) -> Result<Outcome, Refusal> {
+    let Service { store, reactor, .. } = &*request.service;
+    let mut head = UploadHead {
+        len,
+        sha256: options.expected.sha256,
+        uploader: store.stages_by_client().then(|| request.uploader()),
+        ..options.head()
+    };
+    let mut upload = store.upload(*reactor, &key, &mut head).await?;
+    let _in_flight = CountedUpload::new(request.counters());
+    receive(&mut upload, &options, body).await?;
+    Ok(Outcome::Stored(upload.publish(key).await?))
 }
 
 /// An upload under way, counted by its reactor.
 pub struct CountedUpload<'a>(&'a ReactorCounters);
 
 impl<'a> CountedUpload<'a> {
-    pub fn begin(counters: &'a ReactorCounters) -> Self {
+    pub fn new(counters: &'a ReactorCounters) -> Self {
         counters.uploads_started.add(1);
         Self(counters)
     }

@@ -12,7 +12,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use hyper::header::{HeaderMap, RANGE};
 
-/// The most parts of one answer: of a value that is patched, zsync and electron-updater ask for hundreds.
+/// The most parts of one response: zsync and electron-updater, which patch a value, ask for hundreds.
 pub const MAX_PARTS: usize = 256;
 
 /// Regions no further apart than this are sent as one: less than the head of another part (section 15.3.7.2).
@@ -95,7 +95,7 @@ enum Spec {
     From(u64),
     /// Both inclusive.
     Between(u64, u64),
-    /// The last bytes, so many of them.
+    /// The last bytes, of this number.
     Last(u64),
 }
 

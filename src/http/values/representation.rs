@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use hyper::header::{
@@ -163,13 +162,13 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
 
 /// A value, as it is represented.
 #[derive(Debug)]
-pub struct ShownValue {
+pub struct RepresentedValue {
     pub found: Found,
     /// The representation of an object; that of a file is noted with the file.
     own: Option<Box<Representation>>,
 }
 
-impl ShownValue {
+impl RepresentedValue {
     /// `found`, the value of `key`, as it is represented under `config`.
     pub fn new(found: Found, key: &Key<'_>, config: &ServiceConfig) -> Self {
         let represent = |validators, fields: &[u8], stored, is_utf8| {
@@ -217,31 +216,18 @@ impl ShownValue {
         }
     }
 
-    /// The body with one range of the value.
-    fn part(self, range: Range<u64>) -> Body {
-        Body::of(match self.found {
+    /// The content of a body with one range of the value.
+    fn part(&mut self, range: Range<u64>) -> Content {
+        match &mut self.found {
             Found::File(object) => Content::part(object, range),
-            Found::Object(mut object) => Content::remote(object.part(range)),
-        })
-    }
-
-    /// The body with several ranges of the value, each in its framing.
-    fn parts(self, framing: Multipart) -> Body {
-        Body::of(match self.found {
-            Found::File(object) => {
-                Content::parts(framing, |range| Content::part(Arc::clone(&object), range))
-            }
-            Found::Object(mut object) => {
-                Content::parts(framing, |range| Content::remote(object.part(range)))
-            }
-        })
+            Found::Object(object) => Content::remote(object.part(range)),
+        }
     }
 }
 
 /// A value that answers a request, and what of it is sent.
-#[derive(Debug)]
 pub struct ValueResponse {
-    pub value: ShownValue,
+    pub value: RepresentedValue,
     pub selection: Selection,
     /// The digest of all of the value, as a field.
     pub digest: Option<String>,
@@ -258,7 +244,7 @@ fn boundary() -> String {
 /// The headers and the body of the answer with a value.
 pub fn sent(response: ValueResponse) -> (HeaderMap, Body) {
     let ValueResponse {
-        value,
+        mut value,
         selection,
         digest,
         encoded,
@@ -278,16 +264,17 @@ pub fn sent(response: ValueResponse) -> (HeaderMap, Body) {
             headers.remove(ACCEPT_RANGES);
             (headers, Body::of(Content::Encoded(encoded)))
         }
-        (Selection::Whole, None) => (headers, value.part(0..len)),
+        (Selection::Whole, None) => (headers, Body::of(value.part(0..len))),
         (Selection::Part(range), _) => {
             put(&mut headers, CONTENT_RANGE, content_range(&range, len));
-            (headers, value.part(range))
+            (headers, Body::of(value.part(range)))
         }
         (Selection::Parts(ranges), _) => {
             let boundary = boundary();
             put(&mut headers, CONTENT_TYPE, multipart_type(&boundary));
             let framing = Multipart::new(&ranges, len, &representation.media_type, &boundary);
-            (headers, value.parts(framing))
+            let parts = Content::parts(framing, |range| value.part(range));
+            (headers, Body::of(parts))
         }
         (Selection::NotModified(_), _) => (headers, Body::empty()),
     }

@@ -1,9 +1,9 @@
-//! Subscribers, who are told of changes as they are acknowledged, in the order of publishing.
+//! Subscribers, which get changes as they are acknowledged, in the order of publishing.
 //!
 //! A [`Subscription`] is a position in the store's changes and a prefix; it has no queue. Changes stay in the store, once for all
-//! subscribers, and one that finds them gone is told to resync. One task of each reactor waits for changes and wakes its
+//! subscribers, and one that finds them gone gets a resync event. One task of each reactor waits for changes and wakes its
 //! subscribers, a few at a time: publishing costs the same for a thousand of them as for one, other connections have their turn in
-//! between, and changes made meanwhile are told together. A subscriber is told of no key that it may not watch by the rules of this
+//! between, and changes made meanwhile are sent together. A subscriber gets no key that it may not watch by the rules of this
 //! moment, and its subscription ends with its right.
 
 use std::cell::{Cell, RefCell};
@@ -47,7 +47,7 @@ pub fn heartbeat() -> Interval {
     heartbeat
 }
 
-/// The subscribers of one reactor, and the changes that they are told of.
+/// The subscribers of one reactor, and the changes that they get.
 #[derive(Debug)]
 pub struct Subscribers {
     changes: Arc<Changes>,
@@ -188,7 +188,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Subscribes to the changes of keys that begin with `prefix` and that the `permission` covers, all of them without one: to those after the change of the
+    /// Subscribes to the changes of keys that begin with `prefix` and that the `permission` covers, if there is one: to the changes after
     /// number `since`, or from now on.
     pub fn new(
         subscribers: &Rc<Subscribers>,
@@ -216,12 +216,12 @@ impl Subscription {
         &self.connection
     }
 
-    /// The number of the last change that was told, or passed over.
+    /// The number of the last change that was sent or skipped.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// True once its client may be told of nothing any more.
+    /// True once the client may get no more changes.
     pub fn is_revoked(&mut self) -> bool {
         let permission = self.permission.as_mut();
         self.connection.proven().has_ended() || permission.is_some_and(|it| !it.holds())
@@ -270,32 +270,21 @@ impl Drop for Subscription {
     }
 }
 
-impl std::fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subscription")
-            .field("prefix", &self.prefix)
-            .field("seen", &self.seen)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The permission of one subscription, where there are rules.
 pub struct Permission {
-    access: Arc<Access>,
     generation: u64,
-    proof: Rc<Principal>,
+    principal: Rc<Principal>,
+    /// The subject by the rules of this generation.
     subject: Arc<Subject>,
 }
 
 impl Permission {
-    /// The permission of the client of `proof`.
-    pub fn new(access: &Arc<Access>, proof: &Rc<Principal>) -> Self {
+    pub fn new(principal: &Rc<Principal>) -> Self {
         Self {
-            access: Arc::clone(access),
-            // No generation of the rules, so that the first event looks again: they may have been replaced since the proof.
+            // No generation of the rules, so that the first event looks again: they may have been replaced since.
             generation: u64::MAX,
-            proof: Rc::clone(proof),
-            subject: Arc::clone(&proof.subject),
+            principal: Rc::clone(principal),
+            subject: Arc::clone(&principal.subject),
         }
     }
 
@@ -309,14 +298,17 @@ impl Permission {
         self.subject.grant.keys(Right::Watch)
     }
 
-    /// Finds the subject of the proof by the rules of now; false where it is no valid one.
+    /// Finds the subject by the current rules. Returns false if the evidence is no longer valid.
     fn look_again(&mut self) -> bool {
-        let (generation, now) = (self.access.generation(), SystemTime::now());
+        let Principal {
+            access, evidence, ..
+        } = &*self.principal;
+        let (generation, now) = (access.generation(), SystemTime::now());
         if generation == self.generation {
             return self.subject.is_valid(now);
         }
-        let policy = self.access.policy();
-        let Some(subject) = policy.prove(&self.proof.evidence, now) else {
+        let policy = access.policy();
+        let Some(subject) = policy.prove(evidence, now) else {
             return false;
         };
         self.subject = Arc::clone(subject);
@@ -416,9 +408,14 @@ mod tests {
             let subscribers = subscribers(Some(Arc::clone(&access)));
             let connection = Rc::new(ConnectionState::new(Arc::default()));
             let subject = Arc::clone(access.policy().anonymous());
-            let proof = Rc::new(Principal { subject, by: AuthMethod::Nothing, evidence: Evidence::Nothing });
+            let principal = Rc::new(Principal {
+                subject,
+                by: AuthMethod::Nothing,
+                evidence: Evidence::Nothing,
+                access: Arc::clone(&access),
+            });
             let subscribe = |since| {
-                let permission = Some(Permission::new(&access, &proof));
+                let permission = Some(Permission::new(&principal));
                 let prefix = prefix.as_str().into();
                 Subscription::new(&subscribers, &connection, prefix, since, permission)
             };

@@ -1,5 +1,5 @@
-//! Watching: changes told to subscribers as they are acknowledged, over a WebSocket or as Server-Sent Events (WHATWG HTML, section
-//! 9.2), the body of an answer that ends when one side goes.
+//! Watching: subscribers get changes as they are acknowledged, over a WebSocket or as Server-Sent Events (WHATWG HTML, section
+//! 9.2), the body of a response that ends when one side leaves.
 //!
 //! hyper gets the next events only when the socket has taken those before, so that a slow reader has one batch here and everything
 //! else stays where it is kept for all.
@@ -18,10 +18,9 @@ use tokio::time::Interval;
 
 use crate::http::body::EndlessBody;
 use crate::http::body::response::Body;
-use crate::http::exchange::ConnectionState;
-use crate::http::exchange::record::RequestRecord;
+use crate::http::exchange::RequestGuard;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::{Handler, attach_record};
+use crate::http::service::context::{Service, attach};
 use crate::http::service::operation::ResponseContext;
 use crate::http::watch::feed::{Event, Permission, Subscription, heartbeat};
 use crate::http::watch::request::{WatchRequest, WatchTransport};
@@ -32,43 +31,42 @@ pub use websocket::Session;
 /// The response to a client that watches, and the session that follows a WebSocket handshake. The subscription begins before the
 /// response, so that a client which acts on the response misses nothing.
 pub fn subscribe(
-    handler: &Handler,
+    service: &Service,
     subscribers: &Rc<Subscribers>,
     request: WatchRequest,
     context: &ResponseContext,
-    connection: &Rc<ConnectionState>,
-    record: RequestRecord,
+    guard: RequestGuard,
 ) -> (Response<Body>, Option<Box<Session>>) {
     let WatchRequest {
         transport,
         prefix,
         since,
     } = request;
-    let permission = handler.guard.access().zip(context.proof.as_ref());
-    let permission = permission.map(|(access, proof)| Permission::new(access, proof));
+    let connection = &guard.connection;
+    let permission = context.principal.as_ref().map(Permission::new);
     let subscription = Subscription::new(subscribers, connection, prefix, since, permission);
-    record.watches();
+    connection.begin_watching();
     match transport {
         WatchTransport::Events => {
             // The send buffer of a subscriber is small, too small for the responses to other requests.
             connection.close_after_response();
             let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
-            let mut response = handler.render(Ok(outcome), context);
-            attach_record(&mut response, connection, record);
+            let mut response = service.render(Ok(outcome), context);
+            attach(&mut response, guard);
             (response, None)
         }
         WatchTransport::WebSocket(accept) => {
-            let mut response = handler.render(Ok(Outcome::Upgraded(accept)), context);
+            let mut response = service.render(Ok(Outcome::Upgraded(accept)), context);
             let status = response.status().as_u16();
+            let record = connection.record();
             record.answered(status, response.headers_mut());
-            let session = Session::new(subscription, record);
+            let session = Session::new(subscription, guard);
             (response, Some(Box::new(session)))
         }
     }
 }
 
 /// The events of one subscription, as a body without end.
-#[derive(Debug)]
 pub struct Events {
     subscription: Subscription,
     heartbeat: Interval,

@@ -25,7 +25,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 pub struct WatchRequest {
     /// The prefix of the keys.
     pub prefix: Box<str>,
-    /// The number of the last change that is not told; without it, changes are told from now on.
+    /// The number of the last change that the client has seen. Without it, the client gets the changes from now on.
     pub since: Option<u64>,
     pub transport: WatchTransport,
 }
@@ -36,7 +36,7 @@ impl WatchRequest {
         head: &Parts,
         len: Option<u64>,
         by_tls: bool,
-        is_allowed: impl Fn(&HeaderMap) -> bool,
+        is_allowed: impl Fn() -> bool,
     ) -> Result<Self, BadWatchRequest> {
         let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
         // RFC 9110, section 7.8: an Upgrade in HTTP/1.0 is ignored; so is one to what is not known here.
@@ -81,7 +81,7 @@ pub enum BadWatchRequest {
     ForeignOrigin(NotAllowlisted),
 }
 
-/// `prefix` and `since`, both optional. Another name is refused: of a mistyped prefix the client would be told all changes.
+/// `prefix` and `since`, both optional. Another name is refused: a client that mistypes `prefix` would get all changes.
 fn query(query: &str) -> Result<(Box<str>, Option<u64>), BadWatchRequest> {
     // Decoding below replaces what is no UTF-8.
     if has_bad_escape(query) || percent_decode_str(query).decode_utf8().is_err() {
@@ -109,7 +109,7 @@ fn handshake(
     headers: &HeaderMap,
     len: Option<u64>,
     by_tls: bool,
-    is_allowed: impl Fn(&HeaderMap) -> bool,
+    is_allowed: impl Fn() -> bool,
 ) -> Result<String, BadWatchRequest> {
     if len != Some(0) {
         return Err(BadWatchRequest::Handshake("it has no body"));
@@ -123,7 +123,7 @@ fn handshake(
         let why = "one Sec-WebSocket-Key of 16 bytes in base64 belongs to it";
         return Err(BadWatchRequest::Handshake(why));
     };
-    if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed(headers) {
+    if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed() {
         let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
         return Err(BadWatchRequest::ForeignOrigin(NotAllowlisted::origin(
             origin,
@@ -138,7 +138,7 @@ fn is_key(key: &[u8]) -> bool {
     key.len() == 24 && key.ends_with(b"==") && key[..22].iter().all(is_digit)
 }
 
-/// True where the page comes from the host that it asks.
+/// True if the page comes from the host of its request.
 fn is_own_origin(headers: &HeaderMap, by_tls: bool) -> bool {
     match (only(headers, &ORIGIN), headers.get(HOST)) {
         (Some(origin), Some(host)) => is_own(origin.as_bytes(), host.as_bytes(), by_tls),
@@ -198,9 +198,9 @@ mod tests {
             ("connection", "keep-alive, Upgrade"),
         ];
         let lines = [&common, lines].concat();
-        WatchRequest::of(&head("/-/watch", &lines), Some(0), false, |headers| {
-            headers[ORIGIN] == "https://app.example"
-        })
+        let head = head("/-/watch", &lines);
+        let is_allowed = || head.headers[ORIGIN] == "https://app.example";
+        WatchRequest::of(&head, Some(0), false, is_allowed)
     }
 
     #[test]
@@ -223,13 +223,13 @@ mod tests {
                 Err(BadWatchRequest::Since),
             ),
         ] {
-            let got = WatchRequest::of(&head(target, &[]), Some(0), false, |_| false);
+            let got = WatchRequest::of(&head(target, &[]), Some(0), false, || false);
             let got = got.map(|ask| (ask.prefix.into_string(), ask.since));
             assert_eq!(got, expected, "{target}");
         }
         let long = format!("/-/watch?prefix={}", "x".repeat(MAX_LEN + 1));
         assert_eq!(
-            WatchRequest::of(&head(&long, &[]), Some(0), false, |_| false),
+            WatchRequest::of(&head(&long, &[]), Some(0), false, || false),
             Err(BadWatchRequest::Prefix)
         );
     }
@@ -238,7 +238,7 @@ mod tests {
     fn the_last_event_id_counts_more_than_the_query_and_nonsense_is_long_gone() {
         for (id, since) in [("9", 9), (" 9 ", 9), ("x", 0), ("", 0), ("-1", 0)] {
             let head = head("/-/watch?since=7", &[("last-event-id", id)]);
-            let got = WatchRequest::of(&head, Some(0), false, |_| false).unwrap();
+            let got = WatchRequest::of(&head, Some(0), false, || false).unwrap();
             assert_eq!(got.since, Some(since), "{id:?}");
         }
     }
@@ -273,7 +273,7 @@ mod tests {
             ],
         );
         for len in [None, Some(1)] {
-            let got = WatchRequest::of(&with_body, len, false, |_| true);
+            let got = WatchRequest::of(&with_body, len, false, || true);
             assert!(matches!(got, Err(BadWatchRequest::Handshake(_))), "{len:?}");
         }
     }
@@ -287,8 +287,7 @@ mod tests {
             &[("connection", "upgrade"), version, key],
             &[("upgrade", "h2c"), ("connection", "upgrade")],
         ] {
-            let got =
-                WatchRequest::of(&head("/-/watch", lines), Some(0), false, |_| false).unwrap();
+            let got = WatchRequest::of(&head("/-/watch", lines), Some(0), false, || false).unwrap();
             assert_eq!(got.transport, WatchTransport::Events, "{lines:?}");
         }
         let mut old = head(
@@ -302,7 +301,7 @@ mod tests {
         );
         old.version = Version::HTTP_10;
         assert_eq!(
-            WatchRequest::of(&old, Some(0), false, |_| false)
+            WatchRequest::of(&old, Some(0), false, || false)
                 .unwrap()
                 .transport,
             WatchTransport::Events

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
-use crate::http::exchange::record::RequestRecord;
+use crate::http::exchange::RequestGuard;
 use crate::http::watch::feed::{BATCH, Event, Subscription, heartbeat};
 
 /// The longest message of a client, which sends control frames alone.
@@ -34,10 +34,9 @@ enum Ending {
 }
 
 /// A subscription over a WebSocket whose handshake has been answered.
-#[derive(Debug)]
 pub struct Session {
     subscription: Subscription,
-    record: RequestRecord,
+    guard: RequestGuard,
     /// Pings since the client last sent anything.
     unanswered: u8,
     heartbeat: Interval,
@@ -45,10 +44,10 @@ pub struct Session {
 
 impl Session {
     /// Must be made on a reactor: it has a timer.
-    pub fn new(subscription: Subscription, record: RequestRecord) -> Self {
+    pub fn new(subscription: Subscription, guard: RequestGuard) -> Self {
         Self {
             subscription,
-            record,
+            guard,
             unanswered: 0,
             heartbeat: heartbeat(),
         }
@@ -148,7 +147,7 @@ impl Session {
                 break;
             };
             for Event { json, .. } in events {
-                self.record.sent(json.len());
+                self.guard.connection.handed(json.len());
                 socket.as_mut().start_send(Message::text(json))?;
             }
         }
@@ -181,7 +180,7 @@ mod tests {
     use tokio::time::Instant;
 
     fn session(subscription: Subscription, connection: &Rc<ConnectionState>) -> Session {
-        Session::new(subscription, RequestRecord::begin(connection, &Method::GET))
+        Session::new(subscription, RequestGuard::new(connection, &Method::GET))
     }
 
     #[test]

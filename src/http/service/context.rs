@@ -1,0 +1,394 @@
+//! What a request is performed with: the parts of the service, and the context of the request; and the end of each response: logged,
+//! audited, rendered.
+//!
+//! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no header and decides no
+//! status.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use hyper::header::CONTENT_LENGTH;
+use hyper::http::request::Parts;
+use hyper::{Method, Response};
+use tracing::field::display;
+
+use crate::access::Right;
+use crate::http::admin::Admin;
+use crate::http::auth::Guard;
+use crate::http::auth::credentials::Principal;
+use crate::http::body::response::Body;
+use crate::http::client::{Client, Peer};
+use crate::http::exchange::request_log::{
+    Audit, AuditEvent, IdGenerator, LogEntry, Timing, logged_fields, protocol,
+};
+use crate::http::exchange::{ConnectionState, RequestGuard};
+use crate::http::forms::StoredFile;
+use crate::http::head::syntax::encoded;
+use crate::http::refusal::Refusal;
+use crate::http::refusal::table::Flag;
+use crate::http::response::outcome::Outcome;
+use crate::http::response::plain::close;
+use crate::http::response::{Encoder, render};
+use crate::http::service::operation::{PutOptions, ResponseContext};
+use crate::http::service_config::ServiceConfig;
+use crate::http::watch::feed::Subscribers;
+use crate::log::Throttle;
+use crate::metrics::ReactorCounters;
+use crate::store::{Error, Key, Store, Uploader};
+
+/// The service of one reactor.
+#[derive(Debug)]
+pub struct Service {
+    pub(crate) store: Arc<Store>,
+    /// The number of the reactor.
+    pub(crate) reactor: usize,
+    pub(crate) config: ServiceConfig,
+    pub(crate) admin: Arc<Admin>,
+    pub(crate) ids: IdGenerator,
+    /// The lines of the log that any client can cause.
+    pub(crate) throttle: Throttle,
+    /// `None` where there are no rules of access.
+    pub(crate) guard: Option<Guard>,
+    /// `None` where the store has no feed of changes.
+    pub(crate) subscribers: Option<Rc<Subscribers>>,
+    /// The encoder of heads that a connection sends itself.
+    pub encoder: Encoder,
+}
+
+impl Service {
+    /// Waits until the first bytes of the body are in memory, so that an unreadable value becomes an error response instead of a truncated
+    /// body.
+    pub async fn wait_for_first_bytes(
+        &self,
+        mut response: Response<Body>,
+        context: &ResponseContext,
+    ) -> Response<Body> {
+        match response.body_mut().make_resident().await {
+            Ok(()) => response,
+            Err(error) => self.render(Err(error.into()), context),
+        }
+    }
+
+    /// The response to a request, by what came of it, which the audit log gets.
+    pub fn conclude(
+        &self,
+        mut result: Result<Outcome, Refusal>,
+        context: &ResponseContext,
+        connection: &ConnectionState,
+        peer: Peer,
+        request: Option<&RequestContext>,
+    ) -> Response<Body> {
+        if connection.progress().is_given_up() {
+            result = result.map_err(Refusal::of_late_body);
+        }
+        if self.config.logs.audit {
+            connection
+                .record()
+                .set_audit(audit_events(&result, &self.config));
+        }
+        if let Err(refusal) = &result {
+            self.log_refusal(refusal, Some(peer), request);
+        }
+        render(result, context, &self.config)
+    }
+
+    /// The response to a request that has no more in the logs.
+    pub fn render(
+        &self,
+        result: Result<Outcome, Refusal>,
+        context: &ResponseContext,
+    ) -> Response<Body> {
+        if let Err(refusal) = &result {
+            self.log_refusal(refusal, None, None);
+        }
+        render(result, context, &self.config)
+    }
+
+    /// Logs a refusal of a host or an origin, which an option can allow, and a failure of the store with the cause, which the client does
+    /// not get.
+    fn log_refusal(&self, refusal: &Refusal, peer: Option<Peer>, request: Option<&RequestContext>) {
+        let message = "refused a host or an origin";
+        match refusal.reason() {
+            Refusal::Store(error) => self.log_failure(error, request),
+            cause if cause.row(&self.config).has(Flag::Logged) => {
+                if let Some(left_out) = self.throttle.pass(message) {
+                    let peer = peer.map(display);
+                    tracing::warn!(peer, %cause, left_out, "{message}");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn log_failure(&self, error: &Error, request: Option<&RequestContext>) {
+        let message = match error {
+            Error::Unsynced(why) => return self.log_failure(why, request),
+            Error::Failed { .. } | Error::BadGateway { .. } => "the store failed",
+            Error::Refused { .. } => "the store refuses requests",
+            Error::Unreachable { .. } => "the store cannot be reached",
+            Error::Busy { .. } | Error::TimedOut | Error::OutcomeUnknown { .. } => {
+                "no answer of the store"
+            }
+            Error::Truncated => "a read failed",
+            Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => "out of resources",
+            Error::Forbidden { .. } => "the file system denies access",
+            // The store itself logs once that its directory has gone, or is read-only.
+            Error::Displaced { .. }
+            | Error::ReadOnly
+            | Error::Occupied(_)
+            | Error::Precondition
+            | Error::NotSupported { .. }
+            | Error::BadKey(_)
+            | Error::Incomplete => return,
+        };
+        let Some(left_out) = self.throttle.pass(message) else {
+            return;
+        };
+        match error {
+            Error::Failed { doing, source } => {
+                tracing::error!(doing, cause = %source, left_out, "{message}");
+            }
+            Error::Forbidden { doing, source } => {
+                tracing::warn!(doing, cause = %source, left_out, "{message}");
+            }
+            Error::Refused { said } | Error::BadGateway { said } => {
+                tracing::error!(%said, left_out, "{message}");
+            }
+            Error::Unreachable { said } => tracing::warn!(%said, left_out, "{message}"),
+            error => {
+                let peer = request.map(|request| display(&request.client.peer));
+                let key = request.map(|request| &*request.path);
+                let size = request.and_then(|request| request.size);
+                tracing::warn!(%error, peer, key, size, left_out, "{message}");
+            }
+        }
+    }
+
+    /// The entry of a request in the logs; there is no `head` where it could not be understood.
+    pub fn log_entry(
+        &self,
+        head: Option<&Parts>,
+        client: Client,
+        principal: Option<&Principal>,
+    ) -> LogEntry {
+        let Self { config, ids, .. } = self;
+        let logs = config.logs;
+        let logged_head = head.filter(|_| logs.have_client_fields());
+        let tried = || {
+            let head = head.filter(|_| principal.is_none())?;
+            self.guard.as_ref()?.tried(&head.headers)
+        };
+        LogEntry {
+            ids: head.map_or_else(|| ids.anonymous(), |head| ids.identify(&head.headers)),
+            timing: config.server_timing.then(Timing::default),
+            client,
+            reactor: self.reactor,
+            method: head.map(|head| head.method.clone()),
+            target: head.map_or("-", |head| head.uri.path()).to_owned(),
+            subject: principal.map(|principal| principal.subject.name.clone()),
+            protocol: head.map_or("-", |head| protocol(head.version)),
+            access: logs.access.then_some(logs.format),
+            fields: logged_head.map(|head| Box::new(logged_fields(head))),
+            audit: logs.audit.then(|| Audit {
+                by: principal.map_or("nothing", Principal::name_of_evidence),
+                tried: tried(),
+                events: Vec::new(),
+                is_open: false,
+            }),
+            received: 0,
+            sent: 0,
+        }
+    }
+
+    /// Logs and counts a panic. The connection ends with it: how much of the request was read is not known.
+    pub fn panicked(
+        &self,
+        connection: &ConnectionState,
+        client: Client,
+        method: &Method,
+        path: &str,
+        head: Option<&Parts>,
+    ) {
+        let entry = || self.log_entry(head, client, None);
+        let request_id = connection.record().request_id(entry);
+        tracing::error!(request_id, peer = %client.peer, %method, key = path, "a request panicked");
+        connection.counters().panics.add(1);
+        connection.leave_unread();
+    }
+}
+
+/// A request while it is performed. It holds no part of the head, which would keep all of the head's buffer.
+pub struct RequestContext {
+    pub service: Rc<Service>,
+    pub guard: RequestGuard,
+    pub client: Client,
+    pub context: ResponseContext,
+    pub method: Method,
+    pub path: Box<str>,
+    /// The length of the body in bytes, if the head has it.
+    size: Option<u64>,
+}
+
+impl RequestContext {
+    pub fn new(
+        service: &Rc<Service>,
+        head: &Parts,
+        client: Client,
+        guard: RequestGuard,
+        context: ResponseContext,
+    ) -> Self {
+        let size = head.headers.get(CONTENT_LENGTH);
+        Self {
+            service: Rc::clone(service),
+            guard,
+            client,
+            context,
+            method: head.method.clone(),
+            path: head.uri.path().into(),
+            size: size.and_then(|size| size.to_str().ok()?.parse().ok()),
+        }
+    }
+
+    /// True where the response is a head alone.
+    pub fn is_head(&self) -> bool {
+        self.method == Method::HEAD
+    }
+
+    /// The authenticated client; `None` where there are no rules.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.context.principal.as_deref()
+    }
+
+    /// The counters of the reactor.
+    pub fn counters(&self) -> &ReactorCounters {
+        self.guard.connection.counters()
+    }
+
+    /// The uploader in whose quota an upload counts: a subject that was authenticated, wherever it connects from, else the address.
+    pub fn uploader(&self) -> Uploader {
+        match self.principal() {
+            Some(principal) if !principal.subject.is_anonymous => {
+                Uploader::new(&format!("subject {}", principal.subject.name))
+            }
+            _ => Uploader::new(&self.client.peer.source().to_string()),
+        }
+    }
+
+    /// Narrows a PUT of `key` to what the client may store there.
+    pub fn permit_put(&self, key: &Key<'_>, options: &mut PutOptions) -> Result<(), Refusal> {
+        let permit = |principal: &Principal| principal.permit_put(key.as_str(), options);
+        self.principal().map_or(Ok(()), permit)
+    }
+
+    /// The result of a PUT that was narrowed to a key without a value if it `is_only_new`. Its client gave no precondition that could fail:
+    /// the refusal is that it may not replace.
+    pub fn narrowed<T>(&self, is_only_new: bool, stored: Result<T, Refusal>) -> Result<T, Refusal> {
+        stored.map_err(|why| match (why, self.principal()) {
+            (Refusal::Precondition, Some(principal)) if is_only_new => principal.deny(Right::Write),
+            (why, _) => why,
+        })
+    }
+}
+
+/// Gives `response` the headers that every response has, and lets the request end with its body.
+pub fn attach(response: &mut Response<Body>, guard: RequestGuard) {
+    if guard.connection.is_last() {
+        close(response);
+    }
+    let status = response.status().as_u16();
+    let record = guard.connection.record();
+    record.answered(status, response.headers_mut());
+    response.body_mut().ends(guard);
+}
+
+/// The events of a request in the audit log, by what came of it. False where the result of a change is not known.
+pub fn audit_events(
+    result: &Result<Outcome, Refusal>,
+    config: &ServiceConfig,
+) -> (Vec<AuditEvent>, bool) {
+    let mut events = Vec::new();
+    let refusal = match result {
+        Ok(outcome) => {
+            add_changes(outcome, &mut events);
+            return (events, true);
+        }
+        Err(refusal) => refusal,
+    };
+    let mut file = None;
+    if let Refusal::OfForm(halted) = refusal {
+        events.extend(changed(&halted.stored));
+        file = halted.file.as_ref().map(path);
+    }
+    let row = refusal.row(config);
+    if row.has(Flag::Audited) {
+        events.push(AuditEvent::Refused(row.name, file));
+    }
+    let is_unknown = matches!(
+        refusal.reason(),
+        Refusal::Store(Error::OutcomeUnknown { .. }) | Refusal::Panicked
+    );
+    (events, !is_unknown)
+}
+
+fn add_changes(outcome: &Outcome, events: &mut Vec<AuditEvent>) {
+    match outcome {
+        Outcome::Stored(_) | Outcome::Deleted => events.push(AuditEvent::Changed(None)),
+        Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
+            events.push(AuditEvent::Changed(Some(path(key))));
+        }
+        Outcome::Upload(outcome, _) => add_changes(outcome, events),
+        Outcome::FormStored(stored) => events.extend(changed(&stored.files)),
+        _ => {}
+    }
+}
+
+fn changed(files: &[StoredFile]) -> impl Iterator<Item = AuditEvent> {
+    let stored = files.iter().filter(|file| file.published.is_some());
+    stored.map(|file| AuditEvent::Changed(Some(path(&file.key))))
+}
+
+fn path(key: &Key<'_>) -> String {
+    format!("/{}", encoded(key.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::refusal::HaltedForm;
+    use crate::http::service::context::*;
+    use crate::store::Published;
+
+    fn key(name: &str) -> Key<'static> {
+        Key::new(name.to_owned()).expect("a key")
+    }
+
+    #[test]
+    fn of_a_form_that_ends_early_each_file_is_told_and_why_it_ended() {
+        let halted = |why| {
+            let stored = vec![StoredFile {
+                key: key("in/a b"),
+                published: Some(Published {
+                    etag: String::new(),
+                    modified: None,
+                }),
+            }];
+            let file = Some(key("out/c"));
+            let halted = HaltedForm {
+                folder: String::new(),
+                file,
+                stored,
+                why,
+            };
+            let result = Err(Refusal::OfForm(Box::new(halted)));
+            audit_events(&result, &ServiceConfig::default())
+        };
+        let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
+        let realm = "r".into();
+        let refused = halted(Refusal::Unauthenticated { realm });
+        let second = AuditEvent::Refused("unauthenticated", Some("/out/c".to_owned()));
+        assert_eq!(refused, (vec![first(), second], true));
+        let unknown = halted(Error::OutcomeUnknown { is_late: true }.into());
+        assert_eq!(unknown, (vec![first()], false));
+        let full = halted(Error::TooLarge.into());
+        assert_eq!(full, (vec![first()], true));
+    }
+}
