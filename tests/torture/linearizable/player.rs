@@ -149,16 +149,16 @@ impl Player {
     /// Plays until the server ends, or it is to.
     pub(super) fn play(&mut self, stage: &Stage, client: &mut Client) {
         // What is unknown doubles the orders: each client hangs up only now and then.
-        let cut = 20 + self.dice.below(100);
+        let cut = 20 + self.dice.u64(..100);
         for round in 0.. {
             // Part of the time all meet at half of the keys.
             let keys = if round % 4 == 0 { KEYS / 2 } else { KEYS };
-            let key = self.dice.place(keys);
+            let key = self.dice.usize(..keys);
             if round == cut && stage.rules != Rules::Power {
                 self.hang_up(key, stage, client);
             }
             // A swap of what was just read has a chance.
-            let reads = self.dice.below(3) == 0;
+            let reads = self.dice.u64(..3) == 0;
             if reads && !self.round(key, Asked::Get, "", stage, client) {
                 return;
             }
@@ -174,7 +174,7 @@ impl Player {
         let over = self.seen[key].as_ref();
         let over = over.map(|(write, tag)| (Only::Over(*write), format!("If-Match: {tag}\r\n")));
         let none = String::new;
-        match (self.dice.below(20), over) {
+        match (self.dice.u64(..20), over) {
             (0..=6, _) => (Asked::Get, none()),
             (7..=8, _) if stage.rules != Rules::Power => {
                 (Asked::Put(stage.write(), Only::Always), none())
@@ -274,7 +274,7 @@ impl Player {
 
     /// Asks and hangs up at once.
     fn hang_up(&mut self, key: usize, stage: &Stage, client: &Client) {
-        let (only, line) = match self.dice.below(2) {
+        let (only, line) = match self.dice.u64(..2) {
             0 => (Only::Always, ""),
             _ => (Only::New, "If-None-Match: *\r\n"),
         };

@@ -38,7 +38,7 @@ impl Registers {
             disk,
             args,
             stage: Stage::new(Rules::Power),
-            dice: Random::new(seed),
+            dice: Random::with_seed(seed),
             found: [None; KEYS],
             changes: 0,
             refused: 0,
@@ -54,7 +54,7 @@ impl Registers {
         let (stage, addr) = (&self.stage, server.addr);
         stage.ending.store(false, Ordering::Release);
         stage.fails.store(false, Ordering::Release);
-        let enough = ENOUGH + self.dice.place(ENOUGH);
+        let enough = ENOUGH + self.dice.usize(..ENOUGH);
         let mut players = [(); CLIENTS].map(|()| Player::new(self.dice.fork()));
         thread::scope(|scope| {
             for player in &mut players {

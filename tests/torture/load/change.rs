@@ -21,7 +21,7 @@ impl Change {
         const NEW: &str = "If-None-Match: *\r\n";
         const STALE: &str = "If-Match: \"stale\"\r\n";
         let there = ledger.holds();
-        let (removes, condition, status) = match (random.below(12), there) {
+        let (removes, condition, status) = match (random.u64(..12), there) {
             (_, None) => return Self::deciding(ledger),
             (0..=5, _) => (false, String::new(), 200),
             (6..=7, Some(true)) => (true, String::new(), 200),
@@ -85,7 +85,7 @@ mod tests {
         for seed in 0..300 {
             let mut ledger = Ledger::new(format!("k{seed}"));
             let open = begin(&mut ledger, |length| length == 0);
-            let next = Change::draw(&mut Random::new(seed), &mut ledger);
+            let next = Change::draw(&mut Random::with_seed(seed), &mut ledger);
             let empty = Response {
                 status: 200,
                 headers: vec![("etag".to_owned(), "tag".to_owned())],
