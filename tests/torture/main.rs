@@ -29,6 +29,7 @@ mod planted;
 mod power;
 mod proxy;
 mod random;
+mod rest;
 mod resumable;
 mod s3;
 mod scale;

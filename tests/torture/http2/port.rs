@@ -13,7 +13,7 @@ use super::wire::{
     PRIORITY, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE, field, frame, id, opening, ping, request,
     request_fields, reset, settings, window_update,
 };
-use super::{choosing, sealed_server};
+use super::{assert_no_panics, choosing, sealed_server};
 use crate::mutator::mutate;
 use crate::random::{Random, one_of, seed};
 use crate::scale::{counted, scaled};
@@ -74,14 +74,7 @@ impl Port {
         let mut raw = Raw::connect_tls(self.server.addr, &self.client);
         let head = "HEAD /sound HTTP/1.1\r\nHost: t\r\n\r\n";
         assert_eq!(raw.ask(head).status, 200);
-        let metrics = raw.ask("GET /-/metrics HTTP/1.1\r\nHost: t\r\n\r\n").body;
-        let metrics = String::from_utf8(metrics).expect("text");
-        let panics = metrics
-            .lines()
-            .filter(|line| line.starts_with("data_server_panics_total"));
-        let panics: Vec<_> = panics.collect();
-        assert!(!panics.is_empty(), "no count of panics");
-        assert!(panics.iter().all(|line| line.ends_with(" 0")), "{panics:?}");
+        assert_no_panics(&Scrape::over(&mut raw, ""));
     }
 
     /// Sends inputs of these numbers, each on a connection of its own; how many were answered.

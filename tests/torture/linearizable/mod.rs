@@ -34,7 +34,7 @@ fn record(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>
     let mut players: Vec<_> = (0..CLIENTS).map(|_| Player::new(dice.fork())).collect();
     for life in 1..=LIVES {
         let mut server = launch();
-        stage.ending.store(false, Ordering::Release);
+        stage.ending.unsay();
         let until = operations * life / LIVES;
         live(&server, &stage, &mut players, dice, until, life < LIVES);
         if life < LIVES {
@@ -83,7 +83,7 @@ fn live(
             server.signal(Signal::CONT);
         }
         wait_for(until);
-        stage.ending.store(true, Ordering::Release);
+        drop(stage.ending.when_dropped());
         if kill {
             server.signal(Signal::KILL);
         }

@@ -44,7 +44,7 @@ pub(super) struct Stage {
     pub(super) operations: AtomicUsize,
     pub(super) epoch: Instant,
     /// The clients are to end, or the server has.
-    pub(super) ending: AtomicBool,
+    pub(super) ending: Done,
     /// The power is about to be cut.
     pub(super) fails: AtomicBool,
     pub(super) rules: Rules,
@@ -89,22 +89,11 @@ impl Stage {
             writes: AtomicU32::new(1),
             operations: AtomicUsize::new(0),
             epoch: Instant::now(),
-            ending: AtomicBool::new(false),
+            ending: Done::default(),
             fails: AtomicBool::new(false),
             rules,
             mistaken: AtomicUsize::new(0),
         }
-    }
-
-    /// Has the clients end when the guard is dropped, also by a panic.
-    pub(super) fn ends_when_dropped(&self) -> impl Drop + '_ {
-        struct Guard<'a>(&'a AtomicBool);
-        impl Drop for Guard<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Release);
-            }
-        }
-        Guard(&self.ending)
     }
 
     fn now(&self) -> u64 {
@@ -115,15 +104,11 @@ impl Stage {
         self.writes.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Acquire)
-    }
-
     /// Whether there may be no whole answer.
     fn may_break(&self) -> bool {
         match self.rules {
             Rules::Power => self.fails.load(Ordering::Acquire),
-            rules => rules.kills() || self.is_ending(),
+            rules => rules.kills() || self.ending.is_said(),
         }
     }
 }
@@ -163,7 +148,7 @@ impl Player {
                 return;
             }
             let (asked, line) = self.choose(key, stage);
-            if !self.round(key, asked, &line, stage, client) || stage.is_ending() {
+            if !self.round(key, asked, &line, stage, client) || stage.ending.is_said() {
                 return;
             }
         }

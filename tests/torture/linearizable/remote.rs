@@ -100,7 +100,7 @@ pub(super) fn record(
             let (stage, addr) = (&stage, addrs[n % addrs.len()]);
             scope.spawn(move || player.play(stage, &mut Client::new(addr)));
         }
-        let _ending = stage.ends_when_dropped();
+        let _ending = stage.ending.when_dropped();
         meanwhile(&stage);
     });
     // The last word on each key, of every server.
