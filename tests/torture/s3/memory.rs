@@ -69,18 +69,20 @@ fn at_once(clients: usize, client: impl Fn(usize, &dyn Fn()) + Sync) {
 fn upload(server: &TestServer, key: usize, len: usize, is_chunked: bool, here: &dyn Fn()) {
     let (mut raw, block) = (server.connect(), pattern(1, BLOCK));
     let chunked_head = "Host: t\r\nTransfer-Encoding: chunked\r\n\r\n";
-    raw.send(match is_chunked {
-        true => format!("PUT /key-{key} HTTP/1.1\r\n{chunked_head}"),
-        false => put_head(&format!("key-{key}"), len),
+    raw.send(if is_chunked {
+        format!("PUT /key-{key} HTTP/1.1\r\n{chunked_head}")
+    } else {
+        put_head(&format!("key-{key}"), len)
     });
     for (n, from) in (0..len).step_by(BLOCK).enumerate() {
         if n == 8 {
             here();
         }
         let block = &block[..BLOCK.min(len - from)];
-        raw.send(match is_chunked {
-            true => chunked([block].into_iter()),
-            false => block.to_vec(),
+        raw.send(if is_chunked {
+            chunked([block])
+        } else {
+            block.to_vec()
         });
     }
     raw.send(if is_chunked { "0\r\n\r\n" } else { "" });
