@@ -101,8 +101,8 @@ fn damages(own: &Path, random: &mut Random) -> Vec<Damage> {
         let zeros = move |bytes: &mut Vec<u8>| bytes[start..start + BLOCK].fill(0);
         let mut of_frame = vec![of_bytes(segment, &what, zeros)];
         for offset in [0, 10, 30, 50, 60, 80, 300] {
-            if is_full() || random.below(3) == 0 {
-                let (at, bit) = (start + offset, 1 << random.below(8));
+            if is_full() || random.u64(..3) == 0 {
+                let (at, bit) = (start + offset, 1 << random.u64(..8));
                 let what = format!("bit of byte {offset} of frame {frame} of {count}");
                 of_frame.push(of_bytes(segment, &what, move |bytes| bytes[at] ^= bit));
             }
@@ -229,7 +229,7 @@ fn damage_of_any_block_loses_nothing_in_silence() {
             prepare(&mut disk);
             let base = disk.dir();
             let case = DataDir::at(base.outside("case"));
-            let mut damages = damages(&base.own(""), &mut Random::new(seed));
+            let mut damages = damages(&base.own(""), &mut Random::with_seed(seed));
             // The replay of what is whole.
             damages.push(("nothing".to_owned(), Box::new(|_: &Path| {}), 0));
             let (mut wrong, mut refused) = (Vec::new(), 0);

@@ -4,7 +4,7 @@
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture folders` draws the same requests again.
 
-use crate::random::{Random, seed};
+use crate::random::{Random, one_of, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
@@ -42,14 +42,14 @@ fn work(
 ) -> Result<(usize, BTreeMap<String, Vec<u8>>), String> {
     let (mut session, mut holds, mut changes) = (Client::new(server.addr), BTreeMap::new(), 0);
     while changes < requests || !over.is_said() {
-        let key = key(client, dice.place(KEYS));
+        let key = key(client, dice.usize(..KEYS));
         let expected = |holds: &BTreeMap<String, Vec<u8>>| {
             if holds.contains_key(&key) { 200 } else { 404 }
         };
-        let (method, status, right) = match dice.below(5) {
+        let (method, status, right) = match dice.u64(..5) {
             0 | 1 => {
-                let length = dice.one_of(&[1, 100, 70_000]);
-                let value = pattern(dice.draw(), length);
+                let length = one_of(&mut dice, &[1, 100, 70_000]);
+                let value = pattern(dice.u64(..), length);
                 let status = session.put(&key, &value).status;
                 holds.insert(key.clone(), value);
                 ("PUT", status, 200)
@@ -150,7 +150,7 @@ fn play(
 
 #[test]
 fn folders_that_come_and_go_lose_no_key_and_leave_no_folder() {
-    let mut dice = Random::new(seed("folders"));
+    let mut dice = Random::with_seed(seed("folders"));
     let requests = scaled(300, 15_000);
     for (index, durability) in [("128MiB", "os"), ("0", "os"), ("128MiB", "disk")] {
         let dir = DataDir::in_memory();
@@ -173,7 +173,7 @@ type Fault = fn(&DataDir);
 /// What a server that breaks the promise would leave behind is found, made by hand.
 #[test]
 fn a_folder_without_a_key_and_a_key_that_is_gone_are_found_out() {
-    let mut dice = Random::new(seed("folders, planted"));
+    let mut dice = Random::with_seed(seed("folders, planted"));
     let faults: [(&str, Fault); 4] = [
         ("a folder that stays", |dir| {
             fs::create_dir_all(dir.file("b/empty")).expect("a folder");

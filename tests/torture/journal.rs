@@ -61,7 +61,7 @@ fn cuts_of_power_in_replays_lose_nothing() {
             report.strike(&mut disk, &mut load, moment(cycle), server);
             for _ in 0..2 {
                 // The server dies in the replay, and the power with it.
-                let n = 1 + load.random().place(20);
+                let n = 1 + load.random().usize(..20);
                 let trace = kills_at("rename,renameat,renameat2,linkat", n);
                 let started = trace.around(Launch::new(&[])).on(&dir).start_or_end();
                 replays += usize::from(started.is_err());

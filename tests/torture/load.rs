@@ -138,7 +138,7 @@ impl Load {
         let keys = |client| (0..KEYS).map(|key| ledger(client, key)).collect();
         Self {
             seed,
-            random: Random::new(seed),
+            random: Random::with_seed(seed),
             ledgers: (0..CLIENTS).map(keys).collect(),
             given_up: Mutex::default(),
         }

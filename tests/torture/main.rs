@@ -6,7 +6,6 @@
 //! Every harness prints what it counted, refuses to pass on an empty run, and is shown to fail on a planted fault.
 
 mod backups;
-mod breaking;
 mod cold;
 mod crash;
 mod damage;
@@ -26,12 +25,11 @@ mod mutator;
 mod nbd;
 mod network;
 mod panics;
-mod phoenix;
 mod planted;
 mod power;
 mod proxy;
 mod random;
-mod repeater;
+mod rest;
 mod resumable;
 mod s3;
 mod scale;

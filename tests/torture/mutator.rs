@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::ops::Range;
 
-use crate::random::{Random, seed};
+use crate::random::{Random, one_of, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
@@ -214,7 +214,7 @@ fn send(addr: SocketAddr, seed: u64, batch: Range<u64>, tally: &mut Tally) -> Re
     let mut open = Vec::new();
     for number in batch {
         let seed = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let input = input(&mut Random::new(seed));
+        let input = input(&mut Random::with_seed(seed));
         let mut stream = TcpStream::connect(addr).map_err(|error| format!("connect: {error}"))?;
         stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
         stream.set_write_timeout(Some(LIMIT)).expect("a timeout");
@@ -240,14 +240,14 @@ fn send(addr: SocketAddr, seed: u64, batch: Range<u64>, tally: &mut Tally) -> Re
 /// One to three requests, mutated up to five times.
 fn input(random: &mut Random) -> Vec<u8> {
     let mut input = Vec::new();
-    for _ in 0..=random.below(3) {
-        input.extend_from_slice(random.one_of(SEEDS).replace('|', "\r\n").as_bytes());
+    for _ in 0..=random.u64(..3) {
+        input.extend_from_slice(one_of(random, SEEDS).replace('|', "\r\n").as_bytes());
     }
     let words: Vec<String> = WORDS
         .split('~')
         .map(|word| word.replace('|', "\r\n"))
         .collect();
-    for _ in 0..random.below(6) {
+    for _ in 0..random.u64(..6) {
         mutate(random, &mut input, &words);
     }
     input
@@ -258,21 +258,21 @@ pub(crate) fn mutate(random: &mut Random, input: &mut Vec<u8>, words: &[impl AsR
     if input.is_empty() {
         return;
     }
-    let at = random.place(input.len());
-    let end = input.len().min(at + 1 + random.place(12));
-    let word = words[random.place(words.len())].as_ref();
-    match random.below(8) {
+    let at = random.usize(..input.len());
+    let end = input.len().min(at + 1 + random.usize(..12));
+    let word = words[random.usize(..words.len())].as_ref();
+    match random.u64(..8) {
         0 | 1 => drop(input.splice(at..at, word.iter().copied())),
         2 => drop(input.splice(at..end, word.iter().copied())),
         3 => drop(input.drain(at..end)),
         4 => {
             let span = input[at..end].to_vec();
-            let times = 1 + random.place(40);
+            let times = 1 + random.usize(..40);
             input.splice(at..at, span.repeat(times));
         }
         5 => input.truncate(at),
-        6 => input[at] ^= 1 << random.below(8),
-        _ => input[at] = u8::try_from(random.below(256)).expect("a byte"),
+        6 => input[at] ^= 1 << random.u64(..8),
+        _ => input[at] = random.u8(..),
     }
     if input.is_empty() {
         input.push(b'\n');

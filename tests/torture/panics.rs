@@ -10,18 +10,13 @@ const PLACES: [&str; 2] = ["answer:/boom", "work:/boom"];
 
 /// A server that panics in this place; none where the binary has no such door.
 fn panicking(place: &str, threads: &str) -> Option<TestServer> {
-    panicking_with(place, &["--threads", threads, "--access-log"])
-}
-
-/// The same with these options.
-fn panicking_with(place: &str, options: &[&str]) -> Option<TestServer> {
     only_where!(
         cfg!(debug_assertions),
         "panics in a handler",
         "a release does not panic by order; the short form shows them",
         None
     );
-    let launch = Launch::new(options);
+    let launch = Launch::new(&["--threads", threads, "--access-log"]);
     let server = launch.env("DATA_SERVER_PANIC", place).start();
     server.store("here", pattern(1, 5_000));
     server.dir.place("boom", "value");
@@ -56,13 +51,7 @@ fn panics(server: &TestServer) -> String {
 #[test]
 fn the_log_names_the_request_that_panicked_by_its_id() {
     for place in PLACES {
-        let launch = Launch::new(&["--threads", "1"]).env("DATA_SERVER_PANIC", place);
-        only_where!(
-            cfg!(debug_assertions),
-            "the ids of panics",
-            "a release does not panic by order"
-        );
-        let mut server = launch.start();
+        let mut server = needed!(panicking(place, "1"));
         let ask = |id: &str| {
             let answer = server
                 .connect()
@@ -156,7 +145,7 @@ fn under_load_others_never_notice() {
 #[test]
 fn a_panic_of_a_connection_costs_that_connection_alone() {
     const BOOM: &str = "GET /boom HTTP/1.1\r\nHost: t\r\n\r\n";
-    let mut server = needed!(panicking_with("connection:/boom", &["--threads", "1"]));
+    let mut server = needed!(panicking("connection:/boom", "1"));
     let mut neighbour = server.connect();
     let ask_neighbour = |neighbour: &mut Raw| {
         let answer = neighbour.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");

@@ -70,7 +70,7 @@ impl Report {
         moment: Moment,
         mut server: TestServer,
     ) {
-        let enough = ENOUGH + self.more + load.random().place(3 * ENOUGH);
+        let enough = ENOUGH + self.more + load.random().usize(..3 * ENOUGH);
         let progress = Progress::under(FAILING_DISK);
         let writes = load.work(server.addr, &progress, || {
             progress.reach(enough);

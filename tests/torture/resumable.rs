@@ -99,7 +99,7 @@ impl Run {
 
     /// Ends what is under way on `raw`.
     fn cut(&mut self, raw: Raw) {
-        match self.dice.below(3) {
+        match self.dice.u64(..3) {
             0 => {
                 self.counts.kills += 1;
                 let mut server = self.server.take().expect("a server");
@@ -141,7 +141,7 @@ impl Run {
         // How far any request has sent: one that was cut may be received after the offset was asked for.
         let mut most = 0;
         for cut in 1..CUTS {
-            let to = length / CUTS * cut - self.dice.place(BLOCK / 2);
+            let to = length / CUTS * cut - self.dice.usize(..BLOCK / 2);
             if !is_sending {
                 raw = self.server().connect();
                 raw.send(upload.append_head(offset, true, length - offset));
@@ -161,7 +161,7 @@ impl Run {
                 self.plant();
             }
             // What was answered is there, whatever becomes of the server.
-            if self.dice.below(4) == 0 {
+            if self.dice.u64(..4) == 0 {
                 self.cut(raw);
                 raw = self.server().connect();
                 let still = upload.offset(&mut raw);
@@ -226,7 +226,7 @@ impl Run {
 #[test]
 fn an_upload_that_is_cut_at_every_sixteenth_is_published_whole() {
     let blocks = scaled(16, 1024);
-    let mut dice = Random::new(seed("resumable"));
+    let mut dice = Random::with_seed(seed("resumable"));
     let mut all = Counts::default();
     let mut uploads = 0;
     for durability in ["os", "disk"] {
@@ -271,6 +271,6 @@ fn a_byte_that_is_changed_by_hand_is_found() {
         takeover: "on",
         is_planted: true,
     };
-    let found = Run::start(case, Random::new(seed("resumable, planted"))).upload();
+    let found = Run::start(case, Random::with_seed(seed("resumable, planted"))).upload();
     assert_eq!(found, Err("block 0 is another".to_owned()));
 }

@@ -37,14 +37,14 @@ pub(crate) fn value(key: &str, number: Number) -> Vec<u8> {
 
 /// 0 B to 8 MiB: mostly small, some of each way that a value takes through the server.
 pub(crate) fn length(key: &str, number: Number) -> usize {
-    let mut random = Random::new(seed(key, number));
-    match random.below(256) {
+    let mut random = Random::with_seed(seed(key, number));
+    match random.u64(..256) {
         0 => 8 << 20,
-        1..=3 => (1 << 20) + random.place(1 << 20),
-        4..=15 => (100 << 10) + random.place(300 << 10),
-        16..=47 => (4 << 10) + random.place(80 << 10),
+        1..=3 => (1 << 20) + random.usize(..(1 << 20)),
+        4..=15 => (100 << 10) + random.usize(..(300 << 10)),
+        16..=47 => (4 << 10) + random.usize(..(80 << 10)),
         48..=71 => 0,
-        _ => 16 + random.place(4 << 10),
+        _ => 16 + random.usize(..(4 << 10)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use serde_json::Value;
+use serde::Deserialize;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
@@ -10,10 +10,11 @@ use super::stream::Stream;
 use super::{DEADLINE, Raw, Response, TestServer, chunk};
 
 /// One event that a subscriber got.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Told {
     /// `put`, `delete` or `resync`.
     pub op: String,
+    #[serde(default)]
     pub key: String,
     pub etag: Option<String>,
     pub size: Option<u64>,
@@ -23,17 +24,7 @@ pub struct Told {
 impl Told {
     #[track_caller]
     fn parse(json: &str) -> Self {
-        let value: Value = serde_json::from_str(json).unwrap_or_else(|e| panic!("{e}: {json}"));
-        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        Self {
-            op: text("op").unwrap_or_else(|| panic!("no op: {json}")),
-            key: text("key").unwrap_or_default(),
-            etag: text("etag"),
-            size: value.get("size").and_then(Value::as_u64),
-            seq: value["seq"]
-                .as_u64()
-                .unwrap_or_else(|| panic!("no seq: {json}")),
-        }
+        serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"))
     }
 
     pub fn is_resync(&self) -> bool {

@@ -42,26 +42,22 @@ impl Raw {
     /// A connection with a small receive buffer, so that few bytes are in flight when its reader is slow.
     #[track_caller]
     pub fn connect_narrow(addr: SocketAddr) -> Self {
-        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).expect("a socket");
-        socket
-            .set_recv_buffer_size(16 * 1024)
-            .expect("a small buffer");
-        socket
-            .connect_timeout(&addr.into(), DEADLINE)
-            .expect("a connection");
-        Self::over(socket.into())
+        Self::connect_as(addr, |socket| socket.set_recv_buffer_size(16 * 1024))
     }
 
     /// A connection from this address of the loopback network.
     #[track_caller]
     pub fn connect_from(source: [u8; 4], addr: SocketAddr) -> Self {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        socket
-            .bind(&SocketAddr::from((source, 0)).into())
-            .expect("an address of the loopback network");
-        socket
-            .connect_timeout(&addr.into(), DEADLINE)
-            .expect("a connection");
+        let source = SocketAddr::from((source, 0));
+        Self::connect_as(addr, |socket| socket.bind(&source.into()))
+    }
+
+    #[track_caller]
+    fn connect_as(addr: SocketAddr, set: impl FnOnce(&Socket) -> io::Result<()>) -> Self {
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).expect("a socket");
+        set(&socket).expect("a small buffer, or an address of the loopback network");
+        let connected = socket.connect_timeout(&addr.into(), DEADLINE);
+        connected.expect("a connection");
         Self::over(socket.into())
     }
 

@@ -137,8 +137,7 @@ impl Launch {
 
     /// Starts it and waits for the line with its address, or for its end.
     pub fn start_or_end(mut self) -> Result<TestServer, Ended> {
-        let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
-        let process = Process::spawn(self.command(&dir));
+        let (process, dir) = self.spawn();
         let place = process.out.find_map(|line| {
             let (scheme, addr) = line.strip_prefix("listening on ")?.split_once("://")?;
             let is_direct = !scheme.starts_with("proxy+");
@@ -161,17 +160,20 @@ impl Launch {
     /// Starts it and waits for its end.
     #[track_caller]
     pub fn run(mut self) -> Ended {
-        let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
-        let patience = self.patience.unwrap_or(DEADLINE);
-        Process::spawn(self.command(&dir)).ended(patience)
+        self.spawn().0.ended(self.patience.unwrap_or(DEADLINE))
     }
 
     /// Starts it and kills it after this time, at any point of its start.
     pub fn killed_after(mut self, time: Duration) {
-        let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
-        let process = Process::spawn(self.command(&dir));
+        let (process, _dir) = self.spawn();
         thread::sleep(time);
         drop(process);
+    }
+
+    #[track_caller]
+    fn spawn(&mut self) -> (Process, DataDir) {
+        let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
+        (Process::spawn(self.command(&dir)), dir)
     }
 
     fn command(&mut self, dir: &DataDir) -> Command {

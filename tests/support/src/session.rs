@@ -11,14 +11,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use self::blocks::{Block, Step, blocks};
 use self::shell::Shell;
-use crate::{DEADLINE, DataDir, Launch, TestServer};
+use crate::{DEADLINE, DataDir, Launch, TestServer, is_on_path};
 
 /// The server's address, that of `--admin`, and the directory of values, as the pages write them.
 pub const ADDRESS: &str = "127.0.0.1:8080";
@@ -43,13 +42,8 @@ pub fn run(page: &str) -> Result<usize, String> {
 
 /// The commands that sessions need and that this machine lacks.
 pub fn missing_tools() -> Vec<&'static str> {
-    let runs = |tool: &str| {
-        let mut command = Command::new(tool);
-        command.arg("--version").stdout(Stdio::null());
-        command.stderr(Stdio::null()).status().is_ok()
-    };
     let tools = ["bash", "curl", "openssl", "rsync"];
-    tools.into_iter().filter(|tool| !runs(tool)).collect()
+    tools.into_iter().filter(|tool| !is_on_path(tool)).collect()
 }
 
 /// The shell of a session, where it differs from the default.

@@ -6,7 +6,6 @@
 //! process dies is not in the seed. A kill keeps the page cache: this proves order and atomicity, not what a disk keeps.
 
 mod server;
-mod stop;
 
 use crate::ledger::{Fault, Finding};
 use crate::load::{Load, Progress, Silence, Terms};
@@ -16,6 +15,9 @@ use server::Server;
 
 /// Acknowledged writes before the fault, for a cycle to count.
 const ENOUGH: usize = 100;
+
+/// The default of `--grace-period`.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// How long a cycle waits for them.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -75,7 +77,7 @@ fn one_cycle(
             Silence::Unknown
         },
     });
-    let (addr, enough) = (server.addr(), ENOUGH + load.random().place(2 * ENOUGH));
+    let (addr, enough) = (server.addr(), ENOUGH + load.random().usize(..2 * ENOUGH));
     let (before, ended) = load.work(addr, &progress, || {
         let deadline = Instant::now() + patience;
         while progress.acknowledged() < enough && Instant::now() < deadline && !progress.is_broken()
@@ -100,22 +102,21 @@ fn one_cycle(
     load.verify(server.addr(), &server.files())
 }
 
-#[test]
-fn a_killed_server_keeps_what_it_acknowledged_and_tears_nothing() {
-    let cycles = scaled(20, 1_000);
-    let mut server = Server::ended_by(Signal::KILL);
-    let (counts, outcome) = torture(&mut server, &mut Load::new("crash"), cycles, PATIENCE);
-    let (median, longest) = server.start_times();
+/// Has servers end by this signal so often, and says what was counted; panics where a promise is broken.
+fn withstands(what: &str, signal: Signal, cycles: usize) -> (Server, Counts) {
+    let mut server = Server::ended_by(signal);
+    let (counts, outcome) = torture(&mut server, &mut Load::new(what), cycles, PATIENCE);
+    let ((median, start), end) = (server.start_times(), server.ends.iter().max());
     counted!(
-        "crash",
-        "{} kills ({} with --durability disk), {} acknowledged writes before them, {} outcomes unheard, \
-             {} left files in staging; starts took {median:.0?}, at most {longest:.0?}; \
-             {} weak cycles not counted; found {}",
+        what,
+        "{} ends ({} with --durability disk), {} acknowledged writes before them, {} requests unanswered, {} left files in staging; \
+             starts took {median:.0?}, at most {start:.0?}, ends at most {:.0?}; {} weak cycles not counted; found {}",
         counts.cycles,
         server.disk,
         counts.acknowledged,
         counts.unheard,
         counts.littered,
+        end.copied().unwrap_or_default(),
         counts.weak,
         usize::from(outcome.is_err())
     );
@@ -123,9 +124,26 @@ fn a_killed_server_keeps_what_it_acknowledged_and_tears_nothing() {
         panic!("{fault:?}: {told}");
     }
     counts.assert_proves(cycles);
+    (server, counts)
+}
+
+#[test]
+fn a_killed_server_keeps_what_it_acknowledged_and_tears_nothing() {
+    let cycles = scaled(20, 1_000);
+    let (server, counts) = withstands("crash", Signal::KILL, cycles);
+    let (median, _) = server.start_times();
     assert!(counts.unheard >= cycles, "kills that hit nothing in flight");
     assert!(server.disk > 0 && server.disk < cycles, "one durability");
     assert!(median < Duration::from_secs(1), "starts took {median:?}");
+}
+
+/// T15: SIGTERM under the same load. Everything acknowledged is kept, whatever was begun is answered whole, what is not answered was
+/// not done, and the process ends with 0 within the grace period.
+#[test]
+fn a_stop_under_load_loses_nothing_and_leaves_no_answer_half_said() {
+    let (server, _) = withstands("stop", Signal::TERM, scaled(8, 500));
+    let longest = server.ends.iter().max();
+    assert!(longest < Some(&GRACE), "an end took {longest:?}");
 }
 
 #[test]

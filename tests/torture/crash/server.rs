@@ -1,7 +1,7 @@
 //! The real server, as something that is ended under load and started again with other options.
 
 use crate::ledger::{Fault, Finding};
-use crate::random::Random;
+use crate::random::{Random, one_of};
 use crate::support::prelude::*;
 
 /// How long a start may take on a busy machine; half of them take less than a second.
@@ -35,13 +35,13 @@ impl Server {
 
     /// The options of a start: every way of storing and of handing out connections meets every fault.
     fn launch(&mut self, dice: &mut Random) -> Launch {
-        let durability = dice.one_of(&["os", "disk"]);
+        let durability = one_of(dice, &["os", "disk"]);
         self.is_disk = durability == "disk";
         let args = [
             ["--durability", durability],
-            ["--threads", dice.one_of(&["1", "2", "8"])],
-            ["--cache", dice.one_of(&["0", "64MiB"])],
-            ["--dispatch", dice.one_of(&["round-robin", "reuse-port"])],
+            ["--threads", one_of(dice, &["1", "2", "8"])],
+            ["--cache", one_of(dice, &["0", "64MiB"])],
+            ["--dispatch", one_of(dice, &["round-robin", "reuse-port"])],
         ];
         Launch::new(args.as_flattened()).on(&self.dir)
     }
@@ -85,8 +85,8 @@ impl Server {
             litter.map_err(|error| (Fault::Process, format!("no litter: {error}")))?;
         }
         // A start may be killed as well, wherever it has come.
-        if dice.below(4) == 0 && !self.is_orderly() {
-            let time = Duration::from_micros(dice.below(20_000));
+        if dice.u64(..4) == 0 && !self.is_orderly() {
+            let time = Duration::from_micros(dice.u64(..20_000));
             self.launch(dice).killed_after(time);
         }
         let (launch, began) = (self.launch(dice), Instant::now());

@@ -4,9 +4,9 @@
 //! Within a second of relief everything is served again. At the end nothing is kept: no descriptor, no staged file, no
 //! memory to speak of.
 
-mod planted;
 pub(crate) mod resources;
 
+use crate::rest::Rest;
 use crate::scale::counted;
 use crate::support::prelude::*;
 
@@ -45,7 +45,7 @@ fn rounds(what: &str, dir: &DataDir, resource: &mut dyn Resourced, count: usize)
         let is_right = full_service(server, 0);
         assert!(is_right, "full service before anything is out");
     }
-    let at_rest = at_rest(&server);
+    let rest = Rest::of(&server);
     let memory = server.proc().rss_kib();
     let mut recoveries = Vec::new();
     for round in (1..).take(count) {
@@ -56,12 +56,8 @@ fn rounds(what: &str, dir: &DataDir, resource: &mut dyn Resourced, count: usize)
         assert!(dir.read("old") == pattern(1, LARGE), "the old value stays");
         recoveries.push(Recovery::seen(resource, &server, &witness, round));
         drop(old);
-        let let_go = within(LETTING_GO, || self::at_rest(&server) <= at_rest);
-        assert!(
-            let_go,
-            "{at_rest:?} at rest, now {:?}",
-            self::at_rest(&server)
-        );
+        let let_go = rest.leaked(&server, LETTING_GO);
+        let_go.unwrap_or_else(|kept| panic!("{kept}"));
     }
     let told = judge(&mut recoveries).unwrap_or_else(|fault| panic!("{fault}"));
     let grown = server.proc().rss_kib().saturating_sub(memory);
@@ -140,12 +136,6 @@ fn judge(recoveries: &mut [Recovery]) -> Result<String, String> {
     ))
 }
 
-/// Descriptors open, and uploads and staged files among them.
-fn at_rest(server: &TestServer) -> (usize, usize) {
-    let staged = fs::read_dir(server.dir.staging()).expect("staging").count();
-    (server.proc().descriptors(), staged + server.proc().staged())
-}
-
 /// Whether every operation succeeds, over a connection of its own.
 fn full_service(server: &TestServer, round: u64) -> bool {
     let value = pattern(round + 2, LARGE);
@@ -156,4 +146,27 @@ fn full_service(server: &TestServer, round: u64) -> bool {
         && client.ask("GET", "").status == 200
         && client.ask("DELETE", "small").status == 200
         && client.ask("DELETE", "new").status == 200
+}
+
+/// The judge is shown to fail.
+#[test]
+fn late_recoveries_are_found_out_and_a_slow_machine_excuses_as_much_as_it_costs() {
+    // How long each took, and its witness, in tenths of what is allowed.
+    for (seen, expected) in [
+        ([(5, 1), (5, 1), (13, 4)], None),
+        ([(5, 1), (5, 1), (40, 1)], Some("full service only after")),
+        ([(5, 1), (5, 1), (15, 4)], Some("full service only after")),
+        ([(5, 1), (13, 4), (13, 4)], Some("in half of the rounds")),
+    ] {
+        let recovery = |(took, witness)| Recovery {
+            took: RECOVERY * took / 10,
+            witness: RECOVERY * witness / 10,
+        };
+        let found = judge(&mut seen.map(recovery)).err();
+        let is_right = match (&found, expected) {
+            (Some(found), Some(expected)) => found.contains(expected),
+            (found, expected) => found.is_none() && expected.is_none(),
+        };
+        assert!(is_right, "{seen:?}: {found:?}");
+    }
 }

@@ -90,7 +90,7 @@ fn descriptors_run_out_and_come_back() {
     );
 }
 
-pub(super) struct FileSize;
+struct FileSize;
 
 impl Resourced for FileSize {
     fn exhaust(&mut self, server: &TestServer) {

@@ -16,6 +16,17 @@ fn served_before() -> DataDir {
     dir
 }
 
+/// Each of these calls with each error that the kernel could have it fail with.
+fn possible<'a, C>(
+    calls: impl IntoIterator<Item = &'a C>,
+    name: impl Fn(&C) -> &str,
+) -> Vec<(&'a C, &'static str)> {
+    let calls = calls.into_iter();
+    let both = calls.flat_map(|call| ERRORS.map(|error| (call, error)));
+    let all = both.filter(|(call, error)| is_possible(name(call), error));
+    all.collect()
+}
+
 /// A call of a start: the so-manieth of its name that its thread makes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
@@ -117,10 +128,7 @@ fn each_call_of_the_start_made_to_fail() {
     let calls = calls_of_start();
     let is_right = calls.len() > 20;
     assert!(is_right, "a start makes next to no calls: {calls:?}");
-    let both = calls.iter();
-    let both = both.flat_map(|call| ERRORS.map(|error| (call, error)));
-    let all = both.filter(|(call, error)| is_possible(&call.call, error));
-    let all: Vec<_> = all.collect();
+    let all = possible(&calls, |call| &call.call);
     let (mut served, mut refused, mut wrong) = (0, 0, Vec::new());
     for (call, error) in spread(&all, scaled(14, usize::MAX)) {
         let Step {
@@ -186,10 +194,7 @@ fn each_call_of_the_drain_made_to_fail() {
         .iter()
         .filter(|call| can_fail(call) && !spared.contains(&*call.name));
     let names: BTreeSet<String> = ours.map(|call| call.name.clone()).collect();
-    let both = names.iter();
-    let both = both.flat_map(|call| ERRORS.map(|error| (call, error)));
-    let all = both.filter(|(call, error)| is_possible(call, error));
-    let all: Vec<_> = all.collect();
+    let all = possible(&names, |name| name);
     let (mut hit, mut wrong) = (0, Vec::new());
     for (call, error) in spread(&all, scaled(6, usize::MAX)) {
         let inject = format!("inject={call}:error={error}:when=1");

@@ -18,8 +18,9 @@ mod verdict;
 
 use matrix::{Fault, faults, spread};
 use operation::{Scene, calls_of, is_of, on_disk, warm};
-use verdict::{Rest, Seen, is_of_connection, judge, sync_retried};
+use verdict::{Seen, is_of_connection, judge, sync_retried};
 
+use crate::rest::Rest;
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 

@@ -4,7 +4,7 @@ use super::Subject;
 use super::matrix::{ERRORS, is_possible};
 use super::operation::{Operation, Reply, Scene, calls_of, on_disk};
 use super::verdict::statuses;
-use crate::random::{Random, seed};
+use crate::random::{Random, one_of, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
@@ -20,9 +20,9 @@ const LEFT: [&str; 4] = ["accept4", "ppoll", "unlinkat", "syncfs"];
 fn injections(random: &mut Random, calls: &[String]) -> Vec<String> {
     let mut injections = Vec::new();
     while injections.len() < 3 {
-        let (call, error) = (&calls[random.place(calls.len())], random.one_of(&ERRORS));
+        let (call, error) = (&calls[random.usize(..calls.len())], one_of(random, &ERRORS));
         if is_possible(call, error) && !injections.iter().any(|i: &String| i.contains(&**call)) {
-            let (first, step) = (1 + random.below(8), 2 + random.below(6));
+            let (first, step) = (1 + random.u64(..8), 2 + random.u64(..6));
             injections.push(format!("inject={call}:error={error}:when={first}+{step}"));
         }
     }
@@ -88,14 +88,14 @@ fn round_under(
     let Subject {
         mut server, rest, ..
     } = Subject::start(scene);
-    let seed = random.draw() >> 32;
+    let seed = random.u64(..) >> 32;
     let mut options: Vec<&str> = injections.iter().flat_map(|i| ["-e", i]).collect();
     let trace = format!("trace={}", calls.join(","));
     options.extend(["-e", &trace]);
     let errors = errors(injections);
     let tracer = Attached::to(&server, &options);
     for n in 0..OPERATIONS {
-        let operation = random.one_of(&Scene::all()).operation;
+        let operation = one_of(&mut random, &Scene::all()).operation;
         let operation = match operation {
             Operation::Get { len, .. } => Operation::Get { hot: false, len },
             other => other,
@@ -143,7 +143,7 @@ fn several_calls_at_once_fail_again_and_again() {
     calls.sort();
     calls.dedup();
     drop(server);
-    let mut random = Random::new(seed("random faults"));
+    let mut random = Random::with_seed(seed("random faults"));
     let (mut failed, mut rounds) = (0, 0);
     while failed < scaled(100, 10_000) {
         rounds += 1;
@@ -165,7 +165,7 @@ fn a_change_that_never_was_is_found_among_random_faults() {
         &injections,
         &lies.map(String::from),
         // Draws a PUT or DELETE first: in an upload the lie is found by the server, which misses its record.
-        Random::new(4),
+        Random::with_seed(4),
     );
     let found = found.expect_err("a lie");
     assert!(found.contains("does not say so"), "{found}");

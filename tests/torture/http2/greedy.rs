@@ -7,7 +7,7 @@ use super::wire::{
     DATA, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW, Peer, RST_STREAM, WINDOW_UPDATE,
     frame, id, opening, request, window_update,
 };
-use super::{LONG, sealed_server, server};
+use super::{LONG, assert_no_panics, sealed_server, server};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
@@ -19,11 +19,6 @@ const RATE_LIMIT: Duration = Duration::from_secs(21);
 
 /// Allowed over a limit on a busy machine.
 const SLACK: Duration = Duration::from_secs(10);
-
-fn assert_no_panics(server: &TestServer) {
-    let panics = Scrape::of(server.addr).count("data_server_panics_total", &[]);
-    assert_eq!(panics, 0);
-}
 
 /// Requests of all streams for `path`, of which the client takes one byte each.
 fn besiege(server: &TestServer, path: &str) -> Peer {
@@ -81,7 +76,7 @@ fn streams_that_take_a_byte(path: &str, connections: u32) {
     );
     assert!(peak <= MOST, "{peak} KiB in all");
     eventually("all are closed", || server.connections() == 0);
-    assert_no_panics(&server);
+    assert_no_panics(&Scrape::of(server.addr));
 }
 
 #[test]
@@ -150,7 +145,7 @@ fn uploads_at_once_on_one_connection_are_all_stored() {
         "{UPLOADS} uploads of {size} KiB at once on one connection: all whole, {growth} KiB more memory at most"
     );
     assert!(growth < 32 << 10, "{growth} KiB");
-    assert_no_panics(&server);
+    assert_no_panics(&Scrape::of(server.addr));
 }
 
 /// Half of them by HTTP/1.1, and half by HTTP/2.

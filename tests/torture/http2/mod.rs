@@ -38,6 +38,12 @@ fn sealed_server(more: &[&str]) -> (Authority, TestServer) {
     (authority, server)
 }
 
+fn assert_no_panics(scrape: &Scrape) {
+    let panics: Vec<_> = scrape.all("data_server_panics_total", &[]).collect();
+    assert!(!panics.is_empty(), "no count of panics");
+    assert!(panics.iter().all(|count| count.value == 0.0), "{panics:?}");
+}
+
 /// A client that offers this protocol alone.
 fn choosing(client: &TlsClient, protocol: &[u8]) -> TlsClient {
     let mut config = (*client.config).clone();

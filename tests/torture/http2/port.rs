@@ -13,9 +13,9 @@ use super::wire::{
     PRIORITY, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE, field, frame, id, opening, ping, request,
     request_fields, reset, settings, window_update,
 };
-use super::{choosing, sealed_server};
+use super::{assert_no_panics, choosing, sealed_server};
 use crate::mutator::mutate;
-use crate::random::{Random, seed};
+use crate::random::{Random, one_of, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
@@ -74,14 +74,7 @@ impl Port {
         let mut raw = Raw::connect_tls(self.server.addr, &self.client);
         let head = "HEAD /sound HTTP/1.1\r\nHost: t\r\n\r\n";
         assert_eq!(raw.ask(head).status, 200);
-        let metrics = raw.ask("GET /-/metrics HTTP/1.1\r\nHost: t\r\n\r\n").body;
-        let metrics = String::from_utf8(metrics).expect("text");
-        let panics = metrics
-            .lines()
-            .filter(|line| line.starts_with("data_server_panics_total"));
-        let panics: Vec<_> = panics.collect();
-        assert!(!panics.is_empty(), "no count of panics");
-        assert!(panics.iter().all(|line| line.ends_with(" 0")), "{panics:?}");
+        assert_no_panics(&Scrape::over(&mut raw, ""));
     }
 
     /// Sends inputs of these numbers, each on a connection of its own; how many were answered.
@@ -89,7 +82,7 @@ impl Port {
         let mut answered = 0;
         for number in inputs {
             let own = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            answered += u64::from(by(self, &mut Random::new(own)));
+            answered += u64::from(by(self, &mut Random::with_seed(own)));
         }
         eventually("all are closed", || self.server.connections() == 0);
         self.assert_well();
@@ -116,10 +109,10 @@ impl Port {
     /// Sends the beginning of a handshake, changed, or nothing like it.
     fn handshake(&self, random: &mut Random) -> bool {
         let mut hello = self.hello.clone();
-        if random.below(10) == 0 {
-            hello = (0..random.below(600)).map(|_| byte(random)).collect();
+        if random.u64(..10) == 0 {
+            hello = (0..random.u64(..600)).map(|_| random.u8(..)).collect();
         }
-        for _ in 0..random.below(6) {
+        for _ in 0..random.u64(..6) {
             mutate(random, &mut hello, &EDGES);
         }
         let mut peer = Peer::connect(self.server.addr);
@@ -135,7 +128,7 @@ impl Port {
     fn frames(&self, random: &mut Random) -> bool {
         let mut raw = Raw::connect_tls(self.server.addr, &self.by_http2);
         let mut bytes = frames(random);
-        for _ in 0..random.below(6) {
+        for _ in 0..random.u64(..6) {
             mutate(random, &mut bytes, &EDGES);
         }
         if raw.offer(&bytes).is_err() {
@@ -149,11 +142,11 @@ impl Port {
     fn records(&self, random: &mut Random) -> bool {
         let mut raw = Raw::connect_tls(self.server.addr, &self.by_http2);
         let is_session = raw.handshake().is_ok();
-        let payload: Vec<u8> = (0..random.below(300)).map(|_| byte(random)).collect();
+        let payload: Vec<u8> = (0..random.u64(..300)).map(|_| random.u8(..)).collect();
         let len = u16::try_from(payload.len()).expect("a short record");
-        let kind = random.one_of(&[20, 21, 22, 23, 24, 0x80]);
+        let kind = one_of(random, &[20, 21, 22, 23, 24, 0x80]);
         let mut bytes = [&[kind, 3, 3][..], &len.to_be_bytes(), &payload].concat();
-        if random.below(3) == 0 {
+        if random.u64(..3) == 0 {
             mutate(random, &mut bytes, &EDGES);
         }
         raw.send_clear(&bytes);
@@ -163,38 +156,34 @@ impl Port {
     }
 }
 
-fn byte(random: &mut Random) -> u8 {
-    u8::try_from(random.below(256)).expect("a byte")
-}
-
 /// A connection of sound frames, and some that are not.
 fn frames(random: &mut Random) -> Vec<u8> {
-    let window = random.one_of(&[0, 1, 65_535, (1 << 31) - 1, u32::MAX]);
+    let window = one_of(random, &[0, 1, 65_535, (1 << 31) - 1, u32::MAX]);
     let mut bytes = opening(&[(INITIAL_WINDOW, window)]);
-    for _ in 0..=random.below(12) {
-        let stream = id(u32::try_from(random.below(6)).expect("a few"));
-        let more = random.one_of(&[0, 1, 1 << 20, (1 << 31) - 1]);
-        let next = match random.below(12) {
+    for _ in 0..=random.u64(..12) {
+        let stream = id(u32::try_from(random.u64(..6)).expect("a few"));
+        let more = one_of(random, &[0, 1, 1 << 20, (1 << 31) - 1]);
+        let next = match random.u64(..12) {
             0 | 1 => request(
                 stream,
-                random.one_of(&["GET", "HEAD", "DELETE"]),
+                one_of(random, &["GET", "HEAD", "DELETE"]),
                 "/large",
                 true,
             ),
-            2 | 3 => request(stream, random.one_of(&["PUT", "POST", "GET"]), "/k", false),
+            2 | 3 => request(stream, one_of(random, &["PUT", "POST", "GET"]), "/k", false),
             4 => frame(
                 DATA,
-                random.one_of(&[0, END_STREAM, PADDED]),
+                one_of(random, &[0, END_STREAM, PADDED]),
                 stream,
                 &[3; 100],
             ),
-            5 => window_update(random.one_of(&[0, stream]), more),
+            5 => window_update(one_of(random, &[0, stream]), more),
             6 => reset(stream),
-            7 => ping([byte(random); 8]),
-            8 => settings(&[(u16::from(byte(random) % 8), more)]),
+            7 => ping([random.u8(..); 8]),
+            8 => settings(&[(u16::from(random.u8(..) % 8), more)]),
             9 => {
                 let fields = [request_fields("PUT", "/k"), field("content-length", "5")].concat();
-                let at = random.place(fields.len());
+                let at = random.usize(..fields.len());
                 let head = frame(HEADERS, 0, stream, &fields[..at]);
                 [
                     head,
@@ -203,8 +192,8 @@ fn frames(random: &mut Random) -> Vec<u8> {
                 .concat()
             }
             _ => {
-                let payload: Vec<u8> = (0..random.below(60)).map(|_| byte(random)).collect();
-                frame(random.one_of(KINDS), byte(random), stream, &payload)
+                let payload: Vec<u8> = (0..random.u64(..60)).map(|_| random.u8(..)).collect();
+                frame(one_of(random, KINDS), random.u8(..), stream, &payload)
             }
         };
         bytes.extend(next);

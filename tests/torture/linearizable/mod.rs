@@ -34,7 +34,7 @@ fn record(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>
     let mut players: Vec<_> = (0..CLIENTS).map(|_| Player::new(dice.fork())).collect();
     for life in 1..=LIVES {
         let mut server = launch();
-        stage.ending.store(false, Ordering::Release);
+        stage.ending.unsay();
         let until = operations * life / LIVES;
         live(&server, &stage, &mut players, dice, until, life < LIVES);
         if life < LIVES {
@@ -74,16 +74,16 @@ fn live(
             }
         };
         let (from, mut pauses) = (made(), [0; PAUSES]);
-        pauses.fill_with(|| from + dice.place((until - from).max(1)));
+        pauses.fill_with(|| from + dice.usize(..(until - from).max(1)));
         pauses.sort_unstable();
         for at in pauses {
             wait_for(at);
             server.signal(Signal::STOP);
-            thread::sleep(Duration::from_millis(1 + dice.below(20)));
+            thread::sleep(Duration::from_millis(1 + dice.u64(..20)));
             server.signal(Signal::CONT);
         }
         wait_for(until);
-        stage.ending.store(true, Ordering::Release);
+        drop(stage.ending.when_dropped());
         if kill {
             server.signal(Signal::KILL);
         }
@@ -140,7 +140,7 @@ fn refuses_lies(key: usize, events: &[Event]) -> usize {
 #[test]
 fn every_key_is_a_linearizable_register_with_compare_and_swap() {
     let (histories, operations) = (scaled(9, 100), scaled(1_200, 10_000));
-    let mut dice = Random::new(seed("linearizable"));
+    let mut dice = Random::with_seed(seed("linearizable"));
     let (mut all, mut lies) = (Vec::new(), 0);
     for history in 0..histories {
         let args = [

@@ -44,7 +44,7 @@ pub(super) struct Stage {
     pub(super) operations: AtomicUsize,
     pub(super) epoch: Instant,
     /// The clients are to end, or the server has.
-    pub(super) ending: AtomicBool,
+    pub(super) ending: Done,
     /// The power is about to be cut.
     pub(super) fails: AtomicBool,
     pub(super) rules: Rules,
@@ -89,22 +89,11 @@ impl Stage {
             writes: AtomicU32::new(1),
             operations: AtomicUsize::new(0),
             epoch: Instant::now(),
-            ending: AtomicBool::new(false),
+            ending: Done::default(),
             fails: AtomicBool::new(false),
             rules,
             mistaken: AtomicUsize::new(0),
         }
-    }
-
-    /// Has the clients end when the guard is dropped, also by a panic.
-    pub(super) fn ends_when_dropped(&self) -> impl Drop + '_ {
-        struct Guard<'a>(&'a AtomicBool);
-        impl Drop for Guard<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Release);
-            }
-        }
-        Guard(&self.ending)
     }
 
     fn now(&self) -> u64 {
@@ -115,15 +104,11 @@ impl Stage {
         self.writes.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Acquire)
-    }
-
     /// Whether there may be no whole answer.
     fn may_break(&self) -> bool {
         match self.rules {
             Rules::Power => self.fails.load(Ordering::Acquire),
-            rules => rules.kills() || self.is_ending(),
+            rules => rules.kills() || self.ending.is_said(),
         }
     }
 }
@@ -149,21 +134,21 @@ impl Player {
     /// Plays until the server ends, or it is to.
     pub(super) fn play(&mut self, stage: &Stage, client: &mut Client) {
         // What is unknown doubles the orders: each client hangs up only now and then.
-        let cut = 20 + self.dice.below(100);
+        let cut = 20 + self.dice.u64(..100);
         for round in 0.. {
             // Part of the time all meet at half of the keys.
             let keys = if round % 4 == 0 { KEYS / 2 } else { KEYS };
-            let key = self.dice.place(keys);
+            let key = self.dice.usize(..keys);
             if round == cut && stage.rules != Rules::Power {
                 self.hang_up(key, stage, client);
             }
             // A swap of what was just read has a chance.
-            let reads = self.dice.below(3) == 0;
+            let reads = self.dice.u64(..3) == 0;
             if reads && !self.round(key, Asked::Get, "", stage, client) {
                 return;
             }
             let (asked, line) = self.choose(key, stage);
-            if !self.round(key, asked, &line, stage, client) || stage.is_ending() {
+            if !self.round(key, asked, &line, stage, client) || stage.ending.is_said() {
                 return;
             }
         }
@@ -174,7 +159,7 @@ impl Player {
         let over = self.seen[key].as_ref();
         let over = over.map(|(write, tag)| (Only::Over(*write), format!("If-Match: {tag}\r\n")));
         let none = String::new;
-        match (self.dice.below(20), over) {
+        match (self.dice.u64(..20), over) {
             (0..=6, _) => (Asked::Get, none()),
             (7..=8, _) if stage.rules != Rules::Power => {
                 (Asked::Put(stage.write(), Only::Always), none())
@@ -274,7 +259,7 @@ impl Player {
 
     /// Asks and hangs up at once.
     fn hang_up(&mut self, key: usize, stage: &Stage, client: &Client) {
-        let (only, line) = match self.dice.below(2) {
+        let (only, line) = match self.dice.u64(..2) {
             0 => (Only::Always, ""),
             _ => (Only::New, "If-None-Match: *\r\n"),
         };

@@ -38,7 +38,7 @@ impl Registers {
             disk,
             args,
             stage: Stage::new(Rules::Power),
-            dice: Random::new(seed),
+            dice: Random::with_seed(seed),
             found: [None; KEYS],
             changes: 0,
             refused: 0,
@@ -52,15 +52,15 @@ impl Registers {
         let mut server = Launch::new(self.args).on(&self.disk.dir()).start();
         let tracer = (!strace.is_empty()).then(|| Attached::to(&server, strace));
         let (stage, addr) = (&self.stage, server.addr);
-        stage.ending.store(false, Ordering::Release);
+        stage.ending.unsay();
         stage.fails.store(false, Ordering::Release);
-        let enough = ENOUGH + self.dice.place(ENOUGH);
+        let enough = ENOUGH + self.dice.usize(..ENOUGH);
         let mut players = [(); CLIENTS].map(|()| Player::new(self.dice.fork()));
         thread::scope(|scope| {
             for player in &mut players {
                 scope.spawn(move || player.play(stage, &mut Client::new(addr)));
             }
-            let _ending = stage.ends_when_dropped();
+            let _ending = stage.ending.when_dropped();
             operations(stage, enough);
             stage.fails.store(true, Ordering::Release);
             self.disk.cut();

@@ -317,10 +317,10 @@ fn the_checker_refuses_planted_lies() {
 #[test]
 fn the_checker_tells_a_register_from_a_broken_one() {
     for seed in 0..30 {
-        let mut dice = Random::new(seed);
+        let mut dice = Random::with_seed(seed);
         let (mut value, mut events) = (None, Vec::new());
         for (time, write) in (0..200_u32).zip(1..) {
-            let asked = match dice.below(6) {
+            let asked = match dice.u64(..6) {
                 0..=2 => Asked::Get,
                 3 => put(write),
                 4 => value.map_or(Asked::Put(write, Only::New), |old| swap(old, write)),
@@ -329,7 +329,7 @@ fn the_checker_tells_a_register_from_a_broken_one() {
             let told;
             (told, value) = apply(asked, value);
             let moment = u64::from(time) * 10 + 50;
-            let (call, back) = (moment - dice.below(50), moment + dice.below(50));
+            let (call, back) = (moment - dice.u64(..50), moment + dice.u64(..50));
             events.push(at(call, back, asked, told));
         }
         assert!(is_linearizable(&events), "seed {seed}");

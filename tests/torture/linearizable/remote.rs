@@ -8,11 +8,14 @@ use std::fmt;
 use super::player::{Player, Remote, Rules, Stage};
 use super::register::{Asked, Event, Told};
 use super::{CLIENTS, KEYS, check, gather, refuses_lies};
-use crate::breaking::BreakingNetwork;
+use crate::proxy::{Fault, Faults, GOOD, Relay};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 use crate::support::s3::{self, Bucket, Stub, VersityGw};
+
+/// The bytes of some answers.
+const ANSWERS: usize = 12_000;
 
 /// What of the requests the network breaks at least, in percent.
 const FAULTS: usize = 10;
@@ -97,7 +100,7 @@ pub(super) fn record(
             let (stage, addr) = (&stage, addrs[n % addrs.len()]);
             scope.spawn(move || player.play(stage, &mut Client::new(addr)));
         }
-        let _ending = stage.ends_when_dropped();
+        let _ending = stage.ending.when_dropped();
         meanwhile(&stage);
     });
     // The last word on each key, of every server.
@@ -133,10 +136,23 @@ pub(super) fn addrs(servers: &[TestServer; 2]) -> [SocketAddr; 2] {
     [servers[0].addr, servers[1].addr]
 }
 
+/// The network to a store: once it `is_bad`, each new connection breaks somewhere in its first bytes, in one direction.
+fn breaking(endpoint: SocketAddr, mut dice: Random, is_bad: Arc<AtomicBool>) -> Relay {
+    Relay::to(endpoint, move || {
+        let at = 1 + dice.usize(..ANSWERS);
+        let bad = [Fault::Fin, Fault::Reset][dice.usize(..2)](at);
+        match (is_bad.load(Ordering::Acquire), dice.bool()) {
+            (false, _) => GOOD,
+            (true, false) => Faults { up: bad, ..GOOD },
+            (true, true) => Faults { down: bad, ..GOOD },
+        }
+    })
+}
+
 #[test]
 fn registers_in_a_real_store_are_linearizable_through_two_servers_and_a_bad_network() {
     let store = needed!(VersityGw::start(2));
-    let mut dice = Random::new(seed("linearizable-s3"));
+    let mut dice = Random::with_seed(seed("linearizable-s3"));
     let began = Instant::now();
     let time = scaled(Duration::ZERO, Duration::from_secs(600));
     let (mut counts, mut connections, mut broken) = (Counts::default(), 0, 0);
@@ -144,17 +160,18 @@ fn registers_in_a_real_store_are_linearizable_through_two_servers_and_a_bad_netw
         let bucket = store
             .bucket
             .beneath(&format!("history-{}", counts.histories));
-        let to = |n: usize| BreakingNetwork::to(bucket.endpoints[n], dice.fork());
+        let is_bad = Arc::<AtomicBool>::default();
+        let to = |n: usize| breaking(bucket.endpoints[n], dice.fork(), Arc::clone(&is_bad));
         let networks = [0, 1].map(to);
-        let servers = two_servers([0, 1].map(|n: usize| bucket.at(&[networks[n].relay.addr()])));
+        let servers = two_servers([0, 1].map(|n: usize| bucket.at(&[networks[n].addr()])));
         // The store is tested over a good network.
-        networks.iter().for_each(BreakingNetwork::become_bad);
+        is_bad.store(true, Ordering::Release);
         let history = record(&addrs(&servers), REMOTE, &mut dice, |stage| {
             operations(stage, 1_500);
         });
         counts.add(history);
         for network in &networks {
-            let (all, faulty) = network.relay.counts();
+            let (all, faulty) = network.counts();
             connections += all;
             broken += faulty;
         }
@@ -170,7 +187,7 @@ fn registers_in_a_real_store_are_linearizable_through_two_servers_and_a_bad_netw
 
 #[test]
 fn registers_in_a_store_that_loses_answers_are_linearizable_with_removals() {
-    let mut dice = Random::new(seed("linearizable-stub"));
+    let mut dice = Random::with_seed(seed("linearizable-stub"));
     let (remote, mut counts) = (
         Remote {
             deletes: true,
@@ -182,15 +199,15 @@ fn registers_in_a_store_that_loses_answers_are_linearizable_with_removals() {
         let stub = Stub::start();
         let servers = two_servers([stub.bucket.clone(), stub.bucket.clone()]);
         for _ in 0..200 {
-            let method = ["PUT", "PUT", "GET", "HEAD", "DELETE"][dice.place(5)];
-            let fault = match dice.below(5) {
+            let method = ["PUT", "PUT", "GET", "HEAD", "DELETE"][dice.usize(..5)];
+            let fault = match dice.u64(..5) {
                 0 => s3::Fault::LoseDone,
                 1 => s3::Fault::LoseUndone,
                 2 => s3::Fault::FailDone(500),
                 3 => s3::Fault::Refuse(503, "SlowDown", Some(0)),
                 _ => s3::Fault::Refuse(409, "ConditionalRequestConflict", Some(0)),
             };
-            stub.fail_now_and_then(method, fault, 3 + dice.place(30));
+            stub.fail_now_and_then(method, fault, 3 + dice.usize(..30));
         }
         let history = record(&addrs(&servers), remote, &mut dice, |stage| {
             operations(stage, scaled(1_500, 10_000));

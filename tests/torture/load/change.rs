@@ -21,21 +21,26 @@ impl Change {
         const NEW: &str = "If-None-Match: *\r\n";
         const STALE: &str = "If-Match: \"stale\"\r\n";
         let there = ledger.holds();
-        let (removes, condition, status) = match (random.below(12), there) {
+        let swap = format!("If-Match: {}\r\n", ledger.tag);
+        let (removes, condition, status) = match (random.u64(..12), there) {
             (_, None) => return Self::deciding(ledger),
-            (0..=5, _) => (false, String::new(), 200),
-            (6..=7, Some(true)) => (true, String::new(), 200),
-            (6..=7, Some(false)) => (true, String::new(), 404),
-            (8, Some(true)) => (true, STALE.to_owned(), 412),
-            (9, Some(true)) => (false, format!("If-Match: {}\r\n", ledger.tag), 200),
-            (8..=9, Some(false)) => (false, NEW.to_owned(), 200),
+            (0..=5, _) => (false, "", 200),
+            (6..=7, Some(true)) => (true, "", 200),
+            (6..=7, Some(false)) => (true, "", 404),
+            (8, Some(true)) => (true, STALE, 412),
+            (9, Some(true)) => (false, &*swap, 200),
+            (8..=9, Some(false)) => (false, NEW, 200),
             (_, Some(true)) => return Self::refused(ledger, NEW),
             (_, Some(false)) => return Self::refused(ledger, STALE),
         };
+        Self::of(ledger.begin(removes), removes, condition, status)
+    }
+
+    fn of(number: Number, removes: bool, condition: &str, status: u16) -> Self {
         Self {
-            number: ledger.begin(removes),
+            number,
             removes,
-            condition,
+            condition: condition.to_owned(),
             status,
         }
     }
@@ -43,22 +48,13 @@ impl Change {
     /// A write after one that was refused, and made or not. It has bytes: of two empty values without a known tag, a reader
     /// could not tell which it has met.
     fn deciding(ledger: &mut Ledger) -> Self {
-        Self {
-            number: begin(ledger, |length| length > 0),
-            removes: false,
-            condition: String::new(),
-            status: 200,
-        }
+        Self::of(begin(ledger, |length| length > 0), false, "", 200)
     }
 
     /// A small write that is to be refused.
     fn refused(ledger: &mut Ledger, condition: &str) -> Self {
-        Self {
-            number: begin(ledger, |length| length <= SMALL),
-            removes: false,
-            condition: condition.to_owned(),
-            status: 412,
-        }
+        let number = begin(ledger, |length| length <= SMALL);
+        Self::of(number, false, condition, 412)
     }
 }
 
@@ -85,7 +81,7 @@ mod tests {
         for seed in 0..300 {
             let mut ledger = Ledger::new(format!("k{seed}"));
             let open = begin(&mut ledger, |length| length == 0);
-            let next = Change::draw(&mut Random::new(seed), &mut ledger);
+            let next = Change::draw(&mut Random::with_seed(seed), &mut ledger);
             let empty = Response {
                 status: 200,
                 headers: vec![("etag".to_owned(), "tag".to_owned())],

@@ -45,8 +45,8 @@ impl Worker<'_> {
 
     /// Asks for one thing, judges what comes of it, and says whether to go on.
     fn step(&mut self) -> Result<bool, Finding> {
-        let (other, n) = (self.random.place(CLIENTS), self.random.place(KEYS));
-        match self.random.below(40) {
+        let (other, n) = (self.random.usize(..CLIENTS), self.random.usize(..KEYS));
+        match self.random.u64(..40) {
             0..=5 => self.read(self.me, n),
             6..=11 => self.read(other, n),
             12..=13 => self.read_part(other, n),
@@ -76,7 +76,7 @@ impl Worker<'_> {
             return Ok(true);
         }
         let (_, floor) = self.key_and_floor(client, n);
-        let from = self.random.place(whole.body.len());
+        let from = self.random.usize(..whole.body.len());
         let tag = whole.must("etag");
         let lines = format!("Range: bytes={from}-\r\nIf-Range: {tag}\r\n");
         match self.ask("GET", &key, &lines, &[])? {

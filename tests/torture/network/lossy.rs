@@ -73,7 +73,7 @@ fn a_lossy_network_costs_time_and_no_value() {
 
 fn transfer_all(percent: &str) {
     let count = scaled(24, 500);
-    let mut random = Random::new(seed("lossy network"));
+    let mut random = Random::with_seed(seed("lossy network"));
     let mut transfers: Vec<_> = (0..count).map(|n| Transfer::of(n, &mut random)).collect();
     for transfer in &mut transfers {
         transfer.faults = GOOD;

@@ -200,7 +200,7 @@ impl Bench {
 #[test]
 fn what_a_bad_network_cuts_is_old_or_new_and_never_half() {
     let count = scaled(30, 1_000);
-    let mut random = Random::new(seed("network"));
+    let mut random = Random::with_seed(seed("network"));
     let transfers: Vec<_> = (0..count).map(|n| Transfer::of(n, &mut random)).collect();
     let bench = Bench::start();
     let faults = bench.all(&transfers);

@@ -23,7 +23,7 @@ impl Transfer {
         let len = LENGTHS[number / 2 % LENGTHS.len()];
         let is_upload = number % 3 != 2;
         let at = len * (number % 17) / 16;
-        let somewhere = random.place(len + 200);
+        let somewhere = random.usize(..len + 200);
         let there = match number % 7 {
             0 => Fault::Fin(at),
             1 => Fault::Reset(at),

@@ -45,13 +45,13 @@ fn start_the_machine_anew(dir: &DataDir) {
 
 impl Report {
     fn cut(&mut self, disk: &mut impl Disk, durability: &str, mut dice: Random) {
-        let (dir, value) = (disk.dir(), pattern(dice.draw(), LENGTH));
+        let (dir, value) = (disk.dir(), pattern(dice.u64(..), LENGTH));
         let mut server = start(&dir, durability);
         let raw = &mut server.connect();
         let upload = Resumable::create(raw, "a/k", "", b"");
         let mut answered = 0;
-        for _ in 0..=dice.place(5) {
-            let part = &value[answered..answered + dice.place(400_000)];
+        for _ in 0..=dice.usize(..5) {
+            let part = &value[answered..answered + dice.usize(..400_000)];
             let appended = upload.append(raw, answered, false, part);
             assert_eq!(appended.status, 204, "{appended:?}");
             answered += part.len();
@@ -64,7 +64,7 @@ impl Report {
         let enough = answered as u64 + 256 * 1024;
         eventually("more is written", || written() > enough);
         let before = written();
-        if dice.below(2) == 0 {
+        if dice.u64(..2) == 0 {
             sync_of_a_stranger(&dir);
         }
         disk.cut_under(&mut server);
@@ -90,7 +90,7 @@ impl Report {
 }
 
 fn cuts_of_power_on(what: &str, mut disk: Image) {
-    let mut dice = Random::new(seed("power, uploads"));
+    let mut dice = Random::with_seed(seed("power, uploads"));
     for (durability, cuts) in [("disk", scaled(4, 100)), ("os", scaled(1, 10))] {
         let mut report = Report::default();
         for _ in 0..cuts {

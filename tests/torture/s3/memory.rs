@@ -20,7 +20,6 @@ fn uploads_and_downloads_at_once_stay_under_96_mib() {
     let server = Launch::new(&["--threads", "2", "--s3-timeout", "60s"]);
     let server = server.on_bucket(&store.bucket).start();
     let (clients, len) = load();
-    let block = pattern(1, BLOCK);
     let mut peaks = Vec::new();
     let mut note = |what: &str| {
         peaks.push(format!(
@@ -29,7 +28,7 @@ fn uploads_and_downloads_at_once_stay_under_96_mib() {
         ));
     };
     at_once(clients, |client, here| {
-        upload(&server, client % 4, len, &block, here);
+        upload(&server, client % 4, len, false, here);
     });
     note("PUTs of known length");
     at_once(clients, |client, here| {
@@ -37,7 +36,7 @@ fn uploads_and_downloads_at_once_stay_under_96_mib() {
     });
     note("GETs");
     at_once(clients, |client, here| {
-        upload_chunked(&server, client % 4, len, &block, here);
+        upload(&server, client % 4, len, true, here);
     });
     note("PUTs of unknown length");
     let peak = server.proc().peak_rss_kib();
@@ -66,32 +65,27 @@ fn at_once(clients: usize, client: impl Fn(usize, &dyn Fn()) + Sync) {
     });
 }
 
-fn upload(server: &TestServer, key: usize, len: usize, block: &[u8], here: &dyn Fn()) {
-    let mut raw = server.connect();
-    raw.send(put_head(&format!("key-{key}"), len));
+/// Stores a value whose length is known before, or in chunks.
+fn upload(server: &TestServer, key: usize, len: usize, is_chunked: bool, here: &dyn Fn()) {
+    let (mut raw, block) = (server.connect(), pattern(1, BLOCK));
+    let chunked_head = "Host: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+    raw.send(if is_chunked {
+        format!("PUT /key-{key} HTTP/1.1\r\n{chunked_head}")
+    } else {
+        put_head(&format!("key-{key}"), len)
+    });
     for (n, from) in (0..len).step_by(BLOCK).enumerate() {
         if n == 8 {
             here();
         }
-        raw.send(&block[..BLOCK.min(len - from)]);
+        let block = &block[..BLOCK.min(len - from)];
+        raw.send(if is_chunked {
+            chunked([block])
+        } else {
+            block.to_vec()
+        });
     }
-    assert_eq!(raw.answer().status, 200);
-}
-
-fn upload_chunked(server: &TestServer, key: usize, len: usize, block: &[u8], here: &dyn Fn()) {
-    let mut raw = server.connect();
-    raw.send(format!(
-        "PUT /key-{key} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
-    ));
-    for n in 0..len / BLOCK {
-        if n == 8 {
-            here();
-        }
-        raw.send(format!("{BLOCK:x}\r\n"));
-        raw.send(block);
-        raw.send("\r\n");
-    }
-    raw.send("0\r\n\r\n");
+    raw.send(if is_chunked { "0\r\n\r\n" } else { "" });
     assert_eq!(raw.answer().status, 200);
 }
 

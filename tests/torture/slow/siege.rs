@@ -62,8 +62,9 @@ impl Pulses {
 
     /// The longest that a reactor has stood still since.
     fn stood_since(&self, before: [Duration; 2]) -> Duration {
-        let stood = self.stood();
-        (stood[0] - before[0]).max(stood[1] - before[1])
+        let [one, other] = self.stood();
+        let since = one.saturating_sub(before[0]);
+        since.max(other.saturating_sub(before[1]))
     }
 }
 

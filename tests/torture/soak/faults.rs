@@ -36,7 +36,7 @@ impl Fault {
     pub(super) fn draw(cycles: usize, random: &mut Random) -> Vec<Self> {
         let mut drawn = vec![Self::Kill];
         while drawn.len() < cycles {
-            let fault = Self::ALL[random.place(Self::ALL.len())];
+            let fault = Self::ALL[random.usize(..Self::ALL.len())];
             let restarts = matches!(fault, Self::Kill | Self::Drain);
             if !restarts || drawn.len() < cycles / 3 {
                 drawn.push(fault);
@@ -147,7 +147,7 @@ pub(super) fn serve(dir: &DataDir, addr: SocketAddr) -> TestServer {
 
 /// A port that no client is given by chance while the server is away.
 fn quiet_port(random: &mut Random) -> SocketAddr {
-    let port = |_| 20_000 + u16::try_from(random.place(12_000)).unwrap_or(0);
+    let port = |_| 20_000 + u16::try_from(random.usize(..12_000)).unwrap_or(0);
     let addrs = (0..100).map(port);
     let mut addrs = addrs.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let free = addrs.find(|addr| TcpListener::bind(addr).is_ok());

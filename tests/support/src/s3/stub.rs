@@ -39,6 +39,8 @@ pub enum Fault {
     FailDone(u16),
     /// Does it, lets another writer replace the object, and answers this status.
     Overtake(u16),
+    /// Does it twice, and answers what comes of the second: as behind what sends a request again whose answer is lost.
+    Twice,
     /// Does it, and closes the connection without an answer.
     LoseDone,
     /// Closes the connection without an answer, and does nothing.

@@ -71,6 +71,9 @@ pub(super) async fn answer(
         Some(Fault::StallUndone) => return std::future::pending().await,
         _ => {}
     }
+    if fault == Some(Fault::Twice) {
+        perform(&store, &call, payload.clone()).await?;
+    }
     let answer = perform(&store, &call, payload).await?;
     match fault {
         Some(Fault::FailDone(status)) => {

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::{Bytes, BytesMut};
+use crc::{CRC_64_NVME, Crc};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::Incoming;
@@ -11,8 +12,11 @@ use sha2::{Digest, Sha256};
 
 use crate::s3::sign::hex;
 
+/// Of another library than the server's.
+const CRC64: Crc<u64> = Crc::<u64>::new(&CRC_64_NVME);
+
 /// A body as it came.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Payload {
     pub(super) bytes: Bytes,
     /// Whether all of it came.
@@ -67,7 +71,9 @@ fn is_fitting(name: &str, value: &str, bytes: &[u8]) -> bool {
     match name.to_ascii_lowercase().as_str() {
         "content-md5" => value == BASE64_STANDARD.encode(Md5::digest(bytes)),
         "x-amz-checksum-sha256" => value == BASE64_STANDARD.encode(Sha256::digest(bytes)),
-        "x-amz-checksum-crc64nvme" => value == BASE64_STANDARD.encode(crc64(bytes).to_be_bytes()),
+        "x-amz-checksum-crc64nvme" => {
+            value == BASE64_STANDARD.encode(CRC64.checksum(bytes).to_be_bytes())
+        }
         "x-amz-content-sha256" => value.contains('-') || value == hex(&Sha256::digest(bytes)),
         _ => true,
     }
@@ -95,33 +101,4 @@ fn unchunk(mut bytes: &[u8]) -> (Bytes, Option<String>) {
         data.extend_from_slice(&bytes[..here]);
         bytes = &bytes[(here + 2).min(bytes.len())..];
     }
-}
-
-/// CRC-64/NVME.
-fn crc64(bytes: &[u8]) -> u64 {
-    const TABLE: [u64; 256] = {
-        let mut table = [0; 256];
-        let mut index = 0;
-        while index < 256 {
-            let mut crc = index as u64;
-            let mut bit = 0;
-            while bit < 8 {
-                crc = (crc >> 1)
-                    ^ if crc & 1 == 1 {
-                        0x9a6c_9329_ac4b_c9b5
-                    } else {
-                        0
-                    };
-                bit += 1;
-            }
-            table[index] = crc;
-            index += 1;
-        }
-        table
-    };
-    let step = |crc: u64, byte: &u8| {
-        let [low, ..] = crc.to_le_bytes();
-        TABLE[usize::from(low ^ byte)] ^ (crc >> 8)
-    };
-    !bytes.iter().fold(!0, step)
 }
