@@ -165,7 +165,10 @@ fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
         let most = if is_long { 1088 } else { 255 };
         let lines = field.replace("LONG", &"a".repeat(most + 1));
         let lines = lines.replace('|', "\r\n");
-        let status: u16 = status.parse().expect("a status");
+        let (status, name) = match status {
+            "400" => (400, "bad-field"),
+            _ => (415, "content-coding"),
+        };
         let mut raw = server.connect();
         // The value is not sent: the answer comes without it.
         raw.send(format!(
@@ -173,16 +176,8 @@ fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
              Accept: application/problem+json\r\n{lines}\r\n\r\n"
         ));
         let got = raw.answer();
-        let text = String::from_utf8_lossy(&got.body);
-        assert_eq!(got.status, status, "{lines}: {text}");
-        assert!(text.contains(reason), "{lines}: {text}");
-        let is_bad = status == 400;
-        let name = if is_bad {
-            "bad-field"
-        } else {
-            "content-coding"
-        };
-        assert!(text.contains(name), "{lines}: {text}");
+        got.says(status, reason);
+        got.says(status, name);
         assert_eq!(server.get("k").body, b"as it was");
     }
 }
