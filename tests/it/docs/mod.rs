@@ -143,10 +143,9 @@ fn every_link_leads_somewhere() {
         for link in between(&prose, "](", ')').filter(|link| !link.contains("://")) {
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
             let place = path(&page);
-            let target = if file.is_empty() {
-                place
-            } else {
-                place.parent().expect("a directory").join(file)
+            let target = match file {
+                "" => place,
+                _ => place.parent().expect("a directory").join(file),
             };
             assert!(target.exists(), "{page}: {link} leads nowhere");
             if !anchor.is_empty() {

@@ -119,9 +119,8 @@ fn a_hot_value_in_a_folder_costs_a_walk_to_it_and_no_read() {
     let after = calls.iter().filter(is_after);
     let of_requests: Vec<&str> = after.map(|call| call.name.as_str()).collect();
     let requests = of_requests.split(|call| *call == "sendto").take(REQUESTS);
-    let others: Vec<_> = requests
-        .filter(|calls| *calls != ["openat2", "fstat", "close"])
-        .collect();
+    let others = requests.filter(|calls| *calls != ["openat2", "fstat", "close"]);
+    let others: Vec<_> = others.collect();
     // The first use after a sweep of the cache, which comes every 10 seconds, also compares the bytes.
     assert!(others.len() <= 3, "{others:?}");
 }

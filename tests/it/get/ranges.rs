@@ -27,9 +27,8 @@ fn parts(got: &Response, len: usize) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
     let delimiter = format!("\r\n--{boundary}");
     loop {
-        rest = rest
-            .strip_prefix(delimiter.as_bytes())
-            .ok_or("no delimiter")?;
+        let behind = rest.strip_prefix(delimiter.as_bytes());
+        rest = behind.ok_or("no delimiter")?;
         if rest == b"--\r\n" {
             return Ok(parts);
         }
@@ -38,9 +37,8 @@ fn parts(got: &Response, len: usize) -> Result<Vec<Part>, String> {
         let end = end.ok_or("no head")?;
         let head = String::from_utf8_lossy(&rest[..end]).to_lowercase();
         let field = |name: &str| {
-            let line = head
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            let mut lines = head.lines();
+            let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
             line.ok_or_else(|| format!("no {name} in a part"))
         };
         let range = place(field("content-range")?, len)?;
@@ -110,10 +108,10 @@ fn satisfiable(n: usize) -> Vec<(String, Vec<Range<usize>>)> {
 
 /// The Range that asks for these.
 fn asked(ranges: &[Range<usize>]) -> String {
-    let ranges = ranges
+    let specs = ranges
         .iter()
         .map(|it| format!("{}-{}", it.start, it.end - 1));
-    format!("bytes={}", joined(ranges))
+    format!("bytes={}", joined(specs))
 }
 
 #[test]
@@ -172,10 +170,8 @@ fn other_ranges_get_the_whole_value_or_416_by_14_2_and_15_5_17() {
                 many(3000, 1),
                 format!("bytes={}", "0-,".repeat(6000)),
             ];
-            for range in malformed
-                .split('|')
-                .chain(excessive.iter().map(String::as_str))
-            {
+            let excessive = excessive.iter().map(String::as_str);
+            for range in malformed.split('|').chain(excessive) {
                 let got = get(&mut raw, key, range);
                 let shown = &range[..range.len().min(60)];
                 let seen = (got.status, got.header("content-range"));
@@ -277,9 +273,8 @@ fn a_partial_put_is_refused_before_it_is_read_by_14_5() {
     for field in fields.split('|') {
         for key in ["k", "new"] {
             let lines = format!("\r\nContent-Range: {field}\r\nExpect: 100-continue\r\n\r\n");
-            let answer = server
-                .connect()
-                .ask(put_head(key, 5).replace("\r\n\r\n", &lines));
+            let head = put_head(key, 5).replace("\r\n\r\n", &lines);
+            let answer = server.connect().ask(head);
             assert_eq!(answer.status, 400, "{field}");
             server.dir.assert_holds(&["k"]);
         }

@@ -39,10 +39,8 @@ fn so_it_does_beside_changes_by_hand_or_breaks_the_connection() {
     let old = pattern(1, LARGE);
     server.dir.place("k", &old);
     let mut reader = slow_get(&server);
-    let mut file = File::options()
-        .append(true)
-        .open(server.dir.file("k"))
-        .expect("the value");
+    let file = File::options().append(true).open(server.dir.file("k"));
+    let mut file = file.expect("the value");
     file.write_all(b"more").expect("appended by hand");
     assert!(reader.take(LARGE) == old, "appended to by hand");
     let found = reader.ask(GET_K).length();

@@ -15,13 +15,8 @@ const NOTICE: Duration = Duration::from_millis(450);
 fn a_socket_that_is_passed_serves_by_option_and_by_environment() {
     let socket = held_socket();
     let addr = socket.local_addr().expect("its address");
-    for activated in [false, true] {
-        let launch = Launch::new(&[]);
-        let mut server = if activated {
-            launch.activated_by(&socket).start()
-        } else {
-            launch.passing(&socket).start()
-        };
+    for pass in [Launch::passing, Launch::activated_by] {
+        let mut server = pass(Launch::new(&[]), &socket).start();
         assert_eq!(server.addr, addr, "it says where it listens");
         server.store("k", "value");
         assert_eq!(server.get("k").body, b"value");
@@ -253,9 +248,8 @@ fn the_service_manager_is_notified_of_start_and_end() {
     assert_eq!(second.run().code, Some(by_engine(3, 4)));
     server.stop();
     assert_eq!(told(&manager).expect("a state"), "STOPPING=1");
-    manager
-        .set_read_timeout(Some(Duration::from_millis(1)))
-        .expect("a limit");
+    let short = Some(Duration::from_millis(1));
+    manager.set_read_timeout(short).expect("a limit");
     let nothing = told(&manager).expect_err("a server that does not serve is not ready");
     assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
 

@@ -46,10 +46,10 @@ fn every_place_serves_with_each_dispatch() {
         server.store("k", "value");
         eventually("all lines are there", || server.stdout_so_far().len() == 3);
         let lines = server.stdout_so_far();
-        let ports: Vec<_> = lines
+        let ports = lines
             .iter()
-            .filter_map(|line| line.strip_prefix("listening on http://"))
-            .collect();
+            .filter_map(|l| l.strip_prefix("listening on http://"));
+        let ports: Vec<_> = ports.collect();
         assert_eq!(ports.len(), 2, "{lines:?}");
         let expected = format!("listening on {place}");
         assert_eq!(lines[1], expected, "in the order of the options");

@@ -38,19 +38,18 @@ fn own_options(command: &Clap) -> impl Iterator<Item = &Arg> {
 /// The text of `page` as it is shown.
 fn plain(page: &str) -> String {
     let page = page.replace("\\-", "-").replace("\\*(Aq", "'");
-    ["\\fB", "\\fI", "\\fR", "\\&"]
-        .iter()
-        .fold(page, |page, mark| page.replace(mark, ""))
+    let marks = ["\\fB", "\\fI", "\\fR", "\\&"];
+    marks.iter().fold(page, |page, mark| page.replace(mark, ""))
 }
 
 #[test]
 fn the_manual_page_has_the_text_of_every_command_and_option() {
     let page = plain(&printed(&["man"]));
     assert!(page.contains(".TH data-server 1"), "{page}");
-    let entries: Vec<(&str, &str)> = page
+    let entries = page
         .split(".TP\n")
-        .filter_map(|entry| entry.split_once('\n'))
-        .collect();
+        .filter_map(|entry| entry.split_once('\n'));
+    let entries: Vec<(&str, &str)> = entries.collect();
     let has = |term: &str, text: &str| {
         let is_it = |(head, body): &&(&str, &str)| head.starts_with(term) && body.starts_with(text);
         let is_there = entries.iter().any(|entry| is_it(&entry));

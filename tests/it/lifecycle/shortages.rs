@@ -44,9 +44,8 @@ fn a_start_without_enough_threads_says_so() {
     directory_only!("another user's directory");
     needed!(possible());
     let mut limits = 1..40;
-    let told = limits
-        .by_ref()
-        .map_while(|n| within(64_321, &format!("--nproc={n}")));
+    let refused = |n| within(64_321, &format!("--nproc={n}"));
+    let told = limits.by_ref().map_while(refused);
     for said in told.collect::<Vec<_>>() {
         assert!(said.contains("threads"), "{said}");
     }

@@ -175,9 +175,8 @@ fn want(server: &TestServer, method: &str, key: &str, lines: &str) -> Response {
 /// The SHA-256 of `/k`, as the server tells it.
 #[track_caller]
 fn told(server: &TestServer, method: &str) -> String {
-    want(server, method, "k", WISH)
-        .must("repr-digest")
-        .to_owned()
+    let got = want(server, method, "k", WISH);
+    got.must("repr-digest").to_owned()
 }
 
 #[test]

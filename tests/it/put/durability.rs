@@ -155,9 +155,8 @@ fn each_name_is_synced_between_its_link_and_its_answer_and_writers_share_the_syn
     let calls = trace.calls();
     let syncs = calls.iter().filter(|call| call.name == "fsync");
     let of_requests = |call: &&Call| !call.args.contains("/.data-server>");
-    let (names, values) = syncs
-        .filter(of_requests)
-        .partition::<Vec<_>, _>(|call| call.args.contains(&directory));
+    let syncs = syncs.filter(of_requests);
+    let (names, values): (Vec<_>, Vec<_>) = syncs.partition(|c| c.args.contains(&directory));
     assert_eq!(values.len(), CLIENTS * EACH, "each value is on the disk");
     let is_right = (1..CLIENTS * EACH / 2).contains(&names.len());
     assert!(is_right, "{} syncs of the directory", names.len());

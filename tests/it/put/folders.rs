@@ -322,9 +322,8 @@ fn folder(server: &TestServer, path: &str) -> String {
 
 /// The calls between the one that sends the answer before, and the one that sends this.
 fn calls_of(calls: &[Call], answer: usize) -> Vec<&Call> {
-    let mut sent = calls
-        .iter()
-        .filter(|call| call.name == "sendto" && call.args.contains("HTTP/1.1 "));
+    let is_answer = |call: &&Call| call.name == "sendto" && call.args.contains("HTTP/1.1 ");
+    let mut sent = calls.iter().filter(is_answer);
     let before = answer.checked_sub(1).and_then(|n| sent.clone().nth(n));
     let from = before.map_or(0, |call| call.ended);
     let to = sent.nth(answer).expect("an answer").began;
@@ -378,9 +377,8 @@ fn costs(requests: &[(&str, &str)]) -> Option<Vec<Vec<String>>> {
     let names = "openat2,openat,newfstatat,statx,linkat,renameat,renameat2,mkdirat,unlinkat,close,utimensat,sendto";
     let options = ["-e", &format!("trace={names}"), "-s", "300"];
     let trace = Trace::with(&options, "what keys with folders cost")?;
-    let mut server = trace
-        .around(Launch::new(&["--threads", "1", "--cache", "0"]))
-        .start();
+    let launch = Launch::new(&["--threads", "1", "--cache", "0"]);
+    let mut server = trace.around(launch).start();
     let mut client = Client::new(server.addr);
     for (method, key) in requests {
         let got = match *method {

@@ -47,10 +47,6 @@ fn send(server: &TestServer, lines: &str, parts: &[(&str, &[u8])]) -> Response {
     post(&mut server.connect(), lines, &form(parts))
 }
 
-fn text(got: &Response) -> &str {
-    std::str::from_utf8(&got.body).expect("text").trim_end()
-}
-
 #[test]
 fn files_are_stored_in_the_folder_of_the_form() {
     let server = TestServer::start(&[]);
@@ -139,7 +135,7 @@ fn nothing_is_replaced_unless_the_form_or_a_precondition_says_so() {
     let parts: [(&str, &[u8]); 4] = [(FOLDER, b"f"), (&a, b"new"), (&b, b"new"), (&c, b"new")];
     let got = send(&server, "", &parts);
     let why = "f/b: the precondition does not hold; stored before: f/a%2C1";
-    assert_eq!((got.status, text(&got)), (412, why));
+    assert_eq!((got.status, got.text().trim_end()), (412, why));
     server.dir.assert_holds(&["f/a,1", "f/b"]);
     assert_eq!(server.dir.read("f/b"), b"old");
     let got = send(&server, "Accept: application/problem+json\r\n", &parts);
@@ -185,7 +181,7 @@ fn names_become_keys_by_the_rules_of_keys() {
     ] {
         let parts: [(&str, &[u8]); 2] = [(FOLDER, folder.as_bytes()), (&file(name), b"x")];
         let got = send(&server, "", &parts);
-        assert_eq!(got.status, 200, "{name}: {}", text(&got));
+        got.says(200, "");
         assert_eq!(server.dir.read(key), b"x");
     }
     server.dir.clear();
@@ -210,7 +206,7 @@ fn names_become_keys_by_the_rules_of_keys() {
     }
     server.store("a", "a value");
     let got = send(&server, "", &[(FOLDER, b"a"), (&file("x"), b"x")]);
-    assert_eq!(got.status, 409, "{}", text(&got));
+    got.says(409, "");
     server.dir.assert_holds(&["a"]);
 }
 
@@ -322,10 +318,16 @@ fn read_only_refuses_and_discard_drops() {
     let parts: [(&str, &[u8]); 2] = [(FOLDER, b"f"), (&file("x"), b"value")];
     let server = TestServer::start(&["--read-only"]);
     let got = send(&server, "", &parts);
-    assert_eq!((got.status, text(&got)), (403, "this server is read-only"));
+    assert_eq!(
+        (got.status, got.text().trim_end()),
+        (403, "this server is read-only")
+    );
     let server = TestServer::start(&["--discard"]);
     let got = send(&server, "", &parts);
-    assert_eq!((got.status, text(&got)), (200, "[{\"key\":\"f/x\"}]"));
+    assert_eq!(
+        (got.status, got.text().trim_end()),
+        (200, "[{\"key\":\"f/x\"}]")
+    );
     assert_eq!(send(&server, HTML, &parts).must("location"), "../f/");
     server.dir.assert_holds(&[]);
 }
@@ -356,7 +358,7 @@ fn parts_are_found_however_the_bytes_come() {
     for size in (1..80).chain([127, 500, body.len()]) {
         raw.send([head.as_bytes(), &chunked(body.chunks(size)), b"0\r\n\r\n"].concat());
         let got = raw.answer();
-        assert_eq!(got.status, 200, "chunks of {size}: {}", text(&got));
+        got.says(200, "");
         for (name, value) in ["f/a", "f/b", "f/c", "f/d"].into_iter().zip(&values) {
             let is_right = server.dir.read(name) == *value;
             assert!(is_right, "{name} in chunks of {size}");
@@ -400,7 +402,7 @@ fn an_upload_cut_off_leaves_nothing_of_its_file_and_those_before() {
     raw.finish();
     let got = raw.answer();
     let why = "second: the request's body was cut off or malformed; stored before: first";
-    assert_eq!((got.status, text(&got)), (400, why));
+    assert_eq!((got.status, got.text().trim_end()), (400, why));
 }
 
 #[test]

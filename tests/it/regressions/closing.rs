@@ -80,10 +80,8 @@ impl Upload {
             End::HalfClosed => {
                 raw.finish();
                 let said = raw.rest();
-                let answer = said
-                    .strip_prefix(b"HTTP/1.1 100 Continue\r\n\r\n")
-                    .unwrap_or(&said);
-                is_status(answer, b'2')
+                let answer = said.strip_prefix(b"HTTP/1.1 100 Continue\r\n\r\n");
+                is_status(answer.unwrap_or(&said), b'2')
             }
         }
     }

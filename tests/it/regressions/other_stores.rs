@@ -41,9 +41,8 @@ fn what_clients_of_other_stores_ask_for_replaces_and_removes_nothing() {
         GET /b/k ; x-ms-range: bytes=0-1";
     for [request, lines] in table(asked) {
         let (method, target) = request.split_once(' ').expect("both");
-        let lines = lines
-            .split_terminator('|')
-            .map(|line| format!("{line}\r\n"));
+        let lines = lines.split_terminator('|');
+        let lines = lines.map(|line| format!("{line}\r\n"));
         let lines = &lines.collect::<String>();
         let answer = refused(&server, method, target, lines, b"other");
         answer.says(501, "this server is no S3 or Azure store");

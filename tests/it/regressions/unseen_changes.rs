@@ -153,9 +153,8 @@ fn each_value_is_read_as_its_own_file_system_allows() {
     let disk = needed!(Mount::ext4(LEFT_OUT));
     let image = TempDir::new().expect("a place");
     let image = image.path().join("image");
-    File::create(&image)
-        .and_then(|file| file.set_len(16 << 20))
-        .expect("an image");
+    let sized = File::create(&image).and_then(|file| file.set_len(16 << 20));
+    sized.expect("an image");
     assert_eq!(run("mkfs.ext4", &["-q", "-F", text(&image)]), Ok(()));
     let ext4 = |at: &Path| Mounted::image(&image, at, "rw").ok();
     assert_eq!(needed!(reads(&memory, ext4)), [(1, 0), (0, 1)]);
