@@ -108,13 +108,11 @@ impl Files {
             "crate" | "data_server" => self.walk(Module::new(), rest, depth),
             "self" => self.walk(at.clone(), rest, depth),
             "super" => {
-                let mut up = at.clone();
-                up.pop()?;
-                let path = [&["self".to_owned()], rest].concat();
-                if rest.first().is_some_and(|next| next == "super") {
-                    return self.target(&up, rest, depth);
+                let up = at.split_last()?.1.to_vec();
+                match rest.first() {
+                    Some(next) if next == "super" => self.target(&up, rest, depth),
+                    _ => self.walk(up, rest, depth),
                 }
-                self.target(&up, &path, depth)
             }
             _ if self.0.contains_key(&child) => self.walk(child, rest, depth),
             _ => {

@@ -59,10 +59,8 @@ fn page(command: &Command) -> String {
     }
     page += COMMANDS;
     let commands = command.get_subcommands();
-    page += &commands
-        .map(|it| rows_below(it, it.get_name()))
-        .collect::<String>();
-    page
+    let rows = commands.map(|it| rows_below(it, it.get_name()));
+    page + &rows.collect::<String>()
 }
 
 /// The rows of the commands below a command, or its own.
@@ -95,10 +93,8 @@ fn row(option: &Arg) -> String {
         let _ = write!(name, " or `--{alias}`");
     }
 
-    let help = option
-        .get_help()
-        .expect("every option has a help")
-        .to_string();
+    let help = option.get_help().expect("every option has a help");
+    let help = help.to_string();
     let (help, told) = match help.split_once(" [default: ") {
         Some((help, default)) => (help, Some(default.trim_end_matches(']').to_owned())),
         None => (help.as_str(), None),
@@ -124,24 +120,19 @@ fn row(option: &Arg) -> String {
 #[test]
 fn the_readme_names_options_with_their_defaults() {
     let readme = fs::read_to_string(path("README.md")).expect("the README");
-    let rows: Vec<_> = readme
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `--"))
-        .map(|line| {
-            let (name, rest) = line.split_once('`').expect("a name");
-            let default = rest.trim_start_matches([' ', '|']).split('|').next();
-            (
-                name.split(' ').next().expect("a name"),
-                default.expect("a default").trim(),
-            )
-        })
-        .collect();
+    let rows = readme.lines().filter_map(|line| line.strip_prefix("| `--"));
+    let rows = rows.map(|line| {
+        let (name, rest) = line.split_once('`').expect("a name");
+        let default = rest.trim_start_matches([' ', '|']).split('|').next();
+        let name = name.split(' ').next().expect("a name");
+        (name, default.expect("a default").trim())
+    });
+    let rows: Vec<_> = rows.collect();
     assert!((8..=14).contains(&rows.len()), "{rows:?}");
     let command = Args::command();
     for (name, default) in rows {
-        let option = command
-            .get_arguments()
-            .find(|option| option.get_long() == Some(name));
+        let mut options = command.get_arguments();
+        let option = options.find(|option| option.get_long() == Some(name));
         let option = option.unwrap_or_else(|| panic!("--{name} is no option"));
         if let Some(given) = option.get_default_values().first() {
             let expected = format!("`{}`", given.to_string_lossy());

@@ -1,5 +1,5 @@
-//! Proves the rest of the cache, beside [`crate::get::cached_values`]: races of readers with a writer, a hot key among many
-//! cold ones, and few descriptors.
+//! Proves the rest of the cache, beside [`crate::get::cached_values`]: races of readers with a writer, and a hot key among
+//! many cold ones.
 
 use std::sync::atomic::AtomicU64;
 
@@ -127,34 +127,4 @@ fn a_scan_of_cold_keys_does_not_evict_a_hot_one() {
     eprintln!("after {COLD} cold keys, about {kept} of them are kept");
     assert!(kept < 750, "a scan that fits proves nothing");
     assert!(is_kept("hot"), "the hot key was pushed out");
-}
-
-#[test]
-fn a_thousand_keys_keep_few_descriptors_when_few_may_be_open() {
-    const LIMIT: usize = 256;
-    const CLIENTS: usize = 8;
-    directory_only!("the cache");
-    let server = Launch::new(&["--threads", "2"]).on(&DataDir::in_memory());
-    let server = server.through(&["prlimit", "--nofile=256:256"]).start();
-    let at_rest = server.proc().descriptors();
-    for n in 0..1000 {
-        server.dir.place(&format!("k{n}"), pattern(n, 100));
-    }
-    settle(&server, "k999");
-    let mut clients: Vec<Raw> = (0..CLIENTS).map(|_| server.connect()).collect();
-    let mut most = 0;
-    for round in 0..2 {
-        for (turn, n) in (round..).zip(0..1000) {
-            let got = clients[turn % CLIENTS].ask(get(&format!("k{n}")));
-            assert_eq!(got.status, 200, "GET /k{n}: {got:?}");
-            assert!(got.body == pattern(n, 100), "GET /k{n}");
-            if n % 100 == 0 {
-                most = most.max(server.proc().descriptors());
-            }
-        }
-    }
-    let kept = most - at_rest - CLIENTS;
-    eprintln!("at most {kept} descriptors kept of {LIMIT}");
-    let is_right = (1..=LIMIT / 8 + 2).contains(&kept);
-    assert!(is_right, "{kept} descriptors kept");
 }

@@ -59,15 +59,11 @@ const CHANGES: &[Change] = &[
     ("edited to the same size", After::New, |s| {
         s.dir.edit("k", new(s));
     }),
-    (
-        "edited to the same size, its time set back",
-        After::New,
-        |s| {
-            let modified = s.dir.modified("k");
-            s.dir.edit("k", new(s));
-            s.dir.date("k", modified);
-        },
-    ),
+    ("edited in place, its time set back", After::New, |s| {
+        let modified = s.dir.modified("k");
+        s.dir.edit("k", new(s));
+        s.dir.date("k", modified);
+    }),
     ("edited through another name", After::New, |s| {
         link_outside(s, "link");
         let link = File::options().write(true).open(s.dir.outside("link"));
@@ -173,33 +169,6 @@ fn see_changes(size: usize, cache: &str, is_kept: bool) {
     }
 }
 
-/// One client writes. A request after the acknowledgement sees that write, on every reactor.
-#[test]
-fn every_reader_sees_an_acknowledged_write() {
-    directory_only!("the cache");
-    let server = TestServer::start(&["--threads", "4"]);
-    let mut writer = server.connect();
-    let mut readers: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
-    server.store("k", "hot value");
-    read_until_kept(&server, &mut readers, b"hot value");
-    let end = Instant::now() + Duration::from_secs(scaled(0, 2));
-    let mut rounds = 0;
-    while rounds < 100 || Instant::now() < end {
-        rounds += 1;
-        let value = format!("value {rounds:08}");
-        writer.send(put_head("k", value.len()));
-        let etag = writer.ask(&value).must("etag").to_owned();
-        for reader in &mut readers {
-            let got = reader.ask(GET_K);
-            assert_eq!(got.body, value.as_bytes(), "round {rounds}");
-            assert_eq!(got.header("etag"), Some(etag.as_str()), "round {rounds}");
-        }
-        if rounds % 50 == 0 {
-            read_until_kept(&server, &mut readers, value.as_bytes());
-        }
-    }
-}
-
 #[test]
 fn without_a_cache_nothing_is_kept_open() {
     directory_only!("the cache");
@@ -239,7 +208,7 @@ fn the_cache_closes_a_large_value_removed_by_hand() {
 fn the_cache_is_bounded_in_bytes_and_in_descriptors() {
     const MEMORY: usize = 1024 * 1024;
     directory_only!("the cache");
-    for (size, descriptors, most) in [(8000, "3000", MEMORY / 8000), (10, "400", 400 / 4)] {
+    for (size, descriptors, most) in [(8000, "3000", MEMORY / 8000), (10, "256", 256 / 8 + 2)] {
         let server = Launch::new(&["--cache", "1MiB"])
             .through(&["prlimit", &format!("--nofile={descriptors}:{descriptors}")])
             .start();

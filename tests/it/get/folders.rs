@@ -10,81 +10,53 @@ const CACHED: &str = "data_server_cache_values";
 
 type Change = fn(&TestServer);
 
-fn rename(server: &TestServer, from: &str, to: &str) {
-    fs::rename(server.dir.file(from), server.dir.file(to)).expect("a rename");
-}
-
 /// What a hand may do to the folders of `a/b/k`, which holds `old`; and what it is then.
 const CHANGES: &[(&str, Option<&[u8]>, Change)] = &[
-    ("its folder renamed", None, |server| {
-        rename(server, "a/b", "a/c");
+    ("its folder renamed", None, |s| s.dir.rename("a/b", "a/c")),
+    ("the folder above renamed", None, |s| s.dir.rename("a", "c")),
+    ("the folder above moved out of the directory", None, |s| {
+        fs::rename(s.dir.file("a"), s.dir.outside("a")).expect("a rename");
     }),
-    ("the folder above renamed", None, |server| {
-        rename(server, "a", "c");
+    ("removed with all of it", None, |s| {
+        fs::remove_dir_all(s.dir.file("a")).expect("rm -r");
     }),
-    (
-        "the folder above moved out of the directory",
-        None,
-        |server| {
-            fs::rename(server.dir.file("a"), server.dir.outside("a")).expect("a rename");
-        },
-    ),
-    ("removed with all of it", None, |server| {
-        fs::remove_dir_all(server.dir.file("a")).expect("rm -r");
+    ("its folder replaced by another", Some(b"new"), |s| {
+        s.dir.place("new/k", "new");
+        s.dir.rename("a/b", "a/c");
+        s.dir.rename("new", "a/b");
     }),
-    ("its folder replaced by another", Some(b"new"), |server| {
-        server.dir.place("new/k", "new");
-        rename(server, "a/b", "a/c");
-        rename(server, "new", "a/b");
+    ("the folder above replaced by another", Some(b"new"), |s| {
+        s.dir.place("new/b/k", "new");
+        s.dir.rename("a", "c");
+        s.dir.rename("new", "a");
     }),
-    (
-        "the folder above replaced by another",
-        Some(b"new"),
-        |server| {
-            server.dir.place("new/b/k", "new");
-            rename(server, "a", "c");
-            rename(server, "new", "a");
-        },
-    ),
-    (
-        "the folder above exchanged with another",
-        Some(b"new"),
-        |server| {
-            use rustix::fs::{CWD, RenameFlags, renameat_with};
-            server.dir.place("new/b/k", "new");
-            let (a, new) = (server.dir.file("a"), server.dir.file("new"));
-            renameat_with(CWD, a, CWD, new, RenameFlags::EXCHANGE).expect("an exchange");
-        },
-    ),
-    (
-        "its folder renamed, and a link to it in its place",
-        None,
-        |server| {
-            rename(server, "a/b", "a/c");
-            symlink("c", server.dir.file("a/b")).expect("a link");
-        },
-    ),
-    (
-        "the folder above moved out, and a link to it in its place",
-        None,
-        |server| {
-            fs::rename(server.dir.file("a"), server.dir.outside("a")).expect("a rename");
-            symlink("../a", server.dir.file("a")).expect("a link");
-        },
-    ),
-    ("its folder made a value", None, |server| {
-        rename(server, "a/b", "a/c");
-        server.dir.place("a/b", "a value");
+    ("the one above exchanged with another", Some(b"new"), |s| {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        s.dir.place("new/b/k", "new");
+        let (a, new) = (s.dir.file("a"), s.dir.file("new"));
+        renameat_with(CWD, a, CWD, new, RenameFlags::EXCHANGE).expect("an exchange");
     }),
-    ("its folder renamed and back", Some(b"old"), |server| {
-        rename(server, "a", "c");
-        rename(server, "c", "a");
+    ("its folder renamed, a link in its place", None, |s| {
+        s.dir.rename("a/b", "a/c");
+        symlink("c", s.dir.file("a/b")).expect("a link");
     }),
-    ("replaced over the wire", Some(b"new"), |server| {
-        server.store("a/b/k", "new");
+    ("the one above moved out, a link in its place", None, |s| {
+        fs::rename(s.dir.file("a"), s.dir.outside("a")).expect("a rename");
+        symlink("../a", s.dir.file("a")).expect("a link");
     }),
-    ("deleted over the wire", None, |server| {
-        assert_eq!(server.ask("DELETE", "a/b/k").status, 200);
+    ("its folder made a value", None, |s| {
+        s.dir.rename("a/b", "a/c");
+        s.dir.place("a/b", "a value");
+    }),
+    ("its folder renamed and back", Some(b"old"), |s| {
+        s.dir.rename("a", "c");
+        s.dir.rename("c", "a");
+    }),
+    ("replaced over the wire", Some(b"new"), |s| {
+        s.store("a/b/k", "new");
+    }),
+    ("deleted over the wire", None, |s| {
+        assert_eq!(s.ask("DELETE", "a/b/k").status, 200);
     }),
 ];
 
@@ -147,9 +119,8 @@ fn a_hot_value_in_a_folder_costs_a_walk_to_it_and_no_read() {
     let after = calls.iter().filter(is_after);
     let of_requests: Vec<&str> = after.map(|call| call.name.as_str()).collect();
     let requests = of_requests.split(|call| *call == "sendto").take(REQUESTS);
-    let others: Vec<_> = requests
-        .filter(|calls| *calls != ["openat2", "fstat", "close"])
-        .collect();
+    let others = requests.filter(|calls| *calls != ["openat2", "fstat", "close"]);
+    let others: Vec<_> = others.collect();
     // The first use after a sweep of the cache, which comes every 10 seconds, also compares the bytes.
     assert!(others.len() <= 3, "{others:?}");
 }

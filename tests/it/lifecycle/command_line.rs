@@ -1,7 +1,6 @@
 //! Proves what the command line says: words in place of options, what is wrong and what to do about it, and what was given in vain.
 
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::PermissionsExt;
 
 use crate::support::prelude::*;
 
@@ -26,6 +25,7 @@ help helth ; unrecognized subcommand 'helth' ; 2
 /etc/hostname ; /etc/hostname is no directory ; 1
 --read-only --dir /nonexistent ; a server that only reads makes no directory ; 1
 --listen 192.0.2.1:0 --allow-anonymous ; no interface of this machine has this address ; 4
+check-stores --store s3://values ; did you mean check-store? ; 2
 check-store ; there is none to check; give s3://BUCKET ; 2
 --listen 9000 ; a port without an address; give an address and a port, such as 127.0.0.1:9000, or :9000 for all addresses ; 2
 --listen 10.0.0.1 ; an address without a port; give an address and a port, such as 10.0.0.1:8080 ; 2
@@ -64,17 +64,13 @@ fn what_is_wrong_is_told_with_what_to_do() {
         let dir = TempDir::new().expect("a directory");
         let words: Vec<_> = words.split(' ').collect();
         let mut launch = Launch::new(&words).bare();
-        if !words
-            .iter()
-            .any(|word| word.contains("dir") || word.starts_with('/'))
-        {
+        let is_place = |word: &&str| word.contains("dir") || word.starts_with('/');
+        if !words.iter().any(is_place) {
             launch = launch.env("DATA_SERVER_DIR", dir.path());
         }
         let ended = launch.run();
-        assert_eq!(ended.code, code.parse().ok(), "{words:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains(why), "{words:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains("data-server: "), "{}", ended.stderr);
-        assert_eq!(ended.stdout, "", "{words:?}");
+        ended.says(code.parse().expect("a code"), why);
+        ended.says(code.parse().expect("a code"), "data-server: ");
     }
 }
 
@@ -93,36 +89,21 @@ const NAMED: &str = "
 fn what_is_wrong_with_what_is_named_is_told_with_what_to_do() {
     directory_only!("directories that are in use");
     let dir = TempDir::new().expect("a directory");
-    let place = |name: &str, text: &[u8], mode| {
-        let path = dir.path().join(name);
-        fs::write(&path, text).expect("a file");
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("its mode");
-    };
     let ann = "[[subject]]\nname = \"ann\"\n";
-    place(
-        "hash.toml",
-        format!("{ann}password = \"planted\"\n").as_bytes(),
-        0o600,
-    );
-    place(
-        "digest.toml",
-        format!("{ann}token = \"planted\"\n").as_bytes(),
-        0o600,
-    );
-    place("open.toml", ann.as_bytes(), 0o666);
     let rule = "[[rule]]\nwho = \"anonymous\"\nprefix = \"\"\nmay = [\"reed\"]\n";
-    place("right.toml", rule.as_bytes(), 0o600);
+    for (name, text, mode) in [
+        ("hash.toml", format!("{ann}password = \"planted\"\n"), 0o600),
+        ("digest.toml", format!("{ann}token = \"planted\"\n"), 0o600),
+        ("open.toml", ann.to_owned(), 0o666),
+        ("right.toml", rule.to_owned(), 0o600),
+    ] {
+        fs::write(dir.path().join(name), text).expect("a file");
+        chmod(dir.path().join(name), mode);
+    }
     let authority = Authority::new();
-    let (a, b) = (
-        authority.issue("a", &["localhost"]),
-        authority.issue("b", &["localhost"]),
-    );
-    place(
-        "a.pem",
-        &fs::read(&a.certificate).expect("a certificate"),
-        0o600,
-    );
-    place("b.key", &fs::read(&b.key).expect("a key"), 0o600);
+    let [a, b] = ["a", "b"].map(|name| authority.issue(name, &["localhost"]));
+    fs::copy(&a.certificate, dir.path().join("a.pem")).expect("a certificate");
+    fs::copy(&b.key, dir.path().join("b.key")).expect("a key");
     let held = dir.path().join("held");
     let held = held.to_str().expect("text");
     let _server = Launch::new(&[held, "--listen", "127.0.0.1:0"])
@@ -136,12 +117,8 @@ fn what_is_wrong_with_what_is_named_is_told_with_what_to_do() {
         let values = own.path().join("values");
         let launch = Launch::new(&words).bare();
         let ended = launch.env("DATA_SERVER_DIR", &values).run();
-        assert!(
-            !values.exists(),
-            "{words:?}: made before the fault was found"
-        );
-        assert_eq!(ended.code, code.parse().ok(), "{words:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains(&why), "{words:?}: {}", ended.stderr);
+        assert!(!values.exists(), "{words:?}: made before it is refused");
+        ended.says(code.parse().expect("a code"), &why);
     }
 }
 
@@ -151,32 +128,21 @@ fn a_file_is_no_directory_to_serve() {
     fs::write(place.path().join("plain"), "").expect("a file");
     let here = place.path().to_str().expect("text");
     let launch = Launch::new(&["plain"]).bare().through(&["env", "-C", here]);
-    let ended = launch.run();
-    let why = "this is a file: values are served from a directory";
-    assert!(ended.stderr.contains(why), "{}", ended.stderr);
-    assert_eq!(ended.code, Some(2));
+    launch
+        .run()
+        .says(2, "this is a file: values are served from a directory");
 }
 
 #[test]
-fn a_wrong_variable_is_named_itself() {
+fn a_wrong_variable_is_named_itself_and_a_port_that_is_taken_with_how_to_find_who_has_it() {
     let launch = Launch::new(&[]).bare();
     let ended = launch.env("DATA_SERVER_MAX_BODY", "lots").run();
-    let is_named = ended
-        .stderr
-        .contains("for DATA_SERVER_MAX_BODY: give a number of bytes");
-    assert!(is_named && ended.code == Some(2), "{}", ended.stderr);
-}
-
-#[test]
-fn a_port_that_is_taken_is_told_with_how_to_find_who_has_it() {
+    ended.says(2, "for DATA_SERVER_MAX_BODY: give a number of bytes");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = taken.local_addr().expect("an address");
     let ended = Launch::new(&[]).listen(&addr.to_string()).run();
-    let hint = format!("ss -ltnp 'sport = :{}'", addr.port());
-    for told in [hint, addr.to_string()] {
-        assert!(ended.stderr.contains(&told), "{}", ended.stderr);
-    }
-    assert_eq!((ended.code, &*ended.stdout), (Some(4), ""));
+    ended.says(4, &format!("ss -ltnp 'sport = :{}'", addr.port()));
+    ended.says(4, &addr.to_string());
 }
 
 #[test]
@@ -185,9 +151,7 @@ fn a_second_server_on_the_directory_is_exit_code_3() {
     let mut first = TestServer::start(&[]);
     first.store("k", "value");
     let second = Launch::new(&[]).on(&first.dir).run();
-    assert_eq!((second.code, &*second.stdout), (Some(3), ""));
-    let pid = first.proc().0.to_string();
-    assert!(second.stderr.contains(&pid), "{}", second.stderr);
+    second.says(3, &first.proc().0.to_string());
     assert_eq!(first.get("k").body, b"value", "the first serves on");
     first.stop();
     let body = Launch::new(&[]).on(&first.dir).start().get("k").body;
@@ -212,12 +176,7 @@ fn a_directory_is_served_by_its_name_alone() {
 fn help_and_version_are_words_too() {
     for words in [&["help"][..], &["-h"], &["--help"], &["help", "health"]] {
         let ended = Launch::new(words).bare().run();
-        assert_eq!(
-            (ended.code, ended.stderr.as_str()),
-            (Some(0), ""),
-            "{words:?}"
-        );
-        assert!(ended.stdout.contains("Usage: data-server"), "{words:?}");
+        assert!(ended.printed().contains("Usage: data-server"), "{words:?}");
     }
     for word in ["version", "--version"] {
         let version = Launch::new(&[word]).bare().run();
@@ -248,13 +207,9 @@ fn on_a_terminal_a_start_says_one_line() {
         .spawn()
         .expect("a terminal");
     let out = BufReader::new(terminal.stdout.take().expect("its output"));
-    let mut lines = out
-        .lines()
-        .map(|line| line.expect("a line").trim().to_owned());
-    let server: i32 = lines
-        .next()
-        .and_then(|pid| pid.parse().ok())
-        .expect("a process");
+    let lines = out.lines().map(|line| line.expect("a line"));
+    let mut lines = lines.map(|line| line.trim().to_owned());
+    let server: i32 = lines.next().expect("a line").parse().expect("a process");
     let said = lines.next().expect("a line");
     let server = rustix::process::Pid::from_raw(server).expect("a process");
     rustix::process::kill_process(server, Signal::TERM).expect("a signal");
@@ -295,11 +250,8 @@ fn what_is_given_in_vain_is_a_warning_at_the_start() {
     let launch = Launch::new(&[]).env("DATA_SERVER_PORT", "tcp://10.0.0.1:80");
     let mut server = launch.env("DATA_SERVER_SERVICE_HOST", "10.0.0.1").start();
     server.stop();
-    let log = server.log();
-    assert!(
-        !log.iter().any(|line| line.contains("is no option")),
-        "{log:?}"
-    );
+    let log = server.log().join("\n");
+    assert!(!log.contains("is no option"), "{log}");
 }
 
 /// What only a start found before: a file of options, and what is wrong with what it names.
@@ -319,7 +271,6 @@ fn a_check_finds_what_a_start_would_find() {
         fs::write(&file, text).expect("a file");
         let file = file.to_str().expect("text");
         let ended = Launch::new(&["config", "check", file]).bare().run();
-        assert_eq!(ended.code, Some(1), "{why}: {}", ended.stdout);
-        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+        ended.says(1, why);
     }
 }

@@ -70,10 +70,7 @@ fn the_command_line_wins_over_the_environment_and_both_over_the_file() {
     assert_eq!(off(by_variable), [200, 200, 413]);
     let by_both = Launch::new(&["--max-body", "3"]).env("DATA_SERVER_MAX_BODY", "2");
     assert_eq!(off(by_both), [200, 200, 200]);
-}
-
-#[test]
-fn the_file_of_the_command_line_is_read_in_place_of_that_of_the_environment() {
+    // The file of the command line is read in place of that of the environment.
     let one = Written::new("max-body = 1\n");
     let other = Written::new("max-body = nonsense");
     let server = Launch::new(&["--config", &one.path()]).env("DATA_SERVER_CONFIG", other.path());
@@ -149,16 +146,10 @@ fn paths_of_standard_input_are_relative_to_the_working_directory() {
         let script = "cd \"$0\"; file=$1; shift; exec \"$@\" < \"$file\"";
         let place = work.path().to_str().expect("text");
         let launch = Launch::new(&["config", "check", stdin]).bare();
-        let ended = launch
-            .through(&["sh", "-c", script, place, &file.path()])
-            .run();
+        let launch = launch.through(&["sh", "-c", script, place, &file.path()]);
+        let ended = launch.run();
         let told = format!("values in {}/values;", work.path().display());
-        assert!(
-            ended.stdout.contains(&told),
-            "{} {}",
-            ended.stdout,
-            ended.stderr
-        );
+        assert!(ended.printed().contains(&told), "{}", ended.stdout);
     }
 }
 
@@ -248,9 +239,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let directory = place.place.path().to_str().expect("text").to_owned();
     for path in [missing, directory, bytes.path()] {
         let ended = Launch::new(&["--config", &path]).run();
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        let starts_with = format!("data-server: {path}: ");
-        assert!(ended.stderr.starts_with(&starts_with), "{}", ended.stderr);
+        ended.says(2, &format!("data-server: {path}: "));
     }
 }
 
@@ -260,24 +249,20 @@ fn a_file_is_checked_without_a_start() {
     let values = dir.path().join("values");
     // Serving from a descriptor that is not passed would fail, and so would a port that is not free to this user.
     let file = Written::new(format!("dir = {values:?}\nlisten = 'fd:99'\n"));
-    let ended = file.check();
+    let checked = file.check();
     let ok = format!(
         "{}: ok; values in {}; not checked: whether the addresses are free; the directory, which is not there yet",
         file.path(),
         values.display()
     );
-    let found = (ended.code, ended.stdout.trim_end(), ended.stderr.as_str());
-    assert_eq!(found, (Some(0), ok.as_str(), ""));
+    assert_eq!(checked.printed(), ok);
     assert!(!values.exists());
 
     let check = Launch::new(&["config", "check"]).bare();
-    let ended = check.env("DATA_SERVER_CONFIG", file.path()).run();
-    let found = (ended.code, ended.stdout.trim_end());
-    assert_eq!(found, (Some(0), ok.as_str()));
-    let ended = Launch::new(&["config", "check"]).bare().run();
-    assert_eq!(ended.code, Some(2), "no file");
-    let is_right = ended.stderr.contains("DATA_SERVER_CONFIG");
-    assert!(is_right, "{}", ended.stderr);
+    let by_variable = check.env("DATA_SERVER_CONFIG", file.path()).run();
+    assert_eq!(by_variable.printed(), ok);
+    let none = Launch::new(&["config", "check"]).bare().run();
+    none.says(2, "DATA_SERVER_CONFIG");
 }
 
 #[test]
@@ -288,11 +273,7 @@ fn options_of_a_file_fit_those_that_are_given_elsewhere() {
         launch.env("DATA_SERVER_STORE", "s3://values").run()
     };
     assert_eq!(check("s3-region = 'x'\n").code, Some(0));
-    let ended = check("compress = true\n");
-    let is_right = ended
-        .stderr
-        .contains(":1: --compress cannot be had with --store");
-    assert!(is_right, "{}", ended.stderr);
+    check("compress = true\n").says(2, ":1: --compress cannot be had with --store");
     // What is wrong on the command line is no fault of the file.
     let file = Written::new("pin = false\n");
     let ended = Launch::new(&["--config", &file.path(), "--s3-region", "x"]);

@@ -15,13 +15,8 @@ const NOTICE: Duration = Duration::from_millis(450);
 fn a_socket_that_is_passed_serves_by_option_and_by_environment() {
     let socket = held_socket();
     let addr = socket.local_addr().expect("its address");
-    for activated in [false, true] {
-        let launch = Launch::new(&[]);
-        let mut server = if activated {
-            launch.activated_by(&socket).start()
-        } else {
-            launch.passing(&socket).start()
-        };
+    for pass in [Launch::passing, Launch::activated_by] {
+        let mut server = pass(Launch::new(&[]), &socket).start();
         assert_eq!(server.addr, addr, "it says where it listens");
         server.store("k", "value");
         assert_eq!(server.get("k").body, b"value");
@@ -34,37 +29,27 @@ fn a_socket_that_is_passed_serves_by_option_and_by_environment() {
 fn a_passed_socket_that_no_option_names_stops_the_start() {
     clear_only!("how sockets are named");
     let socket = held_socket();
-    let refused = |launch: Launch, fd: &str| {
-        let ended = launch.run();
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        let why = format!("--listen does not name {fd}, a socket that the service manager passes");
-        assert!(ended.stderr.contains(&why), "{}", ended.stderr);
+    let refused = |launch: Launch| {
+        let why = "--listen does not name fd:3, a socket that the service manager passes";
+        launch.run().says(2, why);
     };
     let activated = || Launch::new(&[]).activated_by(&socket);
-    refused(activated().listen("127.0.0.1:0"), "fd:3");
+    refused(activated().listen("127.0.0.1:0"));
     let config = TempDir::new().expect("a directory");
     let file = config.path().join("options.toml");
     fs::write(&file, "\nlisten = '127.0.0.1:0'\n").expect("a file");
-    refused(activated().env("DATA_SERVER_CONFIG", &file), "fd:3");
+    refused(activated().env("DATA_SERVER_CONFIG", &file));
     activated().listen("127.0.0.1:0,fd:3").start();
     let admin = || Launch::new(&["--admin", "fd:3"]).activated_by(&socket);
     admin().listen("127.0.0.1:0").start();
     // Metrics, for which nobody is asked who they are, would be among the values.
     let both = admin().listen("fd:3").run();
-    let is_told = both
-        .stderr
-        .contains("--admin fd:3: --listen has this socket too");
-    assert!(is_told && both.code == Some(2), "{}", both.stderr);
+    both.says(2, "--admin fd:3: --listen has this socket too");
 }
 
 #[test]
 fn a_bad_listening_socket_is_reported_at_the_start() {
-    let refused = |launch: Launch, code: i32, words: &str| {
-        let ended = launch.run();
-        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-        assert!(ended.stderr.contains(words), "{}", ended.stderr);
-        assert_eq!(ended.stdout, "");
-    };
+    let refused = |launch: Launch, code, words: &str| launch.run().says(code, words);
     let fd = |args: &[&str], place: &str| Launch::new(args).listen(place);
     refused(fd(&[], "fd:71"), 4, "fd:71");
     let file = File::open("/dev/null").expect("a file");
@@ -157,71 +142,45 @@ impl Tally {
     }
 }
 
-/// A client that keeps its connection as long as the server does, and retries only if HTTP allows it.
-struct Steady<'a> {
-    addr: SocketAddr,
-    connection: Option<Raw>,
-    tally: &'a Tally,
+/// Asks until there is an answer, and again only if HTTP allows it.
+fn ask(client: &mut Client, tally: &Tally, request: &[u8]) -> Vec<u8> {
+    for _ in 0..3 {
+        match client.exchange(request) {
+            Heard::Answer(answer) => {
+                assert_eq!(answer.status, 200, "{answer:?}");
+                tally.answered.fetch_add(1, Ordering::Relaxed);
+                return answer.body;
+            }
+            Heard::Nothing => tally.asked_again.fetch_add(1, Ordering::Relaxed),
+            heard => panic!("{heard:?}"),
+        };
+    }
+    panic!("closed three times without an answer");
 }
 
-impl Steady<'_> {
-    fn ask(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
-        for _ in 0..3 {
-            let mut connection = match self.connection.take() {
-                Some(connection) => connection,
-                None => Raw::try_connect(self.addr)?,
-            };
-            let sent = connection.offer(request);
-            let Some(head) = connection.try_head() else {
-                if connection.has_unread() {
-                    return Err(io::Error::other(format!("half an answer ({sent:?})")));
-                }
-                self.tally.asked_again.fetch_add(1, Ordering::Relaxed);
-                continue;
-            };
-            let body = connection.take(head.length());
-            if head.status != 200 {
-                return Err(io::Error::other(format!("{head:?}")));
-            }
-            self.tally.answered.fetch_add(1, Ordering::Relaxed);
-            if !head.closes() {
-                self.connection = Some(connection);
-            }
-            return Ok(body);
-        }
-        Err(io::Error::other("closed three times without an answer"))
+/// Writes and reads a key of its own until `done`, on a connection that is kept as long as the server keeps it; each read must return the
+/// last write.
+fn write_and_read(addr: SocketAddr, tally: &Tally, number: u64, done: &Done) -> Vec<u8> {
+    let (mut client, mut value) = (Client::new(addr), Vec::new());
+    for round in (0..).take_while(|_| !done.is_said()) {
+        let length = [100, 20_000, 300_000][usize::try_from(round % 3).expect("small")];
+        value = pattern(number * 1_000_000 + round, length);
+        let head = put_head(&format!("k{number}"), value.len());
+        ask(&mut client, tally, &[head.as_bytes(), &value].concat());
+        let is_last = round % 5 == 0;
+        let lines = if is_last { "Connection: close\r\n" } else { "" };
+        let get = format!("GET /k{number} HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
+        let read = ask(&mut client, tally, get.as_bytes());
+        assert!(read == value, "another value");
     }
-
-    /// Writes and reads a key of its own until `done`; each read must return the last write.
-    fn run(mut self, number: u64, done: &Done) -> io::Result<Vec<u8>> {
-        let mut value = Vec::new();
-        for round in 0.. {
-            if done.is_said() {
-                break;
-            }
-            let length = [100, 20_000, 300_000][usize::try_from(round % 3).expect("small")];
-            value = pattern(number * 1_000_000 + round, length);
-            let head = put_head(&format!("k{number}"), value.len());
-            self.ask(&[head.as_bytes(), &value].concat())?;
-            let is_last = round % 5 == 0;
-            let lines = if is_last { "Connection: close\r\n" } else { "" };
-            let get = format!("GET /k{number} HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
-            if self.ask(get.as_bytes())? != value {
-                return Err(io::Error::other("another value"));
-            }
-        }
-        Ok(value)
-    }
+    value
 }
 
 #[test]
 fn five_restarts_under_a_steady_load_fail_no_request() {
-    restart_five_times(&["--threads", "2"]);
-}
-
-#[test]
-fn restarts_with_one_reactor_fail_no_request() {
-    restart_five_times(&["--threads", "1"]);
+    for threads in ["2", "1"] {
+        restart_five_times(&["--threads", threads]);
+    }
 }
 
 fn restart_five_times(args: &[&str]) {
@@ -229,20 +188,12 @@ fn restart_five_times(args: &[&str]) {
     let addr = socket.local_addr().expect("its address");
     let start = || Launch::new(args).on(&dir).activated_by(&socket).start();
     let (tally, done) = (Tally::default(), Done::default());
-    let steady = || Steady {
-        addr,
-        connection: None,
-        tally: &tally,
-    };
     let mut server = start();
     let written = thread::scope(|scope| {
         let end = done.when_dropped();
-        let clients: Vec<_> = (0..6)
-            .map(|number| {
-                let (client, done) = (steady(), &done);
-                scope.spawn(move || client.run(number, done))
-            })
-            .collect();
+        let (tally, done) = (&tally, &done);
+        let run = |number| scope.spawn(move || write_and_read(addr, tally, number, done));
+        let clients: Vec<_> = (0..6).map(run).collect();
         let busy = |before: u64| {
             eventually("clients are served", || {
                 tally.answered() >= before + 60
@@ -256,10 +207,9 @@ fn restart_five_times(args: &[&str]) {
         }
         busy(tally.answered());
         drop(end);
-        let outcomes = clients.into_iter();
-        let outcomes = outcomes.map(|client| client.join().expect("a client"));
-        let all = outcomes.collect::<io::Result<Vec<_>>>();
-        all.expect("no request fails")
+        let clients = clients.into_iter();
+        let written = clients.map(|client| client.join().expect("no request fails"));
+        written.collect::<Vec<_>>()
     });
     let again = tally.asked_again.load(Ordering::Relaxed);
     println!(
@@ -298,9 +248,8 @@ fn the_service_manager_is_notified_of_start_and_end() {
     assert_eq!(second.run().code, Some(by_engine(3, 4)));
     server.stop();
     assert_eq!(told(&manager).expect("a state"), "STOPPING=1");
-    manager
-        .set_read_timeout(Some(Duration::from_millis(1)))
-        .expect("a limit");
+    let short = Some(Duration::from_millis(1));
+    manager.set_read_timeout(short).expect("a limit");
     let nothing = told(&manager).expect_err("a server that does not serve is not ready");
     assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
 

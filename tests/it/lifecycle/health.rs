@@ -10,16 +10,13 @@ fn health(words: &[&str]) -> Launch {
 
 #[track_caller]
 fn assert_well(ended: &Ended) {
-    let said = (ended.code, ended.stdout.as_str(), ended.stderr.as_str());
-    assert_eq!(said, (Some(0), "", ""));
+    assert_eq!(ended.printed(), "");
 }
 
 #[track_caller]
 fn assert_unwell(ended: &Ended, why: &str) {
-    let said = ended.stderr.trim_end();
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{said}");
-    assert!(said.contains(why), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    ended.says(1, why);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
 }
 
 #[test]
@@ -89,18 +86,15 @@ fn over_tls_the_certificate_decides_too() {
         let url = &*format!("https://{host}:{port}");
         assert_well(&health(&[url, ca[0], ca[1]]).run());
     }
-    {
-        let url = &*format!("https://127.0.0.1:{port}");
-        assert_well(&health(&[url, "--insecure"]).run());
-        assert_well(&health(&[url]).env("SSL_CERT_FILE", &file).run());
-        assert_unwell(&health(&[url]).run(), issued);
-        let missing = health(&[&format!("{url}/missing"), ca[0], ca[1]]).run();
-        assert_unwell(&missing, "404");
-        let none = health(&[url, "--ca", "/nonexistent/ca.pem"]).run();
-        assert_unwell(&none, "--ca /nonexistent/ca.pem: ");
-        let found = health(&[url, ca[0], ca[1], "--insecure"]).run().code;
-        assert_eq!(found, Some(2));
-    }
+    let url = &*format!("https://127.0.0.1:{port}");
+    assert_well(&health(&[url, "--insecure"]).run());
+    assert_well(&health(&[url]).env("SSL_CERT_FILE", &file).run());
+    assert_unwell(&health(&[url]).run(), issued);
+    let missing = health(&[&format!("{url}/missing"), ca[0], ca[1]]).run();
+    assert_unwell(&missing, "404");
+    let none = health(&[url, "--ca", "/nonexistent/ca.pem"]).run();
+    assert_unwell(&none, "--ca /nonexistent/ca.pem: ");
+    health(&[url, ca[0], ca[1], "--insecure"]).run().says(2, "");
     assert_unwell(&health(&[&format!("http://127.0.0.1:{port}")]).run(), "");
     let here = ["127.0.0.1"];
     let named = authority.issue("named", &["other.example"]);
@@ -139,10 +133,8 @@ fn a_certificate_that_stands_in_the_file_itself_is_trusted_for_its_names() {
 
 /// An address where nobody listens.
 fn nobody() -> SocketAddr {
-    let socket = TcpListener::bind("127.0.0.1:0");
-    socket
-        .and_then(|socket| socket.local_addr())
-        .expect("a port")
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    socket.local_addr().expect("its address")
 }
 
 #[test]
@@ -170,12 +162,6 @@ fn a_server_over_tls_alone_is_asked_without_a_url() {
     assert_unwell(&both, &format!("http://{gone}: "));
 }
 
-#[test]
-fn a_port_where_nobody_listens_is_unwell() {
-    let ended = health(&[&format!("http://{}", nobody())]).run();
-    assert_unwell(&ended, "Connection refused");
-}
-
 /// Answers the first request of one connection with `answer`, and keeps it open.
 fn stub(answer: &'static str) -> SocketAddr {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -197,20 +183,16 @@ fn what_does_not_answer_rightly_is_unwell() {
         ("", "no answer within 300ms"),
         ("HTTP/1.1 200 O", "no answer within 300ms"),
         ("SSH-2.0-OpenSSH_9.2\r\n\r\n", "invalid HTTP version"),
-        (
-            "HTTP/1.1 503 Service Unavailable\r\n\r\n",
-            "503 Service Unavailable",
-        ),
+        ("HTTP/1.1 503 Busy\r\n\r\n", "503 "),
         ("HTTP/1.1 204 No Content\r\n\r\n", "204 No Content"),
         (moved, "302 Found"),
     ] {
         let url = format!("http://{}", stub(answer));
         assert_unwell(&health(&[&url, "--timeout", "300ms"]).run(), why);
     }
-}
-
-#[test]
-fn a_url_of_another_kind_is_refused() {
+    let ended = health(&[&format!("http://{}", nobody())]).run();
+    assert_unwell(&ended, "Connection refused");
+    // A URL of another kind is asked nothing.
     for url in words("ftp://127.0.0.1 https:// 127.0.0.1:8080 unix: http://") {
         assert_unwell(&health(&[url]).run(), "give a URL");
     }

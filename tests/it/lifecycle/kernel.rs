@@ -1,7 +1,7 @@
 //! Proves the behaviour on other kernels, on other file systems and as another user: strace injects the results of some
 //! system calls, setpriv drops the rights of root. A test that cannot run here says that it is left out.
 
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 
 use crate::regressions::file_systems;
 use crate::support::prelude::*;
@@ -36,10 +36,7 @@ fn under(wrapper: &[String]) -> Launch {
 fn without_openat2_the_server_refuses_to_start_and_says_so() {
     directory_only!("system calls on files");
     let strace = needed!(failing("openat2", "ENOSYS", Threads::All));
-    let ended = under(&strace).run();
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("openat2"), "{}", ended.stderr);
-    assert_eq!(ended.stdout, "");
+    under(&strace).run().says(1, "openat2");
 }
 
 /// Small and large values, new and replaced, whole and cut off: the contract is the same for every way to publish.
@@ -98,49 +95,14 @@ fn a_kernel_that_links_only_through_proc_has_the_same_contract() {
 }
 
 #[test]
-fn a_failing_disk_is_a_500_and_the_old_value_stays() {
-    directory_only!("system calls on files");
-    for calls in ["pwrite64,pwritev,pwritev2", "linkat", "renameat,renameat2"] {
-        let dir = DataDir::temporary();
-        dir.place("k", "old");
-        let strace = needed!(failing(&format!("{calls}:when=3+"), "EIO", Threads::All));
-        let server = under(&strace).on(&dir).start();
-        let answers: Vec<_> = (0..8)
-            .flat_map(|_| [server.put("k", "new"), server.put("k", pattern(1, 300_000))])
-            .collect();
-        let failed = answers.iter().filter(|answer| answer.status == 500).count();
-        let stored = answers.iter().filter(|answer| answer.status == 200).count();
-        assert!(failed > 3 && failed + stored == 16, "{calls}: {answers:?}");
-        let value = dir.read("k");
-        let is_right = [&b"old"[..], b"new", &pattern(1, 300_000)].contains(&&value[..]);
-        assert!(is_right, "{calls}: {} bytes", value.len());
-        assert_eq!(server.get("k").body, value, "{calls}: the server lives");
-        let comes = || fs::read_dir(dir.staging()).is_ok_and(|dir| dir.count() == 0);
-        eventually("nothing is staged", comes);
-        dir.assert_holds(&["k"]);
-    }
-}
-
-#[test]
 fn an_unprivileged_user_has_the_same_contract() {
-    const NOBODY: u32 = 65_534;
     directory_only!("the file system");
     let dir = DataDir::temporary();
-    let parent = dir.outside(".");
-    let opened = fs::set_permissions(&parent, fs::Permissions::from_mode(0o755));
-    let is_given = opened.is_ok() && chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_ok();
-    let why = "only root can take them away";
-    only_where!(is_given, "a server without rights", why);
-    let server = Launch::new(&[])
-        .on(&dir)
-        .through(&words(
-            "setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs",
-        ))
-        .start();
+    let server = needed!(served_by_nobody(&dir, "a server without rights"));
     assert_contract(&server);
 
     server.dir.place("secret", "of root");
-    fs::set_permissions(dir.file("secret"), fs::Permissions::from_mode(0o600)).expect("a mode");
+    chmod(dir.file("secret"), 0o600);
     let got = server.get("secret");
     assert_eq!(got.status, 403, "{got:?}");
     server.store("secret", "replaced");

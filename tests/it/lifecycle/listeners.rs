@@ -46,10 +46,10 @@ fn every_place_serves_with_each_dispatch() {
         server.store("k", "value");
         eventually("all lines are there", || server.stdout_so_far().len() == 3);
         let lines = server.stdout_so_far();
-        let ports: Vec<_> = lines
+        let ports = lines
             .iter()
-            .filter_map(|line| line.strip_prefix("listening on http://"))
-            .collect();
+            .filter_map(|l| l.strip_prefix("listening on http://"));
+        let ports: Vec<_> = ports.collect();
         assert_eq!(ports.len(), 2, "{lines:?}");
         let expected = format!("listening on {place}");
         assert_eq!(lines[1], expected, "in the order of the options");
@@ -82,20 +82,15 @@ fn long_values_pass_a_unix_socket_both_ways() {
             let is_right = got.status == 404 || got.body == value[..len];
             assert!(is_right && (got.status == 404) != args.is_empty(), "{len}");
         }
-        assert_eq!(
-            server.get("k").status,
-            if args.is_empty() { 200 } else { 404 }
-        );
+        let is_kept = server.get("k").status == 200;
+        assert_eq!(is_kept, args.is_empty(), "over TCP");
     }
 }
 
 /// Asserts that a server does not start at `place`, and says why.
 fn assert_refused(place: &str, why: &str) {
     let ended = Launch::new(&["--listen", place]).run();
-    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
-    let message = format!("cannot listen on {place}: {why}");
-    assert!(ended.stderr.contains(&message), "{}", ended.stderr);
-    assert_eq!(ended.stdout, "");
+    ended.says(4, &format!("cannot listen on {place}: {why}"));
 }
 
 #[test]
@@ -104,16 +99,11 @@ fn a_path_where_no_socket_can_be_is_told_with_what_to_do() {
     let at = dir.path().display();
     let long = format!("unix:{at}/{}", "x".repeat(108));
     let missing = format!("unix:{at}/missing/socket");
-    for (place, advice) in [
-        (
-            long,
-            "the path of a unix socket has at most 107 bytes".to_owned(),
-        ),
-        (missing, format!("make the folder {at}/missing")),
-    ] {
+    let too_long = "the path of a unix socket has at most 107 bytes".to_owned();
+    let no_folder = format!("make the folder {at}/missing");
+    for (place, advice) in [(long, too_long), (missing, no_folder)] {
         let ended = Launch::new(&["--listen", &place]).run();
-        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
-        assert!(ended.stderr.contains(&advice), "{}", ended.stderr);
+        ended.says(4, &advice);
     }
 }
 
@@ -222,8 +212,7 @@ fn two_servers_never_share_an_address() {
         let server = TestServer::start(&["--dispatch", first]);
         for second in ["reuse-port", "round-robin"] {
             let second = Launch::new(&["--dispatch", second]).listen(&server.addr.to_string());
-            let ended = second.run();
-            assert_eq!(ended.code, Some(4), "{first}: {}", ended.stderr);
+            second.run().says(4, "");
         }
     }
 }
@@ -232,9 +221,7 @@ fn two_servers_never_share_an_address() {
 fn a_count_of_passed_sockets_that_is_no_number_is_refused() {
     let told = "export LISTEN_PID=$$ LISTEN_FDS=abc; exec \"$@\"";
     let launch = Launch::new(&[]).through(&["sh", "-c", told, "sh"]);
-    let ended = launch.listen("").run();
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("LISTEN_FDS"), "{}", ended.stderr);
+    launch.listen("").run().says(2, "LISTEN_FDS");
 }
 
 /// The address of both families alone is both, so it leaves IPv4 to the other where both are named.

@@ -8,27 +8,16 @@ use crate::support::prelude::*;
 /// The output of a command that prints and ends.
 fn printed(words: &[&str]) -> String {
     let ended = Launch::new(words).bare().run();
-    assert_eq!(
-        (ended.code, ended.stderr.as_str()),
-        (Some(0), ""),
-        "{words:?}"
-    );
-    ended.stdout
+    ended.printed().to_owned()
 }
 
 /// Every command with the words that lead to it, the program itself first. What clap adds for help is left out.
 fn commands() -> Vec<(Vec<String>, Clap)> {
     fn add(path: &[String], command: &Clap, all: &mut Vec<(Vec<String>, Clap)>) {
         all.push((path.to_vec(), command.clone()));
-        for command in command
-            .get_subcommands()
-            .filter(|command| command.get_name() != "help")
-        {
-            add(
-                &[path, &[command.get_name().to_owned()]].concat(),
-                command,
-                all,
-            );
+        for below in command.get_subcommands().filter(|c| c.get_name() != "help") {
+            let path = [path, &[below.get_name().to_owned()]].concat();
+            add(&path, below, all);
         }
     }
     let mut program = Args::command();
@@ -42,41 +31,35 @@ fn commands() -> Vec<(Vec<String>, Clap)> {
 /// The options and arguments of `command`, without those for help.
 fn own_options(command: &Clap) -> impl Iterator<Item = &Arg> {
     let is_of_clap = |option: &&Arg| ["help", "version"].contains(&option.get_id().as_str());
-    command
-        .get_arguments()
-        .filter(move |option| !is_of_clap(option))
+    let options = command.get_arguments();
+    options.filter(move |option| !is_of_clap(option))
 }
 
 /// The text of `page` as it is shown.
 fn plain(page: &str) -> String {
     let page = page.replace("\\-", "-").replace("\\*(Aq", "'");
-    ["\\fB", "\\fI", "\\fR", "\\&"]
-        .iter()
-        .fold(page, |page, mark| page.replace(mark, ""))
+    let marks = ["\\fB", "\\fI", "\\fR", "\\&"];
+    marks.iter().fold(page, |page, mark| page.replace(mark, ""))
 }
 
 #[test]
 fn the_manual_page_has_the_text_of_every_command_and_option() {
     let page = plain(&printed(&["man"]));
     assert!(page.contains(".TH data-server 1"), "{page}");
-    let entries: Vec<(&str, &str)> = page
+    let entries = page
         .split(".TP\n")
-        .filter_map(|entry| entry.split_once('\n'))
-        .collect();
+        .filter_map(|entry| entry.split_once('\n'));
+    let entries: Vec<(&str, &str)> = entries.collect();
     let has = |term: &str, text: &str| {
         let is_it = |(head, body): &&(&str, &str)| head.starts_with(term) && body.starts_with(text);
-        assert!(
-            !text.is_empty() && entries.iter().any(|entry| is_it(&entry)),
-            "{term}: {text}"
-        );
+        let is_there = entries.iter().any(|entry| is_it(&entry));
+        assert!(!text.is_empty() && is_there, "{term}: {text}");
     };
     for (path, command) in commands() {
         let usage = [&["data-server".to_owned()], &path[..]].concat().join(" ");
         if !path.is_empty() && !command.has_subcommands() {
-            has(
-                &usage,
-                &command.get_about().expect("what it does").to_string(),
-            );
+            let about = command.get_about().expect("what it does");
+            has(&usage, &about.to_string());
         }
         for option in own_options(&command) {
             let long = option.get_long().map(|name| format!("--{name}"));
@@ -88,10 +71,8 @@ fn the_manual_page_has_the_text_of_every_command_and_option() {
                     format!("[{name}]")
                 }
             });
-            has(
-                &long.or(bracketed).expect("a name"),
-                &option.get_help().expect("a text").to_string(),
-            );
+            let help = option.get_help().expect("a text").to_string();
+            has(&long.or(bracketed).expect("a name"), &help);
             if let Some(variable) = option.get_env().filter(|_| path.is_empty()) {
                 has(variable.to_str().expect("text"), "--");
             }
@@ -105,14 +86,10 @@ fn the_manual_page_has_the_text_of_every_command_and_option() {
         assert!(page.contains(&format!(".SH \"{section}\"\n")), "{section}");
     }
     let unit = include_str!("../../../src/assets/data-server.service");
-    let named = unit
-        .lines()
-        .find_map(|line| line.strip_prefix("Environment=DATA_SERVER_CONFIG="));
+    let mut lines = unit.lines();
+    let named = lines.find_map(|line| line.strip_prefix("Environment=DATA_SERVER_CONFIG="));
     let named = named.expect("the file of options that the unit names");
-    assert!(
-        page.contains(named),
-        "the page names another file than {named}"
-    );
+    assert!(page.contains(named), "another file than {named}");
 }
 
 /// What stands behind `data-server` before the cursor, and what a shell has to offer there; one that `has_arguments` knows the values
@@ -121,30 +98,22 @@ fn offers(has_arguments: bool) -> Vec<(Vec<String>, BTreeSet<String>)> {
     let mut all = Vec::new();
     for (path, command) in commands() {
         let at = |last: &[&str]| {
-            path.iter()
-                .cloned()
-                .chain(last.iter().map(ToString::to_string))
-                .collect()
+            let last = last.iter().map(ToString::to_string);
+            path.iter().cloned().chain(last).collect()
         };
         let options = own_options(&command).filter_map(Arg::get_long);
-        all.push((
-            at(&["--"]),
-            options.map(|name| format!("--{name}")).collect(),
-        ));
+        let options = options.map(|name| format!("--{name}"));
+        all.push((at(&["--"]), options.collect()));
         let own = own_options(&command).filter(|option| has_arguments && option.is_positional());
-        let values = own
-            .flat_map(Arg::get_possible_values)
-            .map(|value| value.get_name().to_owned());
-        let names = command
-            .get_subcommands()
-            .map(|command| command.get_name().to_owned());
+        let values = own.flat_map(Arg::get_possible_values);
+        let values = values.map(|value| value.get_name().to_owned());
+        let names = command.get_subcommands();
+        let names = names.map(|command| command.get_name().to_owned());
         all.push((at(&[""]), values.chain(names).collect()));
         for option in own_options(&command).filter(|option| !option.is_positional()) {
             let values = option.get_possible_values();
-            let values: BTreeSet<_> = values
-                .iter()
-                .map(|value| value.get_name().to_owned())
-                .collect();
+            let values = values.iter().map(|value| value.get_name().to_owned());
+            let values: BTreeSet<_> = values.collect();
             if option.get_action().takes_values() && !values.is_empty() {
                 let option = format!("--{}", option.get_long().expect("a name"));
                 if has_arguments {
@@ -174,22 +143,14 @@ fn assert_completes(shell: &str, script: &str) {
         let command = command.args(["-c", script]).env("COMPLETIONS", &file);
         let command = command.env("HOME", place.path()).current_dir(place.path());
         // bash takes the word between the script and its arguments for its name.
-        let output = command
-            .arg("--")
-            .args(&before)
-            .stdin(Stdio::null())
-            .output();
-        let output = output.expect("the shell runs");
+        let command = command.arg("--").args(&before).stdin(Stdio::null());
+        let output = command.output().expect("the shell runs");
         let offered = String::from_utf8_lossy(&output.stdout).into_owned();
-        let offered: BTreeSet<String> = offered
-            .lines()
-            .map(|line| line.split('\t').next().unwrap_or_default().to_owned())
-            .collect();
+        let offered = offered.lines().filter_map(|line| line.split('\t').next());
+        let offered: BTreeSet<String> = offered.map(str::to_owned).collect();
         let missing: Vec<_> = expected.difference(&offered).collect();
-        assert!(
-            missing.is_empty(),
-            "{shell}: {before:?}: {missing:?} of {offered:?}"
-        );
+        let what = format!("{shell}: {before:?}: {missing:?} of {offered:?}");
+        assert!(missing.is_empty(), "{what}");
     }
 }
 

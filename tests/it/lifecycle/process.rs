@@ -51,11 +51,8 @@ fn reactors(server: &TestServer) -> Vec<String> {
 fn threads_are_named_and_32_reactors_serve() {
     let server = TestServer::start(&["--threads", "32"]);
     let named = |wanted: &str| {
-        server
-            .proc()
-            .threads()
-            .iter()
-            .any(|(name, _)| name == wanted)
+        let threads = server.proc().threads();
+        threads.iter().any(|(name, _)| name == wanted)
     };
     // A thread sets its own name, some time after it starts.
     eventually("there is an acceptor", || named("acceptor"));
@@ -147,9 +144,8 @@ fn a_signal_is_heard_while_the_server_starts() {
         let told = format!("echo $$ >'{}'; exec \"$@\"", pid.display());
         let args = words("--listen 127.0.0.1:0 --store s3://bucket --s3-endpoint");
         let launch = Launch::new(&[&args[..], &[&endpoint]].concat()).bare();
-        let launch = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
-            .into_iter()
-            .fold(launch, |launch, name| launch.env(name, "a"));
+        let launch = launch.env("AWS_ACCESS_KEY_ID", "a");
+        let launch = launch.env("AWS_SECRET_ACCESS_KEY", "a");
         let ended = thread::scope(|scope| {
             let run = scope.spawn(|| launch.through(&["sh", "-c", &told, "sh"]).run());
             let _asked = silent.accept().expect("the server asks the store");

@@ -1,6 +1,5 @@
-//! Proves that a start for which the system has too little ends with the reason in a line, and without a panic.
-
-use std::os::unix::fs::PermissionsExt;
+//! Proves that a start for which the system has too little ends with the reason in a line, and without a panic,
+//! and that a server goes on that gets no more threads.
 
 use crate::support::prelude::*;
 
@@ -9,7 +8,7 @@ use crate::support::prelude::*;
 fn within(user: u32, limit: &str) -> Option<String> {
     let dir = DataDir::temporary();
     for open in [dir.path(), &dir.outside("")] {
-        fs::set_permissions(open, fs::Permissions::from_mode(0o777)).expect("a mode");
+        chmod(open, 0o777);
     }
     let user = format!("--reuid={user} --regid={user} --clear-groups");
     let wrapper = format!("setpriv {user} prlimit {limit}");
@@ -45,9 +44,8 @@ fn a_start_without_enough_threads_says_so() {
     directory_only!("another user's directory");
     needed!(possible());
     let mut limits = 1..40;
-    let told = limits
-        .by_ref()
-        .map_while(|n| within(64_321, &format!("--nproc={n}")));
+    let refused = |n| within(64_321, &format!("--nproc={n}"));
+    let told = limits.by_ref().map_while(refused);
     for said in told.collect::<Vec<_>>() {
         assert!(said.contains("threads"), "{said}");
     }
@@ -84,4 +82,20 @@ fn a_listing_without_enough_inotify_watches_is_whole_and_names_the_limit() {
         let told = server.event(told).field("limit");
         assert!(told.contains(limit), "{told}");
     }
+}
+
+#[test]
+fn without_new_threads_requests_wait_for_existing_ones() {
+    directory_only!("system calls on files");
+    tracing_only!("threads that cannot be made");
+    let mut server = TestServer::start(&["--threads", "1", "--cache", "0"]);
+    let tracer = Attached::injecting(&server, "clone3,clone", "error=EAGAIN");
+    server.store("large", pattern(1, 700_000));
+    assert!(server.get("large").body == pattern(1, 700_000));
+    assert_eq!(server.ask("GET", "").status, 200);
+    tracer.detach();
+    server.stop();
+    let log = server.log();
+    let is_right = !log.iter().any(|line| line.contains("panicked"));
+    assert!(is_right, "{log:#?}");
 }

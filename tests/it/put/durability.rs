@@ -124,50 +124,13 @@ fn by_default_nothing_waits_for_the_disk() {
     assert!(synced.is_empty(), "{synced:?}");
 }
 
+/// Names are made while earlier ones are being synced: each waits for a sync that begins after it, which others share.
 #[test]
-fn concurrent_writers_share_the_syncs_of_names() {
+fn each_name_is_synced_between_its_link_and_its_answer_and_writers_share_the_syncs() {
     const CLIENTS: usize = 16;
     const EACH: usize = 20;
     directory_only!("durability");
-    let (trace, mut server) = needed!(traced("how writers share syncs"));
-    let directory = directory(&server);
-    thread::scope(|scope| {
-        for client in 0..CLIENTS {
-            let server = &server;
-            scope.spawn(move || {
-                let mut connection = server.connect();
-                for n in 0..EACH {
-                    connection.send(put_head(&format!("{client}-{n}"), 100));
-                    assert_eq!(connection.ask(pattern(n as u64, 100)).status, 200);
-                }
-            });
-        }
-    });
-    server.stop();
-    assert_eq!(server.dir.names().len(), CLIENTS * EACH);
-    let calls = trace.calls();
-    let syncs = calls.iter().filter(|call| call.name == "fsync");
-    let of_requests = |call: &&Call| !call.args.contains("/.data-server>");
-    let syncs: Vec<_> = syncs.filter(of_requests).collect();
-    let of_names = syncs.iter().filter(|call| call.args.contains(&directory));
-    let of_names = of_names.count();
-    let of_values = syncs.len() - of_names;
-    eprintln!(
-        "{} PUTs at {CLIENTS} clients: {of_values} syncs of values, {of_names} of the directory",
-        CLIENTS * EACH
-    );
-    assert_eq!(of_values, CLIENTS * EACH, "each value is on the disk");
-    let is_right = (1..CLIENTS * EACH / 2).contains(&of_names);
-    assert!(is_right, "{of_names} syncs of the directory");
-}
-
-/// Names are made while earlier ones are being synced: each must wait for a sync that begins after it.
-#[test]
-fn each_name_is_synced_between_its_link_and_its_answer() {
-    http1_only!("its system calls");
-    clear_only!("its system calls");
-    directory_only!("durability");
-    let (trace, mut server) = needed!(traced("the order of syncs of many writers"));
+    let (trace, mut server) = needed!(traced("the syncs of many writers"));
     let directory = directory(&server);
     let stored = thread::scope(|scope| {
         let write = |client: usize| {
@@ -178,28 +141,34 @@ fn each_name_is_synced_between_its_link_and_its_answer() {
                     connection.send(put_head(&key, 100));
                     let answer = connection.ask([b'x'; 100]);
                     assert_eq!(answer.status, 200);
-                    (key, answer.header("etag").expect("an ETag").to_owned())
+                    (key, answer.must("etag").to_owned())
                 };
-                (0..10).map(|n| store(format!("{client}-{n}"))).collect()
+                (0..EACH).map(|n| store(format!("{client}-{n}"))).collect()
             })
         };
-        let writers: Vec<_> = (0..12).map(write).collect();
+        let writers: Vec<_> = (0..CLIENTS).map(write).collect();
         let stored = writers.into_iter().map(|w| w.join().expect("a writer"));
         stored.collect::<Vec<Vec<(String, String)>>>().concat()
     });
     server.stop();
+    assert_eq!(server.dir.names().len(), CLIENTS * EACH);
     let calls = trace.calls();
+    let syncs = calls.iter().filter(|call| call.name == "fsync");
+    let of_requests = |call: &&Call| !call.args.contains("/.data-server>");
+    let syncs = syncs.filter(of_requests);
+    let (names, values): (Vec<_>, Vec<_>) = syncs.partition(|c| c.args.contains(&directory));
+    assert_eq!(values.len(), CLIENTS * EACH, "each value is on the disk");
+    let is_right = (1..CLIENTS * EACH / 2).contains(&names.len());
+    assert!(is_right, "{} syncs of the directory", names.len());
+    if is_http2() || is_tls() {
+        return; // what is framed or sealed shows no answer
+    }
     for (key, etag) in stored {
         let linked = next(&calls, 0, &["linkat"], &format!("{directory}, \"{key}\""));
         let answered = next(&calls, 0, &["sendto", "sendmsg"], etag.trim_matches('"'));
-        let is_between = |call: &&Call| {
-            call.name == "fsync"
-                && call.args.contains(&directory)
-                && call.began > linked.ended
-                && call.ended < answered.began
-        };
-        let synced = calls.iter().find(is_between);
-        assert!(synced.is_some(), "{key}: {linked:?}, {answered:?}");
+        let is_between = |call: &&Call| call.began > linked.ended && call.ended < answered.began;
+        let is_synced = names.iter().any(is_between);
+        assert!(is_synced, "{key}: {linked:?}, {answered:?}");
     }
 }
 

@@ -1,8 +1,7 @@
 //! Proves that folders come with the keys in them and go with the last: what PUT makes and DELETE removes, what is left
 //! alone, what is refused and leaves nothing, what is on the disk before the answer, and what all of that costs.
 
-use std::fs::Permissions;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 
 use crate::support::prelude::*;
 
@@ -36,18 +35,6 @@ fn put_makes_what_is_missing_and_delete_removes_what_it_leaves_empty() {
         assert_eq!(server.ask("DELETE", "a").status, 200);
         assert_eq!(server.ask("DELETE", "top").status, 200);
         server.dir.assert_holds(&[]);
-    }
-}
-
-#[test]
-fn folders_have_the_mode_that_mkdir_gives_them() {
-    directory_only!("folders of the directory");
-    let umask = "umask 027; exec \"$0\" \"$@\"";
-    let server = Launch::new(&[]).through(&["sh", "-c", umask]).start();
-    server.store("a/b/k", "v");
-    for folder in ["a", "a/b"] {
-        let mode = fs::metadata(server.dir.file(folder)).expect("a folder");
-        assert_eq!(mode.permissions().mode() & 0o777, 0o750, "{folder}");
     }
 }
 
@@ -250,18 +237,10 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
     let left_out = "a file system within the directory";
     let mount = needed!(Mount::tmpfs("size=1m", left_out));
     let server = TestServer::start(&[]);
-    fs::create_dir(server.dir.file("a")).expect("a folder");
-    let bind = |args: &[&str]| {
-        let done = std::process::Command::new(args[0])
-            .args(&args[1..])
-            .status();
-        done.is_ok_and(|status| status.success())
-    };
-    let (from, to) = (mount.dir().path().to_owned(), server.dir.file("a"));
+    let from = mount.dir().path().to_owned();
     fs::create_dir_all(&from).expect("a folder there");
-    let [from, to] = [&from, &to].map(|path| path.to_str().expect("text"));
-    let is_bound = bind(&["mount", "--bind", from, to]);
-    only_where!(is_bound, left_out, "mount does not bind here");
+    let bound = Mounted::by(&["mount", "--bind", text(&from)], &server.dir.file("a"));
+    let bound = needed!(available(left_out, bound));
     fs::write(server.dir.file("a/k"), "there").expect("a value by hand");
     let (got, put) = (server.get("a/k"), server.put("a/new", "v"));
     let (replaced, deep) = (server.put("a/k", "v"), server.put("a/b/c", "v"));
@@ -270,15 +249,14 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
     let resumable = Resumable::ask_to_create(&mut server.connect(), "a/large", lines, b"");
     let deleted = server.ask("DELETE", "a/k").status;
     let names = server.dir.names();
-    assert!(bind(&["umount", to]));
+    bound.end();
     assert_eq!(got.body, b"there");
-    let text = "the folder \"a\" lies on another file system, where no value can be moved to";
-    assert_refused(&put, 409, text);
-    assert_refused(&replaced, 409, text);
-    // Before it is received.
-    assert_refused(&large, 409, text);
-    assert_refused(&resumable, 409, text);
-    assert_refused(&deep, 409, &text.replace("\"a\"", "\"a/b\""));
+    let why = "the folder \"a\" lies on another file system, where no value can be moved to";
+    // The large ones before they are received.
+    for refused in [&put, &replaced, &large, &resumable] {
+        assert_refused(refused, 409, why);
+    }
+    assert_refused(&deep, 409, &why.replace("\"a\"", "\"a/b\""));
     assert_eq!(deleted, 200);
     assert_eq!(names, [b"a".to_vec()]);
 }
@@ -293,16 +271,12 @@ fn a_key_that_is_a_mount_point_is_occupied() {
         let (other, at) = (server.dir.outside("other"), server.dir.file("k"));
         fs::write(&other, "mounted").expect("a file");
         let mounted = run("mount", &["--bind", text(&other), text(&at)]);
-        let unmounted = mounted.map_err(|why| left_out("a key that is a mount point", &why));
-        needed!(unmounted.ok());
+        needed!(available("a key that is a mount point", mounted));
         let answers = [server.put("k", "new"), server.ask("DELETE", "k")];
         run("umount", &[text(&at)]).expect("it is unmounted");
+        let why = "a file system is mounted at this name: it cannot be replaced or removed";
         for answer in answers {
-            assert_refused(
-                &answer,
-                409,
-                "a file system is mounted at this name: it cannot be replaced or removed",
-            );
+            assert_refused(&answer, 409, why);
         }
         server.store("k", "new");
         server.dir.assert_nothing_staged();
@@ -321,7 +295,7 @@ fn a_folder_that_the_server_may_not_use_is_its_own_affair() {
         ("no-writing", 0o755),
     ] {
         dir.place(&format!("{folder}/k"), "v");
-        fs::set_permissions(dir.file(folder), Permissions::from_mode(mode)).expect("a mode");
+        chmod(dir.file(folder), mode);
     }
     for (folder, get, put, delete) in [
         ("closed", 403, 403, 403),
@@ -335,9 +309,7 @@ fn a_folder_that_the_server_may_not_use_is_its_own_affair() {
         assert_eq!(server.put(&format!("{folder}/a/b"), "v").status, put);
         assert_eq!(server.ask("DELETE", &key).status, delete, "DELETE /{key}");
     }
-    let listed = server
-        .connect()
-        .ask("GET / HTTP/1.1\r\nHost: t\r\nAccept: text/plain\r\n\r\n");
+    let listed = server.request("GET", "/", "Accept: text/plain\r\n", b"");
     assert_eq!(listed.status, 200);
     assert_eq!(listed.body, b"no-writing/k\nopen/a/b\nopen/new\n");
 }
@@ -350,9 +322,8 @@ fn folder(server: &TestServer, path: &str) -> String {
 
 /// The calls between the one that sends the answer before, and the one that sends this.
 fn calls_of(calls: &[Call], answer: usize) -> Vec<&Call> {
-    let mut sent = calls
-        .iter()
-        .filter(|call| call.name == "sendto" && call.args.contains("HTTP/1.1 "));
+    let is_answer = |call: &&Call| call.name == "sendto" && call.args.contains("HTTP/1.1 ");
+    let mut sent = calls.iter().filter(is_answer);
     let before = answer.checked_sub(1).and_then(|n| sent.clone().nth(n));
     let from = before.map_or(0, |call| call.ended);
     let to = sent.nth(answer).expect("an answer").began;
@@ -406,9 +377,8 @@ fn costs(requests: &[(&str, &str)]) -> Option<Vec<Vec<String>>> {
     let names = "openat2,openat,newfstatat,statx,linkat,renameat,renameat2,mkdirat,unlinkat,close,utimensat,sendto";
     let options = ["-e", &format!("trace={names}"), "-s", "300"];
     let trace = Trace::with(&options, "what keys with folders cost")?;
-    let mut server = trace
-        .around(Launch::new(&["--threads", "1", "--cache", "0"]))
-        .start();
+    let launch = Launch::new(&["--threads", "1", "--cache", "0"]);
+    let mut server = trace.around(launch).start();
     let mut client = Client::new(server.addr);
     for (method, key) in requests {
         let got = match *method {

@@ -47,10 +47,6 @@ fn send(server: &TestServer, lines: &str, parts: &[(&str, &[u8])]) -> Response {
     post(&mut server.connect(), lines, &form(parts))
 }
 
-fn text(got: &Response) -> &str {
-    std::str::from_utf8(&got.body).expect("text").trim_end()
-}
-
 #[test]
 fn files_are_stored_in_the_folder_of_the_form() {
     let server = TestServer::start(&[]);
@@ -66,15 +62,11 @@ fn files_are_stored_in_the_folder_of_the_form() {
     let seen = (got.status, got.must("content-type"));
     assert_eq!(seen, (200, "application/json"));
     let keys = ["a b/c/small.txt", "a b/c/large", "a b/c/none"];
-    let expected: Vec<_> = keys
-        .into_iter()
-        .map(|key| {
-            let path = key.replace(' ', "%20");
-            serde_json::json!({"key": key, "etag": server.get(&path).must("etag")})
-        })
-        .collect();
-    let json = got.json();
-    assert_eq!(json, serde_json::Value::from(expected));
+    let expected = keys.map(|key| {
+        let path = key.replace(' ', "%20");
+        serde_json::json!({"key": key, "etag": server.get(&path).must("etag")})
+    });
+    assert_eq!(got.json(), serde_json::Value::from(expected.to_vec()));
     server.dir.assert_holds(&keys);
     assert!(server.dir.read(keys[1]) == large);
     assert_eq!(server.dir.read(keys[0]), b"small");
@@ -143,7 +135,7 @@ fn nothing_is_replaced_unless_the_form_or_a_precondition_says_so() {
     let parts: [(&str, &[u8]); 4] = [(FOLDER, b"f"), (&a, b"new"), (&b, b"new"), (&c, b"new")];
     let got = send(&server, "", &parts);
     let why = "f/b: the precondition does not hold; stored before: f/a%2C1";
-    assert_eq!((got.status, text(&got)), (412, why));
+    assert_eq!((got.status, got.text().trim_end()), (412, why));
     server.dir.assert_holds(&["f/a,1", "f/b"]);
     assert_eq!(server.dir.read("f/b"), b"old");
     let got = send(&server, "Accept: application/problem+json\r\n", &parts);
@@ -189,7 +181,7 @@ fn names_become_keys_by_the_rules_of_keys() {
     ] {
         let parts: [(&str, &[u8]); 2] = [(FOLDER, folder.as_bytes()), (&file(name), b"x")];
         let got = send(&server, "", &parts);
-        assert_eq!(got.status, 200, "{name}: {}", text(&got));
+        got.says(200, "");
         assert_eq!(server.dir.read(key), b"x");
     }
     server.dir.clear();
@@ -210,13 +202,11 @@ fn names_become_keys_by_the_rules_of_keys() {
         (&deep.repeat(2), "x", 400, too_long),
     ] {
         let parts: [(&str, &[u8]); 2] = [(FOLDER, folder.as_bytes()), (&file(name), b"x")];
-        let got = send(&server, "", &parts);
-        assert_eq!(got.status, status, "{folder} {name}");
-        assert!(text(&got).starts_with(problem), "{}", text(&got));
+        send(&server, "", &parts).says(status, problem);
     }
     server.store("a", "a value");
     let got = send(&server, "", &[(FOLDER, b"a"), (&file("x"), b"x")]);
-    assert_eq!(got.status, 409, "{}", text(&got));
+    got.says(409, "");
     server.dir.assert_holds(&["a"]);
 }
 
@@ -224,9 +214,7 @@ fn names_become_keys_by_the_rules_of_keys() {
 fn what_is_not_understood_is_refused_with_the_reason() {
     let server = TestServer::start(&[]);
     let refused = |parts: &[(&str, &[u8])], why: &str| {
-        let got = send(&server, "", parts);
-        assert_eq!(got.status, 400, "{parts:?}");
-        assert!(text(&got).contains(why), "{}", text(&got));
+        send(&server, "", parts).says(400, why);
         server.dir.assert_holds(&[]);
     };
     let x = file("x");
@@ -238,10 +226,9 @@ fn what_is_not_understood_is_refused_with_the_reason() {
     refused(&[(REPLACE, b"maybe"), (x, b"x")], "replace is not one of");
     for (field, value, name) in [(FOLDER, &b"a"[..], "folder"), (REPLACE, b"on", "replace")] {
         let got = send(&server, "", &[(x, b"x"), (field, value)]);
-        assert_eq!(got.status, 400);
         let why = format!("{name} comes after a file; it belongs before the first");
-        assert!(text(&got).contains(&why), "{}", text(&got));
-        assert!(text(&got).ends_with("; stored before: x"), "{}", text(&got));
+        got.says(400, &why);
+        got.says(400, "; stored before: x");
         server.dir.assert_holds(&["x"]);
         server.dir.clear();
     }
@@ -255,15 +242,11 @@ fn what_is_not_understood_is_refused_with_the_reason() {
         &whole[..end + 10],
         format!("--{BOUNDARY}\r\nno head\r\n\r\nx\r\n--{BOUNDARY}--").as_bytes(),
     ] {
-        let got = raw_form(malformed);
-        assert_eq!(got.status, 400, "{}", malformed.escape_ascii());
-        let is_right = text(&got).contains("bad form: a part is malformed");
-        assert!(is_right, "{}", text(&got));
+        raw_form(malformed).says(400, "bad form: a part is malformed");
     }
     // The delimiter ends the file, whatever follows it.
-    let got = raw_form(&[&whole[..end], format!("--{BOUNDARY}x").as_bytes()].concat());
-    assert_eq!(got.status, 400);
-    assert!(text(&got).ends_with("; stored before: x"), "{}", text(&got));
+    let begun = [&whole[..end], format!("--{BOUNDARY}x").as_bytes()].concat();
+    raw_form(&begun).says(400, "; stored before: x");
     server.dir.assert_holds(&["x"]);
     server.dir.clear();
     // A head without end is not kept.
@@ -274,9 +257,8 @@ fn what_is_not_understood_is_refused_with_the_reason() {
     // The server may close before it has read all of this.
     let _ = raw.offer(&endless);
     let got = raw.answer();
-    assert_eq!((got.status, got.closes()), (400, true));
-    let is_right = text(&got).contains("head of a part is too long");
-    assert!(is_right, "{}", text(&got));
+    got.says(400, "head of a part is too long");
+    assert!(got.closes());
     server.dir.assert_holds(&[]);
 }
 
@@ -336,10 +318,16 @@ fn read_only_refuses_and_discard_drops() {
     let parts: [(&str, &[u8]); 2] = [(FOLDER, b"f"), (&file("x"), b"value")];
     let server = TestServer::start(&["--read-only"]);
     let got = send(&server, "", &parts);
-    assert_eq!((got.status, text(&got)), (403, "this server is read-only"));
+    assert_eq!(
+        (got.status, got.text().trim_end()),
+        (403, "this server is read-only")
+    );
     let server = TestServer::start(&["--discard"]);
     let got = send(&server, "", &parts);
-    assert_eq!((got.status, text(&got)), (200, "[{\"key\":\"f/x\"}]"));
+    assert_eq!(
+        (got.status, got.text().trim_end()),
+        (200, "[{\"key\":\"f/x\"}]")
+    );
     assert_eq!(send(&server, HTML, &parts).must("location"), "../f/");
     server.dir.assert_holds(&[]);
 }
@@ -370,7 +358,7 @@ fn parts_are_found_however_the_bytes_come() {
     for size in (1..80).chain([127, 500, body.len()]) {
         raw.send([head.as_bytes(), &chunked(body.chunks(size)), b"0\r\n\r\n"].concat());
         let got = raw.answer();
-        assert_eq!(got.status, 200, "chunks of {size}: {}", text(&got));
+        got.says(200, "");
         for (name, value) in ["f/a", "f/b", "f/c", "f/d"].into_iter().zip(&values) {
             let is_right = server.dir.read(name) == *value;
             assert!(is_right, "{name} in chunks of {size}");
@@ -414,7 +402,7 @@ fn an_upload_cut_off_leaves_nothing_of_its_file_and_those_before() {
     raw.finish();
     let got = raw.answer();
     let why = "second: the request's body was cut off or malformed; stored before: first";
-    assert_eq!((got.status, text(&got)), (400, why));
+    assert_eq!((got.status, got.text().trim_end()), (400, why));
 }
 
 #[test]
@@ -425,9 +413,7 @@ fn limits_are_of_each_value() {
     assert_eq!(got.status, 200, "more than the limit together");
     let [c, d, e] = ["c", "d", "e"].map(file);
     let got = send(&server, "", &[(&c, &fits), (&d, &long), (&e, b"")]);
-    assert_eq!(got.status, 413);
-    let is_right = text(&got).ends_with("(1000 bytes); stored before: c");
-    assert!(is_right, "{}", text(&got));
+    got.says(413, "(1000 bytes); stored before: c");
     server.dir.assert_holds(&["a", "b", "c"]);
 
     let (quota, all) = by_engine(("1MiB", MIB), ("64KiB", 64 << 10));
@@ -438,13 +424,13 @@ fn limits_are_of_each_value() {
     let comes = || Scrape::of(server.addr).sum("data_server_uploads_in_flight", &[]) > 0.5;
     eventually("the other upload has the quota", comes);
     let got = send(&server, "", &[(&file("a"), b""), (&file("b"), &fits)]);
-    assert_eq!(got.status, 503, "{}", text(&got));
-    assert!(text(&got).ends_with("stored before: a"), "{}", text(&got));
+    got.says(503, "stored before: a");
     server.dir.assert_holds(&["a"]);
 }
 
+/// And the type that a browser says is kept, unless it says that it knows none: then the name tells, as for a PUT without one.
 #[test]
-fn a_client_that_waits_is_told_to_go_on() {
+fn a_client_that_waits_is_told_to_go_on_and_the_media_type_of_a_part_is_kept() {
     let server = TestServer::start(&[]);
     let body = form(&[(&file("x"), b"value")]);
     let mut raw = server.connect();
@@ -454,12 +440,6 @@ fn a_client_that_waits_is_told_to_go_on() {
     let old = raw.ask("POST /-/upload HTTP/1.0\r\nHost: t\r\nContent-Type: multipart/form-data; boundary=x\r\n\r\n");
     assert_eq!(old.status, 411);
     server.dir.assert_holds(&["x"]);
-}
-
-/// The type that a browser says is kept, unless it says that it knows none: then the name tells, as for a PUT without one.
-#[test]
-fn the_media_type_of_a_part_is_kept() {
-    let server = TestServer::start(&[]);
     for (name, sent, kept) in [
         ("a.txt", "image/png", "image/png"),
         ("b.png", "application/octet-stream", "image/png"),
@@ -489,9 +469,6 @@ fn memory_does_not_grow_with_the_form() {
 fn a_file_of_a_form_has_a_key_that_is_not_too_deep() {
     let server = TestServer::start(&["--max-key-depth", "3"]);
     let parts: &[(&str, &[u8])] = &[(FOLDER, b"a/b"), (&file("k"), b"v"), (&file("c/k"), b"v")];
-    let refused = send(&server, "", parts);
-    assert_eq!(refused.status, 400);
-    let is_right = text(&refused).contains("(3, --max-key-depth)");
-    assert!(is_right, "{}", text(&refused));
+    send(&server, "", parts).says(400, "(3, --max-key-depth)");
     server.dir.assert_holds(&["a/b/k"]);
 }

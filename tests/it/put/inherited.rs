@@ -1,7 +1,7 @@
 //! Proves what a new value takes from the folder that it comes into, and from the value that it replaces: the group of a setgid
 //! folder, a default ACL, and never a wider mode, by every way in which a value is stored.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, chown};
 
 use rustix::fs::XattrFlags;
 
@@ -26,7 +26,7 @@ fn store_all(server: &TestServer, key: &str, check: impl Fn(&str)) {
 fn store_over(server: &TestServer, key: &str, mode: Option<u32>, check: impl Fn(&str)) {
     let before = || {
         if let Some(mode) = mode {
-            set_mode(&server.dir.file(key), mode);
+            chmod(server.dir.file(key), mode);
         }
     };
     for size in [10, 100_000, 3_000_000] {
@@ -42,16 +42,22 @@ fn store_over(server: &TestServer, key: &str, mode: Option<u32>, check: impl Fn(
     check("an upload that can be resumed");
 }
 
+/// Asserts that a value of each key gets this group, in whatever way it is stored.
+fn assert_groups(server: &TestServer, groups: &[(&str, u32)]) {
+    for (key, group) in groups {
+        store_all(server, key, |way| {
+            let found = metadata(server.dir.file(key)).gid();
+            assert_eq!(found, *group, "{key}, {way}");
+        });
+    }
+}
+
 /// Gives the folder a group, and has what is made in it take that on; says what is left out where only root could.
 fn shared(folder: &Path, mode: u32) -> Option<()> {
     let is_given = chown(folder, None, Some(GROUP)).is_ok();
     only_where!(is_given, "setgid folders", "not root", None);
-    set_mode(folder, mode);
+    chmod(folder, mode);
     Some(())
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
 }
 
 fn metadata(path: impl AsRef<Path>) -> fs::Metadata {
@@ -82,13 +88,8 @@ fn default_acl(folder: &Path) -> bool {
         acl.extend(rights.to_le_bytes());
         acl.extend(id.to_le_bytes());
     }
-    let set = rustix::fs::setxattr(
-        folder,
-        "system.posix_acl_default",
-        &acl,
-        XattrFlags::empty(),
-    );
-    set.is_ok()
+    let name = "system.posix_acl_default";
+    rustix::fs::setxattr(folder, name, &acl, XattrFlags::empty()).is_ok()
 }
 
 /// A file has the rights of its value only when it is whole: until then nobody else finds it, in a directory of an older version too.
@@ -97,7 +98,7 @@ fn what_is_not_published_yet_is_the_servers_alone() {
     directory_only!("files have modes");
     let dir = DataDir::temporary();
     fs::create_dir_all(dir.staging()).expect("a directory");
-    set_mode(&dir.staging(), 0o2775);
+    chmod(dir.staging(), 0o2775);
     let server = Launch::new(&[]).on(&dir).start();
     for name in ["staging", "uploads"] {
         let mode = metadata(dir.own(name)).mode() & 0o7777;
@@ -117,40 +118,17 @@ fn a_value_gets_the_group_of_a_setgid_folder() {
         fs::create_dir(&folder).expect("a folder");
         needed!(shared(&folder, 0o2775));
         let own = metadata(server.dir.path()).gid();
-        for (key, group) in [
-            ("shared/k", GROUP),
-            ("shared/below/k", GROUP),
-            ("plain/k", own),
-            ("k", own),
-        ] {
-            store_all(&server, key, |way| {
-                assert_eq!(
-                    metadata(server.dir.file(key)).gid(),
-                    group,
-                    "{key}, {way}, {args:?}"
-                );
-            });
-        }
+        let groups = [("shared/k", GROUP), ("shared/below/k", GROUP)];
+        assert_groups(&server, &groups);
+        assert_groups(&server, &[("plain/k", own), ("k", own)]);
         let made = metadata(server.dir.file("shared/below"));
         assert_eq!((made.gid(), made.mode() & 0o2000), (GROUP, 0o2000));
 
         // The directory itself, from now on; what is made in it takes that on.
         needed!(shared(server.dir.path(), 0o2775));
-        set_mode(&server.dir.file("plain"), 0o755);
-        for (key, group) in [
-            ("top", GROUP),
-            ("k", GROUP),
-            ("new/k", GROUP),
-            ("plain/k", own),
-        ] {
-            store_all(&server, key, |way| {
-                assert_eq!(
-                    metadata(server.dir.file(key)).gid(),
-                    group,
-                    "{key}, {way}, {args:?}"
-                );
-            });
-        }
+        chmod(server.dir.file("plain"), 0o755);
+        assert_groups(&server, &["top", "k", "new/k"].map(|key| (key, GROUP)));
+        assert_groups(&server, &[("plain/k", own)]);
     }
 }
 
@@ -166,12 +144,8 @@ fn a_value_gets_the_group_of_any_folder_on_a_mount_with_grpid() {
         fs::create_dir(&folder).expect("a folder");
         chown(&folder, None, Some(GROUP)).expect("who mounts is root");
         let own = metadata(server.dir.path()).gid();
-        for (key, group) in [("shared/k", GROUP), ("shared/below/k", GROUP), ("k", own)] {
-            store_all(&server, key, |way| {
-                let found = metadata(server.dir.file(key)).gid();
-                assert_eq!(found, group, "{key}, {way}, {args:?}");
-            });
-        }
+        let groups = [("shared/k", GROUP), ("shared/below/k", GROUP), ("k", own)];
+        assert_groups(&server, &groups);
     }
 }
 
@@ -225,11 +199,8 @@ fn a_value_gets_the_default_acl_of_its_folder() {
         assert!(!expected.1.is_empty());
         for key in ["shared/k", "shared/below/k"] {
             store_all(&server, key, |way| {
-                assert_eq!(
-                    rights(&server.dir.file(key)),
-                    expected,
-                    "{key}, {way}, {args:?}"
-                );
+                let found = rights(&server.dir.file(key));
+                assert_eq!(found, expected, "{key}, {way}, {args:?}");
             });
         }
         // One that is replaced keeps a narrower mode.
@@ -260,10 +231,8 @@ fn a_value_that_is_replaced_never_gets_a_wider_mode() {
                 server.store(key, "first");
                 store_over(&server, key, Some(before), |way| {
                     let found = metadata(&file).mode() & 0o7777;
-                    assert_eq!(
-                        found, after,
-                        "{found:o} of {before:o}: {key}, {way}, {args:?}"
-                    );
+                    let what = format!("{found:o} of {before:o}: {key}, {way}, {args:?}");
+                    assert_eq!(found, after, "{what}");
                 });
             }
         }

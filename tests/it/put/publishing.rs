@@ -74,11 +74,8 @@ fn new_names_skip_the_stat_and_existing_ones_skip_the_link() {
     }
     server.stop();
     let calls = trace.calls();
-    let of_value = |call: &&Call| {
-        ["\"a-", "\"b-", "\"c-"]
-            .iter()
-            .any(|k| call.args.contains(k))
-    };
+    let names = ["\"a-", "\"b-", "\"c-"];
+    let of_value = |call: &&Call| names.iter().any(|name| call.args.contains(name));
     let count = |name: &str| {
         let all = calls.iter().filter(of_value).filter(|c| c.name == name);
         all.count()

@@ -37,7 +37,7 @@ fn values_of_every_size_come_back_unchanged() {
 }
 
 #[test]
-fn a_value_file_has_the_mode_that_the_umask_leaves() {
+fn values_and_folders_have_the_modes_that_the_umask_leaves() {
     directory_only!("the file system");
     for (umask, mode) in [("027", 0o640), ("022", 0o644), ("000", 0o666)] {
         let script = format!("umask {umask}; exec \"$0\" \"$@\"");
@@ -47,9 +47,14 @@ fn a_value_file_has_the_mode_that_the_umask_leaves() {
         server.store("empty", "");
         server.dir.place("replaced", "by hand");
         // A narrower one it keeps: see inherited.rs.
-        let other = fs::Permissions::from_mode(0o777);
-        fs::set_permissions(server.dir.file("replaced"), other).expect("a mode");
+        chmod(server.dir.file("replaced"), 0o777);
         server.store("replaced", "over the wire");
+        server.store("a/b/k", "in folders");
+        for folder in ["a", "a/b"] {
+            let meta = fs::metadata(server.dir.file(folder)).expect("a folder");
+            let executable = (mode >> 2) & 0o111;
+            assert_eq!(meta.permissions().mode() & 0o777, mode | executable);
+        }
         for key in ["small", "large", "empty", "replaced"] {
             let meta = fs::metadata(server.dir.file(key)).expect("the file");
             let found = meta.permissions().mode() & 0o7777;

@@ -53,10 +53,8 @@ impl Drop for Mounts<'_> {
         let mounts = fs::read_to_string("/proc/self/mounts").expect("the mounts");
         let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
         // The last is on top.
-        for mount in points
-            .rev()
-            .filter(|mount| Path::new(mount).starts_with(self.0))
-        {
+        let is_below = |mount: &&str| Path::new(mount).starts_with(self.0);
+        for mount in points.rev().filter(is_below) {
             let _ = Command::new("umount").args(["-l", mount]).status();
         }
     }

@@ -69,15 +69,12 @@ fn guessed_utf8_text_gets_the_charset_at_every_size() {
 }
 
 #[test]
-fn parts_and_compressed_text_get_the_charset_too() {
+fn each_of_several_parts_gets_the_charset_too() {
     directory_only!("a charset for guessed text");
-    let server = TestServer::start(&["--compress"]);
+    let server = TestServer::start(&[]);
     for length in LENGTHS {
         server.store("k.txt", utf8(length));
         let mut raw = server.connect();
-        let got = ask(&mut raw, "GET", "/k.txt", "Accept-Encoding: gzip\r\n", b"");
-        assert_eq!(got.must("content-encoding"), "gzip");
-        assert_eq!(got.must("content-type"), "text/plain; charset=utf-8");
         let what = "Range: bytes=0-9,1000-1009\r\n";
         let got = ask(&mut raw, "GET", "/k.txt", what, b"");
         let parts = String::from_utf8_lossy(&got.body).to_lowercase();

@@ -80,10 +80,8 @@ impl Upload {
             End::HalfClosed => {
                 raw.finish();
                 let said = raw.rest();
-                let answer = said
-                    .strip_prefix(b"HTTP/1.1 100 Continue\r\n\r\n")
-                    .unwrap_or(&said);
-                is_status(answer, b'2')
+                let answer = said.strip_prefix(b"HTTP/1.1 100 Continue\r\n\r\n");
+                is_status(answer.unwrap_or(&said), b'2')
             }
         }
     }
@@ -131,10 +129,9 @@ fn assert_all_stored(forms: &[Form], lens: &[usize], ends: &[End], rounds: usize
     // Values that are still missing are counted below.
     comes_true(|| server.dir.names().len() >= uploads.len());
     let stored = server.dir.values();
-    let missing: Vec<_> = (0..uploads.len())
-        .filter(|&nth| stored.get(name(nth).as_bytes()) != Some(&value(nth)))
-        .map(|nth| uploads[nth])
-        .collect();
+    let is_missing = |&nth: &usize| stored.get(name(nth).as_bytes()) != Some(&value(nth));
+    let missing = (0..uploads.len()).filter(is_missing);
+    let missing: Vec<_> = missing.map(|nth| uploads[nth]).collect();
     let unanswered = unanswered.into_inner().expect("a list");
     let (all, there) = (uploads.len(), uploads.len() - missing.len());
     eprintln!("{there} of {all} stored, {} not answered", unanswered.len());
@@ -187,11 +184,9 @@ fn a_body_that_breaks_off_is_never_stored() {
     server.store("k", "old");
     eventually("its connection is over", || server.in_flight() == at_rest);
     let descriptors = server.proc().descriptors();
-    let cases = [Form::Length, Form::Chunked, Form::Http10, Form::Noted];
-    let cases = cases
-        .into_iter()
-        .flat_map(|form| [100, 50_000, 1 << 20].map(|len| (form, len)));
-    for (form, len) in cases {
+    let forms = [Form::Length, Form::Chunked, Form::Http10, Form::Noted];
+    let cases = forms.map(|form| [100, 50_000, 1 << 20].map(|len| (form, len)));
+    for (form, len) in cases.concat() {
         let request = form.request("k", &pattern(1, len));
         let is_spliced = len == 1 << 20 && matches!(form, Form::Length | Form::Chunked);
         let parts = if is_spliced { 16 } else { 2 };
@@ -225,9 +220,7 @@ fn a_body_that_breaks_off_is_never_stored() {
             let comes = || server.in_flight() == at_rest;
             eventually(&format!("{shown}: forgotten"), comes);
             assert_eq!(server.dir.get("k"), old.map(Vec::from), "{shown}");
-            server
-                .dir
-                .assert_holds(if old.is_some() { &["k"] } else { &[] });
+            server.dir.assert_holds(old.map(|_| "k").as_slice());
         }
     }
     // The server keeps pipes for later uploads: two descriptors for each.

@@ -6,10 +6,8 @@ use crate::support::prelude::*;
 /// A 503 with the reason in one line.
 #[track_caller]
 fn assert_displaced(answer: &Response, what: &str) {
-    let reason = String::from_utf8_lossy(&answer.body);
-    assert_eq!(answer.status, 503, "{reason}");
-    let is_right = reason.contains(what) && reason.lines().count() == 1;
-    assert!(is_right, "{reason}");
+    answer.says(503, what);
+    assert_eq!(answer.text().lines().count(), 1);
 }
 
 #[track_caller]

@@ -1,9 +1,6 @@
 //! On mergerfs and bindfs every new key was 500, although the start had no error and `/-/ready` was 200: a rename without
 //! replacing is EINVAL there. The start now tries the ways to publish, and readiness tries the chosen one again.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-
 use crate::support::prelude::*;
 
 fn mounted(program: Fuse) -> Option<Mount> {
@@ -20,14 +17,6 @@ fn put_with(server: &TestServer, key: &str, lines: &str, value: &[u8]) -> Respon
     // The server reads only the beginning of a refused value.
     let _ = raw.offer(value);
     raw.answer()
-}
-
-fn put_chunked(server: &TestServer, key: &str, value: &[u8]) -> Response {
-    let mut raw = server.connect();
-    raw.send(format!(
-        "PUT /{key} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
-    ));
-    raw.ask([&chunked(value.chunks(50_000))[..], b"0\r\n\r\n"].concat())
 }
 
 /// On some of these file systems a file that is removed while open keeps a name until it is closed.
@@ -69,7 +58,7 @@ fn assert_contract_below(server: &TestServer, folder: &str) {
         assert_eq!(put_with(server, k, &known, &new).status, 412, "{size}");
         assert!(server.get(k).body == old, "{size}");
 
-        assert_eq!(put_chunked(server, chunked, &new).status, 200, "{size}");
+        assert_eq!(server.put_chunked(chunked, &new).status, 200, "{size}");
         assert!(server.get(chunked).body == new, "{size}");
         let own_type = "Content-Type: text/x-own\r\n";
         assert_eq!(put_with(server, typed, own_type, &new).status, 200);
@@ -180,10 +169,7 @@ fn durability_disk_is_refused_without_directory_syncs() {
     for program in [Fuse::Mergerfs, Fuse::Bindfs] {
         let mount = needed!(mounted(program));
         let ended = Launch::new(&["--durability", "disk"]).on(&mount.dir());
-        let ended = ended.run();
-        assert_eq!(ended.code, Some(1), "{program:?}: {}", ended.stderr);
-        let is_right = ended.stderr.contains("syncs directories");
-        assert!(is_right, "{}", ended.stderr);
+        ended.run().says(1, "syncs directories");
     }
     let mount = needed!(mounted(Fuse::Overlayfs));
     let args = ["--durability", "disk", "--min-free", "0"];
@@ -198,15 +184,8 @@ fn a_directory_without_a_way_to_publish_is_exit_code_1() {
     let inject = "inject=linkat:error=EINVAL";
     let strace = ["strace", "-D", "-f", "-o", "/dev/null", "-e", inject];
     let ended = Launch::new(&[]).through(&strace).run();
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("values cannot be published in")
-            && ended
-                .stderr
-                .contains("named file, linked (publish: Invalid argument"),
-        "{}",
-        ended.stderr
-    );
+    ended.says(1, "values cannot be published in");
+    ended.says(1, "named file, linked (publish: Invalid argument");
 }
 
 /// NFS and FUSE answer so where a file is replaced between the look at its name and the use of it: a GET of a value that was
@@ -254,25 +233,14 @@ fn a_server_that_cannot_publish_is_not_ready() {
 
 #[test]
 fn a_server_that_can_no_longer_publish_is_not_ready() {
-    const NOBODY: u32 = 65_534;
     directory_only!("the file system");
-    let left_out = "a directory that loses its rights";
-    let mount = needed!(Mount::tmpfs("size=8m,mode=755", left_out));
-    let dir = mount.dir();
-    fs::create_dir(dir.path()).expect("a directory");
-    std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("an owner");
-    for parent in dir.path().ancestors().skip(1).take(2) {
-        fs::set_permissions(parent, Permissions::from_mode(0o755)).expect("a mode");
-    }
-    let unprivileged = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
-    let server = Launch::new(&["--min-free", "0"]).on(&dir);
-    let server = server.through(&unprivileged).start();
+    let (dir, left_out) = (DataDir::temporary(), "a directory that loses its rights");
+    let server = needed!(served_by_nobody_with(&dir, &["--min-free", "0"], left_out));
     assert_eq!(server.ready().0, 200);
-    let set = |mode| fs::set_permissions(dir.path(), Permissions::from_mode(mode)).expect("a mode");
-    set(0o555);
+    chmod(dir.path(), 0o555);
     eventually("the refusal shows", || server.ready().0 == 503);
     assert_ne!(server.put("k", "value").status, 200);
-    set(0o755);
+    chmod(dir.path(), 0o777);
     eventually("the directory is back", || server.ready().0 == 200);
     server.store("k", "value");
 }

@@ -3,9 +3,6 @@
 //!
 //! The tests compare counts and orders of events, not times. strace delays walks of the directory while it is attached.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-
 use rustix::fs::{Advice, fadvise};
 
 use crate::support::prelude::*;
@@ -208,24 +205,15 @@ fn names_created_beneath_a_mount_are_listed_at_once() {
     directory_only!("the index of listings");
     let place = TempDir::new().expect("a directory");
     let [behind, mount] = ["behind", "mount"].map(|name| place.path().join(name));
-    for dir in [&behind, &mount] {
-        fs::create_dir(dir).expect("a directory");
-    }
+    fs::create_dir(&behind).expect("a directory");
     for n in 0..1_000 {
         File::create(behind.join(format!("{n:06}"))).expect("a value by hand");
     }
     // The mount caches nothing of a directory.
     let options = ["-o", "attr_timeout=0,entry_timeout=0,negative_timeout=0"];
-    let mounted = Command::new("bindfs")
-        .args(options)
-        .args([&behind, &mount])
-        .status();
-    only_where!(
-        mounted.is_ok_and(|status| status.success()),
-        "listings on a FUSE file system",
-        "bindfs does not run here"
-    );
-    let unmounted = Unmounted(&mount);
+    let bindfs = [&["bindfs"], &options[..], &[text(&behind)]].concat();
+    let mounted = Mounted::by(&bindfs, &mount);
+    let mounted = needed!(available("listings on a FUSE file system", mounted));
     // Read-only, because the test needs only walks.
     let server = Launch::new(&["--threads", "1", "--read-only"]);
     let server = server.on(&DataDir::at(&mount)).start();
@@ -236,7 +224,7 @@ fn names_created_beneath_a_mount_are_listed_at_once() {
         fs::remove_file(behind.join(&name)).expect("a removal by hand");
         assert_eq!(listed(&server, &format!("?prefix={name}")), [""; 0]);
     }
-    drop((server, unmounted));
+    drop((server, mounted));
 }
 
 /// A folder that can be read and not searched opens, and each look-up in it fails.
@@ -247,11 +235,7 @@ fn a_folder_that_cannot_be_searched_is_left_out_of_listings_and_told_once() {
     for key in ["a", "closed/k", "z"] {
         dir.place(key, "v");
     }
-    let set = |mode| {
-        let set = fs::set_permissions(dir.file("closed"), Permissions::from_mode(mode));
-        set.expect("a mode");
-    };
-    set(0o744);
+    chmod(dir.file("closed"), 0o744);
     let server = needed!(served_by_nobody(
         &dir,
         "folders without the right to search"
@@ -259,7 +243,7 @@ fn a_folder_that_cannot_be_searched_is_left_out_of_listings_and_told_once() {
     for _ in 0..3 {
         assert_eq!(listed(&server, "?limit=10"), ["a", "z"]);
     }
-    set(0o755);
+    chmod(dir.file("closed"), 0o755);
     assert_eq!(listed(&server, "?limit=10"), ["a", "closed/k", "z"]);
     server.event("listings have a folder again");
     let told = server.events("listings leave a folder out that cannot be read");
@@ -281,11 +265,8 @@ fn a_mount_that_is_dead_is_left_out_of_listings_and_told_once() {
         .args(["-f", "--no-allow-other"])
         .args([behind.path(), &mount])
         .spawn();
-    only_where!(
-        daemon.is_ok(),
-        "listings above a dead mount",
-        "bindfs does not run here"
-    );
+    let (what, why) = ("listings above a dead mount", "bindfs does not run here");
+    only_where!(daemon.is_ok(), what, why);
     let daemon = daemon.as_mut().expect("bindfs");
     let unmounted = Unmounted(&mount);
     File::create(behind.path().join("k")).expect("a value by hand");
@@ -294,7 +275,7 @@ fn a_mount_that_is_dead_is_left_out_of_listings_and_told_once() {
         comes_true(|| daemon.try_wait().is_ok_and(|ended| ended.is_some())
             || all() == ["a", "folder/k", "z"])
             && daemon.try_wait().is_ok_and(|ended| ended.is_none()),
-        "listings above a dead mount",
+        what,
         "FUSE does not work here"
     );
     daemon.kill().expect("it ran");
@@ -352,17 +333,10 @@ fn a_folder_that_is_mounted_twice_is_named_as_the_reason_of_walks() {
     let server = with_keys(3_000, &["--threads", "1"]);
     server.dir.place("a/k", "v");
     let (from, to) = (server.dir.file("a"), server.dir.file("b"));
-    fs::create_dir(&to).expect("a folder");
-    let bound = run("mount", &["--bind", text(&from), text(&to)]);
-    only_where!(
-        bound.is_ok(),
-        "a folder mounted twice",
-        "mount does not bind here"
-    );
-    let unmounted = Unmounted(&to);
+    let bind = ["mount", "--bind", text(&from)];
+    let _bound = needed!(available("a folder mounted twice", Mounted::by(&bind, &to)));
     assert_eq!(listed(&server, "?prefix=b"), ["b/k"]);
     assert_eq!(listed(&server, "?limit=1"), ["000000"]);
     let told = server.event("a folder lies at two places below the directory (mount --bind), so changes of its names cannot be told apart: each listing walks the directory");
     assert!(["a", "b"].contains(&&*told.field("folder")), "{told:?}");
-    drop(unmounted);
 }

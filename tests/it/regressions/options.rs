@@ -1,5 +1,6 @@
 //! The server accepted `--cors-origin https://a.b/` and `a.b`, which matched no page, and refused `--listen :8080` without a
-//! hint. Proves which values it accepts, and that its error messages say what to write.
+//! hint; and it silently used a default directory that belonged to another user, or was a link, as any user can create that name
+//! first in `/tmp`. Proves which values it accepts, and that its error messages say what to write.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -18,9 +19,8 @@ fn allowed(server: &TestServer, origin: &str) -> Option<String> {
 fn a_misspelled_origin_is_refused_with_the_right_spelling() {
     for (given, right) in [("https://a.b/", "https://a.b"), ("a.b", "https://a.b")] {
         let ended = Launch::new(&["--cors-origin", given]).run();
-        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{given}");
+        ended.says(2, &format!("--cors-origin {given}:"));
         let last = ended.stderr.lines().last().unwrap_or_default();
-        assert!(last.contains(&format!("--cors-origin {given}:")), "{last}");
         assert!(last.ends_with(&format!("write {right}")), "{last}");
         // The origin from the message matches.
         let server = TestServer::start(&["--cors-origin", right]);
@@ -29,17 +29,11 @@ fn a_misspelled_origin_is_refused_with_the_right_spelling() {
     }
     for bad in ["https://*.a.b", "https://a b", "https://", "file:///"] {
         let ended = Launch::new(&["--cors-origin", bad]).run();
-        assert_eq!(ended.code, Some(2), "{bad}: {}", ended.stderr);
-        let is_right = ended.stderr.contains("https://app.example");
-        assert!(is_right, "{}", ended.stderr);
+        ended.says(2, "https://app.example");
     }
     let ended = Launch::new(&[]).env("DATA_SERVER_CORS_ORIGIN", "https://c.d,a.b/");
     assert!(ended.run().stderr.contains("write https://a.b"));
-}
-
-/// An empty variable names no origin, so responses do not vary by it.
-#[test]
-fn an_empty_variable_is_no_origin() {
+    // An empty variable names no origin, so responses do not vary by it.
     let server = Launch::new(&[]).env("DATA_SERVER_CORS_ORIGIN", "").start();
     server.store("k", "value");
     assert_eq!(server.get("k").header("vary"), None);
@@ -77,11 +71,74 @@ fn a_bad_address_is_refused_with_an_example() {
             let dir = DataDir::temporary();
             let dir = dir.path().to_str().expect("text");
             let ended = Launch::new(&["--dir", dir, option, bad]).bare().run();
-            assert_eq!(ended.code, Some(2), "{option} {bad}: {}", ended.stderr);
-            let holds = ended.stderr.contains(&format!("{option} {bad}:"));
-            assert!(holds, "{}", ended.stderr);
-            let is_right = ended.stderr.contains(":8080 for all addresses");
-            assert!(is_right, "{}", ended.stderr);
+            ended.says(2, &format!("{option} {bad}:"));
+            ended.says(2, ":8080 for all addresses");
         }
+    }
+}
+
+/// The server without `--dir`, with an empty `/tmp` of its own that `prepare` fills; `None` if that is not possible here.
+fn in_own_tmp(prepare: &str, args: &[&str]) -> Option<Launch> {
+    let script =
+        format!("mount -t tmpfs tmpfs /tmp && chmod 1777 /tmp && {prepare} && exec \"$@\"");
+    let possible = Command::new("unshare")
+        .args(["-m", "mount", "-t", "tmpfs", "tmpfs", "/tmp"])
+        .status();
+    let binary = Path::new(env!("CARGO_BIN_EXE_data-server"));
+    only_where!(
+        possible.is_ok_and(|status| status.success()) && !binary.starts_with("/tmp"),
+        "the default directory",
+        "/tmp cannot be another for a test here",
+        None
+    );
+    let own = words("--listen 127.0.0.1:0 --log-format json");
+    let launch = Launch::new(&[args, &own].concat()).bare();
+    Some(launch.through(&["unshare", "-m", "sh", "-c", &script, "sh"]))
+}
+
+const DEFAULT: &str = "/tmp/data-rs is for trying out, for /tmp is emptied at reboots: give a directory of your own, as in data-server ./values";
+
+#[test]
+fn a_foreign_or_linked_default_directory_is_refused_unless_it_is_named() {
+    directory_only!("the options of a directory");
+    for (prepare, what) in [
+        (
+            "mkdir /tmp/data-rs && chown 65534 /tmp/data-rs",
+            "another user",
+        ),
+        (
+            "mkdir /tmp/elsewhere && ln -s elsewhere /tmp/data-rs",
+            "a link",
+        ),
+        ("ln -s elsewhere /tmp/data-rs", "a link"),
+    ] {
+        for args in [&[][..], &["--read-only"]] {
+            let ended = needed!(in_own_tmp(prepare, args)).run();
+            for part in ["/tmp/data-rs", what, "--dir"] {
+                ended.says(1, part);
+            }
+        }
+        let by_option = needed!(in_own_tmp(prepare, &["--dir", "/tmp/data-rs"]));
+        let by_variable = needed!(in_own_tmp(prepare, &[]));
+        let by_variable = by_variable.env("DATA_SERVER_DIR", "/tmp/data-rs");
+        // Where the link leads nowhere, no directory is named.
+        let is_there = !prepare.starts_with("ln");
+        for launch in [by_option, by_variable].into_iter().filter(|_| is_there) {
+            let server = launch.start();
+            server.store("k", "value");
+            assert_eq!(server.events(DEFAULT).len(), 0);
+        }
+    }
+}
+
+#[test]
+fn an_own_default_directory_is_used_with_a_warning() {
+    directory_only!("the options of a directory");
+    for prepare in ["true", "mkdir /tmp/data-rs"] {
+        let server = needed!(in_own_tmp(prepare, &[])).start();
+        server.store("k", "value");
+        assert_eq!(server.get("k").body, b"value");
+        assert_eq!(server.event(DEFAULT).level, "WARN");
+        assert_eq!(server.events(DEFAULT).len(), 1);
     }
 }

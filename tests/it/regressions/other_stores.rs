@@ -30,31 +30,22 @@ fn what_clients_of_other_stores_ask_for_replaces_and_removes_nothing() {
     let asked = "
         PUT /b/k ; x-amz-copy-source: b/other
         PUT /b/k?tagging
-        PUT /b/k?partNumber=1&uploadId=u
         DELETE /b/k?uploadId=u
         DELETE /b/k?%76ersionId=v
         POST /b/k?uploads
         PUT /b/k ; x-ms-version: 2026-02-06|x-ms-blob-type: AppendBlob
         DELETE /b/k?generation=1 ; x-goog-api-client: x
-        PUT /b/k?ifGenerationMatch=0
         DELETE /b/k ; x-amz-if-match-size: 99999
         PUT /b/k ; x-amz-server-side-encryption-customer-algorithm: AES256
-        PUT /b/k ; x-amz-meta-a: b
         PUT /b/k ; x-amz-of-tomorrow: 1
-        GET /b/k ; x-ms-if-tags: a = 'b'
-        GET /b/k?ifGenerationMatch=1
         GET /b/k ; x-ms-range: bytes=0-1";
     for [request, lines] in table(asked) {
         let (method, target) = request.split_once(' ').expect("both");
-        let lines = lines
-            .split_terminator('|')
-            .map(|line| format!("{line}\r\n"));
+        let lines = lines.split_terminator('|');
+        let lines = lines.map(|line| format!("{line}\r\n"));
         let lines = &lines.collect::<String>();
         let answer = refused(&server, method, target, lines, b"other");
-        assert_eq!(answer.status, 501, "{method} {target} {lines}");
-        let said = answer.text();
-        let is_right = said.contains("this server is no S3 or Azure store");
-        assert!(is_right || method == "HEAD", "{said}");
+        answer.says(501, "this server is no S3 or Azure store");
     }
 }
 
@@ -78,12 +69,9 @@ fn what_is_signed_for_s3_works_for_one_object_or_is_told_why_not() {
         ("DELETE", "/bucket"),
     ] {
         let answer = refused(&server, method, target, SIGNED, b"");
-        assert_eq!(answer.status, 501, "{method} {target}");
+        answer.says(501, "<Message>this server is no S3 store");
         // The form in which clients show the sentence to their users.
         assert_eq!(answer.must("content-type"), "application/xml");
-        let said = answer.text();
-        let is_right = said.contains("<Message>this server is no S3 store");
-        assert!(is_right, "{said}");
     }
     assert_eq!(server.get("bucket").status, 404);
     let link = "/b/k?acl&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=c";
@@ -99,9 +87,7 @@ fn a_signature_of_s3_is_no_wrong_password() {
     let server = Launch::new(&["--access", path]).start();
     for _ in 0..40 {
         let answer = server.request("GET", "/b/k", SIGNED, b"");
-        assert_eq!(answer.status, 501);
-        let said = answer.text();
-        assert!(said.contains("checks no signatures of S3"), "{said}");
+        answer.says(501, "checks no signatures of S3");
     }
 }
 
@@ -133,12 +119,7 @@ fn the_checksums_of_s3_are_compared_and_those_that_cannot_be_are_refused() {
     assert_eq!(status, 400);
     let unknown = "x-amz-checksum-xxhash64: AAAAAAAAAAA=\r\n";
     let answer = refused(&server, "PUT", "/b/k", unknown, b"123456789");
-    assert_eq!(answer.status, 501);
-    assert!(
-        answer
-            .text()
-            .contains("cannot check x-amz-checksum-xxhash64")
-    );
+    answer.says(501, "cannot check x-amz-checksum-xxhash64");
     // What says how a checksum was made is none.
     let lines = "x-amz-checksum-type: FULL_OBJECT\r\nx-amz-sdk-checksum-algorithm: CRC32\r\n";
     assert_eq!(server.request("PUT", "/b/c", lines, b"v").status, 200);
@@ -152,11 +133,6 @@ fn a_body_in_the_framing_of_s3_is_refused_however_it_says_so() {
         "x-amz-content-sha256: STREAMING-UNSIGNED-PAYLOAD-TRAILER\r\n",
     ] {
         let answer = refused(&server, "PUT", "/b/k", lines, b"1\r\nx\r\n0\r\n\r\n");
-        assert_eq!(answer.status, 415, "{lines}");
-        assert!(
-            answer
-                .text()
-                .contains("request_checksum_calculation = when_required")
-        );
+        answer.says(415, "request_checksum_calculation = when_required");
     }
 }

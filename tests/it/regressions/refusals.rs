@@ -1,8 +1,6 @@
 //! 421 and 403 named neither the refused value nor the option that allows it, and left no line in the log. A value that the
 //! server may not read was a 500. Proves the text of the response and the line of the log.
 
-use std::os::unix::fs::{PermissionsExt, chown};
-
 use crate::support::prelude::*;
 
 /// A server with the default rules for Host. Other tests run with a variable that allows any name.
@@ -33,29 +31,33 @@ fn said(answer: &Response) -> String {
 
 const LOGGED: &str = "refused a host or an origin";
 
+const APP: &str = "https://app.example";
+
+const SHAKE: &str = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+/// A refusal names the value and the option that allows it in one line, and so does the log.
+#[track_caller]
+fn assert_told(server: &TestServer, got: &Response, status: u16, value: &str, option: &str) {
+    assert_eq!(got.status, status);
+    let (text, event) = (said(got), server.event(LOGGED));
+    assert_eq!(event.level, "WARN");
+    assert!(event.field("peer").starts_with("127.0.0.1:"), "{event:?}");
+    for told in [text, event.field("cause")] {
+        let is_named = told.contains(&format!("\"{value}\"")) && told.contains(option);
+        assert!(is_named, "{told}");
+    }
+}
+
 #[test]
 fn a_421_and_the_log_name_the_host_and_the_option() {
     let server = start(&[]);
-    let port = server.addr.port();
-    let host = format!("store.example:{port}");
-    let got = get(&server, &host);
-    assert_eq!(got.status, 421);
-    let text = said(&got);
-    assert!(text.contains(&format!("\"{host}\"")), "{text}");
-    assert!(text.contains("--allowed-host store.example "), "{text}");
-
-    let event = server.event(LOGGED);
-    assert_eq!(event.level, "WARN");
-    let cause = event.field("cause");
-    assert!(cause.contains(&format!("\"{host}\"")), "{event:?}");
-    assert!(cause.contains("--allowed-host store.example "), "{event:?}");
-    assert!(event.field("peer").starts_with("127.0.0.1:"), "{event:?}");
-
+    let host = format!("store.example:{}", server.addr.port());
+    let option = "--allowed-host store.example ";
+    assert_told(&server, &get(&server, &host), 421, &host, option);
     // The option from the message helps.
     let server = start(&["--allowed-host", "store.example"]);
-    let got = get(&server, &host);
-    assert_eq!(got.status, 200);
-
+    assert_eq!(get(&server, &host).status, 200);
     // The same as problem details, and for a target in absolute form.
     let got = server.connect().ask(
         "GET http://other.example/here HTTP/1.1\r\nHost: localhost\r\nAccept: application/problem+json\r\n\r\n",
@@ -68,21 +70,16 @@ fn a_421_and_the_log_name_the_host_and_the_option() {
 
 #[test]
 fn a_403_and_the_log_name_the_origin_and_the_option() {
-    const APP: &str = "https://app.example";
+    let option = format!("--cors-origin {APP} ");
+    let page = |server: &TestServer| format!("Host: {}\r\nOrigin: {APP}\r\n", server.addr);
     let server = start(&[]);
-    let own = format!("Host: {}\r\n", server.addr);
-    let got = put(&server, &format!("{own}Origin: {APP}\r\n"));
-    assert_eq!(got.status, 403);
-    let text = said(&got);
-    assert!(text.contains(&format!("\"{APP}\"")), "{text}");
-    assert!(text.contains(&format!("--cors-origin {APP} ")), "{text}");
-    let event = server.event(LOGGED);
-    let holds = event.field("cause").contains(&format!("\"{APP}\""));
-    assert!(holds, "{event:?}");
-
+    assert_told(&server, &put(&server, &page(&server)), 403, APP, &option);
     // Browsers that send only Sec-Fetch-Site.
-    let foreign = format!("{own}Sec-Fetch-Site: cross-site\r\n");
-    let text = said(&put(&server, &foreign));
+    let own = format!("Host: {}\r\n", server.addr);
+    let text = said(&put(
+        &server,
+        &format!("{own}Sec-Fetch-Site: cross-site\r\n"),
+    ));
     let is_right = text.contains("other origins") && text.contains("--cors-origin ");
     assert!(is_right, "{text}");
     // That would allow the pages of any site.
@@ -90,27 +87,12 @@ fn a_403_and_the_log_name_the_origin_and_the_option() {
     let is_right = text.contains("\"null\"") && !text.contains("--cors-origin null");
     assert!(is_right, "{text}");
     server.dir.assert_holds(&["here"]);
-
-    let server = start(&["--cors-origin", APP]);
-    let lines = format!("Host: {}\r\nOrigin: {APP}\r\n", server.addr);
-    let got = put(&server, &lines);
-    assert_eq!(got.status, 200, "what it says to do helps");
-}
-
-#[test]
-fn a_websocket_of_a_foreign_page_gets_the_same_text() {
     let server = start(&[]);
-    let got = server.connect().ask(format!(
-        "GET /-/watch HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: https://app.example\r\n\r\n",
-        server.addr
-    ));
-    assert_eq!(got.status, 403);
-    let text = said(&got);
-    assert!(text.contains("\"https://app.example\""), "{text}");
-    let is_right = text.contains("--cors-origin https://app.example ");
-    assert!(is_right, "{text}");
-    server.event(LOGGED);
+    let watch = format!("GET /-/watch HTTP/1.1\r\n{}{SHAKE}\r\n", page(&server));
+    assert_told(&server, &server.connect().ask(watch), 403, APP, &option);
+    let server = start(&["--cors-origin", APP]);
+    let status = put(&server, &page(&server)).status;
+    assert_eq!(status, 200, "what it says to do helps");
 }
 
 #[test]
@@ -143,24 +125,13 @@ fn many_refusals_make_few_lines_with_their_number() {
     assert!((200..=asked).contains(&told), "{told} of {asked}");
 }
 
-/// A directory of a user without rights, and a server that runs as that user; without root, says what is left out.
+/// A server that runs as a user without rights; without root, says what is left out.
 fn without_rights(args: &[&str]) -> Option<TestServer> {
-    const NOBODY: u32 = 65_534;
-    let dir = DataDir::temporary();
-    let opened = fs::set_permissions(dir.outside("."), fs::Permissions::from_mode(0o755));
-    only_where!(
-        opened.is_ok() && chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_ok(),
-        "what the server may not do",
-        "only root can take its rights away",
-        None
-    );
-    let user = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
-    Some(Launch::new(args).on(&dir).through(&user).start())
+    served_by_nobody_with(&DataDir::temporary(), args, "what the server may not do")
 }
 
 fn allow(server: &TestServer, name: &str, mode: u32) {
-    let path = server.dir.path().join(name);
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+    chmod(server.dir.path().join(name), mode);
 }
 
 const DENIED: &str = "the file system denies access";
@@ -181,6 +152,7 @@ fn assert_denied(server: &TestServer, method: &str, target: &str) {
 fn a_value_that_the_server_may_not_read_is_a_403_with_a_reason() {
     directory_only!("the file system");
     let server = needed!(without_rights(&[]));
+    let began = Instant::now();
     for length in [10, 300_000] {
         server.dir.place("secret", pattern(1, length));
         allow(&server, "secret", 0o600);
@@ -198,6 +170,14 @@ fn a_value_that_the_server_may_not_read_is_a_403_with_a_reason() {
         assert!(server.get("secret").body == pattern(1, length));
         fs::remove_file(server.dir.file("secret")).expect("a removal");
     }
+    // Denied reads cannot flood the log.
+    server.dir.place("secret", "of root");
+    allow(&server, "secret", 0o600);
+    for _ in 0..100 {
+        assert_denied(&server, "GET", "/secret");
+    }
+    let lines = server.events(DENIED).len() as u64;
+    assert!(lines <= began.elapsed().as_secs() + 1, "{lines}");
 }
 
 #[test]
@@ -216,7 +196,7 @@ fn a_write_without_permission_is_a_403_and_changes_nothing() {
     assert_eq!(server.get("k").body, b"value");
     server.event(DENIED);
     server.dir.assert_holds(&["k"]);
-    allow(&server, "", 0o755);
+    allow(&server, "", 0o777);
     server.store("k", "new value");
     assert_eq!(server.ask("DELETE", "k").status, 200);
 }
@@ -239,32 +219,10 @@ fn writes_of_an_immutable_value_are_403() {
     directory_only!("the file system");
     let server = TestServer::start(&[]);
     server.store("k", "value");
-    let file = server.dir.file("k");
-    let chattr = |flag: &str| {
-        let done = Command::new("chattr").arg(flag).arg(&file).status();
-        done.is_ok_and(|status| status.success())
-    };
-    let why = "chattr does not work here";
-    only_where!(chattr("+i"), "an immutable value", why);
+    let immutable = needed!(Immutable::new(server.dir.file("k"), "an immutable value"));
     let put = server.put("k", "new value").status;
     let delete = server.ask("DELETE", "k").status;
-    assert!(chattr("-i"));
+    drop(immutable);
     assert_eq!((put, delete), (403, 403));
     assert_eq!(server.get("k").body, b"value");
-}
-
-/// Denied reads cannot flood the log.
-#[test]
-fn many_denied_reads_make_few_lines() {
-    directory_only!("the file system");
-    let server = needed!(without_rights(&["--threads", "1"]));
-    server.dir.place("secret", "of root");
-    allow(&server, "secret", 0o600);
-    let began = Instant::now();
-    for _ in 0..100 {
-        assert_denied(&server, "GET", "/secret");
-    }
-    let lines = server.events(DENIED).len();
-    let is_right = lines > 0 && lines as u64 <= began.elapsed().as_secs() + 1;
-    assert!(is_right, "{lines}");
 }

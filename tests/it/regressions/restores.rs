@@ -55,11 +55,8 @@ fn assert_restores(commands: &str) {
         let after = seen(&again, key);
         assert_eq!(after.must("content-type"), media_type, "{key}: {commands}");
         for name in ["content-type", "etag", "last-modified", "repr-digest"] {
-            assert_eq!(
-                after.must(name),
-                before.must(name),
-                "{name} of {key}: {commands}"
-            );
+            let [after, before] = [&after, &before].map(|told| told.must(name));
+            assert_eq!(after, before, "{name} of {key}: {commands}");
         }
         for (name, field) in FIELDS {
             assert_eq!(after.must(name), field, "{name} of {key}: {commands}");

@@ -72,11 +72,7 @@ fn a_mount_over_a_value_is_seen_soon_and_so_is_its_end() {
     let (other, at) = (server.dir.outside("other"), server.dir.file("k"));
     read_until_kept(&server, "k", b"below");
     let bound = run("mount", &["--bind", text(&other), text(&at)]);
-    only_where!(
-        bound.is_ok(),
-        "a mount over a value",
-        "mount does not bind here"
-    );
+    needed!(available("a mount over a value", bound));
     eventually("the mount is seen", || server.get("k").body == b"mounted");
     read_until_kept(&server, "k", b"mounted");
     assert_eq!(run("umount", &["--lazy", text(&at)]), Ok(()));
@@ -93,11 +89,8 @@ for line in sys.stdin:
     map[:3] = line.encode()[:3]
     print(flush=True)";
     directory_only!("the file system");
-    only_where!(
-        is_on_path("python3"),
-        "writes through a map",
-        "there is no python3"
-    );
+    let has_python = is_on_path("python3");
+    only_where!(has_python, "writes through a map", "there is no python3");
     let server = Launch::new(&[]).on(&DataDir::in_memory()).start();
     server.dir.place("k", "old");
     let mut program = Command::new("python3");
@@ -125,10 +118,8 @@ fn reads(
     outer: &Mount,
     inner: impl FnOnce(&Path) -> Option<Mounted>,
 ) -> Option<[(usize, usize); 2]> {
-    let trace = Trace::with(
-        &["-e", "trace=recvfrom,pread64,preadv2"],
-        "how values are read",
-    )?;
+    let calls = ["-e", "trace=recvfrom,pread64,preadv2"];
+    let trace = Trace::with(&calls, "how values are read")?;
     let dir = outer.dir();
     let _inner = inner(&dir.path().join("in"))?;
     dir.place("out", pattern(1, 500));
@@ -145,11 +136,8 @@ fn reads(
     let reactor = request.expect("a request").thread;
     let count = |name: &str, file: &str| {
         let is_read = |call: &&Call| call.name == name && call.args.contains(&format!("/{file}>"));
-        calls
-            .iter()
-            .filter(|call| call.thread == reactor)
-            .filter(is_read)
-            .count()
+        let calls = calls.iter().filter(|call| call.thread == reactor);
+        calls.filter(is_read).count()
     };
     Some(["out", "in/k"].map(|file| (count("pread64", file), count("preadv2", file))))
 }
@@ -165,9 +153,8 @@ fn each_value_is_read_as_its_own_file_system_allows() {
     let disk = needed!(Mount::ext4(LEFT_OUT));
     let image = TempDir::new().expect("a place");
     let image = image.path().join("image");
-    File::create(&image)
-        .and_then(|file| file.set_len(16 << 20))
-        .expect("an image");
+    let sized = File::create(&image).and_then(|file| file.set_len(16 << 20));
+    sized.expect("an image");
     assert_eq!(run("mkfs.ext4", &["-q", "-F", text(&image)]), Ok(()));
     let ext4 = |at: &Path| Mounted::image(&image, at, "rw").ok();
     assert_eq!(needed!(reads(&memory, ext4)), [(1, 0), (0, 1)]);

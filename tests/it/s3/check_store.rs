@@ -115,15 +115,3 @@ fn an_endpoint_that_cannot_be_reached_is_named() {
     let named = format!("NO: http://{gone}: the store cannot be reached");
     assert!(ended.stdout.contains(&named), "{}", ended.stdout);
 }
-
-#[test]
-fn it_is_a_command_of_a_store() {
-    for (args, reason) in [
-        (&["check-store"][..], "--store"),
-        (&["check-stores", "--store", "s3://values"], "check-store"),
-    ] {
-        let ended = Launch::new(args).bare().run();
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(ended.stderr.contains(reason), "{}", ended.stderr);
-    }
-}

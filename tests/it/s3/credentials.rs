@@ -89,12 +89,8 @@ fn without_credentials_the_server_says_where_it_looked() {
         .env("AWS_ACCESS_KEY_ID", "")
         .env("HOME", "/nonexistent")
         .run();
-    assert_eq!(ended.code, Some(1));
-    assert!(
-        ended
-            .stderr
-            .contains("no credentials: AWS_ACCESS_KEY_ID is not set, ~/.aws has no keys"),
-        "{}",
-        ended.stderr
+    ended.says(
+        1,
+        "no credentials: AWS_ACCESS_KEY_ID is not set, ~/.aws has no keys",
     );
 }

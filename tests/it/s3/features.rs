@@ -15,20 +15,18 @@ fn metrics_tell_how_the_store_does() {
     server.store("key", "again");
     stub.fail("PUT", "key", Fault::LoseUndone, 1);
     assert_eq!(server.put("key", "never").status, 502);
-    let text = server.get("-/metrics").text();
-    let sum = |name: &str| -> f64 {
-        let is_of = |line: &&str| line.split([' ', '{']).next() == Some(name);
-        let values = text.lines().filter(is_of);
-        let values = values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        values.sum()
-    };
-    assert!(sum("data_server_store_retries_total") >= 1.0, "{text}");
-    assert!(sum("data_server_store_unknown_total") >= 1.0, "{text}");
-    assert!(sum("data_server_store_resolved_total") >= 1.0, "{text}");
-    assert!(sum("data_server_store_requests_total") >= 5.0, "{text}");
-    let is_right = sum("data_server_store_time_to_head_seconds_count") >= 5.0;
-    assert!(is_right, "{text}");
-    assert!(text.contains("data_server_store_requests_active"), "{text}");
+    let scrape = Scrape::of(server.addr);
+    for (name, least) in [
+        ("retries_total", 1),
+        ("unknown_total", 1),
+        ("resolved_total", 1),
+        ("requests_total", 5),
+        ("time_to_head_seconds_count", 5),
+        ("requests_active", 0),
+    ] {
+        let count = scrape.count(&format!("data_server_store_{name}"), &[]);
+        assert!(count >= least, "{name}: {count}");
+    }
 }
 
 #[test]
@@ -36,12 +34,9 @@ fn the_connections_to_the_store_are_counted() {
     let stub = Stub::start();
     let server = serve_plainly(&stub.bucket, &["--threads", "1"]);
     let connections = || {
-        let text = server.get("-/metrics").text();
-        ["open", "idle"].map(|which| -> u64 {
-            let name = format!("data_server_store_connections_{which} ");
-            let value = text.lines().find_map(|line| line.strip_prefix(&name));
-            value.expect("a gauge").parse().expect("a number")
-        })
+        let scrape = Scrape::of(server.addr);
+        ["open", "idle"]
+            .map(|which| scrape.count(&format!("data_server_store_connections_{which}"), &[]))
     };
     assert_eq!(connections(), [0, 0]);
     server.store("key", "value");
@@ -67,11 +62,7 @@ fn a_store_that_does_not_answer_is_not_ready() {
     let refused = "not ready: the store refuses the server's requests\n";
     eventually("it is not ready", || ready() == refused);
     let event = server.event("not ready");
-    assert!(
-        event.field("error").contains("403"),
-        "{}",
-        event.field("error")
-    );
+    assert!(event.field("error").contains("403"), "{event:?}");
     stub.heal();
     for method in ["GET", "HEAD"] {
         stub.fail(method, "", Fault::StallUndone, 1000);
@@ -99,17 +90,11 @@ fn options_of_a_directory_are_refused_with_a_reason() {
         let args = [option, value].into_iter().filter(|word| !word.is_empty());
         let args: Vec<&str> = args.collect();
         let ended = Launch::new(&args).on_bucket(&stub.bucket).run();
-        assert_eq!(ended.code, Some(2), "{option}: {}", ended.stderr);
-        let line = format!("{option} cannot be had with --store: ");
-        assert!(ended.stderr.contains(&line), "{option}: {}", ended.stderr);
+        ended.says(2, &format!("{option} cannot be had with --store: "));
     }
     assert_eq!(stub.asked().len(), 0, "the store is not asked");
     for store in ["http://bucket", "s3://", "s3://b", "s3://bucket/../x"] {
-        let ended = Launch::new(&["--store", store, "--listen", "127.0.0.1:0"])
-            .bare()
-            .run();
-        assert_eq!(ended.code, Some(2), "{store}: {}", ended.stderr);
-        let is_right = ended.stderr.contains("--store");
-        assert!(is_right, "{store}: {}", ended.stderr);
+        let ended = Launch::new(&["--store", store, "--listen", "127.0.0.1:0"]);
+        ended.bare().run().says(2, "--store");
     }
 }

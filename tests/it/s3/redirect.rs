@@ -146,9 +146,7 @@ fn it_is_off_unless_it_is_asked_for() {
     server.store("key", &long);
     assert!(server.get("key").body == long);
     assert_eq!(stub.asked_for("HEAD", "key").len(), 0);
-    let ended = Launch::new(FROM).run();
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("--store"), "{}", ended.stderr);
+    Launch::new(FROM).run().says(2, "--store");
 }
 
 #[test]
@@ -168,9 +166,8 @@ fn a_link_has_the_token_of_the_session_and_no_log_has_it() {
     let is_right = link.contains("&X-Amz-Security-Token=a%2Ftoken%2B%3D&");
     assert!(is_right, "{link}");
     eventually("the redirect is counted", || {
-        let metrics = server.get("-/metrics").text();
-        let mut counts = metrics.lines().filter(|line| line.contains("3xx"));
-        counts.any(|line| line.starts_with("data_server_requests_total") && !line.ends_with(" 0"))
+        let labels = [("status", "3xx")];
+        Scrape::of(server.addr).count("data_server_requests_total", &labels) > 0
     });
     server.stop();
     let log = server.log().join("\n");

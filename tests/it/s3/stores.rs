@@ -3,88 +3,75 @@
 use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Fault, Keys, Stub, VersityGw};
 
-/// Runs `test` on a real store, where there is one, and on the one in memory.
-fn each(test: impl Fn(&Bucket)) {
-    if let Some(store) = VersityGw::start(1) {
-        test(&store.bucket);
+/// A real store, where there is one, and the one in memory.
+#[test]
+fn both_keep_objects_decide_conditions_list_in_byte_order_and_check_what_they_receive() {
+    let (real, stub) = (VersityGw::start(1), Stub::start());
+    let real = real.as_ref().map(|store| &store.bucket);
+    for bucket in real.into_iter().chain([&stub.bucket]) {
+        keeps_and_decides(bucket);
+        lists_and_refuses(bucket);
+        checks_trailers(bucket);
     }
-    test(&Stub::start().bucket);
 }
 
-fn status(answer: &Response) -> u16 {
-    answer.status
+fn keeps_and_decides(bucket: &Bucket) {
+    let put = |lines: &str, value: &[u8]| bucket.ask("PUT", "folder/a key", lines, value);
+    assert_eq!(put("If-Match: \"x\"\r\n", b"none").status, 404);
+    let first = put(
+        "If-None-Match: *\r\nx-amz-meta-one: 1\r\nContent-Type: text/plain\r\n",
+        b"first",
+    );
+    assert_eq!(first.status, 200);
+    assert_eq!(first.must("etag"), "\"8b04d5e3775d298e78455efc5ca404d5\"");
+    assert_eq!(put("If-None-Match: *\r\n", b"second").status, 412);
+    assert_eq!(put("If-Match: \"x\"\r\n", b"second").status, 412);
+    assert_eq!(bucket.read("folder/a key").as_deref(), Some(&b"first"[..]));
+    let head = bucket.ask("HEAD", "folder/a key", "", b"");
+    assert_eq!(head.status, 200);
+    assert_eq!(head.must("x-amz-meta-one"), "1");
+    assert_eq!(head.must("content-type"), "text/plain");
+    let part = bucket.ask("GET", "folder/a key", "Range: bytes=1-2\r\n", b"");
+    let found = (part.status, &part.body[..], part.must("content-range"));
+    assert_eq!(found, (206, &b"ir"[..], "bytes 1-2/5"));
+    let found = bucket
+        .ask("GET", "folder/a key", "Range: bytes=9-\r\n", b"")
+        .status;
+    assert_eq!(found, 416);
+    let same = format!("If-Match: {}\r\n", first.must("etag"));
+    assert_eq!(put(&same, b"second").status, 200);
+    let found = bucket.ask("DELETE", "folder/a key", &same, b"").status;
+    assert_eq!(found, 412);
+    assert_eq!(bucket.ask("DELETE", "folder/a key", "", b"").status, 204);
+    assert_eq!(bucket.read("folder/a key"), None);
 }
 
-#[test]
-fn both_keep_objects_and_decide_conditions() {
-    each(|bucket| {
-        let put = |lines: &str, value: &[u8]| bucket.ask("PUT", "folder/a key", lines, value);
-        assert_eq!(status(&put("If-Match: \"x\"\r\n", b"none")), 404);
-        let first = put(
-            "If-None-Match: *\r\nx-amz-meta-one: 1\r\nContent-Type: text/plain\r\n",
-            b"first",
-        );
-        assert_eq!(first.status, 200);
-        assert_eq!(first.must("etag"), "\"8b04d5e3775d298e78455efc5ca404d5\"");
-        assert_eq!(status(&put("If-None-Match: *\r\n", b"second")), 412);
-        assert_eq!(status(&put("If-Match: \"x\"\r\n", b"second")), 412);
-        assert_eq!(bucket.read("folder/a key").as_deref(), Some(&b"first"[..]));
-        let head = bucket.ask("HEAD", "folder/a key", "", b"");
-        assert_eq!(
-            (
-                head.status,
-                head.must("x-amz-meta-one"),
-                head.must("content-type")
-            ),
-            (200, "1", "text/plain")
-        );
-        let part = bucket.ask("GET", "folder/a key", "Range: bytes=1-2\r\n", b"");
-        let found = (part.status, &part.body[..], part.must("content-range"));
-        assert_eq!(found, (206, &b"ir"[..], "bytes 1-2/5"));
-        let found = status(&bucket.ask("GET", "folder/a key", "Range: bytes=9-\r\n", b""));
-        assert_eq!(found, 416);
-        let same = format!("If-Match: {}\r\n", first.must("etag"));
-        assert_eq!(status(&put(&same, b"second")), 200);
-        let found = status(&bucket.ask("DELETE", "folder/a key", &same, b""));
-        assert_eq!(found, 412);
-        assert_eq!(status(&bucket.ask("DELETE", "folder/a key", "", b"")), 204);
-        assert_eq!(bucket.read("folder/a key"), None);
-    });
+fn lists_and_refuses(bucket: &Bucket) {
+    let keys = ["B", "a", "a&b <c>", "b/c", "é"];
+    for key in keys {
+        bucket.beneath("here").place(key, key);
+    }
+    bucket.place("elsewhere", "");
+    let listed = bucket.beneath("here").objects();
+    let found: Vec<&str> = listed.iter().map(|item| item.key.as_str()).collect();
+    assert_eq!(found, keys);
+    assert_eq!(bucket.objects().len(), 6);
+    let wrong = "x-amz-checksum-sha256: 47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\r\n";
+    assert_eq!(bucket.ask("PUT", "wrong", wrong, b"not empty").status, 400);
+    assert_eq!(bucket.read("wrong"), None);
+    assert_eq!(bucket.multipart_uploads(), 0);
 }
 
-#[test]
-fn both_list_in_byte_order_and_refuse_wrong_checksums() {
-    each(|bucket| {
-        let keys = ["B", "a", "a&b <c>", "b/c", "é"];
-        for key in keys {
-            bucket.beneath("here").place(key, key);
-        }
-        bucket.place("elsewhere", "");
-        let listed = bucket.beneath("here").objects();
-        let found: Vec<&str> = listed.iter().map(|item| item.key.as_str()).collect();
-        assert_eq!(found, keys);
-        assert_eq!(bucket.objects().len(), 6);
-        let wrong = "x-amz-checksum-sha256: 47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\r\n";
-        assert_eq!(bucket.ask("PUT", "wrong", wrong, b"not empty").status, 400);
-        assert_eq!(bucket.read("wrong"), None);
-        assert_eq!(bucket.multipart_uploads(), 0);
-    });
-}
-
-#[test]
-fn both_check_the_trailer_of_an_upload_in_chunks() {
+fn checks_trailers(bucket: &Bucket) {
     let lines = "x-amz-content-sha256: STREAMING-UNSIGNED-PAYLOAD-TRAILER\r\nContent-Encoding: aws-chunked\r\n\
                  x-amz-trailer: x-amz-checksum-crc64nvme\r\nx-amz-decoded-content-length: 9\r\n";
-    each(|bucket| {
-        // The published check value of CRC-64/NVME.
-        for (sum, status) in [("rosUhgp5mIg=", 200), ("AAAAAAAAAAA=", 400)] {
-            let body = format!("9\r\n123456789\r\n0\r\nx-amz-checksum-crc64nvme:{sum}\r\n\r\n");
-            let answer = bucket.ask("PUT", "chunked", lines, body.as_bytes());
-            let found = answer.status;
-            assert_eq!(found, status, "{}", String::from_utf8_lossy(&answer.body));
-            assert_eq!(bucket.read("chunked").as_deref(), Some(&b"123456789"[..]));
-        }
-    });
+    // The published check value of CRC-64/NVME.
+    for (sum, status) in [("rosUhgp5mIg=", 200), ("AAAAAAAAAAA=", 400)] {
+        let body = format!("9\r\n123456789\r\n0\r\nx-amz-checksum-crc64nvme:{sum}\r\n\r\n");
+        let answer = bucket.ask("PUT", "chunked", lines, body.as_bytes());
+        answer.says(status, "");
+        assert_eq!(bucket.read("chunked").as_deref(), Some(&b"123456789"[..]));
+    }
 }
 
 #[test]
@@ -119,23 +106,12 @@ fn the_store_in_memory_fails_where_it_is_told_to() {
 #[test]
 fn the_store_in_memory_lies_where_it_is_told_to() {
     let stub = Stub::lying(lies!(ignores_create, ignores_delete));
-    stub.bucket.place("key", "first");
-    assert_eq!(
-        stub.bucket
-            .ask("PUT", "key", "If-None-Match: *\r\n", b"second")
-            .status,
-        200
-    );
-    assert_eq!(
-        stub.bucket
-            .ask("PUT", "key", "If-Match: \"x\"\r\n", b"third")
-            .status,
-        412
-    );
-    assert_eq!(
-        stub.bucket
-            .ask("DELETE", "key", "If-Match: \"x\"\r\n", b"")
-            .status,
-        204
-    );
+    for (method, lines, status) in [
+        ("PUT", "If-None-Match: *\r\n", 200),
+        ("PUT", "If-Match: \"x\"\r\n", 412),
+        ("DELETE", "If-Match: \"x\"\r\n", 204),
+    ] {
+        let answer = stub.bucket.ask(method, "key", lines, b"");
+        assert_eq!(answer.status, status, "{method} {lines}");
+    }
 }

@@ -4,10 +4,10 @@ use crate::support::prelude::*;
 use crate::support::s3::VersityGw;
 
 /// A server over `store`, by the gateway that shows the certificate, with `args`.
-fn start(store: &VersityGw, endpoint: &str, args: &[&str]) -> Result<TestServer, Ended> {
+fn launch(store: &VersityGw, endpoint: &str, args: &[&str]) -> Launch {
     let bucket = store.bucket.at(&[]);
     let args = [&["--s3-endpoint", endpoint, "--s3-timeout", "5s"], args].concat();
-    Launch::new(&args).on_bucket(&bucket).start_or_end()
+    Launch::new(&args).on_bucket(&bucket)
 }
 
 #[test]
@@ -16,9 +16,7 @@ fn values_come_and_go_by_https() {
     let certificates = Certificates::new();
     let endpoint = format!("https://{}", store.secure(&certificates));
     let authority = certificates.authority();
-    let authority = authority.to_str().expect("text");
-    let server = start(&store, &endpoint, &["--s3-ca", authority]);
-    let server = server.unwrap_or_else(|ended| panic!("{}", ended.stderr));
+    let server = launch(&store, &endpoint, &["--s3-ca", text(&authority)]).start();
     let large = pattern(7, 40_000_000);
     for (key, value) in [("small", &b"value"[..]), ("large", &large), ("empty", b"")] {
         server.store(key, value);
@@ -58,16 +56,9 @@ fn a_certificate_that_nothing_proves_is_refused_with_what_helps() {
             "not valid for name \"localhost\"",
         ),
     ] {
-        let Err(ended) = start(&store, endpoint, args) else {
-            panic!("it trusts {endpoint} with {args:?}");
-        };
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-        let said = ended
-            .stderr
-            .lines()
-            .find(|line| line.contains("cannot use the store"));
-        let is_right = said.is_some_and(|line| line.contains(reason));
-        assert!(is_right, "{}", ended.stderr);
+        let ended = launch(&store, endpoint, args).run();
+        ended.says(1, "cannot use the store");
+        ended.says(1, reason);
     }
 }
 
@@ -78,20 +69,14 @@ fn a_certificate_that_stands_in_the_file_itself_is_trusted_for_its_names() {
     let addr = store.secure(&certificates);
     let own = certificates.authority();
     let own = ["--s3-ca", own.to_str().expect("text")];
-    let server = start(&store, &format!("https://{addr}"), &own);
-    let server = server.unwrap_or_else(|ended| panic!("{}", ended.stderr));
+    let server = launch(&store, &format!("https://{addr}"), &own).start();
     server.store("key", "value");
+    let by_name = format!("https://localhost:{}", addr.port());
+    let by_address = format!("https://{addr}");
     for (endpoint, args, reason) in [
-        (
-            format!("https://localhost:{}", addr.port()),
-            &own[..],
-            "not valid for name",
-        ),
-        (format!("https://{addr}"), &[], "; --s3-ca FILE names"),
+        (by_name, &own[..], "not valid for name"),
+        (by_address, &[], "; --s3-ca FILE names"),
     ] {
-        let Err(ended) = start(&store, &endpoint, args) else {
-            panic!("it trusts {endpoint} with {args:?}");
-        };
-        assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+        launch(&store, &endpoint, args).run().says(1, reason);
     }
 }

@@ -1,5 +1,6 @@
 //! Proves that an upload that was received whole stays while it can be published later, whatever has failed.
 
+use super::told;
 use crate::support::prelude::*;
 
 fn start(args: &[&str]) -> TestServer {
@@ -33,9 +34,7 @@ fn an_upload_whose_publishing_fails_can_be_published_later() {
         tracer.detach();
         let raw = &mut server.connect();
         let state = upload.state(raw);
-        assert_eq!(state.status, 204, "the upload is there");
-        assert_eq!(state.must("upload-complete"), "?0");
-        assert_eq!(state.must("upload-offset"), "300000");
+        assert_eq!(told(&state), (204, "?0", 300_000), "the upload is there");
         assert_eq!(server.get("k").status, 404);
         assert_eq!(upload.append(raw, 300_000, true, b"").status, 200);
         assert!(server.get("k").body == value);
@@ -96,8 +95,7 @@ fn an_upload_whose_record_cannot_be_read_at_the_start_is_kept() {
     let upload = Resumable::create(&mut server.connect(), "k", "", b"some bytes");
     server.stop();
     drop(server);
-    let id = upload.path.rsplit('/').next().expect("an id");
-    let record = dir.path().join(format!(".data-server/uploads/{id}.json"));
+    let record = upload.file(&dir, ".json");
     let text = fs::read(&record).expect("the record");
     // Reading it fails, as on a disk that fails for a moment.
     fs::remove_file(&record).expect("a removal");

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
+use super::told;
 use crate::support::prelude::*;
 
 fn start(dir: &DataDir, args: &[&str]) -> TestServer {
@@ -9,27 +10,20 @@ fn start(dir: &DataDir, args: &[&str]) -> TestServer {
 }
 
 fn kill(mut server: TestServer) {
-    server.signal(Signal::KILL);
-    assert_eq!(server.exit(), None);
-}
-
-/// The file of `upload`, or its record.
-fn file(dir: &DataDir, upload: &Resumable, suffix: &str) -> PathBuf {
-    let id = upload.path.rsplit('/').next().expect("an id");
-    dir.own(&format!("uploads/{id}{suffix}"))
+    server.kill();
 }
 
 /// Makes it look as if nothing had been done to `upload` for two days.
 fn age(dir: &DataDir, upload: &Resumable) {
     let long_ago = SystemTime::now() - Duration::from_secs(48 * 3600);
-    let data = fs::File::options().write(true).open(file(dir, upload, ""));
-    data.and_then(|data| data.set_modified(long_ago))
-        .expect("a time");
+    let data = File::options().append(true).open(upload.file(dir, ""));
+    let aged = data.and_then(|data| data.set_modified(long_ago));
+    aged.expect("a time");
 }
 
 /// Changes the record of `upload`.
 fn edit(dir: &DataDir, upload: &Resumable, edit: impl FnOnce(&mut serde_json::Value)) {
-    let record = file(dir, upload, ".json");
+    let record = upload.file(dir, ".json");
     let text = fs::read_to_string(&record).expect("a record");
     let mut json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     edit(&mut json);
@@ -91,9 +85,8 @@ fn an_upload_goes_on_after_a_restart_and_after_a_kill() {
 
         let server = start(&dir, &args);
         let state = upload.state(&mut server.connect());
-        let found = state.must("upload-complete");
-        assert_eq!(found, "?1", "the client may have lost the answer");
-        assert_eq!(state.must("upload-offset"), "1500000");
+        // The client may have lost the answer.
+        assert_eq!(told(&state), (204, "?1", 1_500_000));
         let got = server.get("a/k");
         assert!(got.body == value);
         assert_eq!(got.must("content-type"), "text/x-own");
@@ -111,7 +104,7 @@ fn what_was_written_of_a_part_is_there_after_a_kill() {
     let mut raw = server.connect();
     raw.send(upload.append_head(0, true, value.len()));
     raw.send(&value[..5_000_000]);
-    let written = || fs::metadata(file(&dir, &upload, "")).expect("the file");
+    let written = || fs::metadata(upload.file(&dir, "")).expect("the file");
     eventually("some of it is written", || written().len() >= 4_000_000);
     kill(server);
     let server = start(&dir, &[]);
@@ -134,20 +127,17 @@ fn a_restart_of_the_machine_leaves_what_was_synced() {
         json["boot"] = serde_json::Value::Null;
         json["started"] = 1.into();
     };
-    let cases = [("os", true), ("disk", true), ("os", false), ("disk", false)];
-    for (durability, is_named) in cases {
+    let others: [fn(&mut serde_json::Value); 2] = [other_boot, other_time];
+    let cases = others.map(|other| [("os", other), ("disk", other)]);
+    for (durability, other) in cases.concat() {
         let dir = DataDir::temporary();
         let args = ["--durability", durability];
         let server = start(&dir, &args);
         let upload = Resumable::create(&mut server.connect(), "k", "", &value[..200_000]);
         kill(server);
         // As if the machine had been started later than it was, and more had been written than synced.
-        if is_named {
-            edit(&dir, &upload, other_boot);
-        } else {
-            edit(&dir, &upload, other_time);
-        }
-        let data = file(&dir, &upload, "");
+        edit(&dir, &upload, other);
+        let data = upload.file(&dir, "");
         let bytes = [fs::read(&data).expect("the bytes"), vec![0; 5000]].concat();
         fs::write(&data, bytes).expect("zeros");
 
@@ -166,37 +156,32 @@ fn a_restart_of_the_machine_leaves_what_was_synced() {
 }
 
 #[test]
-fn an_upload_that_was_published_by_a_link_is_never_appended_to() {
+fn the_start_takes_a_published_upload_for_complete_and_removes_what_is_none() {
     directory_only!("the files of uploads");
     let dir = DataDir::temporary();
     let server = start(&dir, &[]);
     let upload = Resumable::create(&mut server.connect(), "k", "Upload-Length: 5\r\n", b"whole");
+    let other = Resumable::create(&mut server.connect(), "other", "", b"x");
     kill(server);
+    let id = "0123456789abcdef0123456789abcdef";
+    for name in ["x", id, "0123456789abcdef0123456789abcdee.json"] {
+        fs::write(dir.own("uploads").join(name), "not a record").expect("a file");
+    }
     // The server ended between the link and the removal of the first name.
-    fs::hard_link(file(&dir, &upload, ""), dir.file("k")).expect("a link");
+    fs::hard_link(upload.file(&dir, ""), dir.file("k")).expect("a link");
     let server = start(&dir, &[]);
     let raw = &mut server.connect();
     assert_eq!(upload.state(raw).must("upload-complete"), "?1");
     assert_eq!(upload.append(raw, 5, false, b"more").status, 409);
     assert_eq!(server.get("k").body, b"whole");
     assert_eq!(fs::metadata(dir.file("k")).expect("the value").nlink(), 1);
-}
-
-#[test]
-fn the_start_removes_what_is_no_upload() {
-    directory_only!("the files of uploads");
-    let dir = DataDir::temporary();
-    let server = start(&dir, &[]);
-    let upload = Resumable::create(&mut server.connect(), "k", "", b"x");
-    kill(server);
-    let uploads = dir.path().join(".data-server/uploads");
-    let id = "0123456789abcdef0123456789abcdef";
-    for name in ["x", id, "0123456789abcdef0123456789abcdee.json"] {
-        fs::write(uploads.join(name), "not a record").expect("a file");
-    }
-    let server = start(&dir, &[]);
-    assert_eq!(upload.offset(&mut server.connect()), 1);
-    assert_eq!(dir.uploads().len(), 2);
+    assert_eq!(other.offset(&mut server.connect()), 1);
+    let left = dir.uploads();
+    assert_eq!(
+        left.len(),
+        3,
+        "the start removes what is no upload: {left:?}"
+    );
 }
 
 #[test]
@@ -218,19 +203,25 @@ fn unfinished_uploads_expire() {
     assert_eq!(metric("data_server_staged_bytes"), 0);
 }
 
+/// The time counts from when it was asked for last.
 #[test]
 fn an_upload_expires_also_while_no_server_runs_and_never_without_expiry() {
     directory_only!("the files of uploads");
     let dir = DataDir::temporary();
     let server = start(&dir, &["--upload-expiry", "0s"]);
     let upload = Resumable::create(&mut server.connect(), "k", "", b"x");
+    age(&dir, &upload);
     let state = upload.state(&mut server.connect());
     assert_eq!(state.must("upload-limit"), "min-size=0");
     kill(server);
-    age(&dir, &upload);
-    let server = start(&dir, &["--upload-expiry", "0s"]);
-    assert_eq!(upload.offset(&mut server.connect()), 1);
-    kill(server);
+    for (expiry, is_aged) in [("24h", false), ("0s", true)] {
+        if is_aged {
+            age(&dir, &upload);
+        }
+        let server = start(&dir, &["--upload-expiry", expiry]);
+        assert_eq!(upload.offset(&mut server.connect()), 1, "{expiry}");
+        kill(server);
+    }
     age(&dir, &upload);
     let server = start(&dir, &[]);
     eventually("the upload expires", || dir.uploads().is_empty());
@@ -255,17 +246,4 @@ fn an_upload_that_its_client_never_heard_of_goes_with_its_request() {
     eventually("the other is removed", || server.dir.uploads().is_empty());
     let count = Scrape::of(server.addr).count("data_server_uploads_unfinished", &[]);
     assert_eq!(count, 0);
-}
-
-#[test]
-fn asking_for_the_offset_keeps_an_upload() {
-    directory_only!("the files of uploads");
-    let dir = DataDir::temporary();
-    let server = start(&dir, &["--upload-expiry", "0s"]);
-    let upload = Resumable::create(&mut server.connect(), "k", "", b"x");
-    age(&dir, &upload);
-    assert_eq!(upload.offset(&mut server.connect()), 1);
-    kill(server);
-    let server = start(&dir, &[]);
-    assert_eq!(upload.offset(&mut server.connect()), 1);
 }

@@ -22,7 +22,7 @@ fn a_value_is_held_to_max_body_over_all_its_parts() {
     let status = stored.status;
     assert_eq!(status, 200, "a length that is announced costs nothing");
     let upload = Resumable::create(&mut server.connect(), "k", "", &[1; 600]);
-    let body = [&chunked([&[2; 401][..]])[..], b"0\r\n\r\n"].concat();
+    let body = in_chunks(&[2; 401], 401);
     let lines = "Transfer-Encoding: chunked\r\n";
     let refused = upload.append_with(&mut server.connect(), 600, true, lines, &body);
     assert_eq!(refused.status, 413);

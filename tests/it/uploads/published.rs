@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
+use super::told;
 use crate::support::prelude::*;
 
 fn digest(value: &[u8]) -> String {
@@ -36,17 +37,20 @@ fn preconditions_of_the_first_request_are_decided_at_the_last() {
     assert_eq!(server.get("k").body, b"first");
     assert_eq!(server.get("new").body, b"there meanwhile");
     server.dir.assert_holds(&["k", "new"]);
-}
-
-#[test]
-fn a_precondition_that_fails_already_refuses_the_upload() {
-    directory_only!("resumable uploads");
-    let server = TestServer::start(&[]);
-    server.store("k", "old");
+    // One that fails already refuses the upload.
+    let kept = server.dir.uploads();
     let lines = "Upload-Complete: ?0\r\nIf-None-Match: *\r\n";
     let refused = Resumable::ask_to_create(&mut server.connect(), "k", lines, b"x");
     assert_eq!(refused.status, 412);
-    server.dir.assert_no_uploads();
+    assert_eq!(server.dir.uploads(), kept);
+    // And a key that is taken ends it.
+    let upload = Resumable::create(raw, "a", "", b"x");
+    server.store("a/b", "v");
+    let refused = upload.append(raw, 1, true, b"y");
+    let found = (refused.status, refused.must("upload-complete"));
+    assert_eq!(found, (409, "?1"));
+    assert_eq!(upload.state(raw).status, 404);
+    server.dir.assert_holds(&["a/b", "k", "new"]);
 }
 
 #[test]
@@ -76,27 +80,17 @@ fn a_part_that_has_not_its_digest_is_taken_back() {
     let server = TestServer::start(&[]);
     let value = pattern(1, 700_000);
     let (first, last) = value.split_at(300_000);
-    for is_chunked in [false, true] {
-        let frame = |part: &[u8]| {
-            if is_chunked {
-                [&chunked([part])[..], b"0\r\n\r\n"].concat()
-            } else {
-                part.to_vec()
-            }
-        };
-        let coding = if is_chunked {
-            "Transfer-Encoding: chunked\r\n"
-        } else {
-            ""
+    for coding in ["", "Transfer-Encoding: chunked\r\n"] {
+        let frame = |part: &[u8]| match coding {
+            "" => part.to_vec(),
+            _ => in_chunks(part, part.len()),
         };
         let raw = &mut server.connect();
         let lines = format!("{coding}Content-Digest: {}\r\n", digest(first));
         let upload = Resumable::create(raw, "k", &lines, &frame(first));
         let wrong = format!("{coding}Content-Digest: {}\r\n", digest(b"other"));
         let refused = upload.append_with(raw, 300_000, true, &wrong, &frame(last));
-        assert_eq!(refused.status, 400, "{refused:?}");
-        assert_eq!(refused.must("upload-complete"), "?0");
-        assert_eq!(refused.must("upload-offset"), "300000");
+        assert_eq!(told(&refused), (400, "?0", 300_000));
         let raw = &mut server.connect();
         assert_eq!(upload.offset(raw), 300_000);
         let right = format!("{coding}Content-Digest: {}\r\n", digest(last));
@@ -115,11 +109,11 @@ fn with_trailer(trailer: &str) -> Vec<u8> {
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\nTrailer: Content-Digest, Repr-Digest\r\n";
 
 #[test]
-fn a_digest_may_follow_a_part_as_a_trailer() {
+fn a_digest_of_a_part_or_of_the_value_may_follow_as_a_trailer() {
     directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let body = |of: &[u8]| with_trailer(&format!("Content-Digest: {}", digest(of)));
-    let upload = Resumable::create(&mut server.connect(), "k", "", b"");
+    let upload = Resumable::create(&mut server.connect(), "part", "", b"");
     for wrong in [body(b"other"), with_trailer("Content-Digest: sha-1=:AAAA:")] {
         let refused = upload.append_with(&mut server.connect(), 0, true, CHUNKED, &wrong);
         assert_eq!(refused.status, 400);
@@ -127,12 +121,7 @@ fn a_digest_may_follow_a_part_as_a_trailer() {
     }
     let stored = upload.append_with(&mut server.connect(), 0, true, CHUNKED, &body(b"part"));
     assert_eq!(stored.status, 200);
-}
 
-#[test]
-fn a_digest_of_the_value_may_follow_the_last_part_as_a_trailer() {
-    directory_only!("resumable uploads");
-    let server = TestServer::start(&[]);
     let body = |of: &[u8]| with_trailer(&format!("Repr-Digest: {}", digest(of)));
     for (of, status) in [(&b"other"[..], 400), (b"the part", 200)] {
         let upload = Resumable::create(&mut server.connect(), "k", "", b"the ");
@@ -153,10 +142,8 @@ fn a_digest_of_the_value_may_follow_the_last_part_as_a_trailer() {
         }
         let whole = raw.answer();
         assert_eq!(whole.status, status, "{whole:?}");
-        assert_eq!(
-            server.get("k").status,
-            if status == 200 { 200 } else { 404 }
-        );
+        let found = server.get("k").status;
+        assert_eq!(found, if status == 200 { 200 } else { 404 });
     }
 }
 
@@ -227,18 +214,4 @@ fn every_method_of_publishing_takes_an_upload() {
         // What remains of each is the record that says that it is complete.
         assert_eq!(server.dir.uploads().len(), 3);
     }
-}
-
-#[test]
-fn a_key_that_is_taken_ends_the_upload() {
-    directory_only!("resumable uploads");
-    let server = TestServer::start(&[]);
-    let raw = &mut server.connect();
-    let upload = Resumable::create(raw, "a", "", b"x");
-    server.store("a/b", "v");
-    let refused = upload.append(raw, 1, true, b"y");
-    let found = (refused.status, refused.must("upload-complete"));
-    assert_eq!(found, (409, "?1"));
-    assert_eq!(upload.state(raw).status, 404);
-    server.dir.assert_holds(&["a/b"]);
 }

@@ -3,7 +3,7 @@
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{burst, long_key, start};
+use super::{burst, start};
 use crate::support::prelude::*;
 
 /// More changes than the server keeps.
@@ -49,10 +49,15 @@ fn events_match_a_get_for_every_acknowledged_change() {
 }
 
 #[test]
-fn the_answer_is_an_event_stream_that_begins_with_its_position() {
+fn the_answer_is_an_event_stream_for_pages_of_allowed_origins_that_begins_with_its_position() {
     directory_only!("watching");
-    let server = TestServer::start(&[]);
-    let mut events = open(&server, "");
+    let server = TestServer::start(&["--cors-origin", "https://app.example"]);
+    let page = |origin: &str| Events::open(&server, "", &format!("Origin: {origin}\r\n"));
+    let denied = page("https://evil.example");
+    assert_eq!(denied.head.header("access-control-allow-origin"), None);
+    let mut events = page("https://app.example");
+    let allowed = events.head.must("access-control-allow-origin");
+    assert_eq!(allowed, "https://app.example");
     assert_eq!(events.head.must("content-type"), "text/event-stream");
     assert_eq!(events.head.must("cache-control"), "no-store");
     assert_eq!(events.head.must("x-content-type-options"), "nosniff");
@@ -226,17 +231,6 @@ fn malformed_watch_requests_are_refused() {
 }
 
 #[test]
-fn pages_of_an_allowed_origin_may_read_events() {
-    directory_only!("watching");
-    let server = TestServer::start(&["--cors-origin", "https://app.example"]);
-    let events = Events::open(&server, "", "Origin: https://app.example\r\n");
-    let allowed = events.head.must("access-control-allow-origin");
-    assert_eq!(allowed, "https://app.example");
-    let events = Events::open(&server, "", "Origin: https://evil.example\r\n");
-    assert_eq!(events.head.header("access-control-allow-origin"), None);
-}
-
-#[test]
 fn http_1_0_gets_events_until_the_connection_ends() {
     directory_only!("watching");
     let mut server = TestServer::start(&[]);
@@ -249,26 +243,6 @@ fn http_1_0_gets_events_until_the_connection_ends() {
     let text = String::from_utf8(raw.rest()).expect("UTF-8");
     let is_right = text.starts_with(": watching\n") && text.contains(r#""key":"k""#);
     assert!(is_right, "{text}");
-}
-
-#[test]
-fn a_drain_ends_event_streams_without_delay() {
-    directory_only!("watching");
-    let mut server = start(&["--threads", "2", "--grace-period", "1h", "--min-rate", "0"]);
-    let mut quiet: Vec<_> = (0..4).map(|_| open(&server, "")).collect();
-    // One subscriber does not read, and has more events than its socket buffer holds.
-    let stalled = Events::over(Raw::connect_narrow(server.addr), "", "");
-    burst(&server, &long_key(), 400);
-    server.store("last", "v");
-    for events in &mut quiet {
-        events.until("last");
-    }
-    server.signal(Signal::TERM);
-    for events in &mut quiet {
-        events.assert_ended();
-    }
-    assert_eq!(server.exit(), Some(0));
-    drop(stalled);
 }
 
 #[test]

@@ -138,13 +138,12 @@ fn a_client_that_breaks_the_protocol_is_closed_with_a_code() {
     let mut other = Socket::open(&server, "");
     let fragments = [masked(0x01, &[b'x'; 4000]), masked(0x80, &[b'x'; 4000])];
     let many = [masked(0x01, b"x"), masked(0x00, &[b'x'; 4096])];
+    let endless = [&[0x82, 0xff, 0x7f][..], &[0xff; 7], &[0; 4]].concat();
+    let parts = [masked(0x01, b"a"), masked(0x89, b""), masked(0x80, b"b")];
     for (what, code, bytes) in [
         ("an unmasked frame", 1002, vec![0x81, 1, b'x']),
-        (
-            "a reserved bit, as compression sets it",
-            1002,
-            masked(0xc1, b"x"),
-        ),
+        // As compression sets it.
+        ("a reserved bit", 1002, masked(0xc1, b"x")),
         ("a reserved opcode", 1002, masked(0x83, b"x")),
         ("a reserved control opcode", 1002, masked(0x8b, b"")),
         ("a fragmented ping", 1002, masked(0x09, b"x")),
@@ -152,21 +151,13 @@ fn a_client_that_breaks_the_protocol_is_closed_with_a_code() {
         ("a continuation of nothing", 1002, masked(0x80, b"x")),
         ("a close of one byte", 1002, masked(0x88, b"x")),
         ("a long message", 1009, masked(0x81, &[b'x'; 4097])),
-        (
-            "a message without end",
-            1009,
-            [&[0x82, 0xff, 0x7f][..], &[0xff; 7], &[0; 4]].concat(),
-        ),
+        ("a message without end", 1009, endless),
         ("a long message in parts", 1009, fragments.concat()),
         ("a message one byte too long in parts", 1009, many.concat()),
         ("text that is no UTF-8", 1007, masked(0x81, &[0xff])),
         ("text", 1003, masked(0x81, b"hello")),
         ("bytes", 1003, masked(0x82, b"hello")),
-        (
-            "text in parts",
-            1003,
-            [masked(0x01, b"a"), masked(0x89, b""), masked(0x80, b"b")].concat(),
-        ),
+        ("text in parts", 1003, parts.concat()),
     ] {
         let (mut raw, head) = shake(&server, SHAKE);
         assert_eq!(head.status, 101);
@@ -203,7 +194,7 @@ fn pings_and_close_frames_are_answered() {
 
 /// Bytes before the response could be HTTP or frames, so the server processes them as neither.
 #[test]
-fn data_before_the_handshake_is_answered_closes_the_connection() {
+fn bytes_around_the_handshake_are_never_a_request() {
     directory_only!("watching");
     let server = TestServer::start(&[]);
     let put = put_head("smuggled", 1) + "x";
@@ -217,20 +208,8 @@ fn data_before_the_handshake_is_answered_closes_the_connection() {
         assert_eq!((kind, &reason[..2]), (0x88, &1002_u16.to_be_bytes()[..]));
         raw.assert_closed();
     }
-    server.dir.assert_holds(&[]);
-}
-
-/// After the handshake the framing of HTTP no longer applies: frames may hold any bytes, and a request is not a frame.
-#[test]
-fn bytes_after_the_handshake_are_never_a_request() {
-    directory_only!("watching");
-    let server = TestServer::start(&[]);
-    let shake = || {
-        let mut raw = server.connect();
-        raw.send(format!("GET /-/watch HTTP/1.1\r\nHost: t\r\n{SHAKE}\r\n"));
-        assert_eq!(raw.head().status, 101);
-        raw
-    };
+    // After the handshake the framing of HTTP no longer applies: frames may hold any bytes, and a request is not a frame.
+    let shake = || shake(&server, SHAKE).0;
     let put = put_head("smuggled", 1) + "x";
     let mut raw = shake();
     for _ in 0..3 {
@@ -294,17 +273,27 @@ fn a_connection_serves_requests_before_it_is_upgraded() {
     assert!(kind == 0x81 && text.contains(r#""key":"k2""#), "{text}");
 }
 
+/// One subscriber of each kind does not read, and has more changes than its socket buffer holds.
 #[test]
-fn a_drain_closes_websockets_with_1001_without_delay() {
+fn a_drain_ends_feeds_without_delay_and_websockets_with_1001() {
     directory_only!("watching");
     let mut server = start(&["--threads", "2", "--grace-period", "1h", "--min-rate", "0"]);
+    let mut streams: Vec<_> = (0..4).map(|_| Events::open(&server, "", "")).collect();
     let sockets = (0..6).map(|_| Socket::open(&server, "?prefix=none"));
     let mut sockets: Vec<_> = sockets.collect();
+    let _stalled = Events::over(Raw::connect_narrow(server.addr), "", "");
     let mut stalled = Raw::connect_narrow(server.addr);
     stalled.send(format!("GET /-/watch HTTP/1.1\r\nHost: t\r\n{SHAKE}\r\n"));
     assert_eq!(stalled.head().status, 101);
     burst(&server, &long_key(), 400);
+    server.store("last", "v");
+    for events in &mut streams {
+        events.until("last");
+    }
     server.signal(Signal::TERM);
+    for events in &mut streams {
+        events.assert_ended();
+    }
     for socket in &mut sockets {
         assert_eq!(socket.closed(), (1001, "the server is going away".into()));
     }

@@ -307,6 +307,13 @@ impl Ended {
         assert_eq!(ended, (Some(code), ""), "{}", self.stderr);
         assert!(self.stderr.contains(why), "{why}: {}", self.stderr);
     }
+
+    /// What it printed, after which it has ended without a fault.
+    #[track_caller]
+    pub fn printed(&self) -> &str {
+        assert_eq!((self.code, &*self.stderr), (Some(0), ""));
+        self.stdout.trim_end()
+    }
 }
 
 /// A serving server.

@@ -35,6 +35,9 @@ fn assert_all(server: &TestServer) {
     }
 }
 
+/// Each sync of the file system fails.
+const FAIL: [&str; 4] = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
+
 /// Two syncs fail, that of the checkpoint and that of what it wrote anew: the kernel has told its error, and has dropped the bytes
 /// of both. A third that goes well proves nothing of them.
 #[test]
@@ -62,12 +65,8 @@ fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
         let is_of_key = call.args.contains("data>, \"k\"") || call.args.contains("/data/k>");
         is_of_key && !call.result.starts_with('-') && (failed..synced).contains(&call.began)
     };
-    let written = calls.iter().find(is_written);
-    let is_right = written.is_some();
-    assert!(
-        is_right,
-        "settled, and not written since the sync that failed: {calls:#?}"
-    );
+    let written = calls.iter().any(|call| is_written(&call));
+    assert!(written, "not since the sync that failed: {calls:#?}");
 }
 
 /// The last checkpoint fails, as the disk does not take the bytes, and the kernel drops them. Then it is well again: the kernel has nothing
@@ -76,7 +75,6 @@ fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
 fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
     journal_only!();
     tracing_only!("starts after a failed checkpoint");
-    let fail = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
     let once = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO:when=1"];
     let trace =
         |options: &[&str]| Trace::with(options, "starts that fail").expect("strace runs here");
@@ -90,7 +88,7 @@ fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
     ] {
         let dir = DataDir::temporary();
         let mut server = start_as_usual(&dir);
-        let tracer = Attached::to(&server, &fail);
+        let tracer = Attached::to(&server, &FAIL);
         store_all(&server);
         if end == "stop" {
             server.signal(Signal::TERM);
@@ -104,22 +102,18 @@ fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
             _ => {}
         }
         drop(tracer);
+        let launch = || Launch::new(&DISK).on(&dir);
         for _ in 0..failed_starts {
-            let started = trace(&fail)
-                .around(Launch::new(&DISK))
-                .on(&dir)
-                .start_or_end();
-            drop(started);
+            drop(trace(&FAIL).around(launch()).start_or_end());
         }
         drop_all(&dir);
         let tells = trace(&once);
-        let launch = Launch::new(&DISK);
         let launch = if is_told {
-            tells.around(launch)
+            tells.around(launch())
         } else {
-            launch
+            launch()
         };
-        let server = launch.on(&dir).start();
+        let server = launch.start();
         assert_all(&server);
         let is_ready = || is_told || ready(&server) == 200;
         eventually("it is ready", is_ready);
@@ -134,8 +128,7 @@ fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
     let dir = DataDir::temporary();
     let args = [&DISK[..], &["--journal-size", "16MiB"]].concat();
     let mut server = Launch::new(&args).on(&dir).start();
-    let fail = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
-    let tracer = Attached::to(&server, &fail);
+    let tracer = Attached::to(&server, &FAIL);
     store_all(&server);
     // Segments are filled, so that checkpoints come soon.
     for n in 0..150 {
@@ -162,8 +155,7 @@ fn while_checkpoints_fail_no_value_is_read_that_the_kernel_may_have_dropped() {
     let server = TestServer::start(&DISK);
     server.store("settled", "value");
     server.settle();
-    let fail = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
-    let tracer = Attached::to(&server, &fail);
+    let tracer = Attached::to(&server, &FAIL);
     store_all(&server);
     eventually("a checkpoint fails", || ready(&server) == 503);
     eventually("what was written anew fails too", || {
@@ -192,19 +184,12 @@ fn a_value_is_doubted_whatever_was_refused_after_it_or_cannot_be_read() {
         start_as_usual(&dir).stop();
         let server = start_as_usual(&dir);
         server.store("before", "value");
-        let inject = format!("inject={fail}");
-        let syncfs = "inject=syncfs:error=EIO";
-        let calls = [
-            "-e",
-            "trace=syncfs,fdatasync,pread64",
-            "-e",
-            syncfs,
-            "-e",
-            &inject,
-        ];
+        let calls = format!(
+            "-e trace=syncfs,fdatasync,pread64 -e inject=syncfs:error=EIO -e inject={fail}"
+        );
+        let options = [&words(&calls)[..], &["-P", text(dir.path())]].concat();
         let paths = segments(&dir);
-        let options = of_segments(&[&calls[..], &["-P", text(dir.path())]].concat(), &paths);
-        let _tracer = Attached::to(&server, &options);
+        let _tracer = Attached::to(&server, &of_segments(&options, &paths));
         server.store("k", "value");
         if fail.starts_with("fdatasync") {
             assert_eq!(server.ask("DELETE", "k").status, 500);
@@ -221,10 +206,8 @@ fn a_server_whose_checkpoint_could_not_be_noted_becomes_ready_without_a_write() 
     tracing_only!("a checkpoint that cannot be noted");
     let dir = DataDir::temporary();
     start_as_usual(&dir).stop();
-    let server = Launch::new(&DISK)
-        .env("DATA_SERVER_CHECKPOINT", "1")
-        .on(&dir)
-        .start();
+    let server = Launch::new(&DISK).env("DATA_SERVER_CHECKPOINT", "1");
+    let server = server.on(&dir).start();
     let control = dir.own("journal/control");
     // The first by the thread of the checkpoint; the publisher notes the segment.
     let fail = "inject=fdatasync:error=EIO:when=1";

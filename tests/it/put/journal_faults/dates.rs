@@ -64,7 +64,7 @@ fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
     cut(&mut server);
     by_hand.put_back();
     let found = start(&dir).get("k");
-    assert_eq!(String::from_utf8_lossy(&found.body), "new");
+    assert_eq!(found.text(), "new");
 }
 
 #[test]

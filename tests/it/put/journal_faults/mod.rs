@@ -88,6 +88,19 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     named.collect()
 }
 
+/// What `journal check` says, which only reads.
+fn check(dir: &DataDir) -> Ended {
+    let journal = || {
+        let is_there = dir.own("journal").exists();
+        is_there.then(|| files(&dir.own("journal")))
+    };
+    let before = journal();
+    let ended = Launch::new(&["journal", "check", text(dir.path())]);
+    let ended = ended.bare().run();
+    assert!(before == journal(), "it only reads");
+    ended
+}
+
 /// Options of strace that have these calls on the journal of `dir`, which has been served before, and no other file.
 pub(super) fn of_segments<'a>(options: &[&'a str], segments: &'a [PathBuf; 4]) -> Vec<&'a str> {
     let paths = segments.iter().flat_map(|path| ["-P", text(path)]);

@@ -3,27 +3,6 @@
 use super::{cut, start};
 use crate::support::prelude::*;
 
-/// A folder in which nothing can be changed, by root neither.
-struct Immutable(std::path::PathBuf);
-
-impl Immutable {
-    fn of(dir: &DataDir, folder: &str) -> Option<Self> {
-        let path = dir.file(folder);
-        set("+i", &path).then_some(Self(path))
-    }
-}
-
-impl Drop for Immutable {
-    fn drop(&mut self) {
-        set("-i", &self.0);
-    }
-}
-
-fn set(flag: &str, path: &std::path::Path) -> bool {
-    let output = Command::new("chattr").arg(flag).arg(path).output();
-    output.is_ok_and(|output| output.status.success())
-}
-
 #[test]
 fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
     journal_only!();
@@ -42,10 +21,10 @@ fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
         dir.remove(key);
     }
     dir.place("stuck/other", "by hand");
-    let Some(immutable) = Immutable::of(&dir, "stuck") else {
-        left_out("a key that cannot be written", "chattr does not work here");
-        return;
-    };
+    let immutable = needed!(Immutable::new(
+        dir.file("stuck"),
+        "a key that cannot be written"
+    ));
     // Also after an orderly end, and by every further start.
     for round in 0..3 {
         let mut server = start(&dir);
@@ -82,13 +61,10 @@ fn a_key_that_cannot_be_written_anew_keeps_no_checkpoint_failed() {
     let tracer = Attached::to(&server, &["-e", "trace=syncfs", "-e", once]);
     server.store("stuck/k", "value");
     server.store("k", "value");
-    let Some(immutable) = Immutable::of(&dir, "stuck") else {
-        left_out(
-            "a key that cannot be written anew",
-            "chattr does not work here",
-        );
-        return;
-    };
+    let immutable = needed!(Immutable::new(
+        dir.file("stuck"),
+        "a key that cannot be written anew"
+    ));
     eventually("the checkpoint fails", || tracer.has_injected());
     eventually("a checkpoint succeeds", || super::ready(&server) == 200);
     server.event("cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
@@ -115,18 +91,17 @@ fn kept_records_that_cannot_be_read_are_given_up_by_order_once() {
     cut(&mut server);
     dir.remove("stuck/k");
     dir.place("stuck/other", "by hand");
-    let Some(immutable) = Immutable::of(&dir, "stuck") else {
-        left_out("a key that cannot be written", "chattr does not work here");
-        return;
-    };
+    let immutable = needed!(Immutable::new(
+        dir.file("stuck"),
+        "a key that cannot be written"
+    ));
     start(&dir).stop();
     drop(immutable);
     let kept = dir.own("journal/kept");
     let mut bytes = fs::read(&kept).expect("kept records");
     bytes[70] ^= 1;
     fs::write(&kept, &bytes).expect("written");
-    let ended = Launch::new(&super::DISK).on(&dir).run();
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    Launch::new(&super::DISK).on(&dir).run().says(1, "");
     let discard = [&super::DISK[..], &["--journal", "discard"]].concat();
     Launch::new(&discard).on(&dir).start().stop();
     let aside = super::offline::set_aside(&dir);
@@ -145,8 +120,7 @@ fn a_key_whose_folder_is_another_file_system_now_keeps_no_server_from_starting()
         let left_out = "a folder on another file system";
         let tmpfs = ["mount", "-t", "tmpfs", "tmpfs"];
         let other = Mounted::by(&tmpfs, &place.outside("other"));
-        let other = other.map_err(|why| crate::support::left_out(left_out, &why));
-        let other = needed!(other.ok());
+        let other = needed!(available(left_out, other));
         if is_there {
             fs::write(other.path().join("k"), "theirs").expect("a file");
         }
@@ -157,13 +131,8 @@ fn a_key_whose_folder_is_another_file_system_now_keeps_no_server_from_starting()
         let mounted = Mounted::by(&moved, &dir.file("d")).expect("it is mounted");
         let mut server = start(&dir);
         assert_eq!(server.get("k").body, b"value");
-        let found = server.get("d/k");
-        let expected = if is_there {
-            (200, &b"theirs"[..])
-        } else {
-            (404, &found.body[..])
-        };
-        assert_eq!((found.status, &found.body[..]), expected);
+        let (status, text) = if is_there { (200, "theirs") } else { (404, "") };
+        server.get("d/k").says(status, text);
         assert_eq!(server.put("d/k", "new").status, 403);
         server.stop();
         mounted.end();
