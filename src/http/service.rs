@@ -15,9 +15,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use hyper::header::EXPECT;
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, Version};
+use hyper::{Method, Request, Response};
 
 use crate::access::Access;
 use crate::failpoint;
@@ -37,7 +36,7 @@ use crate::http::head::syntax::FramingError;
 use crate::http::refusal::Refusal;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::execute::{RequestContext, Upload, is_for_socket, perform};
+use crate::http::service::execute::{RequestContext, perform};
 use crate::http::service::handler::{Handler, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::{RequestHead, identify, parse_request};
@@ -94,7 +93,7 @@ impl ServiceBuilder {
 
 /// The response to a request, as a future with a name.
 pub enum Responding {
-    /// The response, until it is taken. `None` stays pending: the connection sends the response, without hyper.
+    /// The response, until it is taken.
     Ready(Option<Response<Body>>),
     /// The work on the response.
     Later(Pin<Box<dyn Future<Output = Response<Body>>>>),
@@ -113,14 +112,8 @@ impl Future for Responding {
     }
 }
 
-/// The work that a request leaves for its connection, which performs it when hyper has given the socket back.
-#[derive(Default)]
-pub struct Handover {
-    /// An upload without its body and its response.
-    pub upload: Cell<Option<Box<Upload>>>,
-    /// The protocol that follows the response.
-    pub session: Cell<Option<Box<Session>>>,
-}
+/// The protocol that follows a response, which the connection takes when hyper has sent it.
+pub type Upgrade = Cell<Option<Box<Session>>>;
 
 /// A request without its body, and its connection.
 struct Arrived<'a> {
@@ -129,8 +122,8 @@ struct Arrived<'a> {
     head: &'a Parts,
     /// The length of the body, where the framing tells it.
     len: Option<u64>,
-    /// `None` where the connection has more than one stream.
-    handover: Option<&'a Rc<Handover>>,
+    /// `None` where no other protocol can follow.
+    upgrade: Option<&'a Rc<Upgrade>>,
 }
 
 impl<'a> Arrived<'a> {
@@ -153,14 +146,13 @@ impl Service {
         self.handler.config.logs.tell_of_client()
     }
 
-    /// The response to one request of `connection`, or of one of its streams. With a `handover`, the connection may have the
-    /// socket for the request.
+    /// The response to one request of `connection`, or of one of its streams. With an `upgrade`, another protocol may follow it.
     pub fn call(
         self: &Rc<Self>,
         connection: &Rc<ConnectionState>,
         mut client: Client,
         request: Request<RequestBody>,
-        handover: Option<&Rc<Handover>>,
+        upgrade: Option<&Rc<Upgrade>>,
     ) -> Responding {
         let trusted = &self.handler.config.trusted_proxies;
         if !trusted.is_empty() {
@@ -175,14 +167,14 @@ impl Service {
             client,
             head: &head,
             len: body.len(),
-            handover,
+            upgrade,
         };
         let begun = caught(|| self.authenticate_and_begin(&arrived, &record, &mut context));
         let begun = match begun {
             Ok(Ok(begun)) => Ok(begun),
             Ok(Err(unchecked)) => {
                 let (service, connection) = (Rc::clone(self), Rc::clone(connection));
-                let handover = handover.cloned();
+                let upgrade = upgrade.cloned();
                 return Responding::Later(Box::pin(async move {
                     let Handler { guard, store, .. } = &*service.handler;
                     let proof = guard.check(*unchecked, connection.proven(), store.compute());
@@ -192,7 +184,7 @@ impl Service {
                         client,
                         head: &head,
                         len: body.len(),
-                        handover: handover.as_ref(),
+                        upgrade: upgrade.as_ref(),
                     };
                     let begun = caught(|| {
                         let common = CommonHeaders::of(&head);
@@ -296,7 +288,7 @@ impl Service {
             connection,
             client,
             head,
-            handover,
+            upgrade,
             ..
         } = *arrived;
         let begun = begun.unwrap_or_else(|panicked| {
@@ -331,8 +323,8 @@ impl Service {
                 let handler = &self.handler;
                 let (response, session) =
                     subscribe(handler, subscribers, request, &context, connection, record);
-                if let Some(handover) = handover {
-                    handover.session.set(session);
+                if let Some(upgrade) = upgrade {
+                    upgrade.set(session);
                 }
                 return ready(response);
             }
@@ -345,19 +337,6 @@ impl Service {
             context,
             record,
         };
-        if let Some(handover) = handover
-            && failpoint::takes_over()
-            && head.version == Version::HTTP_11
-            && is_for_socket(&operation, &body)
-        {
-            handover.upload.set(Some(Box::new(Upload {
-                request,
-                operation,
-                body,
-                expects_continue: head.headers.contains_key(EXPECT),
-            })));
-            return Responding::Ready(None);
-        }
         Responding::Later(Box::pin(perform(request, operation, body)))
     }
 

@@ -3,7 +3,7 @@
 //! Promises that a request which arrived whole is performed although its client closes or resets the connection, and that
 //! every byte received and not used is given back. [`HyperIo`] is the socket as hyper has it: it sends parts of files in the
 //! place of the holes that hyper writes for them, and lets other connections have their turn after a burst of bytes. Long
-//! bodies of uploads are left to the caller.
+//! uploads are left to the caller.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -23,9 +23,9 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::connections::Command;
 use super::reactor::ConnectionContext;
-use super::socket_reader::SocketReader;
+use super::socket_reader::{Held, SocketReader};
 use super::socket_writer::{BURST, Follows, SocketWriter};
-use crate::http::{ConnectionState, FramingError, Phase, RequestBody, Session, Upload, is_hole};
+use crate::http::{ConnectionState, FramingError, Phase, RequestBody, Session, is_hole};
 use crate::metrics::TimeLimit;
 
 /// A response of so many bytes is long enough for full packets to gain more than two system calls cost.
@@ -44,8 +44,8 @@ pub(super) enum Next {
     Cut,
     /// A request is rejected, and the connection closes.
     Reject(FramingError),
-    /// The body of an upload is received.
-    Receive(Box<Upload>),
+    /// A long upload is received, whose head the bytes behind begin with.
+    Receive,
     /// The protocol is another from now on.
     Upgrade(Box<Session>),
 }
@@ -59,10 +59,10 @@ pub(super) async fn serve(
     let input = Rc::clone(&reader.state);
     let io = HyperIo::new(reader, &context.writer, &context.state);
     let unflushed = Rc::clone(&io.unflushed);
-    let handover = &context.handover;
+    let upgrade = &context.upgrade;
     let service = service_fn(|request: Request<Incoming>| {
         let (service, request) = (&context.reactor.service, request.map(RequestBody::Http1));
-        service.call(&context.state, context.client, request, Some(handover))
+        service.call(&context.state, context.client, request, Some(upgrade))
     });
     let mut hyper = context.reactor.protocol.serve_connection(io, service);
     let before = context.state.requests();
@@ -101,30 +101,26 @@ pub(super) async fn serve(
         if polled.is_ready() {
             return Poll::Ready(Ok(Next::Close));
         }
-        if let Some(upload) = handover.upload.take() {
-            return Poll::Ready(Ok(Next::Receive(upload)));
-        }
         if context.state.is_serving() || !input.is_starved.get() {
             return Poll::Pending;
         }
-        let holds_part = input.holds_part.get();
-        let next = match input.error.get() {
-            Some(error) => Next::Reject(error),
-            None if is_late && holds_part => {
+        let next = match input.held.get() {
+            Held::Invalid(error) => Next::Reject(error),
+            Held::Upload => Next::Receive,
+            Held::Part if is_late => {
                 context.reactor.exceeds(TimeLimit::Header, context.client);
                 Next::Reject(FramingError::Late)
             }
-            None if is_late => Next::Close,
-            None if context.state.is_draining() && !holds_part => Next::Close,
-            None if rests && context.state.phase() == Phase::Idle => Next::Rest,
-            None => return Poll::Pending,
+            Held::Nothing if is_late || context.state.is_draining() => Next::Close,
+            _ if rests && context.state.phase() == Phase::Idle => Next::Rest,
+            _ => return Poll::Pending,
         };
         Poll::Ready(Ok(next))
     })
     .await;
     let parts = hyper.into_parts();
     // hyper ends with any request for an upgrade, also one that was answered as if it had asked for none.
-    let next = match (next?, handover.session.take()) {
+    let next = match (next?, upgrade.take()) {
         (Next::Close, Some(session)) => Next::Upgrade(session),
         (next, _) => next,
     };

@@ -19,7 +19,7 @@ use super::connections::{Command, Commands, Connections, Limits};
 use super::socket::{Socket, TlsSession};
 use super::socket_writer::SocketWriter;
 use super::tls::Tls;
-use crate::http::{Client, ConnectionState, Handover, MAX_HEAD, Phase, Service, ServiceBuilder};
+use crate::http::{Client, ConnectionState, MAX_HEAD, Phase, Service, ServiceBuilder, Upgrade};
 use crate::log::Throttle;
 use crate::metrics::{ReactorCounters, TimeLimit};
 
@@ -165,8 +165,7 @@ pub(super) struct ConnectionContext<'a> {
     pub(super) socket: Rc<Socket>,
     pub(super) writer: Rc<SocketWriter>,
     pub(super) commands: Commands<'a>,
-    /// The work that a request leaves to the connection.
-    pub(super) handover: Rc<Handover>,
+    pub(super) upgrade: Rc<Upgrade>,
 }
 
 impl<'a> ConnectionContext<'a> {
@@ -180,7 +179,7 @@ impl<'a> ConnectionContext<'a> {
             writer: Rc::new(SocketWriter::new(&socket, &state)),
             socket,
             commands: reactor.connections.add(&state, None),
-            handover: Rc::default(),
+            upgrade: Rc::default(),
             state,
         }
     }

@@ -28,7 +28,7 @@ pub const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const UPLOAD_LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const UPLOAD_LIMIT: HeaderName = HeaderName::from_static("upload-limit");
-const INTEROP_VERSION: HeaderName = HeaderName::from_static("upload-draft-interop-version");
+pub const INTEROP_VERSION: HeaderName = HeaderName::from_static("upload-draft-interop-version");
 
 /// The media types that PATCH takes (RFC 5789, section 3.1).
 const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
@@ -292,9 +292,6 @@ fn limit(of: &UploadLimits) -> String {
     }
     limits.join(", ")
 }
-
-/// The interim response that tells a client to send its body (RFC 9110, section 10.1.1).
-pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// A 104, which tells a client where its upload can be resumed ("Status Code 104").
 fn resumption_supported(address: UploadAddress, config: &ServiceConfig) -> Response<()> {
