@@ -1,9 +1,9 @@
 //! One connection, from the first byte to an orderly close: a loop with one owner of the socket at a time.
 //!
 //! On a listener for proxies, a header says first whom the connection is for. The connection rests, with no buffers, until a
-//! request begins, and holds no more than what has come of its head until that is whole. hyper then reads requests and answers
-//! them. It never sees a long upload: the connection receives that itself, without hyper, and a new hyper goes on behind it. Promises that the connection ends within its limits whatever the peer does, and that a request being
-//! answered when the server drains is answered.
+//! request begins. Until its head is whole, the connection holds no more than the bytes of that head. hyper then reads requests
+//! and answers them. hyper never sees a long upload: the connection receives it, and a new hyper goes on behind it. Promises that
+//! the connection ends within its limits whatever the peer does, and that a request under way is answered when the server drains.
 
 use std::future::poll_fn;
 use std::io;

@@ -50,8 +50,8 @@ pub(super) enum Next {
     Upgrade(Box<Session>),
 }
 
-/// Has hyper serve requests, those that `reader` has first, until something else is to be done: the next step, and the bytes
-/// received and not used.
+/// Has hyper serve requests until something else is to be done with the socket. The first requests are those that `reader` holds.
+/// Returns the next step, and the bytes that were received and not used.
 pub(super) async fn serve(
     context: &ConnectionContext<'_>,
     reader: SocketReader,
@@ -66,7 +66,7 @@ pub(super) async fn serve(
     });
     let mut hyper = context.reactor.protocol.serve_connection(io, service);
     let before = context.state.requests();
-    let warm = context.reactor.warm();
+    let buffers = context.reactor.take_buffers();
     let mut is_late = false;
     let next = poll_fn(|cx| {
         let command = context.commands.next(cx);
@@ -75,7 +75,7 @@ pub(super) async fn serve(
         }
         is_late |= command == Some(Command::LateHead);
         let asked = context.state.requests();
-        let rests = command == Some(Command::Rest) || !warm.may_keep_buffers();
+        let should_rest = command == Some(Command::Rest) || !buffers.may_be_kept();
         let was_watching = context.state.phase() == Phase::Watching;
         input.is_starved.set(false);
         let polled = match hyper.poll_without_shutdown(cx) {
@@ -104,18 +104,8 @@ pub(super) async fn serve(
         if context.state.is_serving() || !input.is_starved.get() {
             return Poll::Pending;
         }
-        let next = match input.held.get() {
-            Held::Invalid(error) => Next::Reject(error),
-            Held::Upload => Next::Receive,
-            Held::Part if is_late => {
-                context.reactor.exceeds(TimeLimit::Header, context.client);
-                Next::Reject(FramingError::Late)
-            }
-            Held::Nothing if is_late || context.state.is_draining() => Next::Close,
-            _ if rests && context.state.phase() == Phase::Idle => Next::Rest,
-            _ => return Poll::Pending,
-        };
-        Poll::Ready(Ok(next))
+        let next = next_step(context, input.held.get(), is_late, should_rest);
+        next.map_or(Poll::Pending, |next| Poll::Ready(Ok(next)))
     })
     .await;
     let parts = hyper.into_parts();
@@ -127,6 +117,27 @@ pub(super) async fn serve(
     let mut received = BytesMut::from(parts.read_buf);
     received.unsplit(parts.io.reader.into_inner().into_held());
     Ok((next, received))
+}
+
+/// The next step of a connection that has answered all requests which hyper saw, and holds back these bytes; `None` while it waits
+/// for more.
+fn next_step(
+    context: &ConnectionContext<'_>,
+    held: Held,
+    is_late: bool,
+    should_rest: bool,
+) -> Option<Next> {
+    match held {
+        Held::Invalid(error) => Some(Next::Reject(error)),
+        Held::Upload => Some(Next::Receive),
+        Held::Part if is_late => {
+            context.reactor.exceeds(TimeLimit::Header, context.client);
+            Some(Next::Reject(FramingError::Late))
+        }
+        Held::Nothing if is_late || context.state.is_draining() => Some(Next::Close),
+        _ if should_rest && context.state.phase() == Phase::Idle => Some(Next::Rest),
+        _ => None,
+    }
 }
 
 /// True when the connection is not worth keeping: its client is gone, and nothing is done that changes anything; or it is a

@@ -139,7 +139,10 @@ impl SocketReader {
         if let Some(framing) = &mut self.framing {
             let fed = framing.feed(received);
             self.state.requests.set(framing.heads());
-            self.held.extend_from_slice(&received[fed.passed..fed.kept]);
+            if fed.passed < fed.kept {
+                let head = &received[fed.passed..fed.kept];
+                self.held.extend_from_slice(head);
+            }
             self.held.extend_from_slice(&received[fed.at..]);
             buf.set_filled(start + fed.passed);
             self.note(fed.stop);

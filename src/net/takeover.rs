@@ -1,9 +1,9 @@
 //! Takeover: the connection itself receives a long upload, whose body goes from the socket to where the store wants it, and sends
 //! the response. hyper does not have the socket then, and sees neither.
 //!
-//! Owns what arrived with the head, and the count of what is left: not a byte behind the body is taken. A client that waits
-//! to be told to send the body is told when the first byte is wanted, and so is one that is to know where an upload can be
-//! resumed. A peer that closes or resets the connection before the end is a body that broke off. Counts what it moves.
+//! Owns the bytes that arrived with the head, and the count of those that are left: it takes no byte behind the body. The client gets
+//! 100 (Continue) when the first byte is waited for, and 104 where its upload can be resumed. A connection that is closed or reset
+//! before the end is a body that broke off. Counts what it moves.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hyper::Response;
-use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
+use hyper::header::{EXPECT, HeaderMap};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, splice};
@@ -24,8 +24,8 @@ use super::reactor::ConnectionContext;
 use super::socket::Socket;
 use super::socket_writer::{Follows, SocketWriter};
 use crate::http::{
-    Body, BodySource, ConnectionState, RequestBody, closes, continue_100, encode_interim, number,
-    request,
+    Body, BodySource, ConnectionState, RequestBody, closes, content_length, continue_100,
+    encode_interim, request,
 };
 use crate::metrics::Direction;
 
@@ -120,9 +120,7 @@ struct SocketBody {
 impl SocketBody {
     /// The body of the request with these `headers`, whose first bytes may be `received`.
     fn new(context: &ConnectionContext<'_>, headers: &HeaderMap, received: &mut BytesMut) -> Self {
-        let length = headers.get(CONTENT_LENGTH);
-        let remaining = length.and_then(|length| number(length.as_bytes()));
-        let remaining = remaining.unwrap_or(0);
+        let remaining = content_length(headers).unwrap_or(0);
         let most = usize::try_from(remaining).unwrap_or(usize::MAX);
         let early = received.split_to(received.len().min(most)).freeze();
         // RFC 9110, section 10.1.1: a client that sends already needs no invitation.

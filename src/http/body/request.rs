@@ -179,6 +179,11 @@ impl Drop for Received<'_> {
     }
 }
 
+/// The length in bytes that a head with these `headers` announces.
+pub fn content_length(headers: &HeaderMap) -> Option<u64> {
+    number(headers.get(CONTENT_LENGTH)?.as_bytes())
+}
+
 /// A stream of HTTP/2 on which a request has arrived.
 #[derive(Debug)]
 pub struct Stream {
@@ -255,8 +260,7 @@ impl StreamBody {
         headers: &HeaderMap,
         continue_100: impl FnOnce() -> Response<()>,
     ) -> Self {
-        let len = headers.get(CONTENT_LENGTH);
-        let len = len.and_then(|len| number(len.as_bytes()));
+        let len = content_length(headers);
         let is_empty = stream.is_received();
         Self {
             stream: Rc::clone(stream),

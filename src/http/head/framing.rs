@@ -17,7 +17,6 @@ use crate::http::body::request::Chunks;
 use crate::http::head::syntax::{
     FramingError, MAX_FIELDS, MAX_HEAD, is_token_byte, line, number, trim,
 };
-use crate::http::uploads::INTEROP_VERSION;
 
 /// The framing of one connection, from the first byte of a request on.
 #[derive(Debug, Default)]
@@ -196,6 +195,9 @@ pub enum Stop {
     Error(FramingError),
 }
 
+/// The field by which a client says that it understands an interim response to its upload (draft-ietf-httpbis-resumable-upload).
+const INTEROP_VERSION: &[u8] = b"upload-draft-interop-version";
+
 /// The shortest body of an upload that is taken from the socket, in bytes: for shorter ones it costs more than it saves.
 const LONG_UPLOAD: u64 = 256 << 10;
 
@@ -292,7 +294,7 @@ impl Scan {
             if !is_chunked || std::mem::replace(&mut self.chunked, true) {
                 return Err(FramingError::Coding);
             }
-        } else if name.eq_ignore_ascii_case(INTEROP_VERSION.as_str().as_bytes()) {
+        } else if name.eq_ignore_ascii_case(INTEROP_VERSION) {
             self.wants_interim = true;
         }
         Ok(true)
@@ -383,11 +385,11 @@ mod tests {
     fn the_head_of_a_long_upload_is_held_back_and_is_its_request() {
         let before = "GET / HTTP/1.1\r\nHost: t\r\n\r\n";
         let long = format!("Content-Length: {LONG_UPLOAD}\r\n");
-        let awaits = format!("content-length: 1\r\n{INTEROP_VERSION}: 8\r\n");
+        let awaits = "content-length: 1\r\nUpload-Draft-Interop-Version: 8\r\n";
         for (begin, fields, is_held) in [
             ("PUT /a%20b?c HTTP/1.1", &*long, true),
             ("PATCH /a%20b?c HTTP/1.1", &long, true),
-            ("PUT /a%20b?c HTTP/1.1", &awaits, true),
+            ("PUT /a%20b?c HTTP/1.1", awaits, true),
             ("PUT /a%20b?c HTTP/1.0", &long, false),
             ("GET /a%20b?c HTTP/1.1", &long, false),
             ("PUT / HTTP/1.1", "Content-Length: 262143\r\n", false),
@@ -400,9 +402,9 @@ mod tests {
             if is_held {
                 assert_eq!(&bytes[..fed.passed], before.as_bytes());
                 assert_eq!(&bytes[fed.at..], b"body");
-                let held = &bytes[fed.passed..fed.kept];
-                let (request, len) = request(held).expect("a request");
-                assert_eq!(len, held.len());
+                let kept = &bytes[fed.passed..fed.kept];
+                let (request, len) = request(kept).expect("a request");
+                assert_eq!(len, kept.len());
                 assert_eq!(request.uri(), "/a%20b?c");
                 assert_eq!(request.headers()["host"], "t");
                 assert!(!request.headers().contains_key("cookie"));

@@ -28,7 +28,7 @@ pub const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const UPLOAD_LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const UPLOAD_LIMIT: HeaderName = HeaderName::from_static("upload-limit");
-pub const INTEROP_VERSION: HeaderName = HeaderName::from_static("upload-draft-interop-version");
+const INTEROP_VERSION: HeaderName = HeaderName::from_static("upload-draft-interop-version");
 
 /// The media types that PATCH takes (RFC 5789, section 3.1).
 const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
