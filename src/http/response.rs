@@ -66,7 +66,7 @@ pub fn render(
     response
 }
 
-/// The interim response that tells a client over HTTP/2 to send its body; over HTTP/1 it is [`uploads::CONTINUE`].
+/// The interim response that tells a client to send its body (RFC 9110, section 10.1.1).
 pub fn continue_100() -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::CONTINUE;
@@ -241,14 +241,7 @@ pub struct Encoder {
 impl Encoder {
     /// The head of the response with these `parts` and a body of `len` bytes, as bytes of HTTP/1.1.
     pub fn encode(&self, parts: &Parts, len: u64) -> Vec<u8> {
-        let reason = parts.status.canonical_reason().unwrap_or_default();
-        let mut head = Vec::with_capacity(HEAD_CAPACITY);
-        for text in ["HTTP/1.1 ", parts.status.as_str(), " ", reason, "\r\n"] {
-            head.extend_from_slice(text.as_bytes());
-        }
-        for (name, value) in &parts.headers {
-            append_field(&mut head, name.as_str(), value);
-        }
+        let mut head = begin_head(parts.status, &parts.headers);
         if has_length(parts.status) && !parts.headers.contains_key(CONTENT_LENGTH) {
             append_field(&mut head, "content-length", &HeaderValue::from(len));
         }
@@ -282,6 +275,29 @@ impl Encoder {
         }
         value.get_or_insert_with(|| date(second)).clone()
     }
+}
+
+/// The head of an interim response, as bytes of HTTP/1.1.
+pub fn encode_interim(response: &Response<()>) -> Vec<u8> {
+    let mut head = begin_head(response.status(), response.headers());
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// A head of HTTP/1.1 without its end.
+fn begin_head(status: StatusCode, fields: &HeaderMap) -> Vec<u8> {
+    let reason = match status.as_u16() {
+        104 => "Upload Resumption Supported",
+        _ => status.canonical_reason().unwrap_or_default(),
+    };
+    let mut head = Vec::with_capacity(HEAD_CAPACITY);
+    for text in ["HTTP/1.1 ", status.as_str(), " ", reason, "\r\n"] {
+        head.extend_from_slice(text.as_bytes());
+    }
+    for (name, value) in fields {
+        append_field(&mut head, name.as_str(), value);
+    }
+    head
 }
 
 /// True for a response that ends its connection.

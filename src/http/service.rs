@@ -15,9 +15,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use hyper::header::EXPECT;
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, Version};
+use hyper::{Method, Request, Response};
 
 use crate::access::Access;
 use crate::failpoint;
@@ -38,7 +37,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, attach};
-use crate::http::service::execute::{Upload, is_for_socket, perform};
+use crate::http::service::execute::perform;
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
@@ -84,7 +83,7 @@ impl ServiceBuilder {
 
 /// The response to a request, as a future with a name.
 pub enum Responding {
-    /// The response, until it is taken. `None` stays pending: the connection sends the response, without hyper.
+    /// The response, until it is taken.
     Ready(Option<Response<Body>>),
     /// The work on the response.
     Later(Pin<Box<dyn Future<Output = Response<Body>>>>),
@@ -103,14 +102,8 @@ impl Future for Responding {
     }
 }
 
-/// The work that a request leaves for its connection, which performs it when hyper has given the socket back.
-#[derive(Default)]
-pub struct Handover {
-    /// An upload without its body and its response.
-    pub upload: Cell<Option<Box<Upload>>>,
-    /// The protocol that follows the response.
-    pub session: Cell<Option<Box<Session>>>,
-}
+/// The protocol that follows a response, which the connection takes when hyper has sent it.
+pub type Upgrade = Cell<Option<Box<Session>>>;
 
 /// The outcome of a request that is known at once, or the operation that is left to perform.
 type Started = Result<Result<Outcome, Refusal>, Operation<'static>>;
@@ -121,14 +114,13 @@ impl Service {
         self.config.logs.have_client_fields()
     }
 
-    /// The response to one request of `connection`, or of one of its streams. With a `handover`, the connection may have the
-    /// socket for the request; a connection of several streams has none.
+    /// The response to one request of `connection`, or of one of its streams. With an `upgrade`, another protocol may follow it.
     pub fn call(
         self: &Rc<Self>,
         connection: &Rc<ConnectionState>,
         mut client: Client,
         request: Request<RequestBody>,
-        handover: Option<&Rc<Handover>>,
+        upgrade: Option<&Rc<Upgrade>>,
     ) -> Responding {
         let trusted = &self.config.trusted_proxies;
         if !trusted.is_empty() {
@@ -154,7 +146,7 @@ impl Service {
         let begun = match begun {
             Ok(Ok(begun)) => Ok(begun),
             Ok(Err(unchecked)) => {
-                let (service, handover) = (Rc::clone(self), handover.cloned());
+                let (service, upgrade) = (Rc::clone(self), upgrade.cloned());
                 return Responding::Later(Box::pin(async move {
                     let principal = service.check(*unchecked, guard.connection.proven()).await;
                     let begun = catch_panic(|| {
@@ -164,9 +156,9 @@ impl Service {
                         let principal = principal.map(Some);
                         service.begin(&request, principal, &guard.connection, &mut context)
                     });
-                    let handover = handover.as_ref();
+                    let upgrade = upgrade.as_ref();
                     let responding =
-                        service.answer(&head, client, begun, body, guard, context, handover);
+                        service.answer(&head, client, begun, body, guard, context, upgrade);
                     drop(head);
                     match responding.await {
                         Ok(response) => response,
@@ -175,7 +167,7 @@ impl Service {
             }
             Err(panicked) => Err(panicked),
         };
-        self.answer(&head, client, begun, body, guard, context, handover)
+        self.answer(&head, client, begun, body, guard, context, upgrade)
     }
 
     /// Checks the password of a client.
@@ -245,7 +237,7 @@ impl Service {
         body: RequestBody,
         guard: RequestGuard,
         context: ResponseContext,
-        handover: Option<&Rc<Handover>>,
+        upgrade: Option<&Rc<Upgrade>>,
     ) -> Responding {
         let connection = &guard.connection;
         let begun = begun.unwrap_or_else(|_| {
@@ -277,27 +269,14 @@ impl Service {
             (Err(Operation::Watch(request)), Some(subscribers)) => {
                 leave_unread(connection, &body);
                 let (response, session) = subscribe(self, subscribers, request, &context, guard);
-                if let Some(handover) = handover {
-                    handover.session.set(session);
+                if let Some(upgrade) = upgrade {
+                    upgrade.set(session);
                 }
                 return Responding::Ready(Some(response));
             }
             (Err(operation), _) => operation,
         };
         let request = RequestContext::new(self, head, client, guard, context);
-        if let Some(handover) = handover
-            && failpoint::takes_over()
-            && head.version == Version::HTTP_11
-            && is_for_socket(&operation, &body)
-        {
-            handover.upload.set(Some(Box::new(Upload {
-                request,
-                operation,
-                body,
-                expects_continue: head.headers.contains_key(EXPECT),
-            })));
-            return Responding::Ready(None);
-        }
         Responding::Later(Box::pin(perform(request, operation, body)))
     }
 

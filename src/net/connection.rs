@@ -1,10 +1,9 @@
 //! One connection, from the first byte to an orderly close: a loop with one owner of the socket at a time.
 //!
 //! On a listener for proxies, a header says first whom the connection is for. The connection rests, with no buffers, until a
-//! request begins, and holds no more than what has come of its head until that is whole. hyper then reads requests and answers
-//! them. The long body of an upload takes the socket over: hyper is dropped, the connection receives the body itself, and a new
-//! hyper goes on behind it. Promises that the connection ends within its limits whatever the peer does, and that a request being
-//! answered when the server drains is answered.
+//! request begins. Until its head is whole, the connection holds no more than the bytes of that head. hyper then reads requests
+//! and answers them. hyper never sees a long upload: the connection receives it, and a new hyper goes on behind it. Promises that
+//! the connection ends within its limits whatever the peer does, and that a request under way is answered when the server drains.
 
 use std::future::poll_fn;
 use std::io;
@@ -31,7 +30,7 @@ use super::socket_writer::BURST;
 use super::tls::HTTP2;
 use super::{proxy_header, takeover};
 use crate::http::Client;
-use crate::metrics::{Direction, Handshake, ReactorCounters};
+use crate::metrics::{Handshake, ReactorCounters};
 
 /// How long a client of HTTP/1 may go on sending a request that was refused (nginx: `lingering_time`).
 const LONGEST: Duration = Duration::from_secs(30);
@@ -174,7 +173,11 @@ async fn serve_http1(
         if !receive_head(context, &mut reader).await? {
             return Ok(false);
         }
-        let (next, behind) = Box::pin(http1::serve(context, reader)).await?;
+        let (next, behind) = if reader.begins_with_upload() {
+            (Next::Receive, reader.into_held())
+        } else {
+            Box::pin(http1::serve(context, reader)).await?
+        };
         *received = behind;
         match next {
             Next::Rest => {}
@@ -187,9 +190,8 @@ async fn serve_http1(
                 follow_commands(context, responding).await?;
                 break;
             }
-            Next::Receive(upload) => {
-                context.reactor.counters.takeovers[Direction::Receive as usize].add(1);
-                let receiving = Box::pin(takeover::receive(context, upload, received));
+            Next::Receive => {
+                let receiving = Box::pin(takeover::receive(context, received));
                 if follow_commands(context, receiving).await? {
                     break;
                 }

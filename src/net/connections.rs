@@ -227,9 +227,9 @@ struct Observed {
     /// When it was first seen idle after so many requests. A part of a frame of HTTP/2 that begins no request ends no rest.
     idle: Option<Instant>,
     /// When it was looked at last, or a request began after that.
-    looked: Instant,
+    last_check: Instant,
     /// It was asked to rest in this phase.
-    rests: bool,
+    is_asked_to_rest: bool,
     /// Bytes moved when it was looked at last.
     moved: u64,
     /// How long the peer has kept the server waiting in a body, less what its bytes gave it.
@@ -245,8 +245,8 @@ impl Observed {
             requests: connection.requests(),
             since: now,
             idle: None,
-            looked: now,
-            rests: false,
+            last_check: now,
+            is_asked_to_rest: false,
             moved: 0,
             waited: Duration::ZERO,
             paused: Duration::ZERO,
@@ -283,8 +283,8 @@ impl Observed {
             self.observe(connection, now);
         }
         // No limit ends early. A machine that was suspended is no pause of the peer: it counts as one tick.
-        let elapsed = now.duration_since(self.looked).min(tick);
-        self.looked = now;
+        let elapsed = now.duration_since(self.last_check).min(tick);
+        self.last_check = now;
         if connection.waits_for_peer() {
             let nudge = connection.progress().is_writing().then_some(Command::Nudge);
             let limit = self.check_body(connection, elapsed, limits);
@@ -296,8 +296,8 @@ impl Observed {
         match self.phase {
             Phase::Idle if over(limits.idle_timeout) => Some(Command::Finish),
             Phase::Idle => {
-                let is_due = !self.rests && now.duration_since(self.since) >= REST_AFTER;
-                self.rests |= is_due;
+                let is_due = !self.is_asked_to_rest && now.duration_since(self.since) >= REST_AFTER;
+                self.is_asked_to_rest |= is_due;
                 is_due.then_some(Command::Rest)
             }
             Phase::Head => over(limits.header_timeout).then_some(Command::LateHead),
@@ -314,11 +314,11 @@ impl Observed {
         if is_next && connection.phase() != Phase::Multiplexing {
             self.moved = connection.progress().moved();
             (self.waited, self.paused) = (Duration::ZERO, Duration::ZERO);
-            self.looked = now;
+            self.last_check = now;
         }
         self.idle = self.idle.filter(|_| !is_next);
         (self.phase, self.requests) = (connection.phase(), connection.requests());
-        (self.since, self.rests) = (now, false);
+        (self.since, self.is_asked_to_rest) = (now, false);
         if self.phase == Phase::Idle {
             self.since = *self.idle.get_or_insert(now);
         }

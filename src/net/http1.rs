@@ -3,7 +3,7 @@
 //! Promises that a request which arrived whole is performed although its client closes or resets the connection, and that
 //! every byte received and not used is given back. [`HyperIo`] is the socket as hyper has it: it sends parts of files in the
 //! place of the holes that hyper writes for them, and lets other connections have their turn after a burst of bytes. Long
-//! bodies of uploads are left to the caller.
+//! uploads are left to the caller.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -23,9 +23,9 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::connections::Command;
 use super::reactor::ConnectionContext;
-use super::socket_reader::SocketReader;
+use super::socket_reader::{Held, SocketReader};
 use super::socket_writer::{BURST, Follows, SocketWriter};
-use crate::http::{ConnectionState, FramingError, Phase, RequestBody, Session, Upload, is_hole};
+use crate::http::{ConnectionState, FramingError, Phase, RequestBody, Session, is_hole};
 use crate::metrics::TimeLimit;
 
 /// A response of so many bytes is long enough for full packets to gain more than two system calls cost.
@@ -44,14 +44,14 @@ pub(super) enum Next {
     Cut,
     /// A request is rejected, and the connection closes.
     Reject(FramingError),
-    /// The body of an upload is received.
-    Receive(Box<Upload>),
+    /// A long upload is received, whose head the bytes behind begin with.
+    Receive,
     /// The protocol is another from now on.
     Upgrade(Box<Session>),
 }
 
-/// Has hyper serve requests, those that `reader` has first, until something else is to be done: the next step, and the bytes
-/// received and not used.
+/// Has hyper serve requests until something else is to be done with the socket. The first requests are those that `reader` holds.
+/// Returns the next step, and the bytes that were received and not used.
 pub(super) async fn serve(
     context: &ConnectionContext<'_>,
     reader: SocketReader,
@@ -59,14 +59,14 @@ pub(super) async fn serve(
     let input = Rc::clone(&reader.state);
     let io = HyperIo::new(reader, &context.writer, &context.state);
     let unflushed = Rc::clone(&io.unflushed);
-    let handover = &context.handover;
+    let upgrade = &context.upgrade;
     let service = service_fn(|request: Request<Incoming>| {
         let (service, request) = (&context.reactor.service, request.map(RequestBody::Http1));
-        service.call(&context.state, context.client, request, Some(handover))
+        service.call(&context.state, context.client, request, Some(upgrade))
     });
     let mut hyper = context.reactor.protocol.serve_connection(io, service);
     let before = context.state.requests();
-    let warm = context.reactor.warm();
+    let buffers = context.reactor.take_buffers();
     let mut is_late = false;
     let next = poll_fn(|cx| {
         let command = context.commands.next(cx);
@@ -75,7 +75,7 @@ pub(super) async fn serve(
         }
         is_late |= command == Some(Command::LateHead);
         let asked = context.state.requests();
-        let rests = command == Some(Command::Rest) || !warm.may_keep_buffers();
+        let should_rest = command == Some(Command::Rest) || !buffers.may_be_kept();
         let was_watching = context.state.phase() == Phase::Watching;
         input.is_starved.set(false);
         let polled = match hyper.poll_without_shutdown(cx) {
@@ -101,36 +101,43 @@ pub(super) async fn serve(
         if polled.is_ready() {
             return Poll::Ready(Ok(Next::Close));
         }
-        if let Some(upload) = handover.upload.take() {
-            return Poll::Ready(Ok(Next::Receive(upload)));
-        }
         if context.state.is_serving() || !input.is_starved.get() {
             return Poll::Pending;
         }
-        let holds_part = input.holds_part.get();
-        let next = match input.error.get() {
-            Some(error) => Next::Reject(error),
-            None if is_late && holds_part => {
-                context.reactor.exceeds(TimeLimit::Header, context.client);
-                Next::Reject(FramingError::Late)
-            }
-            None if is_late => Next::Close,
-            None if context.state.is_draining() && !holds_part => Next::Close,
-            None if rests && context.state.phase() == Phase::Idle => Next::Rest,
-            None => return Poll::Pending,
-        };
-        Poll::Ready(Ok(next))
+        let next = next_step(context, input.held.get(), is_late, should_rest);
+        next.map_or(Poll::Pending, |next| Poll::Ready(Ok(next)))
     })
     .await;
     let parts = hyper.into_parts();
     // hyper ends with any request for an upgrade, also one that was answered as if it had asked for none.
-    let next = match (next?, handover.session.take()) {
+    let next = match (next?, upgrade.take()) {
         (Next::Close, Some(session)) => Next::Upgrade(session),
         (next, _) => next,
     };
     let mut received = BytesMut::from(parts.read_buf);
     received.unsplit(parts.io.reader.into_inner().into_held());
     Ok((next, received))
+}
+
+/// The next step of a connection that has answered all requests which hyper saw, and holds back these bytes; `None` while it waits
+/// for more.
+fn next_step(
+    context: &ConnectionContext<'_>,
+    held: Held,
+    is_late: bool,
+    should_rest: bool,
+) -> Option<Next> {
+    match held {
+        Held::Invalid(error) => Some(Next::Reject(error)),
+        Held::Upload => Some(Next::Receive),
+        Held::Part if is_late => {
+            context.reactor.exceeds(TimeLimit::Header, context.client);
+            Some(Next::Reject(FramingError::Late))
+        }
+        Held::Nothing if is_late || context.state.is_draining() => Some(Next::Close),
+        _ if should_rest && context.state.phase() == Phase::Idle => Some(Next::Rest),
+        _ => None,
+    }
 }
 
 /// True when the connection is not worth keeping: its client is gone, and nothing is done that changes anything; or it is a

@@ -227,12 +227,12 @@ fn check_rest(header: &v2::Header<'_>) -> Result<(), BadHeader> {
         if tlv.kind != u8::from(v2::Type::CRC32C) {
             continue;
         }
-        let told = <[u8; 4]>::try_from(&*tlv.value).map_err(|_| BadHeader::Checksum)?;
+        let checksum = <[u8; 4]>::try_from(&*tlv.value).map_err(|_| BadHeader::Checksum)?;
         let mut sum = CRC32C.digest();
-        for part in [&all[..end - told.len()], &[0; 4], &all[end..]] {
+        for part in [&all[..end - checksum.len()], &[0; 4], &all[end..]] {
             sum.update(part);
         }
-        if sum.finalize() != u32::from_be_bytes(told) {
+        if sum.finalize() != u32::from_be_bytes(checksum) {
             return Err(BadHeader::Checksum);
         }
     }

@@ -31,7 +31,7 @@ const UNACKNOWLEDGED: u32 = 60_000;
 /// The socket of one connection, without TLS.
 #[derive(Debug)]
 pub(super) struct RawSocket {
-    state: RefCell<State>,
+    registration: RefCell<Registration>,
     /// It may take bytes although the driver has not said so.
     has_write_hint: Cell<bool>,
     cork: Cell<Cork>,
@@ -49,7 +49,7 @@ enum Cork {
 }
 
 #[derive(Debug)]
-enum State {
+enum Registration {
     /// Not known to the driver; assumed to be ready.
     Fresh(std::net::TcpStream),
     Driven(TcpStream),
@@ -61,7 +61,7 @@ impl RawSocket {
     /// Takes `socket`, which must not block.
     pub(super) fn new(socket: std::net::TcpStream) -> Self {
         Self {
-            state: RefCell::new(State::Fresh(socket)),
+            registration: RefCell::new(Registration::Fresh(socket)),
             has_write_hint: Cell::new(false),
             cork: Cell::default(),
         }
@@ -69,17 +69,17 @@ impl RawSocket {
 
     /// Registers it with the driver, if it is not yet.
     fn driven(&self) -> io::Result<RefMut<'_, TcpStream>> {
-        let mut state = self.state.borrow_mut();
-        if matches!(*state, State::Fresh(_))
-            && let State::Fresh(socket) = std::mem::replace(&mut *state, State::Lost)
+        let mut state = self.registration.borrow_mut();
+        if matches!(*state, Registration::Fresh(_))
+            && let Registration::Fresh(socket) = std::mem::replace(&mut *state, Registration::Lost)
         {
             let driven = TcpStream::from_std(socket)
                 .inspect_err(|error| tracing::warn!(%error, "cannot register a connection"));
-            *state = State::Driven(driven?);
+            *state = Registration::Driven(driven?);
             self.has_write_hint.set(true);
         }
         RefMut::filter_map(state, |state| match state {
-            State::Driven(socket) => Some(socket),
+            Registration::Driven(socket) => Some(socket),
             _ => None,
         })
         .map_err(|_| io::ErrorKind::NotConnected.into())
@@ -87,7 +87,7 @@ impl RawSocket {
 
     /// True once the driver knows it.
     fn is_driven(&self) -> bool {
-        matches!(*self.state.borrow(), State::Driven(_))
+        matches!(*self.registration.borrow(), Registration::Driven(_))
     }
 
     /// True until the first readiness event, and after a nudge: the write is tried before waiting for epoll.
@@ -102,15 +102,15 @@ impl RawSocket {
     }
 
     pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &*self.state.borrow() {
-            State::Driven(socket) => socket.poll_read_ready(cx),
+        match &*self.registration.borrow() {
+            Registration::Driven(socket) => socket.poll_read_ready(cx),
             _ => Poll::Ready(Ok(())),
         }
     }
 
     pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &*self.state.borrow() {
-            State::Driven(socket) => {
+        match &*self.registration.borrow() {
+            Registration::Driven(socket) => {
                 let ready = socket.poll_write_ready(cx);
                 self.has_write_hint
                     .set(self.has_write_hint.get() && ready.is_pending());
@@ -126,10 +126,12 @@ impl RawSocket {
         interest: Interest,
         call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
-        let done = match &*self.state.borrow() {
-            State::Driven(socket) => return socket.try_io(interest, || call(socket.as_fd())),
-            State::Fresh(socket) => call(socket.as_fd()),
-            State::Lost => Err(io::ErrorKind::NotConnected.into()),
+        let done = match &*self.registration.borrow() {
+            Registration::Driven(socket) => {
+                return socket.try_io(interest, || call(socket.as_fd()));
+            }
+            Registration::Fresh(socket) => call(socket.as_fd()),
+            Registration::Lost => Err(io::ErrorKind::NotConnected.into()),
         };
         if done.as_ref().is_err_and(is_again) {
             self.driven()?;
@@ -190,10 +192,10 @@ impl RawSocket {
         &self,
         call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
-        match &*self.state.borrow() {
-            State::Fresh(socket) => call(socket.as_fd()),
-            State::Driven(socket) => call(socket.as_fd()),
-            State::Lost => Err(io::ErrorKind::NotConnected.into()),
+        match &*self.registration.borrow() {
+            Registration::Fresh(socket) => call(socket.as_fd()),
+            Registration::Driven(socket) => call(socket.as_fd()),
+            Registration::Lost => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 

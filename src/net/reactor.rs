@@ -19,13 +19,13 @@ use super::connections::{Command, Commands, Connections, Limits};
 use super::socket::{Socket, TlsSession};
 use super::socket_writer::SocketWriter;
 use super::tls::Tls;
-use crate::http::{Client, ConnectionState, Handover, MAX_HEAD, Phase, Service, ServiceBuilder};
+use crate::http::{Client, ConnectionState, MAX_HEAD, Phase, Service, ServiceBuilder, Upgrade};
 use crate::log::Throttle;
 use crate::metrics::{ReactorCounters, TimeLimit};
 
 /// So many connections of a reactor keep hyper and its buffers, of 16 KiB each, between requests; others give them back at
 /// once.
-const MOST_WARM: usize = 256;
+const MOST_BUFFERED: usize = 256;
 
 /// The most that is read at a time for a connection without buffers, in bytes.
 const IDLE_READ: usize = 8 << 10;
@@ -79,8 +79,8 @@ pub(super) struct Reactor {
     pub(super) limit: Arc<ConnectionLimit>,
     /// The TLS of the connections that have it.
     tls: Option<Arc<Tls>>,
-    /// Connections that have hyper at the moment.
-    warm: Cell<usize>,
+    /// Connections that have hyper and its buffers at the moment.
+    buffered: Cell<usize>,
     pub(super) counters: Arc<ReactorCounters>,
     /// The lines of the log that any client can cause.
     pub(super) throttle: Throttle,
@@ -104,7 +104,7 @@ impl Reactor {
             connections: Connections::new(config.limits),
             limit,
             tls: config.tls,
-            warm: Cell::new(0),
+            buffered: Cell::new(0),
             counters: config.counters,
             throttle: Throttle::default(),
         }
@@ -125,9 +125,9 @@ impl Reactor {
     }
 
     /// Counts a connection that has hyper, as long as the guard lives.
-    pub(super) fn warm(&self) -> BufferSlot<'_> {
-        self.warm.set(self.warm.get() + 1);
-        BufferSlot(&self.warm)
+    pub(super) fn take_buffers(&self) -> Buffers<'_> {
+        self.buffered.set(self.buffered.get() + 1);
+        Buffers(&self.buffered)
     }
 
     /// Counts and logs that `client` was over a limit.
@@ -142,16 +142,16 @@ impl Reactor {
 }
 
 /// One of the connections that have hyper, while it lives.
-pub(super) struct BufferSlot<'a>(&'a Cell<usize>);
+pub(super) struct Buffers<'a>(&'a Cell<usize>);
 
-impl BufferSlot<'_> {
+impl Buffers<'_> {
     /// True when it may keep hyper between requests.
-    pub(super) fn may_keep_buffers(&self) -> bool {
-        self.0.get() <= MOST_WARM
+    pub(super) fn may_be_kept(&self) -> bool {
+        self.0.get() <= MOST_BUFFERED
     }
 }
 
-impl Drop for BufferSlot<'_> {
+impl Drop for Buffers<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -165,8 +165,7 @@ pub(super) struct ConnectionContext<'a> {
     pub(super) socket: Rc<Socket>,
     pub(super) writer: Rc<SocketWriter>,
     pub(super) commands: Commands<'a>,
-    /// The work that a request leaves to the connection.
-    pub(super) handover: Rc<Handover>,
+    pub(super) upgrade: Rc<Upgrade>,
 }
 
 impl<'a> ConnectionContext<'a> {
@@ -180,7 +179,7 @@ impl<'a> ConnectionContext<'a> {
             writer: Rc::new(SocketWriter::new(&socket, &state)),
             socket,
             commands: reactor.connections.add(&state, None),
-            handover: Rc::default(),
+            upgrade: Rc::default(),
             state,
         }
     }

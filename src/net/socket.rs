@@ -1,9 +1,9 @@
 //! A connection's socket as its users see it: bytes in the clear, whether they are encrypted on the way or not.
 //!
-//! Without TLS this adds nothing to a [`RawSocket`]. What asks the kernel to move bytes past this process uses that itself,
-//! and looks for [`Socket::tls`] first. With TLS, handshakes and whatever else the protocol sends go by themselves, when bytes
-//! are waited for. Promises that an end of the stream is told from a connection that was cut (`UnexpectedEof`), and holds no
-//! memory while nothing moves.
+//! Without TLS this adds nothing to a [`RawSocket`]. Code that has the kernel move bytes past this process uses the raw socket, after
+//! it has found no [`Socket::tls`]. With TLS, rustls has the session: a call that waits for bytes also sends the messages of the
+//! handshake, tickets and alerts. Promises that a connection which was cut (`UnexpectedEof`) is told from the end of its stream. A
+//! session that moves nothing holds no piece, and of the library's buffers the shortest.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -251,14 +251,14 @@ impl Session {
         }
     }
 
-    /// Decrypts of what was received until there are bytes to take: these, and none at the end of the stream. Fails with
+    /// Decrypts received records until there are bytes to take, and returns these bytes; none at the end of the stream. Fails with
     /// `WouldBlock` when more must be received.
     fn decrypt(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> io::Result<&[u8]> {
         while self.needs_more() {
             self.connection.read_tls(&mut self.received)?;
             let processed = self.connection.process_new_packets();
-            // Tickets, or an alert. To be woken when it can be sent is enough: a reply of the peer may not depend on it. A peer
-            // that has gone gets none of it, and what it had sent before is performed.
+            // Tickets, or an alert: if the socket takes none now, this task is woken when it does. A peer that has gone gets none of
+            // them, and its earlier requests are performed.
             let _ = self.poll_send(socket, cx);
             if let Err(error) = processed {
                 self.received.end();
@@ -291,7 +291,7 @@ impl Session {
     }
 }
 
-/// Received, and not decrypted: the library reads it in small steps.
+/// Received, and not decrypted: the library reads some KiB at a time, which would be a system call each.
 #[derive(Default)]
 struct Received {
     bytes: Bytes,
@@ -299,7 +299,7 @@ struct Received {
 }
 
 impl Received {
-    /// Receives more, after all was read.
+    /// Receives the next piece. All before it has been read.
     fn poll_more(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         with_scratch(|scratch| {
             let len = ready!(socket.poll_receive(cx, scratch))?;

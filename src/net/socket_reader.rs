@@ -2,7 +2,7 @@
 //!
 //! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them, and takes out the fields that nothing
 //! reads. The beginning of a head is taken back until the rest of it is there: hyper sees a head whole or not at all, and
-//! never an invalid one or a byte behind it. Holds at most one head and [`PIECE`] bytes, besides what it was made with.
+//! never an invalid one, that of a long upload, or a byte behind it. Holds at most one head and [`PIECE`] bytes, besides what it was made with.
 
 use std::cell::Cell;
 use std::io;
@@ -14,7 +14,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::socket::Socket;
-use crate::http::{ConnectionState, Framing, FramingError};
+use crate::http::{ConnectionState, Framing, FramingError, Stop};
 
 /// How much is read of the rest of a head at a time, in bytes.
 const PIECE: usize = 4 << 10;
@@ -26,10 +26,21 @@ pub(super) struct ReaderState {
     pub(super) is_starved: Cell<bool>,
     /// Requests that were given to hyper.
     pub(super) requests: Cell<u64>,
-    /// The beginning of a head waits for its rest.
-    pub(super) holds_part: Cell<bool>,
-    /// Nothing more is given on: this is why.
-    pub(super) error: Cell<Option<FramingError>>,
+    /// What is held back from hyper.
+    pub(super) held: Cell<Held>,
+}
+
+/// The bytes that are held back from hyper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Held {
+    #[default]
+    Nothing,
+    /// The beginning of a head, which waits for its rest.
+    Part,
+    /// The head of a long upload, and all behind it.
+    Upload,
+    /// A request that is invalid, and all behind it.
+    Invalid(FramingError),
 }
 
 /// The reader of one connection.
@@ -76,16 +87,21 @@ impl SocketReader {
         }
     }
 
-    /// Receives the rest of the head that it holds the beginning of; also ready when that head is invalid, and at the end of the
-    /// stream.
+    /// Receives the rest of the head that it holds the beginning of; also ready when that head is not for hyper, and at the end of
+    /// the stream.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.passed == 0 && !self.held.is_empty() && self.state.error.get().is_none() {
+        while self.passed == 0 && self.state.held.get() == Held::Part {
             self.connection.begin_head();
             if !ready!(self.poll_receive_rest(cx))? {
                 break;
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// True where nothing is for hyper: the first request is a long upload.
+    pub(super) fn begins_with_upload(&self) -> bool {
+        self.passed == 0 && self.state.held.get() == Held::Upload
     }
 
     /// The bytes that were received and not given on.
@@ -121,11 +137,15 @@ impl SocketReader {
         }
         self.connection.begin_head();
         if let Some(framing) = &mut self.framing {
-            let (kept, at, error) = framing.feed(received);
+            let fed = framing.feed(received);
             self.state.requests.set(framing.heads());
-            self.held.extend_from_slice(&received[at..]);
-            buf.set_filled(start + kept);
-            self.note(error);
+            if fed.passed < fed.kept {
+                let head = &received[fed.passed..fed.kept];
+                self.held.extend_from_slice(head);
+            }
+            self.held.extend_from_slice(&received[fed.at..]);
+            buf.set_filled(start + fed.passed);
+            self.note(fed.stop);
         }
         Poll::Ready(Ok(true))
     }
@@ -146,19 +166,23 @@ impl SocketReader {
     /// Looks at all that is held.
     fn look(&mut self) {
         if let Some(framing) = &mut self.framing {
-            let (kept, at, error) = framing.feed(&mut self.held);
+            let fed = framing.feed(&mut self.held);
             self.state.requests.set(framing.heads());
-            let rest = self.held.len() - at;
-            self.held.copy_within(at.., kept);
-            self.held.truncate(kept + rest);
-            self.passed = kept;
-            self.note(error);
+            let rest = self.held.len() - fed.at;
+            self.held.copy_within(fed.at.., fed.kept);
+            self.held.truncate(fed.kept + rest);
+            self.passed = fed.passed;
+            self.note(fed.stop);
         }
     }
 
-    fn note(&mut self, error: Option<FramingError>) {
-        self.state.error.set(error);
-        self.state.holds_part.set(self.held.len() > self.passed);
+    fn note(&mut self, stop: Option<Stop>) {
+        self.state.held.set(match stop {
+            Some(Stop::Upload) => Held::Upload,
+            Some(Stop::Error(error)) => Held::Invalid(error),
+            None if self.held.len() > self.passed => Held::Part,
+            None => Held::Nothing,
+        });
     }
 
     fn give(&mut self, buf: &mut ReadBuf<'_>) {
@@ -186,17 +210,17 @@ impl AsyncRead for SocketReader {
             if buf.filled().len() > start {
                 return Poll::Ready(Ok(()));
             }
-            match self.state.error.get() {
+            match self.state.held.get() {
                 // The reader of the body must learn that it is malformed.
-                Some(FramingError::Chunks) => {
+                Held::Invalid(FramingError::Chunks) => {
                     return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
                 }
-                // The loop of the connection rejects it, once the requests before it have been answered.
-                Some(_) => {
+                // The loop of the connection goes on with it, once the requests before it have been answered.
+                Held::Invalid(_) | Held::Upload => {
                     self.state.is_starved.set(true);
                     return Poll::Pending;
                 }
-                None => {}
+                Held::Part | Held::Nothing => {}
             }
             let goes_on = if self.held.is_empty() {
                 ready!(self.poll_receive(cx, buf))?

@@ -1,9 +1,9 @@
-//! Takeover: the connection itself receives the long body of an upload, from the socket to where the store wants it, and sends
+//! Takeover: the connection itself receives a long upload, whose body goes from the socket to where the store wants it, and sends
 //! the response. hyper does not have the socket then, and sees neither.
 //!
-//! Owns what arrived with the head, and the count of what is left: not a byte behind the body is taken. A client that waits
-//! to be told to send the body is told when the first byte is wanted, and so is one that is to know where an upload can be
-//! resumed. A peer that closes or resets the connection before the end is a body that broke off. Counts what it moves.
+//! Owns the bytes that arrived with the head, and the count of those that are left: it takes no byte behind the body. The client gets
+//! 100 (Continue) when the first byte is waited for, and 104 where its upload can be resumed. A connection that is closed or reset
+//! before the end is a body that broke off. Counts what it moves.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hyper::Response;
+use hyper::header::{EXPECT, HeaderMap};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, splice};
@@ -22,7 +23,11 @@ use tokio::io::Interest;
 use super::reactor::ConnectionContext;
 use super::socket::Socket;
 use super::socket_writer::{Follows, SocketWriter};
-use crate::http::{Body, BodySource, CONTINUE, ConnectionState, Upload, closes};
+use crate::http::{
+    Body, BodySource, ConnectionState, RequestBody, closes, content_length, continue_100,
+    encode_interim, request,
+};
+use crate::metrics::Direction;
 
 /// The most that is moved at once, in bytes.
 const STEP: usize = 1 << 20;
@@ -30,32 +35,23 @@ const STEP: usize = 1 << 20;
 /// The most that is decrypted and dropped at once, in bytes.
 const DECRYPTED: usize = 64 << 10;
 
-/// Receives the body of `upload`, takes from `received` what is of it, and sends the response; true when the connection ends
-/// with it.
+/// Receives the upload whose head `received` begins with, takes from it all that is of the upload, and sends the response; true
+/// when the connection ends with it.
 pub(super) async fn receive(
     context: &ConnectionContext<'_>,
-    mut upload: Box<Upload>,
     received: &mut BytesMut,
 ) -> io::Result<bool> {
-    let length = upload.body_len();
-    // The bytes that hyper had passed on come before those that it had not.
-    let mut early = upload.take_early();
-    let remaining = usize::try_from(length).unwrap_or(usize::MAX);
-    let remaining = remaining.saturating_sub(early.len());
-    early.unsplit(received.split_to(received.len().min(remaining)));
-    // RFC 9110, section 10.1.1: a client that sends already needs no invitation.
-    let is_awaited = upload.expects_continue && early.is_empty();
-    let body = SocketBody {
-        socket: Rc::clone(&context.socket),
-        writer: Rc::clone(&context.writer),
-        state: Rc::clone(&context.state),
-        early: early.freeze(),
-        remaining: length,
-        since: None,
-        interim: Bytes::from_static(if is_awaited { CONTINUE } else { b"" }),
-        nowhere: Vec::new(),
+    let service = &context.reactor.service;
+    let response = match request(received) {
+        Ok((request, head_len)) => {
+            received.advance(head_len);
+            let body = SocketBody::new(context, request.headers(), received);
+            let request = request.map(|()| RequestBody::Socket(Box::new(body)));
+            let response = service.call(&context.state, context.client, request, None);
+            response.await.unwrap_or_else(|never| match never {})
+        }
+        Err(error) => service.reject(&context.state, context.client, error, received),
     };
-    let response = upload.perform(Box::new(body)).await;
     respond(context, response).await
 }
 
@@ -111,6 +107,8 @@ struct SocketBody {
     /// The bytes that came with the head, no more than are left.
     early: Bytes,
     remaining: u64,
+    /// Some of it was asked for.
+    is_begun: bool,
     /// The time since which the client is waited for, where that is measured.
     since: Option<Instant>,
     /// The interim response that is sent before more is received.
@@ -120,6 +118,30 @@ struct SocketBody {
 }
 
 impl SocketBody {
+    /// The body of the request with these `headers`, whose first bytes may be `received`.
+    fn new(context: &ConnectionContext<'_>, headers: &HeaderMap, received: &mut BytesMut) -> Self {
+        let remaining = content_length(headers).unwrap_or(0);
+        let most = usize::try_from(remaining).unwrap_or(usize::MAX);
+        let early = received.split_to(received.len().min(most)).freeze();
+        // RFC 9110, section 10.1.1: a client that sends already needs no invitation.
+        let is_awaited = headers.contains_key(EXPECT) && early.is_empty();
+        Self {
+            socket: Rc::clone(&context.socket),
+            writer: Rc::clone(&context.writer),
+            state: Rc::clone(&context.state),
+            early,
+            remaining,
+            is_begun: false,
+            since: None,
+            interim: if is_awaited {
+                encode_interim(&continue_100()).into()
+            } else {
+                Bytes::new()
+            },
+            nowhere: Vec::new(),
+        }
+    }
+
     /// Has `take` take bytes of the socket, once there are some: at most as many as it is given. `None` when the peer has ended.
     fn poll_take(
         &mut self,
@@ -218,6 +240,10 @@ impl BodySource for SocketBody {
     }
 
     fn take_early(&mut self) -> Bytes {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            let counters = self.state.counters();
+            counters.takeovers[Direction::Receive as usize].add(1);
+        }
         self.remaining -= self.early.len() as u64;
         self.state.progress().receive(self.early.len());
         std::mem::take(&mut self.early)

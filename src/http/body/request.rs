@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use hyper::Response;
@@ -22,6 +22,7 @@ use memchr::memchr3;
 use crate::http::exchange::ConnectionState;
 use crate::http::head::syntax::{FramingError, number};
 use crate::http::refusal::Refusal;
+use crate::http::response::encode_interim;
 use crate::store::{self, BodySource};
 
 /// The body of a request that has just arrived, by what brings it.
@@ -52,16 +53,6 @@ impl RequestBody {
             Self::Http2(body) => body.stream.is_received(),
             Self::Socket(source) => source.remaining() == 0,
         }
-    }
-
-    /// The bytes that hyper had read when it was dropped: unless the client waits for 100 Continue, it reads ahead.
-    pub fn take_early(&mut self) -> BytesMut {
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut early = BytesMut::new();
-        while let Poll::Ready(Some(Ok(frame))) = self.poll_frame(&mut cx) {
-            early.unsplit(frame.into_data().unwrap_or_default().into());
-        }
-        early
     }
 
     /// The next frame; the socket brings none.
@@ -143,14 +134,7 @@ impl<'a> Received<'a> {
             RequestBody::Http1(_) => {}
             RequestBody::Http2(body) => body.stream.announce(interim),
             RequestBody::Socket(source) => {
-                let mut head = BytesMut::from("HTTP/1.1 104 Upload Resumption Supported\r\n");
-                for (name, value) in interim.headers() {
-                    for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-                        head.extend_from_slice(part);
-                    }
-                }
-                head.extend_from_slice(b"\r\n");
-                let mut head = head.freeze();
+                let mut head = encode_interim(&interim).into();
                 poll_fn(|cx| source.poll_announce(cx, &mut head)).await;
             }
         }
@@ -193,6 +177,11 @@ impl Drop for Received<'_> {
             self.connection.leave_unread();
         }
     }
+}
+
+/// The length in bytes that a head with these `headers` announces.
+pub fn content_length(headers: &HeaderMap) -> Option<u64> {
+    number(headers.get(CONTENT_LENGTH)?.as_bytes())
 }
 
 /// A stream of HTTP/2 on which a request has arrived.
@@ -271,8 +260,7 @@ impl StreamBody {
         headers: &HeaderMap,
         continue_100: impl FnOnce() -> Response<()>,
     ) -> Self {
-        let len = headers.get(CONTENT_LENGTH);
-        let len = len.and_then(|len| number(len.as_bytes()));
+        let len = content_length(headers);
         let is_empty = stream.is_received();
         Self {
             stream: Rc::clone(stream),

@@ -5,11 +5,14 @@
 //! bare LF for the end of a line. All of that is invalid here, and so is a line with a bare CR or NUL, with a space at its beginning
 //! (RFC 9112, section 5.2) or before the colon (5.1). hyper, which parses the bytes after it, then sees the same message boundaries.
 //! Fields that clients send and this server never reads are taken out of the head: a browser sends ten of them, and each costs hyper
-//! more than the search for its end. Reads no byte of a body's data.
+//! more than the search for its end. The head of an upload whose body the connection receives itself is not for hyper: it is held
+//! back. Reads no byte of a body's data.
 
+use hyper::Request;
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
 use memchr::memchr;
 
+use crate::failpoint;
 use crate::http::body::request::Chunks;
 use crate::http::head::syntax::{
     FramingError, MAX_FIELDS, MAX_HEAD, is_token_byte, line, number, trim,
@@ -22,6 +25,7 @@ pub struct Framing {
     heads: u64,
     /// A log has the client's program, and the page that led to a request.
     keeps_client_fields: bool,
+    holds_uploads: bool,
 }
 
 #[derive(Debug)]
@@ -48,32 +52,39 @@ impl From<Body> for Section {
 }
 
 impl Framing {
-    /// The framing of a new connection. Fields that only a log reads are kept if the log `keeps_client_fields`.
+    /// The framing of a new connection, whose long uploads are held back. Fields that only a log reads are kept if the log
+    /// `keeps_client_fields`.
     pub fn new(keeps_client_fields: bool) -> Self {
         Self {
             keeps_client_fields,
+            holds_uploads: failpoint::takes_over(),
             ..Self::default()
         }
     }
 
-    /// Follows the framing through `bytes`, and moves the bytes that are kept to their beginning. Returns how many are kept, where the
-    /// bytes begin that were not passed, and the error there, if there is one. Bytes that were not passed are the beginning of a head:
-    /// they come again, with more behind them, at the next call.
-    pub fn feed(&mut self, bytes: &mut [u8]) -> (usize, usize, Option<FramingError>) {
-        let (mut kept, mut at) = (0, 0);
-        loop {
-            match self.pass(&mut bytes[at..]) {
-                Ok(Passed { len: 0, .. }) => return (kept, at, None),
+    /// Follows the framing through `bytes`, and moves the bytes that are kept to their beginning. Bytes that were not passed are the
+    /// beginning of a head: they come again, with more behind them, at the next call. Behind a [`Stop`] there is none.
+    pub fn feed(&mut self, bytes: &mut [u8]) -> Fed {
+        let mut fed = Fed::default();
+        while fed.stop.is_none() {
+            match self.pass(&mut bytes[fed.at..]) {
+                Ok(Passed { len: 0, .. }) => break,
                 Ok(passed) => {
-                    if kept < at {
-                        bytes.copy_within(at..at + passed.kept, kept);
+                    if fed.kept < fed.at {
+                        bytes.copy_within(fed.at..fed.at + passed.kept, fed.kept);
                     }
-                    kept += passed.kept;
-                    at += passed.len;
+                    fed.kept += passed.kept;
+                    fed.at += passed.len;
+                    if self.holds_uploads && passed.is_long_upload {
+                        fed.stop = Some(Stop::Upload);
+                    } else {
+                        fed.passed = fed.kept;
+                    }
                 }
-                Err(error) => return (kept, at, Some(error)),
+                Err(error) => fed.stop = Some(Stop::Error(error)),
             }
         }
+        fed
     }
 
     /// The number of whole heads that were passed.
@@ -105,7 +116,12 @@ impl Framing {
                 len
             }
         };
-        Ok(Passed { len, kept: len })
+        let kept = len;
+        Ok(Passed {
+            len,
+            kept,
+            is_long_upload: false,
+        })
     }
 }
 
@@ -153,7 +169,37 @@ pub struct Passed {
     pub len: usize,
     /// The number of bytes that are kept of them, at their beginning.
     pub kept: usize,
+    /// They are the head of an upload whose body the connection takes from its socket.
+    pub is_long_upload: bool,
 }
+
+/// The outcome of a feed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fed {
+    /// The number of bytes for hyper, which lie at the beginning.
+    pub passed: usize,
+    /// The number of these and of the head of an upload behind them.
+    pub kept: usize,
+    /// Where the bytes begin that were not passed.
+    pub at: usize,
+    /// Why no byte behind these is for hyper.
+    pub stop: Option<Stop>,
+}
+
+/// The end of what hyper may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The head of a long upload.
+    Upload,
+    /// An error.
+    Error(FramingError),
+}
+
+/// The field by which a client says that it understands an interim response to its upload (draft-ietf-httpbis-resumable-upload).
+const INTEROP_VERSION: &[u8] = b"upload-draft-interop-version";
+
+/// The shortest body of an upload that is taken from the socket, in bytes: for shorter ones it costs more than it saves.
+const LONG_UPLOAD: u64 = 256 << 10;
 
 /// A head that is being received, with the facts of its whole lines.
 #[derive(Debug, Default)]
@@ -165,6 +211,9 @@ pub struct Scan {
     /// Whole lines, without those before the request line.
     lines: usize,
     is_1_0: bool,
+    is_upload: bool,
+    /// The client wants an interim response before the body has arrived, of which hyper sends none but 100.
+    wants_interim: bool,
     length: Option<u64>,
     chunked: bool,
 }
@@ -201,8 +250,12 @@ impl Scan {
                 self.kept += len;
             }
             if is_end {
-                let (len, kept) = (self.at, self.kept);
-                return Ok(Some((Passed { len, kept }, self.body()?)));
+                let passed = Passed {
+                    len: self.at,
+                    kept: self.kept,
+                    is_long_upload: self.is_long_upload(),
+                };
+                return Ok(Some((passed, self.body()?)));
             }
         }
         if bytes.len() > MAX_HEAD {
@@ -217,6 +270,7 @@ impl Scan {
             return Err(FramingError::Http2);
         }
         self.is_1_0 = line.ends_with(b"HTTP/1.0");
+        self.is_upload = line.starts_with(b"PUT ") || line.starts_with(b"PATCH ");
         memchr(b'#', line).map_or(Ok(()), |_| Err(FramingError::Line))
     }
 
@@ -240,8 +294,15 @@ impl Scan {
             if !is_chunked || std::mem::replace(&mut self.chunked, true) {
                 return Err(FramingError::Coding);
             }
+        } else if name.eq_ignore_ascii_case(INTEROP_VERSION) {
+            self.wants_interim = true;
         }
         Ok(true)
+    }
+
+    fn is_long_upload(&self) -> bool {
+        let is_long = |len| len >= LONG_UPLOAD || (len > 0 && self.wants_interim);
+        self.is_upload && !self.is_1_0 && self.length.is_some_and(is_long)
     }
 
     /// RFC 9112, section 6.1: a coding beside a length, or before HTTP/1.1, is an attack or a mistake.
@@ -253,6 +314,35 @@ impl Scan {
             (false, length) => Ok(Body::Length(length.unwrap_or(0))),
         }
     }
+}
+
+/// The request whose head `bytes` begin with, which was passed, and the length of that head.
+pub fn request(bytes: &[u8]) -> Result<(Request<()>, usize), FramingError> {
+    let (mut request, mut at) = (None, 0);
+    while let Some(line) = line(&bytes[at..])? {
+        at += line.len() + 2;
+        request = match (request, line) {
+            (None, []) => None,
+            (None, line) => {
+                let mut words = line.split(|&byte| byte == b' ');
+                let (method, target) = (words.next(), words.next());
+                if words.next() != Some(b"HTTP/1.1") || words.next().is_some() {
+                    break;
+                }
+                let request = Request::builder().method(method.unwrap_or_default());
+                Some(request.uri(target.unwrap_or_default()))
+            }
+            (Some(request), []) => {
+                let request = request.body(()).map_err(|_| FramingError::Line)?;
+                return Ok((request, at));
+            }
+            (Some(request), line) => {
+                let colon = memchr(b':', line).ok_or(FramingError::Line)?;
+                Some(request.header(&line[..colon], trim(&line[colon + 1..])))
+            }
+        };
+    }
+    Err(FramingError::Line)
 }
 
 /// The Accept fields of a head that is invalid, which say in which form its client takes errors.
@@ -286,3 +376,54 @@ const TOKEN: [bool; 256] = {
     }
     token
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_a_long_upload_is_held_back_and_is_its_request() {
+        let before = "GET / HTTP/1.1\r\nHost: t\r\n\r\n";
+        let long = format!("Content-Length: {LONG_UPLOAD}\r\n");
+        let awaits = "content-length: 1\r\nUpload-Draft-Interop-Version: 8\r\n";
+        for (begin, fields, is_held) in [
+            ("PUT /a%20b?c HTTP/1.1", &*long, true),
+            ("PATCH /a%20b?c HTTP/1.1", &long, true),
+            ("PUT /a%20b?c HTTP/1.1", awaits, true),
+            ("PUT /a%20b?c HTTP/1.0", &long, false),
+            ("GET /a%20b?c HTTP/1.1", &long, false),
+            ("PUT / HTTP/1.1", "Content-Length: 262143\r\n", false),
+            ("PUT / HTTP/1.1", "Transfer-Encoding: chunked\r\n", false),
+        ] {
+            let head = format!("{begin}\r\nCookie: no\r\nHost:  t \r\n{fields}\r\n");
+            let mut bytes = [before, &head, "body"].concat().into_bytes();
+            let fed = Framing::new(false).feed(&mut bytes);
+            assert_eq!(fed.stop == Some(Stop::Upload), is_held, "{head}");
+            if is_held {
+                assert_eq!(&bytes[..fed.passed], before.as_bytes());
+                assert_eq!(&bytes[fed.at..], b"body");
+                let kept = &bytes[fed.passed..fed.kept];
+                let (request, len) = request(kept).expect("a request");
+                assert_eq!(len, kept.len());
+                assert_eq!(request.uri(), "/a%20b?c");
+                assert_eq!(request.headers()["host"], "t");
+                assert!(!request.headers().contains_key("cookie"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_none_is_refused() {
+        for head in [
+            "PUT / HTTP/1.2\r\n\r\n",
+            "PUT  / HTTP/1.1\r\n\r\n",
+            "PUT / HTTP/1.1 \r\n\r\n",
+            "PUT /\x7f HTTP/1.1\r\n\r\n",
+            "PUT / HTTP/1.1\r\nA: \x01\r\n\r\n",
+            "P(T / HTTP/1.1\r\n\r\n",
+            "PUT / HTTP/1.1\r\n",
+        ] {
+            assert!(request(head.as_bytes()).is_err(), "{head:?}");
+        }
+    }
+}

@@ -4,7 +4,6 @@
 
 use std::pin::pin;
 
-use bytes::BytesMut;
 use hyper::Response;
 
 use crate::failpoint;
@@ -21,43 +20,6 @@ use crate::http::uploads::perform::{create_upload, use_upload};
 use crate::http::values::get::get;
 use crate::http::values::put::put;
 use crate::http::watch::feed::NO_WATCH;
-use crate::store::BodySource;
-
-/// An upload whose body the connection takes from its socket.
-pub struct Upload {
-    pub(crate) request: RequestContext,
-    pub(crate) operation: Operation<'static>,
-    pub(crate) body: RequestBody,
-    /// The client waits for a 100 before it sends the body (RFC 9110, section 10.1.1).
-    pub expects_continue: bool,
-}
-
-/// The shortest body of an upload that is taken from the socket, in bytes: for shorter ones it costs more than it saves.
-const LONG_UPLOAD: u64 = 256 << 10;
-
-/// True where the connection takes the body of `operation` from the socket: it is long, or the client wants an interim response before
-/// it has arrived, of which hyper sends none but 100.
-pub fn is_for_socket(operation: &Operation<'_>, body: &RequestBody) -> bool {
-    let is_long = |len| len >= LONG_UPLOAD || (len > 0 && operation.wants_104());
-    operation.takes_body() && body.len().is_some_and(is_long)
-}
-
-impl Upload {
-    /// The length of the body in bytes.
-    pub fn body_len(&self) -> u64 {
-        self.body.len().unwrap_or(0)
-    }
-
-    /// The bytes of the body that hyper had passed on when it was dropped.
-    pub fn take_early(&mut self) -> BytesMut {
-        self.body.take_early()
-    }
-
-    /// Performs the upload with the body of `source`.
-    pub async fn perform(self, source: Box<dyn BodySource>) -> Response<Body> {
-        perform(self.request, self.operation, RequestBody::Socket(source)).await
-    }
-}
 
 /// The response to a request, once it is performed.
 pub async fn perform(

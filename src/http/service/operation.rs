@@ -147,15 +147,6 @@ pub struct ResponseContext {
 }
 
 impl Operation<'_> {
-    /// True where the body of the request is stored.
-    pub fn takes_body(&self) -> bool {
-        match self {
-            Self::Put { .. } => true,
-            Self::Upload(_, request) => matches!(request, UploadRequest::Append(..)),
-            _ => false,
-        }
-    }
-
     /// True where it changes the store, or gives up an upload.
     pub fn changes(&self) -> bool {
         match self {
@@ -163,15 +154,6 @@ impl Operation<'_> {
             Self::Upload(_, request) => !matches!(request, UploadRequest::Offset),
             _ => false,
         }
-    }
-
-    /// True where the client gets an interim response before its body has arrived.
-    pub fn wants_104(&self) -> bool {
-        let Self::Put { options, .. } = self else {
-            return false;
-        };
-        let creation = options.creation.as_ref();
-        creation.is_some_and(|creation| creation.wants_104)
     }
 
     /// The operation with an owned key.

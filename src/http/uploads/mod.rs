@@ -293,9 +293,6 @@ fn limit(of: &UploadLimits) -> String {
     limits.join(", ")
 }
 
-/// The interim response that tells a client to send its body (RFC 9110, section 10.1.1).
-pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
 /// A 104, which tells a client where its upload can be resumed ("Status Code 104").
 fn resumption_supported(address: UploadAddress, config: &ServiceConfig) -> Response<()> {
     let response = Response::builder().status(104).body(());

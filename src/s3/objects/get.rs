@@ -140,7 +140,7 @@ pub struct RemoteBody {
     etag: String,
     /// The bytes that are to come.
     left: Range<u64>,
-    state: State,
+    state: AnswerState,
     resumed: u32,
     /// The end of the wait for the next bytes.
     patience: Option<Pin<Box<Sleep>>>,
@@ -148,7 +148,7 @@ pub struct RemoteBody {
 
 type Resuming = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>>;
 
-enum State {
+enum AnswerState {
     Reading(Box<Answer>),
     Resuming(Resuming),
     Ended,
@@ -163,19 +163,31 @@ impl RemoteBody {
         left: Range<u64>,
         answer: Answer,
     ) -> Self {
-        Self::with(client, call, etag, left, State::Reading(Box::new(answer)))
+        Self::with(
+            client,
+            call,
+            etag,
+            left,
+            AnswerState::Reading(Box::new(answer)),
+        )
     }
 
     /// The bytes `left` of the version `etag` of what `call` names, which are asked for when they are first polled for.
     pub fn later(client: &Arc<Client>, call: Call, etag: &str, left: Range<u64>) -> Self {
-        let mut body = Self::with(client, call, etag, left, State::Ended);
+        let mut body = Self::with(client, call, etag, left, AnswerState::Ended);
         if let Err(error) = body.ask() {
-            body.state = State::Resuming(Box::pin(std::future::ready(Err(error))));
+            body.state = AnswerState::Resuming(Box::pin(std::future::ready(Err(error))));
         }
         body
     }
 
-    fn with(client: &Arc<Client>, call: Call, etag: &str, left: Range<u64>, state: State) -> Self {
+    fn with(
+        client: &Arc<Client>,
+        call: Call,
+        etag: &str,
+        left: Range<u64>,
+        state: AnswerState,
+    ) -> Self {
         Self {
             client: Arc::clone(client),
             call: Box::new(call),
@@ -191,15 +203,15 @@ impl RemoteBody {
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         loop {
             let broken = match &mut self.state {
-                State::Ended => return Poll::Ready(None),
-                State::Resuming(resuming) => match ready!(resuming.as_mut().poll(cx)) {
+                AnswerState::Ended => return Poll::Ready(None),
+                AnswerState::Resuming(resuming) => match ready!(resuming.as_mut().poll(cx)) {
                     Ok(answer) => {
-                        self.state = State::Reading(Box::new(answer));
+                        self.state = AnswerState::Reading(Box::new(answer));
                         continue;
                     }
                     Err(error) => return self.end_with(error),
                 },
-                State::Reading(answer) => match Pin::new(&mut answer.body).poll_frame(cx) {
+                AnswerState::Reading(answer) => match Pin::new(&mut answer.body).poll_frame(cx) {
                     Poll::Ready(Some(Ok(frame))) => {
                         self.patience = None;
                         let Ok(data) = frame.into_data() else {
@@ -208,7 +220,7 @@ impl RemoteBody {
                         return self.pass(data);
                     }
                     Poll::Ready(None) if self.left.is_empty() => {
-                        self.state = State::Ended;
+                        self.state = AnswerState::Ended;
                         continue;
                     }
                     Poll::Ready(None) => "the answer ended early".to_owned(),
@@ -220,7 +232,7 @@ impl RemoteBody {
                 },
             };
             if self.left.is_empty() {
-                self.state = State::Ended;
+                self.state = AnswerState::Ended;
             } else if let Err(error) = self.resume(broken) {
                 return self.end_with(error);
             }
@@ -239,17 +251,17 @@ impl RemoteBody {
         }
         self.left.start += len;
         if self.left.is_empty()
-            && let State::Reading(answer) = &self.state
+            && let AnswerState::Reading(answer) = &self.state
             && answer.body.is_end_stream()
         {
             // The connection is free for the next request.
-            self.state = State::Ended;
+            self.state = AnswerState::Ended;
         }
         Poll::Ready(Some(Ok(data)))
     }
 
     fn end_with(&mut self, error: Error) -> Poll<Option<Result<Bytes, Error>>> {
-        self.state = State::Ended;
+        self.state = AnswerState::Ended;
         Poll::Ready(Some(Err(error)))
     }
 
@@ -277,7 +289,7 @@ impl RemoteBody {
         let client = Arc::clone(&self.client);
         let (etag, left) = (self.etag.clone(), self.left.clone());
         let call = self.call.ranged(&left)?.with(IF_MATCH, &etag)?;
-        self.state = State::Resuming(Box::pin(async move {
+        self.state = AnswerState::Resuming(Box::pin(async move {
             match client.read(&call).await? {
                 ReadOutcome::Answer(answer) => {
                     let meta = meta(&answer, Some(&etag))?;

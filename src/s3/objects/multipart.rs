@@ -46,7 +46,7 @@ pub struct Multipart {
     /// Bytes of the value that do not belong to a part yet.
     left: u64,
     sending: Option<Sending>,
-    sent: Vec<Part>,
+    sent: Vec<SentPart>,
 }
 
 impl Multipart {
@@ -123,7 +123,8 @@ impl Multipart {
             return Ok(());
         };
         let number = u32::try_from(self.sent.len() + 1).unwrap_or(u32::MAX);
-        self.sent.push(Part::of(number, &sending.finish().await?)?);
+        self.sent
+            .push(SentPart::of(number, &sending.finish().await?)?);
         Ok(())
     }
 
@@ -155,7 +156,7 @@ fn part_len(len: u64) -> u64 {
 
 /// A part that the store has: what it says of it.
 #[derive(Debug)]
-struct Part {
+struct SentPart {
     number: u32,
     etag: String,
     /// Some stores join only parts whose checksums are named again.
@@ -178,7 +179,7 @@ struct Joined {
     code: String,
 }
 
-impl Part {
+impl SentPart {
     /// The one with this number, as the store answers it.
     fn of(number: u32, answer: &Answer) -> Result<Self, Failure> {
         let said = |name| text(&answer.headers, name).map(str::to_owned);
@@ -215,7 +216,7 @@ async fn initiate(client: &Client, call: &Call) -> Result<String, Error> {
 }
 
 /// Has the store join `parts` by `call`, under the condition of `write`.
-async fn complete(write: &Write<'_>, call: Call, parts: &[Part]) -> Result<Written, Error> {
+async fn complete(write: &Write<'_>, call: Call, parts: &[SentPart]) -> Result<Written, Error> {
     let client = write.client;
     let (body, payload) = SendBody::whole(listed(parts).into());
     let call = call.under(write.condition)?;
@@ -241,7 +242,7 @@ async fn complete(write: &Write<'_>, call: Call, parts: &[Part]) -> Result<Writt
 }
 
 /// The body that tells the store all parts.
-fn listed(parts: &[Part]) -> String {
+fn listed(parts: &[SentPart]) -> String {
     use std::fmt::Write as _;
     let mut xml = "<CompleteMultipartUpload>".to_owned();
     for part in parts {

@@ -27,7 +27,7 @@ use crate::transfer::{COPIED, random};
 use crate::value::Error;
 
 /// The object of a write whose outcome is asked for.
-enum Found {
+enum CurrentObject {
     /// The write itself.
     Ours(Written),
     /// What the write was to replace, or what it may replace whatever it is.
@@ -131,9 +131,9 @@ impl Write<'_> {
             return Err(error);
         }
         let written = match self.find(until).await {
-            Found::Ours(written) => Some(written),
-            Found::Replaceable if says_undone(&error) => return Err(error),
-            Found::Replaceable | Found::Unknown => None,
+            CurrentObject::Ours(written) => Some(written),
+            CurrentObject::Replaceable if says_undone(&error) => return Err(error),
+            CurrentObject::Replaceable | CurrentObject::Unknown => None,
         };
         let counters = &self.client.counters;
         counters.unknown.add(1);
@@ -142,10 +142,10 @@ impl Write<'_> {
     }
 
     /// Looks for what the object is now.
-    async fn find(&self, until: Instant) -> Found {
+    async fn find(&self, until: Instant) -> CurrentObject {
         let call = Call::named(Method::HEAD, self.call.object.clone());
         let Ok(found) = self.client.look(&call, until).await else {
-            return Found::Unknown;
+            return CurrentObject::Unknown;
         };
         let headers = match &found {
             ReadOutcome::Answer(answer) => Some(&answer.headers),
@@ -153,7 +153,7 @@ impl Write<'_> {
         };
         let nonce = headers.and_then(|headers| headers.get(NONCE));
         if let Some(headers) = headers.filter(|_| nonce == self.call.headers.get(NONCE)) {
-            return written(headers).map_or(Found::Unknown, Found::Ours);
+            return written(headers).map_or(CurrentObject::Unknown, CurrentObject::Ours);
         }
         let is_replaceable = match self.condition {
             WriteCondition::Any => true,
@@ -163,9 +163,9 @@ impl Write<'_> {
             }
         };
         if is_replaceable {
-            Found::Replaceable
+            CurrentObject::Replaceable
         } else {
-            Found::Unknown
+            CurrentObject::Unknown
         }
     }
 }

@@ -183,10 +183,10 @@ fn permits(data: &Bytes) -> u32 {
 pub struct Framing {
     /// Bytes of the value that are still to be framed.
     left: u64,
-    kind: Kind,
+    kind: FramingKind,
 }
 
-enum Kind {
+enum FramingKind {
     Pieces {
         /// Bytes that the piece which has begun still lacks.
         piece: u64,
@@ -203,11 +203,11 @@ impl Framing {
     /// The framing of `len` bytes: plain where their digest is known, else in pieces.
     pub fn new(len: u64, sha256: Option<[u8; 32]>) -> Self {
         let kind = match sha256 {
-            Some(sha256) if len > 0 => Kind::Plain {
+            Some(sha256) if len > 0 => FramingKind::Plain {
                 sha256,
                 last: Bytes::new(),
             },
-            _ => Kind::Pieces {
+            _ => FramingKind::Pieces {
                 piece: 0,
                 checksum: Digest::new(),
             },
@@ -223,8 +223,8 @@ impl Framing {
     /// The payload that the request is signed for.
     pub fn payload(&self) -> String {
         match &self.kind {
-            Kind::Pieces { .. } => PIECES.to_owned(),
-            Kind::Plain { sha256, .. } => hex(sha256),
+            FramingKind::Pieces { .. } => PIECES.to_owned(),
+            FramingKind::Plain { sha256, .. } => hex(sha256),
         }
     }
 
@@ -232,8 +232,8 @@ impl Framing {
     pub fn body_len(&self) -> u64 {
         let len = self.left;
         match self.kind {
-            Kind::Plain { .. } => len,
-            Kind::Pieces { .. } => {
+            FramingKind::Plain { .. } => len,
+            FramingKind::Pieces { .. } => {
                 let (full, rest) = (len / PIECE, len % PIECE);
                 let last = if rest > 0 { framed_len(rest) } else { 0 };
                 full * framed_len(PIECE) + last + TRAILER_LEN
@@ -245,12 +245,12 @@ impl Framing {
     pub fn describe(&self, mut call: Call) -> Result<Call, Error> {
         match &self.kind {
             // An upload in parts takes the checksums that it was begun with, and no other: the signature proves the part.
-            Kind::Plain { .. } if call.is_part() => Ok(call),
-            Kind::Plain { sha256, .. } => {
+            FramingKind::Plain { .. } if call.is_part() => Ok(call),
+            FramingKind::Plain { sha256, .. } => {
                 let checksum = HeaderName::from_static("x-amz-checksum-sha256");
                 call.with(checksum, &BASE64_STANDARD.encode(sha256))
             }
-            Kind::Pieces { .. } => {
+            FramingKind::Pieces { .. } => {
                 let mut coding = b"aws-chunked".to_vec();
                 if let Some(own) = call.headers.get(CONTENT_ENCODING) {
                     coding.push(b',');
@@ -272,7 +272,7 @@ impl Framing {
         let len = data.len() as u64;
         self.left = self.left.checked_sub(len).ok_or(Error::TooLarge)?;
         match &mut self.kind {
-            Kind::Plain { last, .. } => {
+            FramingKind::Plain { last, .. } => {
                 if self.left == 0 && last.is_empty() && len > 0 {
                     *last = data.split_off(data.len() - 1);
                 }
@@ -280,7 +280,7 @@ impl Framing {
                     runs.push(data);
                 }
             }
-            Kind::Pieces { piece, checksum } => {
+            FramingKind::Pieces { piece, checksum } => {
                 checksum.write(&data);
                 let mut to_come = self.left + len;
                 while !data.is_empty() {
@@ -309,8 +309,8 @@ impl Framing {
             return Err(Error::Incomplete);
         }
         Ok(match self.kind {
-            Kind::Plain { last, .. } => last,
-            Kind::Pieces { checksum, .. } => {
+            FramingKind::Plain { last, .. } => last,
+            FramingKind::Pieces { checksum, .. } => {
                 let checksum = BASE64_STANDARD.encode(checksum.sum64().to_be_bytes());
                 format!("0\r\n{CHECKSUM}:{checksum}\r\n\r\n").into()
             }

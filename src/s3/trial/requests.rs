@@ -265,7 +265,7 @@ impl CheckEffort {
     /// The effort at the start of a server: about a second.
     pub fn at_start() -> Self {
         let (races, cuts, looks) = (1, 1, 1);
-        told().map_or(SHORT, |removals| Self {
+        removals_of_tests().map_or(SHORT, |removals| Self {
             races,
             removals,
             cuts,
@@ -277,7 +277,7 @@ impl CheckEffort {
     /// The effort of `check-store`: some seconds.
     pub fn at_length() -> Self {
         let (races, cuts, across) = (20, 3, 10);
-        told().map_or(LONG, |removals| Self {
+        removals_of_tests().map_or(LONG, |removals| Self {
             races,
             removals,
             cuts,
@@ -289,9 +289,9 @@ impl CheckEffort {
 
 /// In a debug build, how many races of removals there are where `DATA_SERVER_TRIAL` says so: then little else is tried. The tests
 /// try a store some hundred times, and in full where they ask for that.
-fn told() -> Option<u32> {
-    let told = std::env::var("DATA_SERVER_TRIAL").ok();
-    told.filter(|_| cfg!(debug_assertions))?.parse().ok()
+fn removals_of_tests() -> Option<u32> {
+    let removals = std::env::var("DATA_SERVER_TRIAL").ok();
+    removals.filter(|_| cfg!(debug_assertions))?.parse().ok()
 }
 
 #[cfg(test)]
