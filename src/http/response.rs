@@ -94,15 +94,15 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
                 listing::describe(headers, format, next, config);
             })
         }
-        Outcome::Home {
+        Outcome::Ui {
             document,
             next,
             is_known,
         } => page(document, next, is_known),
-        Outcome::Redirect { to } => with(empty(S::FOUND), |headers| {
+        Outcome::Redirect(to) => with(empty(S::FOUND), |headers| {
             listing::describe_move(headers, to);
         }),
-        Outcome::RedirectToStore { to } => elsewhere(to),
+        Outcome::RedirectToStore(to) => elsewhere(to),
         Outcome::FormStored(stored) => form_stored(&stored),
         Outcome::Options(request) => options(request, context, config),
         Outcome::NoContent | Outcome::Cancelled(_) => empty(S::NO_CONTENT),

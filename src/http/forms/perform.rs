@@ -158,8 +158,11 @@ impl FormUpload<'_, '_, '_> {
                 None => None,
             })
         };
-        let stored = stored.await;
-        let published = self.request.narrowed(options.is_only_new, stored)?;
+        let mut stored = stored.await;
+        if options.is_only_new {
+            stored = self.request.narrowed(stored);
+        }
+        let published = stored?;
         self.stored.push(StoredFile { key, published });
         Ok(())
     }

@@ -226,9 +226,11 @@ async fn publish_file(
         .store
         .publish_resumable(upload, options.head())?;
     compare(&mut value, &expected, expected.wanted()).await?;
-    let published = value.publish(key.clone()).await.map_err(Refusal::from);
-    let published = request.narrowed(options.is_only_new, published)?;
-    Ok(Outcome::Completed(key, published))
+    let mut published = value.publish(key.clone()).await.map_err(Refusal::from);
+    if options.is_only_new {
+        published = request.narrowed(published);
+    }
+    Ok(Outcome::Completed(key, published?))
 }
 
 /// The number of bytes that may still be received, and the refusal of more.

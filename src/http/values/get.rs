@@ -102,7 +102,7 @@ pub async fn get(
         if let Selection::Whole | Selection::Part(_) = selection
             && let Some(to) = value.found.link(is_head)?
         {
-            return Ok(Outcome::RedirectToStore { to });
+            return Ok(Outcome::RedirectToStore(to));
         }
         if let Some(algorithm) = options.and_then(|options| options.digest) {
             let sha512 = algorithm == Algorithm::Sha512;
