@@ -24,7 +24,7 @@ use crate::http::admin;
 use crate::http::body::Content;
 use crate::http::body::response::Body;
 use crate::http::forms;
-use crate::http::head::syntax::{encoded, put};
+use crate::http::head::syntax::{CRLF, append_field, encoded, put};
 use crate::http::listing;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::{FormStored, Outcome};
@@ -175,7 +175,7 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
         // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
         let to = format!("../{}", encoded(&stored.folder));
         return with(empty(StatusCode::SEE_OTHER), |headers| {
-            put(headers, LOCATION, to)
+            put(headers, LOCATION, to);
         });
     }
     unstored(
@@ -247,13 +247,13 @@ impl Encoder {
             head.extend_from_slice(text.as_bytes());
         }
         for (name, value) in &parts.headers {
-            append_field(&mut head, name.as_str(), value);
+            append_field(&mut head, name.as_str(), value, CRLF);
         }
         if has_length(parts.status) && !parts.headers.contains_key(CONTENT_LENGTH) {
-            append_field(&mut head, "content-length", &HeaderValue::from(len));
+            append_field(&mut head, "content-length", &len.into(), CRLF);
         }
         if !parts.headers.contains_key(DATE) {
-            append_field(&mut head, "date", &self.date());
+            append_field(&mut head, "date", &self.date(), CRLF);
         }
         head.extend_from_slice(b"\r\n");
         head
@@ -290,12 +290,6 @@ pub fn closes(parts: &Parts) -> bool {
         .headers
         .get(CONNECTION)
         .is_some_and(|value| value == "close")
-}
-
-fn append_field(head: &mut Vec<u8>, name: &str, value: &HeaderValue) {
-    for bytes in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-        head.extend_from_slice(bytes);
-    }
 }
 
 /// The date of this second since 1970.

@@ -20,7 +20,7 @@ use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
 use memchr::memchr3;
 
 use crate::http::exchange::ConnectionState;
-use crate::http::head::syntax::{FramingError, number};
+use crate::http::head::syntax::{CRLF, FramingError, append_field, number};
 use crate::http::refusal::Refusal;
 use crate::store::{self, BodySource};
 
@@ -143,14 +143,12 @@ impl<'a> Received<'a> {
             RequestBody::Http1(_) => {}
             RequestBody::Http2(body) => body.stream.announce(interim),
             RequestBody::Socket(source) => {
-                let mut head = BytesMut::from("HTTP/1.1 104 Upload Resumption Supported\r\n");
+                let mut head = b"HTTP/1.1 104 Upload Resumption Supported\r\n".to_vec();
                 for (name, value) in interim.headers() {
-                    for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-                        head.extend_from_slice(part);
-                    }
+                    append_field(&mut head, name.as_str(), value, CRLF);
                 }
-                head.extend_from_slice(b"\r\n");
-                let mut head = head.freeze();
+                head.extend_from_slice(CRLF.as_bytes());
+                let mut head = Bytes::from(head);
                 poll_fn(|cx| source.poll_announce(cx, &mut head)).await;
             }
         }

@@ -146,9 +146,10 @@ async fn execute(
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
         Operation::Delete { key, preconditions } => {
             let deleted = service.store.delete(service.reactor, key, preconditions);
-            Ok(match deleted.await? {
-                true => Outcome::Deleted,
-                false => Outcome::NoValue,
+            Ok(if deleted.await? {
+                Outcome::Deleted
+            } else {
+                Outcome::NoValue
             })
         }
         Operation::List(target) => Box::pin(list(service, *target)).await,
