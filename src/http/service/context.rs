@@ -82,9 +82,8 @@ impl Service {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            connection
-                .record()
-                .set_audit(audit_events(&result, &self.config));
+            let events = audit_events(&result, &self.config);
+            connection.record().set_audit(events);
         }
         if let Err(refusal) = &result {
             self.log_refusal(refusal, Some(peer), request);

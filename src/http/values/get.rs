@@ -1,7 +1,7 @@
 //! GET: from a key to the answer with its value, or with the part of it that is asked for.
 //!
-//! The answer is decided for the version that was found, and has the bytes of that version; where the value is another one by the time
-//! that an S3 store is asked for them, all begins again.
+//! The response is decided for the version that was found, and has the bytes of that version. If an S3 store has another version when
+//! it is asked for the bytes, the GET starts again.
 
 use std::sync::Arc;
 
