@@ -1,7 +1,8 @@
 //! Failed authentications: how often a client may fail.
 //!
-//! A client may fail ten times, and once more each second. Clients that failed lately are remembered, a bounded number of them; while
-//! there is no room, the failures of others are refused too, and a password that is not remembered counts as one until it was checked.
+//! A client may fail ten times, and once more each second. A bounded number of clients that failed lately is
+//! remembered. When the table is full, other clients that fail are refused too, and a password that is not remembered counts as a
+//! failure until it was checked.
 
 use std::collections::HashMap;
 use std::fmt;

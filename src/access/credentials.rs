@@ -37,15 +37,15 @@ pub struct PasswordHash(Box<str>);
 /// Why a text is no hash that is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHash {
-    /// It is of no known kind.
+    /// The text is of no known kind.
     #[error(
         "no hash of a password: `data-server hash-password` makes one; $argon2id$, $2a$, $2b$ and $2y$ are known"
     )]
     Kind,
-    /// It is of a known kind, and malformed.
+    /// The hash is of a known kind, and malformed.
     #[error("a malformed hash of a password")]
     Malformed,
-    /// Checking it takes too much.
+    /// Checking the hash takes too much.
     #[error(
         "a hash that takes too much to check: at most 256 MiB and 16 passes of argon2id, and cost 15 of bcrypt"
     )]

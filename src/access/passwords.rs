@@ -2,12 +2,12 @@
 //!
 //! Passwords are hashed so that a check takes long by design. Few are checked at once and few wait, so guessing takes neither the
 //! processor nor the memory from others; equal ones share a check, and one name is checked once at a time. A check belongs to the
-//! checker, not to the requests that wait for it: once begun it keeps its place and counts, also when its clients have gone. Of one
-//! that has not begun nothing is left then.
+//! checker, not to the requests that wait for it: once begun, it keeps its place and counts, even if its clients have left. A check
+//! that has not begun is then dropped.
 //!
-//! A check is counted as a failure of its client before it begins, and given back when the password was right. A right one is remembered
-//! for a while, for the client that proved it alone: others, who are limited when they guess, learn nothing by it. What is remembered
-//! cannot be turned back into a password, and says nothing in another process.
+//! A check is counted as a failure of its client before it begins, and given back when the password was right. A right password
+//! is remembered for a while, only for the client that sent it: other clients, whose guesses are limited, learn nothing from it. The
+//! remembered tag cannot be turned back into a password, and is useless in another process.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -80,7 +80,7 @@ struct UnderWay {
 struct Check {
     password: Vec<u8>,
     hash: PasswordHash,
-    /// The name is a subject's. One of another name is held against a hash, and is wrong.
+    /// The name is a subject's. The password of an unknown name is checked against some hash, and is always wrong.
     is_known: bool,
 }
 

@@ -24,7 +24,7 @@ use crate::http::admin;
 use crate::http::body::Content;
 use crate::http::body::response::Body;
 use crate::http::forms;
-use crate::http::head::syntax::{encoded, put};
+use crate::http::head::syntax::{CRLF, append_field, encoded, put};
 use crate::http::listing;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::{FormStored, Outcome};
@@ -94,15 +94,15 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
                 listing::describe(headers, format, next, config);
             })
         }
-        Outcome::Home {
+        Outcome::Ui {
             document,
             next,
             is_known,
         } => page(document, next, is_known),
-        Outcome::Redirect { to } => with(empty(S::FOUND), |headers| {
+        Outcome::Redirect(to) => with(empty(S::FOUND), |headers| {
             listing::describe_move(headers, to);
         }),
-        Outcome::RedirectToStore { to } => elsewhere(to),
+        Outcome::RedirectToStore(to) => elsewhere(to),
         Outcome::FormStored(stored) => form_stored(&stored),
         Outcome::Options(request) => options(request, context, config),
         Outcome::NoContent | Outcome::Cancelled(_) => empty(S::NO_CONTENT),
@@ -175,7 +175,7 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
         // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
         let to = format!("../{}", encoded(&stored.folder));
         return with(empty(StatusCode::SEE_OTHER), |headers| {
-            put(headers, LOCATION, to)
+            put(headers, LOCATION, to);
         });
     }
     unstored(
@@ -243,10 +243,10 @@ impl Encoder {
     pub fn encode(&self, parts: &Parts, len: u64) -> Vec<u8> {
         let mut head = begin_head(parts.status, &parts.headers);
         if has_length(parts.status) && !parts.headers.contains_key(CONTENT_LENGTH) {
-            append_field(&mut head, "content-length", &HeaderValue::from(len));
+            append_field(&mut head, "content-length", &len.into(), CRLF);
         }
         if !parts.headers.contains_key(DATE) {
-            append_field(&mut head, "date", &self.date());
+            append_field(&mut head, "date", &self.date(), CRLF);
         }
         head.extend_from_slice(b"\r\n");
         head
@@ -295,7 +295,7 @@ fn begin_head(status: StatusCode, fields: &HeaderMap) -> Vec<u8> {
         head.extend_from_slice(text.as_bytes());
     }
     for (name, value) in fields {
-        append_field(&mut head, name.as_str(), value);
+        append_field(&mut head, name.as_str(), value, CRLF);
     }
     head
 }
@@ -306,12 +306,6 @@ pub fn closes(parts: &Parts) -> bool {
         .headers
         .get(CONNECTION)
         .is_some_and(|value| value == "close")
-}
-
-fn append_field(head: &mut Vec<u8>, name: &str, value: &HeaderValue) {
-    for bytes in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-        head.extend_from_slice(bytes);
-    }
 }
 
 /// The date of this second since 1970.

@@ -250,8 +250,8 @@ impl Service {
             );
             Ok(Err(Refusal::Panicked))
         });
-        let operation = match (begun, &self.subscribers) {
-            (Ok(outcome), _) => {
+        let operation = match begun {
+            Ok(outcome) => {
                 leave_unread(connection, &body);
                 failpoint::reach("respond", head.uri.path());
                 let mut response = self.conclude(outcome, &context, connection, client.peer, None);
@@ -266,7 +266,10 @@ impl Service {
                     response
                 }));
             }
-            (Err(Operation::Watch(request)), Some(subscribers)) => {
+            Err(operation) => operation,
+        };
+        let operation = match (operation, &self.subscribers) {
+            (Operation::Watch(request), Some(subscribers)) => {
                 leave_unread(connection, &body);
                 let (response, session) = subscribe(self, subscribers, request, &context, guard);
                 if let Some(upgrade) = upgrade {
@@ -274,7 +277,7 @@ impl Service {
                 }
                 return Responding::Ready(Some(response));
             }
-            (Err(operation), _) => operation,
+            (operation, _) => operation,
         };
         let request = RequestContext::new(self, head, client, guard, context);
         Responding::Later(Box::pin(perform(request, operation, body)))

@@ -43,9 +43,9 @@ impl Direction {
 /// The time limits whose excess ends a request or a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeLimit {
-    /// Of the head of a request.
+    /// The time for the head of a request.
     Header,
-    /// Between two reads or writes of a body.
+    /// The time between two reads or writes of a body.
     Body,
     /// The rate of a body, in bytes a second.
     Rate,

@@ -15,31 +15,15 @@ use crate::store::{self, Error, Free, Store};
 /// How long the result of a probe is reused.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// The texts of a server that is ready.
+const READY: &str = "ready";
+const READS_ONLY: &str = "ready for reads: uploads are refused";
+
 /// The time in which the store has to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The readiness of the server, with the text that reports it.
-#[derive(Clone, Debug)]
-pub struct Readiness {
-    pub is_ready: bool,
-    pub text: String,
-}
-
-impl Readiness {
-    fn ready(text: impl Into<String>) -> Self {
-        Self {
-            is_ready: true,
-            text: text.into(),
-        }
-    }
-
-    pub fn not_ready(why: impl std::fmt::Display) -> Self {
-        Self {
-            is_ready: false,
-            text: format!("not ready: {why}"),
-        }
-    }
-}
+/// The readiness of the server: the text that reports it, or why it is not ready.
+pub type Readiness = Result<String, String>;
 
 /// The prober of the store.
 pub struct Probe {
@@ -91,7 +75,7 @@ impl Probe {
                 Store::S3(_) => "store",
             };
             let seconds = TIMEOUT.as_secs();
-            Readiness::not_ready(format!("the {store} has not answered for {seconds} s"))
+            Err(format!("the {store} has not answered for {seconds} s"))
         };
         state.last = Some((Instant::now(), readiness.clone()));
         readiness
@@ -104,7 +88,7 @@ impl Probe {
             Store::S3(_) => {
                 let last = &self.state.lock().await.last;
                 let known = last.as_ref().map(|(_, known)| known.clone());
-                known.unwrap_or_else(|| Readiness::ready("ready"))
+                known.unwrap_or_else(|| Ok(READY.to_owned()))
             }
         }
     }
@@ -113,23 +97,17 @@ impl Probe {
     /// stop the reads of all others.
     fn judge(&self, answer: Result<Option<Free>, Error>) -> Readiness {
         match answer {
-            Err(Error::Displaced { reason }) => Readiness::not_ready(reason),
-            Err(Error::NoSpace { reason }) => {
-                Readiness::ready(format!("ready for reads: uploads are refused: {reason}"))
-            }
-            Err(error) => match &*self.store {
-                Store::Directory(_) => {
-                    Readiness::not_ready(format!("the disk refuses writes: {error}"))
-                }
-                Store::S3(_) => Readiness::not_ready(error),
-            },
-            Ok(Some(Free { bytes, floor })) if bytes <= floor && floor > 0 => {
-                Readiness::ready(format!(
-                    "ready for reads: uploads are refused: {bytes} bytes are free, and --min-free keeps {floor}"
-                ))
-            }
-            Ok(_) => Readiness::ready(match self.store.unjournaled() {
-                None => "ready".to_owned(),
+            Err(Error::Displaced { reason }) => Err(reason.to_string()),
+            Err(Error::NoSpace { reason }) => Ok(format!("{READS_ONLY}: {reason}")),
+            Err(error) => Err(match &*self.store {
+                Store::Directory(_) => format!("the disk refuses writes: {error}"),
+                Store::S3(_) => error.to_string(),
+            }),
+            Ok(Some(Free { bytes, floor })) if bytes <= floor && floor > 0 => Ok(format!(
+                "{READS_ONLY}: {bytes} bytes are free, and --min-free keeps {floor}"
+            )),
+            Ok(_) => Ok(match self.store.unjournaled() {
+                None => READY.to_owned(),
                 Some(why) => {
                     format!(
                         "ready, but without a journal, as {why}: each write is synced by itself"

@@ -89,14 +89,16 @@ impl Admin {
             Page::Index => PageText::line(true, INDEX),
             Page::Health => PageText::line(true, "alive"),
             Page::Ready => {
-                let Readiness { is_ready, mut text } = self.readiness(false).await;
+                let readiness = self.readiness(false).await;
+                let is_ready = readiness.is_ok();
+                let mut text = readiness.unwrap_or_else(|why| format!("not ready: {why}"));
                 if LAST_RELOAD_FAILED.load(Relaxed) {
                     text += STALE;
                 }
                 PageText::line(is_ready, &text)
             }
             Page::Metrics => {
-                let Readiness { is_ready, .. } = self.readiness(true).await;
+                let is_ready = self.readiness(true).await.is_ok();
                 PageText {
                     is_good: true,
                     media_type: format.media_type(),
@@ -108,9 +110,9 @@ impl Admin {
 
     async fn readiness(&self, is_scrape: bool) -> Readiness {
         if self.is_draining.load(Relaxed) {
-            Readiness::not_ready("draining")
+            Err("draining".to_owned())
         } else if !self.is_serving.load(Relaxed) {
-            Readiness::not_ready("starting")
+            Err("starting".to_owned())
         } else if is_scrape {
             self.probe.for_scrape().await
         } else {

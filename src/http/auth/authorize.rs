@@ -62,14 +62,14 @@ impl Principal {
                 }
             }
             Operation::List(target) => self.permit_list(&mut target.page),
-            Operation::Home(request) => self.permit_list(&mut request.target.page),
+            Operation::Ui(request) => self.permit_list(&mut request.target.page),
             Operation::Page(Page::Metrics, _) => self.need_any(Right::Metrics, ""),
             Operation::Watch(request) => self.need_any(Right::Watch, &request.prefix),
             // The refusal of an anonymous client asks it to authenticate, whatever the right.
-            Operation::SignIn { .. } if self.subject.is_anonymous => Err(self.deny(Right::List)),
+            Operation::SignIn(_) if self.subject.is_anonymous => Err(self.deny(Right::List)),
             Operation::Page(..)
-            | Operation::SignIn { .. }
-            | Operation::Moved { .. }
+            | Operation::SignIn(_)
+            | Operation::Redirect(_)
             | Operation::Options(_)
             | Operation::Upload(..)
             | Operation::Form(_) => Ok(()),

@@ -1,9 +1,9 @@
-//! The body of a request as it arrives: counted, held to the limit, never whole when it breaks off; and the framing of a chunked one.
+//! The body of a request as it arrives: counted, held to the limit, never complete when truncated; and the framing of a chunked body.
 //!
 //! A body comes in frames from hyper or from a stream of HTTP/2, or, when it is large, from the socket itself ([`BodySource`]),
-//! which counts what it moves. Bytes taken of a stream make room for as many (RFC 9113, section 6.9), so a client is never more
-//! than its windows ahead of the request, and a body is whole only when the client ended its side. A [`Stream`] is also the way of
-//! the response, whose body the connection sends.
+//! which counts what it moves. Bytes taken from a stream are added to its flow-control window (RFC 9113, section 6.9), so unread
+//! bytes never exceed the windows. A body is complete only when the client has ended its side. A [`Stream`] also sends the head of the
+//! response, whose body the connection sends.
 
 use std::cell::RefCell;
 use std::future::poll_fn;

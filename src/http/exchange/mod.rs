@@ -52,7 +52,7 @@ enum Presence {
     Present,
     /// It has closed its side, and may have gone.
     HalfClosed,
-    /// It takes nothing any more.
+    /// It accepts no more bytes.
     Gone,
 }
 
@@ -241,12 +241,12 @@ impl ConnectionState {
         self.client.get() != Presence::Present && self.is_reading()
     }
 
-    /// Notes that the client takes nothing any more.
+    /// Notes that the client accepts no more bytes.
     pub fn lose_client(&self) {
         self.client.set(Presence::Gone);
     }
 
-    /// True where the client takes nothing any more: bytes to it are thrown away, and its request is still performed.
+    /// True if the client accepts no more bytes: they are discarded, and its request is still performed.
     pub fn has_lost_client(&self) -> bool {
         self.client.get() == Presence::Gone
     }

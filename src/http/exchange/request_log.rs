@@ -10,7 +10,6 @@ use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant, SystemTime};
 
-use data_encoding::HEXLOWER;
 use form_urlencoded::parse;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RANGE, REFERER, USER_AGENT};
 use hyper::http::request::Parts;
@@ -333,15 +332,9 @@ impl IdGenerator {
     }
 
     fn make(&self) -> HeaderValue {
-        let count = self.next.get();
-        self.next.set(count + 1);
-        let (mut id, mut digits) = ([b'-'; 33], [0; 16]);
-        HEXLOWER.encode_mut(&self.prefix.to_be_bytes(), &mut id[..16]);
-        HEXLOWER.encode_mut(&count.to_be_bytes(), &mut digits);
-        let digits = &digits[count.max(1).leading_zeros() as usize / 4..];
-        let id = &mut id[..17 + digits.len()];
-        id[17..].copy_from_slice(digits);
-        HeaderValue::from_bytes(id).unwrap_or(HeaderValue::from_static("-"))
+        let count = self.next.replace(self.next.get() + 1);
+        let id = format!("{:016x}-{count:x}", self.prefix);
+        HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("-"))
     }
 }
 

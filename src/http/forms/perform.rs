@@ -1,9 +1,8 @@
 //! POST of a form: its files are received and stored one after the other, each as a PUT stores a value.
 //!
 //! Nothing is stored of a file that is truncated or refused, and the response names the files stored before it. multer finds
-//! the ends of parts. It takes all bytes that it can get, and the head of a part may be of any length to it; so it gets one frame
-//! of the body at a time, when it has found nothing in what it has, and few for a head: at most two frames and [`MAX_PART_HEAD`]
-//! are in memory.
+//! the ends of parts. It buffers all bytes that it gets, and does not limit the head of a part. So it gets one frame of the body at a
+//! time, only when it needs more, and few frames for a head: at most two frames and [`MAX_PART_HEAD`] are in memory.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -158,8 +157,11 @@ impl FormUpload<'_, '_, '_> {
                 None => None,
             })
         };
-        let stored = stored.await;
-        let published = self.request.narrowed(options.is_only_new, stored)?;
+        let mut stored = stored.await;
+        if options.is_only_new {
+            stored = self.request.narrowed(stored);
+        }
+        let published = stored?;
         self.stored.push(StoredFile { key, published });
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The preference of a client among the types and codings that there are (RFC 9110, sections 12.4.2, 12.5.1 and 12.5.3).
 //!
 //! Pure. Members of a list that are malformed, or ask for a parameter that nothing here has, count as not sent, and a
-//! list of such members as no list at all: a preference is a wish, and nothing is refused for how it is worded. Offers
-//! stand in the server's own order of preference, which decides among offers of equal rank.
+//! list of only such members as no list: no request is refused for a malformed preference. Offers are in the server's own order of
+//! preference, which decides among offers of equal rank.
 
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName};
 

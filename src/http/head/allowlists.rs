@@ -132,10 +132,10 @@ pub struct Origins {
 /// The error of a text that no browser sends as an Origin.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadOrigin {
-    /// It is an origin in another spelling.
+    /// The text is an origin in another spelling.
     #[error("no browser spells an origin so; write {0}")]
     Spelling(String),
-    /// It is no origin.
+    /// The text is no origin.
     #[error(
         "no origin; write scheme, host and port as browsers do, such as https://app.example or http://localhost:3000 \
          (a pattern is none, but '*' alone is any origin)"

@@ -9,6 +9,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_e
 /// The longest head of a request, in bytes, with the empty lines before it.
 pub const MAX_HEAD: usize = 64 << 10;
 
+/// The end of a line.
+pub const CRLF: &str = "\r\n";
+
 /// The most fields of a head.
 pub const MAX_FIELDS: usize = 100;
 
@@ -50,6 +53,18 @@ pub fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderV
 pub fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
     if let Ok(value) = HeaderValue::try_from(text) {
         headers.insert(name, value);
+    }
+}
+
+/// Appends the line of a field to a head, or to a text of fields.
+pub fn append_field(to: &mut Vec<u8>, name: &str, value: &HeaderValue, line_end: &str) {
+    for part in [
+        name.as_bytes(),
+        b": ",
+        value.as_bytes(),
+        line_end.as_bytes(),
+    ] {
+        to.extend_from_slice(part);
     }
 }
 

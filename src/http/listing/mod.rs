@@ -94,8 +94,8 @@ pub struct ListTarget {
 }
 
 impl ListTarget {
-    /// The place that `query` names in `folder`. Unless it says otherwise, HTML has pages of the greatest length, for clients that
-    /// follow links to keys and none to a next page; and folders stand for their keys.
+    /// The target that `query` names in `folder`. By default HTML has pages of the greatest length, because its clients follow links to
+    /// keys but not to a next page, and folders stand for their keys.
     pub fn new(folder: String, query: Query, format: ListFormat) -> Self {
         let is_html = format == ListFormat::Html;
         let limit = if is_html { MAX_LIMIT } else { DEFAULT_LIMIT };
@@ -167,8 +167,8 @@ pub struct Query {
 }
 
 impl Query {
-    /// Other parameters are ignored, as an address gets some on its way through caches, mails and chats. One that may be meant for one of
-    /// these is refused, unless the client is a person's browser.
+    /// Unknown parameters are ignored: caches, mails and chats add some to an address. A parameter that looks mistyped is refused, unless
+    /// the client is a browser.
     pub fn of(query: &str, by_person: bool) -> Result<Self, BadQuery> {
         let mut parsed = Self::default();
         for (name, value) in parse(query.as_bytes()) {
@@ -208,7 +208,7 @@ impl Query {
     }
 }
 
-/// True for what one or two wrong letters make of a parameter.
+/// True if one or two edits make a parameter of `name`.
 fn is_mistyped(name: &str) -> bool {
     let parameters = ["prefix", "after", "limit", "delimiter", "format"];
     parameters

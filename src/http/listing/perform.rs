@@ -11,7 +11,7 @@ use crate::http::listing::{ListFormat, ListTarget, Query, json, text};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::{HomeRequest, Operation};
+use crate::http::service::operation::{Operation, UiRequest};
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::representation::takes_gzip;
@@ -33,11 +33,11 @@ pub fn list_request(head: &Parts, folder: String) -> Result<Operation<'static>, 
         let query = head.uri.query();
         let query = query.map_or_else(String::new, |query| format!("?{query}"));
         let to = format!("{}{}{query}", up(depth(head.uri.path())), encoded(&folder));
-        return Ok(Operation::Moved { to });
+        return Ok(Operation::Redirect(to));
     }
     let mut target = ListTarget::new(folder, query, format);
     if format == ListFormat::Html && by_person {
-        return Ok(Operation::Home(Box::new(HomeRequest {
+        return Ok(Operation::Ui(Box::new(UiRequest {
             target,
             preconditions: preconditions(&head.headers),
             takes_gzip: takes_gzip(&head.headers),
@@ -58,7 +58,7 @@ pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Refusal>> {
             let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
             let folder = if is_folder { &*folder } else { "" };
             let to = format!("./{}", encoded(folder));
-            Some(Ok(Operation::SignIn { to }))
+            Some(Ok(Operation::SignIn(to)))
         }
         _ => None,
     }
@@ -103,18 +103,18 @@ pub async fn folder_of(
     }
     // Relative, as the server may be below a path of a proxy.
     let to = format!("{}{}/", up(depth), encoded(key.as_str()));
-    Ok(Outcome::Redirect { to })
+    Ok(Outcome::Redirect(to))
 }
 
 /// The page for browsers, as the client may use it.
-pub async fn home(request: &RequestContext, asked: HomeRequest) -> Result<Outcome, Refusal> {
+pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Outcome, Refusal> {
     let Service {
         config,
         store,
         reactor,
         ..
     } = &*request.service;
-    let HomeRequest {
+    let UiRequest {
         target,
         preconditions,
         takes_gzip,
@@ -137,7 +137,7 @@ pub async fn home(request: &RequestContext, asked: HomeRequest) -> Result<Outcom
         (document, is_known)
     };
     let (document, is_known) = written(store, listing, takes_gzip, render).await?;
-    Ok(Outcome::Home {
+    Ok(Outcome::Ui {
         is_known: is_known?,
         document,
         next,

@@ -116,7 +116,7 @@ pub enum Refusal {
     UploadComplete,
     #[error("another request has taken the upload over")]
     UploadTaken,
-    /// Of a request for a resumable upload, with the state of the upload.
+    /// The refusal of a request for a resumable upload, with the state of the upload.
     #[error("{0}")]
     OfUpload(Box<Refusal>, UploadState),
     #[error("{}", .0.why)]

@@ -34,19 +34,15 @@ pub enum Outcome {
         next: Option<String>,
     },
     /// The page for browsers, unless it `is_known` to the client.
-    Home {
+    Ui {
         document: Document,
         next: Option<String>,
         is_known: bool,
     },
     /// The target has another address.
-    Redirect {
-        to: String,
-    },
+    Redirect(String),
     /// The value is read from where it is stored, at this address.
-    RedirectToStore {
-        to: String,
-    },
+    RedirectToStore(String),
     Options(OptionsRequest),
     /// The request was performed, and its response has no content.
     NoContent,

@@ -82,9 +82,8 @@ impl Service {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            connection
-                .record()
-                .set_audit(audit_events(&result, &self.config));
+            let events = audit_events(&result, &self.config);
+            connection.record().set_audit(events);
         }
         if let Err(refusal) = &result {
             self.log_refusal(refusal, Some(peer), request);
@@ -280,11 +279,11 @@ impl RequestContext {
         self.principal().map_or(Ok(()), permit)
     }
 
-    /// The result of a PUT that was narrowed to a key without a value if it `is_only_new`. Its client gave no precondition that could fail:
-    /// the refusal is that it may not replace.
-    pub fn narrowed<T>(&self, is_only_new: bool, stored: Result<T, Refusal>) -> Result<T, Refusal> {
+    /// The result of a PUT that was narrowed to a key without a value. Its client gave no precondition that could fail: it is refused
+    /// because it may not replace.
+    pub fn narrowed<T>(&self, stored: Result<T, Refusal>) -> Result<T, Refusal> {
         stored.map_err(|why| match (why, self.principal()) {
-            (Refusal::Precondition, Some(principal)) if is_only_new => principal.deny(Right::Write),
+            (Refusal::Precondition, Some(principal)) => principal.deny(Right::Write),
             (why, _) => why,
         })
     }

@@ -11,7 +11,7 @@ use crate::http::body::request::{Received, RequestBody};
 use crate::http::body::response::Body;
 use crate::http::exchange::record::catch_panic_in;
 use crate::http::forms::perform::store_form;
-use crate::http::listing::perform::{folder_of, home, list};
+use crate::http::listing::perform::{folder_of, list, ui_page};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, attach};
@@ -99,20 +99,24 @@ async fn execute(
             } else {
                 put(request, key, len, options, body).await
             };
-            request.narrowed(is_only_new, stored)
+            if is_only_new {
+                return request.narrowed(stored);
+            }
+            stored
         }
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
         Operation::Delete { key, preconditions } => {
             let deleted = service.store.delete(service.reactor, key, preconditions);
-            Ok(match deleted.await? {
-                true => Outcome::Deleted,
-                false => Outcome::NoValue,
+            Ok(if deleted.await? {
+                Outcome::Deleted
+            } else {
+                Outcome::NoValue
             })
         }
         Operation::List(target) => Box::pin(list(service, *target)).await,
-        Operation::Home(asked) => Box::pin(home(request, *asked)).await,
-        Operation::Moved { to } | Operation::SignIn { to } => Ok(Outcome::Redirect { to }),
+        Operation::Ui(asked) => Box::pin(ui_page(request, *asked)).await,
+        Operation::Redirect(to) | Operation::SignIn(to) => Ok(Outcome::Redirect(to)),
         Operation::Options(asked) => Ok(Outcome::Options(asked)),
         Operation::Page(page, format) => {
             let page = Box::pin(service.admin.answer(page, format)).await;

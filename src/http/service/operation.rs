@@ -43,15 +43,11 @@ pub enum Operation<'a> {
     },
     List(Box<ListTarget>),
     /// Answer the page for browsers.
-    Home(Box<HomeRequest>),
+    Ui(Box<UiRequest>),
     /// Have the client sign in, and lead it to this address.
-    SignIn {
-        to: String,
-    },
+    SignIn(String),
     /// Lead the client to the page for browsers, at this address.
-    Moved {
-        to: String,
-    },
+    Redirect(String),
     /// Answer the methods of a target.
     Options(OptionsRequest),
     /// A request to an upload resource.
@@ -107,7 +103,7 @@ pub struct GetOptions {
 
 /// A request for the page for browsers.
 #[derive(Debug)]
-pub struct HomeRequest {
+pub struct UiRequest {
     pub target: ListTarget,
     pub preconditions: Option<Preconditions>,
     /// The client takes it compressed.
@@ -179,9 +175,9 @@ impl Operation<'_> {
                 preconditions,
             },
             Self::List(target) => Operation::List(target),
-            Self::Home(request) => Operation::Home(request),
-            Self::SignIn { to } => Operation::SignIn { to },
-            Self::Moved { to } => Operation::Moved { to },
+            Self::Ui(request) => Operation::Ui(request),
+            Self::SignIn(to) => Operation::SignIn(to),
+            Self::Redirect(to) => Operation::Redirect(to),
             Self::Options(request) => Operation::Options(request),
             Self::Upload(id, request) => Operation::Upload(id, request),
             Self::Page(page, format) => Operation::Page(page, format),

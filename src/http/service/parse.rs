@@ -39,6 +39,7 @@ use crate::store::{BadKey, Key, UploadId};
 /// The head of a request, with the findings in it.
 pub struct RequestHead<'a> {
     pub head: &'a Parts,
+    path: &'a str,
     /// The length of the body, if the framing has it.
     len: Option<u64>,
     pub client: Client,
@@ -56,6 +57,7 @@ impl<'a> RequestHead<'a> {
     ) -> Self {
         Self {
             head,
+            path: head.uri.path(),
             len: body.len(),
             client,
             common,
@@ -69,15 +71,11 @@ impl<'a> RequestHead<'a> {
         let has_page = || common.by_browser && !self.config.compat;
         ResponseContext {
             problem: common.wants_problem_json && prefers_problem(&head.headers),
-            page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path())),
+            page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path)),
             of_store: common.of_store || other_store::is_signed(common.presented),
             principal: None,
             origin: self.allowed_origin(),
         }
-    }
-
-    fn path(&self) -> &'a str {
-        self.head.uri.path()
     }
 
     /// The Origin of the request, if it is allowed.
@@ -107,7 +105,7 @@ impl<'a> RequestHead<'a> {
         if !head.method.is_safe() && is_foreign() {
             return Err(Refusal::CrossSite(common.unlisted()));
         }
-        let is_open = || is_open(page(self.path(), config.routes), config.routes);
+        let is_open = || is_open(page(self.path, config.routes), config.routes);
         let Some(guard) = guard.filter(|_| !is_open()) else {
             return Ok(Identified::Known(None));
         };
@@ -144,10 +142,10 @@ impl<'a> RequestHead<'a> {
 
     fn operation(&self) -> Result<Operation<'a>, Refusal> {
         let (head, config) = (self.head, self.config);
-        if self.path() == WATCH && config.routes != Routes::Pages {
+        if self.path == WATCH && config.routes != Routes::Pages {
             return self.watch().map(Operation::Watch);
         }
-        if let Some(page) = page(self.path(), config.routes) {
+        if let Some(page) = page(self.path, config.routes) {
             match head.method {
                 Method::GET | Method::HEAD => {
                     let format = MetricsFormat::preferred(&head.headers);
@@ -160,10 +158,10 @@ impl<'a> RequestHead<'a> {
         if config.routes == Routes::Pages {
             return Err(Refusal::NoSuchPath);
         }
-        if self.path() == FORMS && !config.compat {
+        if self.path == FORMS && !config.compat {
             return self.form();
         }
-        if let Some(id) = upload(self.path())
+        if let Some(id) = upload(self.path)
             && config.resumes()
         {
             return self.upload(id);
@@ -248,7 +246,7 @@ impl<'a> RequestHead<'a> {
 
     fn get(&self) -> Result<Operation<'a>, Refusal> {
         let (head, common, config) = (self.head, self.common, self.config);
-        match self.path() {
+        match self.path {
             "/" if config.compat => Err(Refusal::NoSuchPath),
             "/" if config.authorizes
                 && let Some(operation) = session(head) =>
@@ -282,13 +280,13 @@ impl<'a> RequestHead<'a> {
         } else {
             Segments::Any
         };
-        key(self.path(), segments)
+        key(self.path, segments)
     }
 
     /// The key at the path, whose value is to be changed.
     fn changed_key(&self) -> Result<Key<'a>, Refusal> {
         self.key().map_err(|why| match why {
-            Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(self.path()), Ok(Some(_))) => {
+            Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(self.path), Ok(Some(_))) => {
                 Refusal::Folder
             }
             why => why,

@@ -1,8 +1,8 @@
 //! Resumable uploads: a PUT that comes in several requests, and is published by the last as one that came in one.
 //!
-//! The bytes that arrived of a part that breaks off are kept; a part that does not have its digest is taken back. The preconditions
-//! and digests given with the first request are decided when the value is published. One request at a time has an upload: a later
-//! one ends it (draft-ietf-httpbis-resumable-upload, "Concurrency").
+//! The received bytes of a truncated part are kept; a part with a wrong digest is removed. The preconditions and digests of the first
+//! request are decided when the value is published. An upload serves one request at a time: a later request ends the earlier one
+//! (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
 use crate::access::Right;
 use crate::http::body::request::Received;
@@ -226,9 +226,11 @@ async fn publish_file(
         .store
         .publish_resumable(upload, options.head())?;
     compare(&mut value, &expected, expected.wanted()).await?;
-    let published = value.publish(key.clone()).await.map_err(Refusal::from);
-    let published = request.narrowed(options.is_only_new, published)?;
-    Ok(Outcome::Completed(key, published))
+    let mut published = value.publish(key.clone()).await.map_err(Refusal::from);
+    if options.is_only_new {
+        published = request.narrowed(published);
+    }
+    Ok(Outcome::Completed(key, published?))
 }
 
 /// The number of bytes that may still be received, and the refusal of more.

@@ -67,10 +67,10 @@ pub fn field(digest: &Digest) -> String {
     format!("{}=:{}:", algorithm.name(), STANDARD.encode(bytes))
 }
 
-/// Computed too, for clients that know no other.
+/// Computed too, for clients without another algorithm.
 const MD5: &str = "md5";
 
-/// Why digests cannot be compared with.
+/// Why the digests of a request cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDigest {
     #[error("a digest is malformed: it should look like sha-256=:base64:")]
@@ -93,8 +93,8 @@ pub enum BadDigest {
 
 /// The digests that a value must have, as far as the server can compute them.
 impl Digests {
-    /// The digests in `headers`, or trailers. Algorithms that are not known here are ignored beside one that is, which counts: a
-    /// digest by it that cannot be understood, and a field without one, is an error, not a digest less.
+    /// The digests in `headers`, or trailers. Unknown algorithms are ignored if the field also has a known one. A malformed digest by a
+    /// known algorithm, and a field without a known algorithm, are errors: no digest is skipped silently.
     ///
     /// Within a field the last of several digests by one algorithm counts (RFC 9651, section 4.2.2); two fields must
     /// not contradict each other.

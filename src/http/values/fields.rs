@@ -14,7 +14,7 @@ use hyper::header::{
 };
 
 use crate::http::auth::credentials::Principal;
-use crate::http::head::syntax::{has_member, is_token, skip_quoted};
+use crate::http::head::syntax::{append_field, has_member, is_token, skip_quoted};
 
 /// A field that is kept.
 struct Field {
@@ -81,9 +81,7 @@ impl StoredFields {
     pub fn encode(&self) -> Option<Box<[u8]>> {
         let mut text = Vec::new();
         for (name, value) in &self.0 {
-            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\n"] {
-                text.extend_from_slice(part);
-            }
+            append_field(&mut text, name.as_str(), value, "\n");
         }
         (!text.is_empty()).then(|| text.into())
     }

@@ -1,7 +1,7 @@
 //! GET: from a key to the answer with its value, or with the part of it that is asked for.
 //!
-//! The answer is decided for the version that was found, and has the bytes of that version; where the value is another one by the time
-//! that an S3 store is asked for them, all begins again.
+//! The response is decided for the version that was found, and has the bytes of that version. If an S3 store has another version when
+//! it is asked for the bytes, the GET starts again.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ pub async fn get(
         if let Selection::Whole | Selection::Part(_) = selection
             && let Some(to) = value.found.link(is_head)?
         {
-            return Ok(Outcome::RedirectToStore { to });
+            return Ok(Outcome::RedirectToStore(to));
         }
         if let Some(algorithm) = options.and_then(|options| options.digest) {
             let sha512 = algorithm == Algorithm::Sha512;

@@ -57,8 +57,8 @@ fn evaluate(field: &[u8], len: u64) -> Ranges {
     let Some(specs) = specs(field) else {
         return Ranges::Whole;
     };
-    // Section 14.1.2 has a suffix of nothing satisfied by all of it, which no Content-Range can tell. Players that ask for all from
-    // the first byte on get all that there is, as nginx answers them.
+    // Section 14.1.2: a suffix satisfies an empty value, which no Content-Range can express. Players that ask for all bytes from the
+    // first on get the empty value, as from nginx.
     let is_all =
         |spec: &Spec| matches!(spec, Spec::Last(1..) | Spec::From(0) | Spec::Between(0, _));
     if len == 0 && specs.iter().any(is_all) {
@@ -135,7 +135,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, append)
 }
 
-/// Joins ranges that overlap, touch or nearly touch. A joined one stands where the first of those in it stood
+/// Joins ranges that overlap, touch or nearly touch. A joined range has the place of the first range in it
 /// (section 15.3.7.2).
 fn coalesce(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     if ranges.len() < 2 {

@@ -130,7 +130,7 @@ pub struct Event {
     pub json: String,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Json<'a> {
     op: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,15 +144,12 @@ struct Json<'a> {
 
 impl Event {
     fn change(change: &Change) -> Self {
+        let value = change.value;
         Self::new(&Json {
-            op: if change.value.is_some() {
-                "put"
-            } else {
-                "delete"
-            },
+            op: if value.is_some() { "put" } else { "delete" },
             key: Some(change.key.as_str()),
-            etag: change.value.map(etag),
-            size: change.value.map(|value| value.len),
+            etag: value.map(etag),
+            size: value.map(|value| value.len),
             seq: change.seq,
         })
     }
@@ -160,10 +157,8 @@ impl Event {
     fn resync(Gap { latest }: Gap) -> Self {
         Self::new(&Json {
             op: "resync",
-            key: None,
-            etag: None,
-            size: None,
             seq: latest,
+            ..Json::default()
         })
     }
 
