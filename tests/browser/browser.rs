@@ -55,11 +55,20 @@ pub(crate) fn browse_served(args: &[&str], test: impl FnOnce(&Browser, &TestServ
 
 /// Runs `test` with a browser on the page of a server that has these values.
 pub(crate) fn browse_keys(values: &[(&str, &str)], test: impl FnOnce(&Browser, &TestServer)) {
+    browse_at("/", values, test);
+}
+
+/// The same, at this path of the page.
+pub(crate) fn browse_at(
+    path: &str,
+    values: &[(&str, &str)],
+    test: impl FnOnce(&Browser, &TestServer),
+) {
     browse_served(&[], |page, server| {
         for (key, value) in values {
             server.store(key, value);
         }
-        page.visit_keys(server.addr, "/");
+        page.visit_keys(server.addr, path);
         test(page, server);
     });
 }

@@ -214,8 +214,18 @@ fn everything_can_be_done_with_the_keyboard() {
         page.press(Key::Escape);
         page.holds("document.activeElement.textContent === 'a'");
 
-        // Delete: the question holds the focus, on what does no harm; then it is at the row that follows.
+        // Delete: the question holds the focus, on what does no harm; after no it is back, also by Tab backwards; after yes it is at the row that
+        // follows.
         page.eval("$('#rows .key').focus()");
+        page.press(Key::Delete);
+        page.holds("document.activeElement.id === 'ask-no'");
+        page.press(Key::Enter);
+        page.holds("!$('#ask').open");
+        assert_eq!(page.eval(name), "a");
+        page.press(Key::Tab);
+        page.press(format!("{}{}", Key::Shift, Key::Tab));
+        assert_eq!(page.eval(name), "a");
+        server.dir.assert_holds(&["a", "b"]);
         page.press(Key::Delete);
         page.confirm_by(" ");
         page.shows(&["b"]);

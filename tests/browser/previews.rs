@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::browser::{Browser, browse_served};
+use crate::browser::{Browser, browse_keys, browse_served};
 use crate::support::prelude::*;
 
 fn look(page: &Browser, key: &str) {
@@ -78,8 +78,7 @@ fn sound_is_played_from_any_place() {
 
 #[test]
 fn film_is_played() {
-    browse_served(&[], |page, server| {
-        page.visit(server.addr, "/");
+    browse_keys(&[], |page, _| {
         page.says("#state", "Live");
         // The browser makes the film itself.
         let record = "(() => { const canvas = Object.assign(document.createElement('canvas'), { width: 64, height: 48 }); \
