@@ -222,6 +222,17 @@ impl Browser {
         self.says("#uploads-count", "1 of 1 uploaded");
     }
 
+    /// Opens the look at the file of this name, once its row is there.
+    pub(crate) fn look_at(&self, name: &str) {
+        let row = "$$('#rows a[data-key]').find((it) => it.textContent === arguments[0])";
+        let name = || vec![json!(name)];
+        let is_there = format!("Boolean({row})");
+        self.until("the row is there", || {
+            self.eval_with(&is_there, name()) == true
+        });
+        self.eval_with(&format!("{row}.click()"), name());
+    }
+
     /// Presses these keys wherever the focus is.
     pub(crate) fn press(&self, keys: impl Display) {
         let focused = self.wait("a focus", self.client.active_element());

@@ -95,8 +95,7 @@ fn texts_and_images_are_looked_at() {
         // A stored coding is the browser's to decode.
         let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\x04\0\x43\xbe\xb7\xe8\x01\0\0\0";
         let coded = "Content-Encoding: gzip\r\nContent-Type: text/plain\r\n";
-        let stored = ask(&mut server.connect(), "PUT", "/coded", coded, gzip);
-        assert_eq!(stored.status, 200);
+        server.store_as("coded", coded, gzip);
         page.visit_keys(server.addr, "/");
         for (n, (key, expected)) in [
             ("broken.png", "This image cannot be shown."),

@@ -34,12 +34,10 @@ fn documents() -> Vec<(&'static str, String)> {
 #[test]
 fn a_stored_document_runs_no_script() {
     browse_served(&[], |page, server| {
-        let mut raw = server.connect();
         for (n, (media_type, document)) in documents().into_iter().enumerate() {
-            let (key, line) = (format!("/d{n}"), format!("Content-Type: {media_type}\r\n"));
-            let stored = ask(&mut raw, "PUT", &key, &line, document.as_bytes());
-            assert_eq!(stored.status, 200);
-            page.visit(server.addr, &key);
+            let key = format!("d{n}");
+            server.store_as(&key, &format!("Content-Type: {media_type}\r\n"), document);
+            page.visit(server.addr, &format!("/{key}"));
             // The script of a document has run, or never will, when its load is over; onerror needs the network.
             page.holds("document.readyState === 'complete'");
             let title = page.title();

@@ -65,8 +65,7 @@ fn it_is_explained_which_rule_decides() {
         rule("*", "{name}/", &["list"]),
         rule("anonymous", "public/", &["read"]),
     ];
-    let path = write(&dir, &(subject("ann") + &rules.concat()));
-    let path = path.to_str().expect("text");
+    let path = &*write(&dir, &(subject("ann") + &rules.concat()));
     let checked = run(&["access", "check", path], "");
     assert_eq!(text(&checked), format!("{path}: ok, 3 rules\n"));
     let cases = "
@@ -119,7 +118,7 @@ fn a_prefix_that_may_mean_something_else_is_doubted_or_refused() {
     let dir = DataDir::temporary();
     let check = |prefix: &str, may: &str| {
         let path = write(&dir, &(subject("ann") + &rule("ann", prefix, &[may])));
-        let output = run(&["access", "check", path.to_str().expect("text")], "");
+        let output = run(&["access", "check", &path], "");
         let said = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(said).expect("text"))
     };
@@ -165,8 +164,7 @@ fn explain_says_what_the_server_does() {
         for may in ["read", "create", "delete", "list", "watch", "metrics"] {
             let dir = DataDir::temporary();
             let policy = subject("ann") + &rule("ann", prefix, &[may]);
-            let path = write(&dir, &policy);
-            let path = path.to_str().expect("text");
+            let path = &*write(&dir, &policy);
             let server = serve_on(&dir, &policy, &[]);
             for target in ["/a/b", "/c", "/a/", "/", "/-/metrics", "/-/watch"] {
                 for method in ["GET", "HEAD", "PUT", "DELETE"] {
