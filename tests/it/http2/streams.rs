@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use super::{launch, server};
-use crate::support::{Asked, Http2, Raw, Scrape, directory_only, eventually, left_out, pattern};
+use super::{ask, launch, server};
+use crate::support::{Http2, Raw, Scrape, directory_only, eventually, left_out, pattern};
 
 const LARGE: usize = 8 << 20;
-
-fn ask(client: &mut Http2, method: &str, path: &str, ends: bool) -> Asked {
-    let asked = client.ask(method, &format!("http://t{path}"), &[], ends);
-    asked.expect("a request")
-}
 
 /// So much is held of the uploads of a connection that wait for the disk: 2 MiB each, 4 MiB for all, were.
 #[test]
