@@ -233,6 +233,15 @@ impl Browser {
         self.eval_with(&format!("{row}.click()"), name());
     }
 
+    /// Whether the page itself follows a click with a modifier on this link, which is the browser's to follow: another tab, another window.
+    pub(crate) fn takes_a_click_with_control(&self, css: &str) -> bool {
+        let click = "(() => { let isOurs = null; const look = (event) => { isOurs = event.defaultPrevented; event.preventDefault(); }; \
+            window.addEventListener('click', look, { once: true }); \
+            $(arguments[0]).dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, ctrlKey: true })); return isOurs; })()";
+        let click = click.replace("arguments[0]", &json!(css).to_string());
+        self.is(&click)
+    }
+
     /// Presses these keys wherever the focus is.
     pub(crate) fn press(&self, keys: impl Display) {
         let focused = self.wait("a focus", self.client.active_element());

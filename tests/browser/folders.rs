@@ -61,11 +61,7 @@ fn the_address_of_a_folder_opens_it_also_in_another_tab() {
         page.shows(&A);
         page.reload();
         page.shows(&A);
-        // With a modifier the link is the browser's own.
-        let click = "(() => { const link = $(\"#rows a[href='/a/b/']\"); \
-                     let isOurs = null; window.addEventListener('click', (event) => { isOurs = event.defaultPrevented; event.preventDefault(); }, { once: true }); \
-                     link.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, ctrlKey: true })); return isOurs; })()";
-        assert!(!page.is(click));
+        assert!(!page.takes_a_click_with_control("#rows a[href='/a/b/']"));
         assert_eq!(page.address(), "/a/");
     });
 }

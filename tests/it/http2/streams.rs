@@ -1,7 +1,5 @@
 //! What goes wrong on one stream, or takes its time there, is of no matter to the others of the connection.
 
-use std::time::Duration;
-
 use super::{ask, launch, server};
 use crate::support::{Http2, Raw, Scrape, directory_only, eventually, left_out, pattern};
 
@@ -90,30 +88,6 @@ fn a_panic_costs_its_stream_alone() {
         let counted = Scrape::of(server.addr).count("data_server_panics_total", &[]);
         assert_eq!(counted, 3, "{place}");
     }
-}
-
-#[test]
-fn a_stream_that_pauses_too_long_is_refused_and_another_of_its_connection_goes_on() {
-    let server = server(&["--threads", "1", "--body-timeout", "3s"]);
-    let mut client = Http2::connect(server.addr);
-    let mut silent = ask(&mut client, "PUT", "/silent", false);
-    silent.send("some", false).expect("room");
-    let mut steady = ask(&mut client, "PUT", "/steady", false);
-    let mut sent = 0;
-    let ended = loop {
-        steady.send(vec![b'x'; 4_000], false).expect("room");
-        sent += 4_000;
-        let ended = silent.ends_within(Duration::from_secs(1));
-        if ended.is_some() || sent > 60 * 4_000 {
-            break ended;
-        }
-    };
-    let refused = ended.expect("a silent stream ends").expect("an answer");
-    assert_eq!(refused.status, 408);
-    steady.send("end", true).expect("room");
-    assert_eq!(steady.answer().expect("an answer").status, 200);
-    assert_eq!(server.dir.read("steady").len(), sent + 3);
-    assert!(server.dir.get("silent").is_none());
 }
 
 /// One connection had a hundred of them, whatever the limits of connections were.
