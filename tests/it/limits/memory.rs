@@ -127,9 +127,10 @@ fn an_idle_connection_costs_little_memory() {
     ] {
         server.dir.place("k", pattern(1, 1024));
         let connect = || {
-            let mut raw = match is_sealed {
-                true => Raw::connect_tls(server.addr, &authority.client()),
-                false => server.connect(),
+            let mut raw = if is_sealed {
+                Raw::connect_tls(server.addr, &authority.client())
+            } else {
+                server.connect()
             };
             assert_eq!(raw.ask(GET).length(), 1024);
             raw

@@ -127,8 +127,11 @@ fn a_body_below_min_rate_is_cut_and_one_above_is_not() {
     server.dir.assert_holds(&["k", "large", "slow"]);
 }
 
+/// A connection, and the value that is on its way there.
+type Transfer = (Raw, Vec<u8>);
+
 /// Two uploads of which half is sent, and a download that is read no further than its head, with what they are of.
-fn half_way(server: &TestServer) -> ([(Raw, Vec<u8>); 2], (Raw, Vec<u8>)) {
+fn half_way(server: &TestServer) -> ([Transfer; 2], Transfer) {
     let large = pattern(1, LARGE);
     server.dir.place("large", &large);
     let writers = [2_000, 2_000_000].map(|len| {
@@ -145,7 +148,7 @@ fn half_way(server: &TestServer) -> ([(Raw, Vec<u8>); 2], (Raw, Vec<u8>)) {
 
 /// Sends and reads the rest, on a machine that may be busy.
 #[track_caller]
-fn go_on(server: &TestServer, writers: [(Raw, Vec<u8>); 2], reader: (Raw, Vec<u8>)) {
+fn go_on(server: &TestServer, writers: [Transfer; 2], reader: Transfer) {
     let (mut reader, large) = reader;
     assert!(reader.take(LARGE) == large, "a reader got another value");
     for (mut writer, value) in writers {
