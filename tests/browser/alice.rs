@@ -1,8 +1,6 @@
 //! A server that knows one user, alice, and a browser in which she has answered its prompt. What she may do is said by
 //! rules, and may be replaced while she looks at a page.
 
-use std::os::unix::fs::PermissionsExt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -21,7 +19,6 @@ pub(crate) type Rule<'a> = (&'a str, &'a [&'a str]);
 /// See the module.
 pub(crate) struct ForAlice {
     pub(crate) server: TestServer,
-    file: PathBuf,
     hash: String,
     more: &'static str,
 }
@@ -34,22 +31,16 @@ impl ForAlice {
     /// With `more` rules, of others.
     pub(crate) fn start_with(dir: &DataDir, rules: &[Rule<'_>], more: &'static str) -> Self {
         let hash = bcrypt::hash("sesame", 5).expect("a hash");
-        let file = dir.outside("access.toml");
-        write(&file, &hash, rules, more);
-        let server = Launch::new(&["--audit-log", "--access", file.to_str().expect("text")]);
+        let file = write(dir, &hash, rules, more);
+        let server = Launch::new(&["--audit-log", "--access", &file]);
         let server = server.on(dir).start();
-        Self {
-            server,
-            file,
-            hash,
-            more,
-        }
+        Self { server, hash, more }
     }
 
     /// From now on, these rules hold.
     pub(crate) fn replace(&self, rules: &[Rule<'_>]) {
         let before = self.server.events("reload: access reread").len();
-        write(&self.file, &self.hash, rules, self.more);
+        write(&self.server.dir, &self.hash, rules, self.more);
         self.server.signal(Signal::HUP);
         let comes = || self.server.events("reload: access reread").len() > before;
         eventually("the rules are reread", comes);
@@ -65,11 +56,11 @@ impl ForAlice {
     }
 }
 
-fn write(file: &Path, hash: &str, rules: &[Rule<'_>], more: &str) {
+fn write(dir: &DataDir, hash: &str, rules: &[Rule<'_>], more: &str) -> String {
     let rules = rules.iter().map(|(prefix, may)| {
         format!("[[rule]]\nwho = [\"alice\"]\nprefix = \"{prefix}\"\nmay = {may:?}\n")
     });
     let text = format!("[[subject]]\nname = \"alice\"\npassword = \"{hash}\"\n");
-    fs::write(file, text + &rules.collect::<String>() + more).expect("a file");
-    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("its mode");
+    let text = text + &rules.collect::<String>() + more;
+    dir.write_private("access.toml", &text)
 }

@@ -55,11 +55,20 @@ pub(crate) fn browse_served(args: &[&str], test: impl FnOnce(&Browser, &TestServ
 
 /// Runs `test` with a browser on the page of a server that has these values.
 pub(crate) fn browse_keys(values: &[(&str, &str)], test: impl FnOnce(&Browser, &TestServer)) {
+    browse_at("/", values, test);
+}
+
+/// The same, at this path of the page.
+pub(crate) fn browse_at(
+    path: &str,
+    values: &[(&str, &str)],
+    test: impl FnOnce(&Browser, &TestServer),
+) {
     browse_served(&[], |page, server| {
         for (key, value) in values {
             server.store(key, value);
         }
-        page.visit_keys(server.addr, "/");
+        page.visit_keys(server.addr, path);
         test(page, server);
     });
 }
@@ -211,6 +220,26 @@ impl Browser {
     pub(crate) fn upload(&self, file: &Path) {
         self.types("#files", file.display());
         self.says("#uploads-count", "1 of 1 uploaded");
+    }
+
+    /// Opens the look at the file of this name, once its row is there.
+    pub(crate) fn look_at(&self, name: &str) {
+        let row = "$$('#rows a[data-key]').find((it) => it.textContent === arguments[0])";
+        let name = || vec![json!(name)];
+        let is_there = format!("Boolean({row})");
+        self.until("the row is there", || {
+            self.eval_with(&is_there, name()) == true
+        });
+        self.eval_with(&format!("{row}.click()"), name());
+    }
+
+    /// Whether the page itself follows a click with a modifier on this link, which is the browser's to follow: another tab, another window.
+    pub(crate) fn takes_a_click_with_control(&self, css: &str) -> bool {
+        let click = "(() => { let isOurs = null; const look = (event) => { isOurs = event.defaultPrevented; event.preventDefault(); }; \
+            window.addEventListener('click', look, { once: true }); \
+            $(arguments[0]).dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, ctrlKey: true })); return isOurs; })()";
+        let click = click.replace("arguments[0]", &json!(css).to_string());
+        self.is(&click)
     }
 
     /// Presses these keys wherever the focus is.

@@ -2,7 +2,7 @@
 
 use std::fs::FileTimes;
 
-use crate::browser::{browse_served, origin};
+use crate::browser::{browse_keys, browse_served, origin};
 use crate::support::prelude::*;
 
 /// Without Cache-Control, Chromium takes a value to be fresh for a tenth of its age.
@@ -17,12 +17,16 @@ fn place(server: &TestServer, key: &str, value: &str) {
 }
 
 #[test]
-fn fetch_shows_a_replaced_value() {
-    browse_served(&[], |page, server| {
-        page.visit(server.addr, "/");
+fn fetch_shows_a_value_that_appears_and_one_that_is_replaced() {
+    browse_keys(&[], |page, server| {
         for key in ["k.txt", "k"] {
-            place(server, key, "old");
+            let status = format!("fetch('/{key}').then((answer) => answer.status)");
             let fetched = format!("fetch('/{key}').then((answer) => answer.text())");
+            for _ in 0..2 {
+                assert_eq!(page.eval(&status), 404);
+            }
+            place(server, key, "old");
+            assert_eq!(page.eval(&status), 200);
             for _ in 0..2 {
                 assert_eq!(page.eval(&fetched), "old");
             }
@@ -48,18 +52,5 @@ fn a_navigation_shows_a_replaced_value() {
         server.store("k.txt", "new");
         page.go(&url("k.txt"));
         assert_eq!(page.eval(shown), "new");
-    });
-}
-
-#[test]
-fn a_value_that_appears_is_seen_after_a_404() {
-    browse_served(&[], |page, server| {
-        page.visit(server.addr, "/");
-        let status = "fetch('/k').then((answer) => answer.status)";
-        for _ in 0..2 {
-            assert_eq!(page.eval(status), 404);
-        }
-        server.store("k", "value");
-        assert_eq!(page.eval(status), 200);
     });
 }

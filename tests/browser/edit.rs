@@ -25,14 +25,7 @@ fn until_closed(page: &Browser) {
 fn a_text_is_edited_in_place_and_the_rest_of_it_stays() {
     browse_served(&[], |page, server| {
         let fields = "Content-Type: text/x-special; v=1\r\nContent-Language: de\r\nCache-Control: max-age=60\r\n";
-        let stored = ask(
-            &mut server.connect(),
-            "PUT",
-            "/a",
-            fields,
-            "\u{feff}eins\r\nzwei\r\n".as_bytes(),
-        );
-        assert_eq!(stored.status, 200);
+        server.store_as("a", fields, "\u{feff}eins\r\nzwei\r\n");
         edit(page, server, "a");
         assert_eq!(value(page), "\u{feff}eins\nzwei\n");
         page.press(format!("{}null ", Key::Right));

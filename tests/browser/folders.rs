@@ -4,16 +4,14 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{browse, browse_served};
+use crate::browser::{Browser, browse_at, browse_served};
 use crate::support::prelude::*;
 
-/// A server with keys in folders, at its root and at two depths.
-fn start() -> TestServer {
-    let server = TestServer::start(&[]);
-    for key in words("a-b a/b/deep a/one a/two%20%23%3F%25 z %C3%A4%20b/c") {
-        server.store(key, key);
-    }
-    server
+/// Runs `test` at this path of a server with keys in folders, at its root and at two depths.
+fn at(path: &str, test: impl FnOnce(&Browser, &TestServer)) {
+    let keys = words("a-b a/b/deep a/one a/two%20%23%3F%25 z %C3%A4%20b/c");
+    let values: Vec<_> = keys.into_iter().map(|key| (key, key)).collect();
+    browse_at(path, &values, test);
 }
 
 const ROOT: [&str; 4] = ["a/", "ä b/", "a-b", "z"];
@@ -21,9 +19,7 @@ const A: [&str; 4] = ["../", "b/", "one", "two #?%"];
 
 #[test]
 fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
-    browse(|page| {
-        let server = start();
-        page.visit(server.addr, "/");
+    at("/", |page, _| {
         page.shows(&ROOT);
         page.says("#count", "2 folders and 2 files");
         page.eval("window.isTheSame = true");
@@ -58,33 +54,24 @@ fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
 
 #[test]
 fn the_address_of_a_folder_opens_it_also_in_another_tab() {
-    browse(|page| {
-        let server = start();
-        page.visit(server.addr, "/%C3%A4%20b/");
+    at("/%C3%A4%20b/", |page, server| {
         page.shows(&["../", "c"]);
         page.says("#crumbs", "ä b");
         page.visit(server.addr, "/a/");
         page.shows(&A);
         page.reload();
         page.shows(&A);
-        // With a modifier the link is the browser's own.
-        let click = "(() => { const link = $(\"#rows a[href='/a/b/']\"); \
-                     let isOurs = null; window.addEventListener('click', (event) => { isOurs = event.defaultPrevented; event.preventDefault(); }, { once: true }); \
-                     link.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, ctrlKey: true })); return isOurs; })()";
-        assert!(!page.is(click));
+        assert!(!page.takes_a_click_with_control("#rows a[href='/a/b/']"));
         assert_eq!(page.address(), "/a/");
     });
 }
 
 #[test]
 fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
-    browse(|page| {
-        let server = start();
+    at("/a/", |page, server| {
         for n in 0..120 {
             server.dir.place(&format!("many/k{n:03}"), "x");
         }
-        page.visit(server.addr, "/a/");
-        page.shows(&A);
         page.types("#find", "t");
         page.shows(&["../", "two #?%"]);
         assert_eq!(page.address(), "/a/?find=t");
@@ -116,9 +103,7 @@ fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
 
 #[test]
 fn a_folder_comes_with_its_first_key_and_goes_with_its_last() {
-    browse(|page| {
-        let server = start();
-        page.visit(server.addr, "/a/");
+    at("/a/", |page, server| {
         page.shows(&A);
         page.says("#state", "Live");
         // What comes shows without the listing being read: not even the root's.
@@ -151,9 +136,7 @@ fn a_folder_comes_with_its_first_key_and_goes_with_its_last() {
 
 #[test]
 fn folders_are_walked_with_the_keyboard() {
-    browse(|page| {
-        let server = start();
-        page.visit(server.addr, "/");
+    at("/", |page, _| {
         page.shows(&ROOT);
         let focused = "document.activeElement.textContent";
         page.eval("$(\"#rows a[href='/a/']\").focus()");
@@ -194,8 +177,7 @@ fn a_hostile_folder_is_text() {
 /// The rows of the document are there until the script has its own: a list is never empty in between.
 #[test]
 fn the_rows_of_the_document_stay_until_the_script_has_read_the_keys() {
-    browse(|page| {
-        let server = start();
+    at("/", |page, server| {
         // Nothing is fetched until the test says so.
         let gate = "{ const ask = window.fetch; const gate = new Promise((resolve) => { window.release = resolve; }); \
                     window.fetch = async (...what) => { await gate; return ask(...what); }; }";

@@ -95,8 +95,7 @@ fn texts_and_images_are_looked_at() {
         // A stored coding is the browser's to decode.
         let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\x04\0\x43\xbe\xb7\xe8\x01\0\0\0";
         let coded = "Content-Encoding: gzip\r\nContent-Type: text/plain\r\n";
-        let stored = ask(&mut server.connect(), "PUT", "/coded", coded, gzip);
-        assert_eq!(stored.status, 200);
+        server.store_as("coded", coded, gzip);
         page.visit_keys(server.addr, "/");
         for (n, (key, expected)) in [
             ("broken.png", "This image cannot be shown."),
@@ -214,8 +213,18 @@ fn everything_can_be_done_with_the_keyboard() {
         page.press(Key::Escape);
         page.holds("document.activeElement.textContent === 'a'");
 
-        // Delete: the question holds the focus, on what does no harm; then it is at the row that follows.
+        // Delete: the question holds the focus, on what does no harm; after no it is back, also by Tab backwards; after yes it is at the row that
+        // follows.
         page.eval("$('#rows .key').focus()");
+        page.press(Key::Delete);
+        page.holds("document.activeElement.id === 'ask-no'");
+        page.press(Key::Enter);
+        page.holds("!$('#ask').open");
+        assert_eq!(page.eval(name), "a");
+        page.press(Key::Tab);
+        page.press(format!("{}{}", Key::Shift, Key::Tab));
+        assert_eq!(page.eval(name), "a");
+        server.dir.assert_holds(&["a", "b"]);
         page.press(Key::Delete);
         page.confirm_by(" ");
         page.shows(&["b"]);

@@ -4,7 +4,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse_keys, browse_served};
+use crate::browser::{Browser, browse_at, browse_keys};
 
 fn until_shown(page: &Browser, text: &str) {
     page.says("#preview-body pre", text);
@@ -16,58 +16,47 @@ fn until_closed(page: &Browser) {
 
 #[test]
 fn a_name_is_a_link_to_the_file() {
-    browse_served(&[], |page, server| {
-        server.store("f/a%20b%23.txt", "the text of a b");
-        page.visit_keys(server.addr, "/f/");
+    let values = [("f/a%20b%23.txt", "the text of a b")];
+    browse_at("/f/", &values, |page, server| {
         let name = "$('#rows a[data-key]')";
         let href = page.eval(&format!("{name}.getAttribute('href')"));
         assert_eq!(href, "/f/a%20b%23.txt");
-        // With a modifier or another button it is the browser's own: another tab, another window.
-        let click = "(() => { let isOurs = null; window.addEventListener('click', (event) => { isOurs = event.defaultPrevented; event.preventDefault(); }, { once: true }); \
-                     $('#rows a[data-key]').dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, ctrlKey: true })); return isOurs; })()";
-        assert!(!page.is(click));
-        page.go(&format!(
-            "{}{}",
-            crate::browser::origin(server.addr),
-            href.as_str().expect("text")
-        ));
+        assert!(!page.takes_a_click_with_control("#rows a[data-key]"));
+        page.visit(server.addr, href.as_str().expect("text"));
         page.says("body", "the text of a b");
     });
 }
 
 #[test]
 fn a_look_has_an_address_and_the_way_back_closes_it() {
-    browse_served(&[], |page, server| {
-        for key in ["f/a", "f/b", "f/c"] {
-            server.store(key, format!("text of {key}"));
-        }
-        page.visit_keys(server.addr, "/f/");
+    let values = ["f/a", "f/b", "f/c"].map(|key| (key, key));
+    browse_at("/f/", &values, |page, server| {
         page.click("#rows a[data-key='f/a']");
-        until_shown(page, "text of f/a");
+        until_shown(page, "f/a");
         assert_eq!(page.address(), "/f/?view=a");
         page.back();
         until_closed(page);
         assert_eq!(page.address(), "/f/");
         page.holds("document.activeElement.textContent === 'a'");
         page.forward();
-        until_shown(page, "text of f/a");
+        until_shown(page, "f/a");
         page.press(Key::Escape);
         until_closed(page);
         page.holds("location.pathname + location.search === '/f/'");
 
         // From one to the next by arrows and buttons, to the last; the way back leads to the list at once.
         page.click("#rows a[data-key='f/a']");
-        until_shown(page, "text of f/a");
+        until_shown(page, "f/a");
         let offered = "['previous', 'next'].map((it) => document.getElementById(`preview-${it}`).checkVisibility())";
         assert_eq!(page.eval(offered), json!([false, true]));
         page.press(Key::Right);
-        until_shown(page, "text of f/b");
+        until_shown(page, "f/b");
         assert_eq!(page.address(), "/f/?view=b");
         page.click("#preview-next");
-        until_shown(page, "text of f/c");
+        until_shown(page, "f/c");
         assert_eq!(page.eval(offered), json!([true, false]));
         page.press(Key::Left);
-        until_shown(page, "text of f/b");
+        until_shown(page, "f/b");
         page.back();
         until_closed(page);
         let on_the_last = "document.activeElement.dataset.key === 'f/b'";
@@ -75,7 +64,7 @@ fn a_look_has_an_address_and_the_way_back_closes_it() {
 
         // In a tab of its own, also of a file that the list does not show.
         page.visit(server.addr, "/f/?view=b&prefix=c");
-        until_shown(page, "text of f/b");
+        until_shown(page, "f/b");
         page.shows(&["../", "c"]);
         page.click("#preview-close");
         until_closed(page);
@@ -116,16 +105,13 @@ fn times_say_how_long_ago_and_when() {
 
 #[test]
 fn selected_files_are_downloaded_one_by_one() {
-    browse_served(&[], |page, server| {
-        for key in ["a.bin", "b.bin", "c.bin"] {
-            server.store(key, format!("bytes of {key}"));
-        }
-        page.visit_keys(server.addr, "/");
+    let values = ["a.bin", "b.bin", "c.bin"].map(|key| (key, key));
+    browse_keys(&values, |page, _| {
         page.click("[aria-label='Select a.bin']");
         page.click("[aria-label='Select c.bin']");
         page.click("#picked-download");
-        assert_eq!(page.downloaded("a.bin"), b"bytes of a.bin");
-        assert_eq!(page.downloaded("c.bin"), b"bytes of c.bin");
+        assert_eq!(page.downloaded("a.bin"), b"a.bin");
+        assert_eq!(page.downloaded("c.bin"), b"c.bin");
         page.says("#picked-count", "2 files selected");
     });
 }

@@ -1,6 +1,6 @@
 //! Proves that the page finds its server again.
 
-use crate::browser::{Shape, browse, browse_as, browse_served};
+use crate::browser::{browse, browse_at, browse_keys, browse_served};
 use crate::support::prelude::*;
 
 #[test]
@@ -86,27 +86,8 @@ fn without_metrics_there_is_no_reactors_view() {
 }
 
 #[test]
-fn the_charts_fit_a_phone() {
-    let shape = Shape {
-        is_phone: true,
-        is_dark: true,
-        ..Shape::default()
-    };
-    browse_as(shape, |page| {
-        let server = TestServer::start(&["--threads", "4"]);
-        page.visit(server.addr, "/#activity");
-        page.holds("$$('#reactor-rows tr').length === 5");
-        let fits = "document.documentElement.scrollWidth <= window.innerWidth";
-        assert!(page.is(fits));
-        page.picture("reactors-phone-dark.png");
-    });
-}
-
-#[test]
 fn rows_follow_what_others_change_as_it_happens() {
-    browse_served(&[], |page, server| {
-        server.store("b", "old");
-        page.visit(server.addr, "/");
+    browse_keys(&[("b", "old")], |page, server| {
         page.says("#state", "Live");
         page.shows(&["b"]);
         // From here on the listing is not read again: what shows has come through the socket.
@@ -128,8 +109,7 @@ fn rows_follow_what_others_change_as_it_happens() {
 
 #[test]
 fn only_the_prefix_that_is_looked_for_is_watched() {
-    browse_served(&[], |page, server| {
-        page.visit(server.addr, "/?prefix=x");
+    browse_at("/?prefix=x", &[], |page, server| {
         page.says("#state", "Live");
         page.says("#empty-title", "No name begins with");
         server.store("other", "1");

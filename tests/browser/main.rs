@@ -5,7 +5,6 @@
 
 mod access;
 mod alice;
-mod axe;
 mod browser;
 mod caching;
 mod charset;

@@ -3,7 +3,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse_served};
+use crate::browser::{Browser, browse_at, browse_served};
 
 fn sort(page: &Browser, column: &str) {
     page.click(&format!("th[data-column={column}] button"));
@@ -67,11 +67,8 @@ fn a_whole_list_is_sorted_by_name_size_and_time() {
 
 #[test]
 fn a_list_of_several_pages_is_sorted_by_no_column_and_says_why() {
-    browse_served(&[], |page, server| {
-        for (key, size) in [("a", 1), ("b", 2), ("c", 3)] {
-            server.store(key, "x".repeat(size));
-        }
-        page.visit(server.addr, "/?limit=2");
+    let values = [("a", "x"), ("b", "xx"), ("c", "xxx")];
+    browse_at("/?limit=2", &values, |page, server| {
         page.shows(&["a", "b"]);
         let refused = "$$('.sort').every((it) => it.disabled && it.title.includes('whole list'))";
         assert!(page.is(refused));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::browser::{browse, browse_served};
+use crate::browser::{browse, browse_served, origin};
 use crate::support::prelude::*;
 
 const ACT: &str = "document.title = 'pwned'; fetch('/pwned', { method: 'PUT', body: 'x' });";
@@ -34,12 +34,10 @@ fn documents() -> Vec<(&'static str, String)> {
 #[test]
 fn a_stored_document_runs_no_script() {
     browse_served(&[], |page, server| {
-        let mut raw = server.connect();
         for (n, (media_type, document)) in documents().into_iter().enumerate() {
-            let (key, line) = (format!("/d{n}"), format!("Content-Type: {media_type}\r\n"));
-            let stored = ask(&mut raw, "PUT", &key, &line, document.as_bytes());
-            assert_eq!(stored.status, 200);
-            page.visit(server.addr, &key);
+            let key = format!("d{n}");
+            server.store_as(&key, &format!("Content-Type: {media_type}\r\n"), document);
+            page.visit(server.addr, &format!("/{key}"));
             // The script of a document has run, or never will, when its load is over; onerror needs the network.
             page.holds("document.readyState === 'complete'");
             let title = page.title();
@@ -78,5 +76,24 @@ fn a_stored_script_is_none_for_a_stored_page() {
         let framed = page.eval("document.querySelector('iframe').contentDocument");
         assert_eq!(framed, Value::Null);
         assert!(!server.dir.names().contains(&b"pwned".to_vec()));
+    });
+}
+
+/// The owner of a name can point it to the loopback address.
+#[test]
+fn a_rebound_name_shows_nothing() {
+    browse(|page| {
+        let server = Launch::new(&[]).env("DATA_SERVER_ALLOWED_HOST", "").start();
+        server.dir.place("secret.txt", "the secret");
+        let port = server.addr.port();
+        for (host, told) in [("127.0.0.1", true), ("plain.example", false)] {
+            page.go(&format!(
+                "{}/secret.txt",
+                origin(format_args!("{host}:{port}"))
+            ));
+            let shown = page.text("body");
+            assert_eq!(shown.contains("the secret"), told, "{host}: {shown}");
+            assert_eq!(shown.contains("--allowed-host"), !told, "{host}: {shown}");
+        }
     });
 }

@@ -5,21 +5,14 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::alice::ForAlice;
-use crate::browser::{Browser, browse, browse_served};
+use crate::browser::{browse, browse_keys};
 use crate::support::prelude::*;
-
-fn open(page: &Browser, server: &TestServer, keys: &[&str]) {
-    page.visit(server.addr, "/");
-    page.shows(keys);
-}
 
 #[test]
 fn several_keys_are_deleted_after_one_question() {
-    browse_served(&[], |page, server| {
-        for key in ["a", "b", "c", "d", "f/x"] {
-            server.store(key, "12345");
-        }
-        open(page, server, &["f/", "a", "b", "c", "d"]);
+    let values = ["a", "b", "c", "d", "f/x"].map(|key| (key, "12345"));
+    browse_keys(&values, |page, server| {
+        page.shows(&["f/", "a", "b", "c", "d"]);
         assert!(page.is("$('#picked').hidden"));
         // A folder cannot be selected.
         assert_eq!(page.eval("$$('#rows .pick').length"), 4);
@@ -62,11 +55,8 @@ fn several_keys_are_deleted_after_one_question() {
 
 #[test]
 fn what_others_changed_or_deleted_meanwhile_is_reported() {
-    browse_served(&[], |page, server| {
-        for key in ["a", "b", "c"] {
-            server.store(key, "12345");
-        }
-        open(page, server, &["a", "b", "c"]);
+    let values = ["a", "b", "c"].map(|key| (key, "12345"));
+    browse_keys(&values, |page, server| {
         page.click("#pick-all");
         page.click("#picked-delete");
         page.says("#ask-title", "Delete 3 files?");
@@ -116,11 +106,7 @@ fn a_refusal_of_several_is_reported_once() {
 
 #[test]
 fn a_page_that_is_left_takes_its_selection_along() {
-    browse_served(&[], |page, server| {
-        for key in ["a", "b", "f/x"] {
-            server.store(key, "x");
-        }
-        open(page, server, &["f/", "a", "b"]);
+    browse_keys(&[("a", "x"), ("b", "x"), ("f/x", "x")], |page, server| {
         page.click("#pick-all");
         page.says("#state", "Live");
         assert_eq!(server.ask("DELETE", "a").status, 200);

@@ -2,14 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::browser::{Browser, browse_served};
+use crate::browser::{Browser, browse_keys, browse_served};
 use crate::support::prelude::*;
 
 fn look(page: &Browser, key: &str) {
-    let key_button = format!("$$('#rows a[data-key]').find((it) => it.textContent === '{key}')");
-    let click =
-        format!("((button) => {{ button?.click(); return Boolean(button); }})({key_button})");
-    page.holds(&click);
+    page.look_at(key);
     page.says("#preview-title", key);
 }
 
@@ -78,8 +75,7 @@ fn sound_is_played_from_any_place() {
 
 #[test]
 fn film_is_played() {
-    browse_served(&[], |page, server| {
-        page.visit(server.addr, "/");
+    browse_keys(&[], |page, _| {
         page.says("#state", "Live");
         // The browser makes the film itself.
         let record = "(() => { const canvas = Object.assign(document.createElement('canvas'), { width: 64, height: 48 }); \
@@ -127,10 +123,7 @@ fn a_pdf_is_shown_and_cannot_act() {
         server.store("scripted.pdf", pdf(&action));
         // What only says that it is a PDF is shown as one: by what it is, it would be a document of HTML.
         let html = "<!doctype html><script>top.document.title = 'pwned'; document.title = 'pwned'</script>";
-        let mut raw = server.connect();
-        let lines = "Content-Type: application/pdf\r\n";
-        let stored = ask(&mut raw, "PUT", "/html.pdf", lines, html.as_bytes());
-        assert_eq!(stored.status, 200);
+        server.store_as("html.pdf", "Content-Type: application/pdf\r\n", html);
         page.visit(server.addr, "/");
         let frame = "$('#preview-body iframe')";
         for key in ["html.pdf", "paper.pdf", "scripted.pdf"] {

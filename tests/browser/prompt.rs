@@ -23,9 +23,7 @@ fn one_who_answers_the_prompt_has_the_page_and_sees_what_is_theirs() {
         page.go(&format!("{plain}alice/"));
         page.shows(&["../", "letter"]);
         // Of what is stored by another program the page hears, for the browser proves who follows the changes.
-        let mut connection = alice.server.connect();
-        let stored = ask(&mut connection, "PUT", "/alice/more", &credentials(), b"y");
-        assert_eq!(stored.status, 200);
+        alice.server.store_as("alice/more", &credentials(), "y");
         page.shows(&["../", "letter", "more"]);
         let photo = page.file("photo.bin", b"pixels");
         page.upload(&photo);

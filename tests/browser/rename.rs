@@ -12,10 +12,8 @@ fn begin(page: &Browser, server: &TestServer, key: &str) {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
     let slash = if folder.is_empty() { "" } else { "/" };
     page.visit(server.addr, &format!("/{folder}{slash}"));
-    let row = format!("button[aria-label='Delete {name}']");
-    page.find(&row);
-    let open = "$$('#rows a[data-key]').find((it) => it.textContent === arguments[0]).click()";
-    page.eval_with(open, vec![json!(name)]);
+    page.find(&format!("button[aria-label='Delete {name}']"));
+    page.look_at(name);
     page.click("#preview-rename");
     page.says("#rename-title", &format!("Rename {key}"));
 }
@@ -41,9 +39,7 @@ fn a_renamed_value_keeps_its_bytes_and_its_fields() {
         let value = pattern(5, 3_000_000);
         let fields = "Content-Type: application/x-special; v=1\r\nContent-Language: de, en\r\n\
                       Content-Disposition: attachment; filename=\"ä.bin\"\r\nCache-Control: max-age=60\r\n";
-        let mut raw = server.connect();
-        let status = ask(&mut raw, "PUT", "/in/old%20%C3%A4", fields, &value).status;
-        assert_eq!(status, 200);
+        server.store_as("in/old%20%C3%A4", fields, &value);
         server.store("in/other", "x");
         begin(page, &server, "in/old ä");
         // Only the name within the folder is selected: typing replaces it.
@@ -123,10 +119,7 @@ fn nothing_is_overwritten_and_what_cannot_be_renamed_stays() {
         page.press(Key::Escape);
 
         let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\x04\0\x43\xbe\xb7\xe8\x01\0\0\0";
-        let mut raw = server.connect();
-        let lines = "Content-Encoding: gzip\r\n";
-        let stored = ask(&mut raw, "PUT", "/coded", lines, gzip);
-        assert_eq!(stored.status, 200);
+        server.store_as("coded", "Content-Encoding: gzip\r\n", gzip);
         begin(page, server, "coded");
         finish(page, "d");
         page.says("#rename-fault", "stored with Content-Encoding gzip");

@@ -1,6 +1,6 @@
 //! Proves the search inside names: in a folder and below it, as it is typed, within a bound that is told and can be raised.
 
-use crate::browser::browse_served;
+use crate::browser::{browse_at, browse_served};
 use crate::support::prelude::*;
 
 #[test]
@@ -73,11 +73,7 @@ fn a_search_says_where_it_stopped_and_goes_on() {
 
 #[test]
 fn a_prefix_in_the_address_is_said_and_left() {
-    browse_served(&[], |page, server| {
-        for key in ["f/ab", "f/b"] {
-            server.store(key, "x");
-        }
-        page.visit(server.addr, "/f/?prefix=a");
+    browse_at("/f/?prefix=a", &[("f/ab", "x"), ("f/b", "x")], |page, _| {
         page.shows(&["../", "ab"]);
         page.says("#prefix-text", "Only names that begin with “a”.");
         page.click("#prefix-all");

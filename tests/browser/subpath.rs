@@ -58,8 +58,7 @@ fn the_page_works_below_a_path_of_a_proxy() {
         page.shows(&["../", "a b", "d.bin"]);
         assert_eq!(server.get("album/c").status, 404);
 
-        let open = "$$('#rows a[data-key]').find((it) => it.textContent === 'a b').click()";
-        page.eval(open);
+        page.look_at("a b");
         page.says("#preview-body", "of a b");
         page.click("#preview-rename");
         page.says("#rename-title", "Rename album/a b");

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::browser::{Browser, browse_served};
+use crate::browser::{Browser, browse_at, browse_served};
 use crate::relay::Relay;
 
 /// Drags what lies at `path` over the page and drops it, as a file manager does.
@@ -34,8 +34,7 @@ fn a_chosen_file_goes_into_the_folder_that_is_shown() {
 
 #[test]
 fn a_chosen_folder_keeps_its_paths() {
-    browse_served(&[], |page, server| {
-        page.visit_keys(server.addr, "/in/");
+    browse_at("/in/", &[], |page, server| {
         page.types("#folder", page.folder("album", &PATHS).display());
         page.says("#uploads-count", "4 of 4 uploaded");
         page.shows(&["../", "album/"]);
@@ -53,8 +52,7 @@ fn a_chosen_folder_keeps_its_paths() {
 
 #[test]
 fn dropped_folders_and_files_keep_their_paths() {
-    browse_served(&[], |page, server| {
-        page.visit_keys(server.addr, "/in/");
+    browse_at("/in/", &[], |page, server| {
         drop(page, &page.folder("album", &PATHS));
         page.says("#uploads-count", "4 of 4 uploaded");
         for path in PATHS {

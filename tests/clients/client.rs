@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::session::{Session, Setting};
-use crate::support::{TestServer, left_out, say};
+use crate::support::{TestServer, left_out, say, table};
 use crate::{CLIENTS, page};
 
 /// How long the lines up to the next output may take: the first start of a Java program on a busy machine.
@@ -54,8 +54,8 @@ pub(crate) fn environment() -> Vec<(String, OsString)> {
     .into()
 }
 
-/// The first of these needs that is not met.
-pub(crate) fn missing(needs: &[&'static str]) -> Option<&'static str> {
+/// The first of these needs, with commas between them, that is not met.
+pub(crate) fn missing(needs: &'static str) -> Option<&'static str> {
     let is_met = |need: &str| {
         let is_program = !need.contains(' ');
         let script = if is_program {
@@ -70,14 +70,14 @@ pub(crate) fn missing(needs: &[&'static str]) -> Option<&'static str> {
             .output();
         output.is_ok_and(|output| output.status.success())
     };
-    needs.iter().copied().find(|need| !is_met(need))
+    needs.split(", ").find(|need| !is_met(need))
 }
 
 /// The client of this name in the list.
 #[track_caller]
-fn row(name: &str) -> (&'static str, &'static [&'static str]) {
-    let row = CLIENTS.iter().find(|(listed, _)| *listed == name);
-    *row.expect("a client of the list")
+fn row(name: &str) -> [&'static str; 2] {
+    let row = table(CLIENTS).find(|[listed, _]| *listed == name);
+    row.expect("a client of the list")
 }
 
 /// A client that is installed, and a server to come.
@@ -91,7 +91,7 @@ impl Client {
     /// The client of this section; or says that it is left out.
     #[track_caller]
     pub(crate) fn of(name: &str) -> Option<Self> {
-        let (name, needs) = row(name);
+        let [name, needs] = row(name);
         if let Some(need) = missing(needs) {
             left_out(name, &format!("there is no `{need}`"));
             return None;
@@ -169,7 +169,7 @@ impl Client {
             ("aiohttp", "python3", "with_aiohttp.py"),
             ("Node", "node", "with_fetch.mjs"),
         ] {
-            let (_, needs) = row(name);
+            let [_, needs] = row(name);
             match missing(needs) {
                 Some(need) => left_out(
                     &format!("{name} through {}", self.name),

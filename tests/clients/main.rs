@@ -19,64 +19,48 @@ mod tus;
 
 use data_server_testing as support;
 
-/// The sections of the page with lines to run, and what each needs: a program, or a command that must succeed.
-const CLIENTS: &[(&str, &[&str])] = &[
-    ("aiohttp", &["python3 -c 'import aiohttp'"]),
-    ("apt", &["apt-get", "dpkg-scanpackages", "curl"]),
-    ("aria2", &["aria2c", "curl"]),
-    ("Bazel", &["bazel"]),
-    ("Cargo", &["cargo --version", "curl"]),
-    (
-        "boto3 and Azure",
-        &["python3 -c 'import boto3, azure.storage.blob'"],
-    ),
-    ("ccache", &["ccache", "gcc"]),
-    ("curl", &["curl"]),
-    ("DVC", &["dvc", "git"]),
-    ("ffmpeg", &["ffmpeg", "curl"]),
-    ("fsspec", &["python3 -c 'import fsspec, aiohttp'", "curl"]),
-    (
-        "GDAL",
-        &["/usr/bin/python3 -c 'from osgeo import gdal'", "curl"],
-    ),
-    ("git", &["git", "curl"]),
-    ("Go", &["go"]),
-    ("Go modules", &["go", "zip", "curl"]),
-    ("Gradle", &["gradle", "javac"]),
-    ("httpx", &["python3 -c 'import httpx'"]),
-    ("Java", &["java", "javac"]),
-    ("lftp", &["lftp", "curl"]),
-    ("Maven", &["mvn", "javac", "test -e $CLIENTS/maven/done"]),
-    ("nginx", &["nginx", "curl", "test $(id -u) = 0"]),
-    ("Nix", &["nix"]),
-    ("Node", &["node -e 'require(\"fs\").openAsBlob.name'"]),
-    ("npm", &["npm", "curl"]),
-    ("pip", &["pip", "curl", "test -e $CLIENTS/venv/done"]),
-    ("rclone", &["rclone", "curl"]),
-    ("requests", &["python3 -c 'import requests'"]),
-    (
-        "Tokens and passwords",
-        &["curl", "wget", "ccache", "gcc", "rclone", "git"],
-    ),
-    (
-        "tus-js-client",
-        &[
-            "node",
-            "curl",
-            "test -e $CLIENTS/npm/node_modules/tus-js-client",
-        ],
-    ),
-    ("Varnish", &["varnishd", "gcc", "curl"]),
-    ("w3m", &["w3m", "curl"]),
-    ("wget", &["wget", "curl"]),
-];
+/// The sections of the page with lines to run, and what each needs: programs, or a command that must succeed.
+const CLIENTS: &str = r#"
+aiohttp ; python3 -c 'import aiohttp'
+apt ; apt-get, dpkg-scanpackages, curl
+aria2 ; aria2c, curl
+Bazel ; bazel
+Cargo ; cargo --version, curl
+boto3 and Azure ; python3 -c 'import boto3', python3 -c 'import azure.storage.blob'
+ccache ; ccache, gcc
+curl ; curl
+DVC ; dvc, git
+ffmpeg ; ffmpeg, curl
+fsspec ; python3 -c 'import fsspec', python3 -c 'import aiohttp', curl
+GDAL ; /usr/bin/python3 -c 'from osgeo import gdal', curl
+git ; git, curl
+Go ; go
+Go modules ; go, zip, curl
+Gradle ; gradle, javac
+httpx ; python3 -c 'import httpx'
+Java ; java, javac
+lftp ; lftp, curl
+Maven ; mvn, javac, test -e $CLIENTS/maven/done
+nginx ; nginx, curl, test $(id -u) = 0
+Nix ; nix
+Node ; node -e 'require("fs").openAsBlob.name'
+npm ; npm, curl
+pip ; pip, curl, test -e $CLIENTS/venv/done
+rclone ; rclone, curl
+requests ; python3 -c 'import requests'
+Tokens and passwords ; curl, wget, ccache, gcc, rclone, git
+tus-js-client ; node, curl, test -e $CLIENTS/npm/node_modules/tus-js-client
+Varnish ; varnishd, gcc, curl
+w3m ; w3m, curl
+wget ; wget, curl
+"#;
 
 /// How many clients a run of all tests should have.
 const ENOUGH: usize = 14;
 
 #[test]
 fn every_section_with_lines_is_run() {
-    let mut listed: Vec<&str> = CLIENTS.iter().map(|(name, _)| *name).collect();
+    let mut listed: Vec<&str> = support::table(CLIENTS).map(|[name, _]| name).collect();
     listed.sort_unstable();
     let mut sections = page::sections_with_lines();
     sections.sort_unstable();
@@ -90,15 +74,12 @@ fn every_section_with_lines_is_run() {
 
 #[test]
 fn enough_clients_are_installed_where_they_are_required() {
-    let missing: Vec<String> = CLIENTS
-        .iter()
-        .filter_map(|(name, needs)| Some(format!("{name}: {}", client::missing(needs)?)))
-        .collect();
-    let here = CLIENTS.len() - missing.len();
-    support::say(&format!(
-        "CLIENTS: {here} of {} are installed",
-        CLIENTS.len()
-    ));
-    let is_enough = here >= ENOUGH.min(CLIENTS.len());
+    let all = support::table(CLIENTS);
+    let missing = all.filter_map(|[name, needs]| Some((name, client::missing(needs)?)));
+    let missing: Vec<_> = missing.collect();
+    let all = support::table::<2>(CLIENTS).count();
+    let here = all - missing.len();
+    support::say(&format!("CLIENTS: {here} of {all} are installed"));
+    let is_enough = here >= ENOUGH.min(all);
     assert!(is_enough || !client::is_required(), "{missing:#?}");
 }

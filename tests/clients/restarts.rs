@@ -72,7 +72,7 @@ fn fifty_restarts_cost_no_client_a_request() {
     let at = server.addr;
     let mut clients = Vec::new();
     for [name, need, key, line] in table(CLIENTS) {
-        match missing(&[need]) {
+        match missing(need) {
             Some(need) => left_out(name, &format!("there is no `{need}`")),
             None => clients.push(Running::start(at, name, key, line)),
         }
@@ -102,7 +102,7 @@ fn answers(server: &TestServer) {
 #[test]
 fn nginx_passes_on_no_error_while_its_servers_restart_in_turn() {
     const LEFT_OUT: &str = "restarts behind nginx";
-    if let Some(need) = missing(&["nginx", "h2load"]) {
+    if let Some(need) = missing("nginx, h2load") {
         return left_out(LEFT_OUT, &format!("there is no `{need}`"));
     }
     let dirs = [(); 2].map(|()| DataDir::temporary());

@@ -63,6 +63,14 @@ fn install(root: &Root) {
     root.append("etc/group", "data-server:x:963:\n");
 }
 
+/// Asserts that each of these is a line of `found`, once.
+#[track_caller]
+fn assert_once(found: &str, lines: &[&str]) {
+    for line in lines {
+        assert_eq!(count(found, line), 1, "{line} in {found}");
+    }
+}
+
 /// How many lines of `found` are `line`.
 fn count(found: &str, line: &str) -> usize {
     found.lines().filter(|&it| it == line).count()
@@ -85,18 +93,19 @@ fn under_systemd_the_units_serve_and_restart_without_losing_a_request() {
         root.boot(&probe, "data-server.socket")
     });
     let found = needed!(available("the units under systemd", found));
-    for once in [
-        "stored 200",
-        "ActiveState=active",
-        "User=data-server",
-        "CapEff:\t0000000000000000",
-        "NoNewPrivs:\t1",
-        "Seccomp:\t2",
-        "Result=success",
-        "ExecMainStatus=0",
-    ] {
-        assert_eq!(count(&found, once), 1, "{once} in {found}");
-    }
+    assert_once(
+        &found,
+        &[
+            "stored 200",
+            "ActiveState=active",
+            "User=data-server",
+            "CapEff:\t0000000000000000",
+            "NoNewPrivs:\t1",
+            "Seccomp:\t2",
+            "Result=success",
+            "ExecMainStatus=0",
+        ],
+    );
     let answers = answers(&found);
     assert_eq!(count(&found, "restarted"), RESTARTS, "{found}");
     assert!(answers >= 20 * RESTARTS, "{found}");
@@ -145,8 +154,7 @@ fn under_the_shipped_unit_disk_has_its_journal_and_a_kill_changes_no_file() {
     });
     let found = needed!(available(WHAT, found));
     assert_eq!(count(&found, "stored 200"), 5, "{found}");
-    assert_eq!(count(&found, "ready"), 1, "{found}");
-    assert_eq!(count(&found, "read 200"), 1, "{found}");
+    assert_once(&found, &["ready", "read 200"]);
     assert!(!found.contains("no journal"), "{found}");
     // The unit gives each start mounts of its own, so that it replays; all is in the files.
     for replay in found
@@ -191,9 +199,7 @@ fn under_the_shipped_unit_a_reload_fails_when_a_file_is_refused() {
         root.boot(RELOADED, "data-server.socket")
     });
     let found = needed!(available("a reload under systemd", found));
-    for line in ["good 0", "bad 1", "mended 0"] {
-        assert_eq!(count(&found, line), 1, "{line} in {found}");
-    }
+    assert_once(&found, &["good 0", "bad 1", "mended 0"]);
     assert!(found.contains("the last reload failed"), "{found}");
 }
 
@@ -234,12 +240,13 @@ fn the_unit_has_tls_rights_and_metrics_by_the_lines_of_the_page() {
         root.boot(&SECURED.replace("LINES\n", lines), "data-server.socket")
     });
     let found = needed!(available("the unit with TLS", found));
-    for once in [
-        "without a token 401",
-        "stored 200",
-        "data_server_ready 1",
-        "k",
-    ] {
-        assert_eq!(count(&found, once), 1, "{once} in {found}");
-    }
+    assert_once(
+        &found,
+        &[
+            "without a token 401",
+            "stored 200",
+            "data_server_ready 1",
+            "k",
+        ],
+    );
 }

@@ -5,7 +5,7 @@
 use data_server_testing::prelude::*;
 
 use super::container::Root;
-use super::{answers, count};
+use super::{answers, assert_once, count};
 
 /// Runs inside; what it writes is judged outside.
 const PROBE: &str = r#"
@@ -102,21 +102,22 @@ fn the_debian_package_installs_starts_upgrades_and_goes() {
         root.boot(PROBE, "")
     });
     let found = needed!(available("the Debian package", found));
-    for once in [
-        "installed active active enabled enabled",
-        "user data-server data-server:750",
-        "well",
-        "stored 200",
-        "/etc/data-server/data-server.toml: ok; values in /var/lib/data-server; not checked: whether the addresses are free; the journal: a server has the directory",
-        "limited 413",
-        "restarted",
-        "dpkg -r done",
-        "removed inactive inactive max-body = 10 k",
-        "dpkg -P done",
-        "purged k",
-    ] {
-        assert_eq!(count(&found, once), 1, "{once} in {found}");
-    }
+    assert_once(
+        &found,
+        &[
+            "installed active active enabled enabled",
+            "user data-server data-server:750",
+            "well",
+            "stored 200",
+            "/etc/data-server/data-server.toml: ok; values in /var/lib/data-server; not checked: whether the addresses are free; the journal: a server has the directory",
+            "limited 413",
+            "restarted",
+            "dpkg -r done",
+            "removed inactive inactive max-body = 10 k",
+            "dpkg -P done",
+            "purged k",
+        ],
+    );
     assert_eq!(count(&found, "dpkg -i done"), 2, "{found}");
     assert!(answers(&found) >= 40, "{found}");
 }

@@ -1,100 +1,162 @@
-//! Proves that the page fits: on a phone and on a desk, light and dark; and that its own policy lets all of it work. The
-//! pictures lie in `tmp/pictures` of the build directory.
+//! Proves that the page fits, on a phone and on a desk, light and dark, in each of its states; that axe-core finds no fault with any of them; and that its own
+//! policy lets all of it work. The pictures lie in `tmp/pictures` of the build directory.
+//!
+//! axe-core comes from npm (`tests/clients/install`). Without it what it says is LEFT OUT.
 
 mod pictures;
 
-use crate::browser::{Shape, browse_as};
+use serde_json::json;
+
+use crate::browser::{Browser, Shape, browse_as};
 use crate::support::prelude::*;
 
+fn axe() -> Option<String> {
+    // The directory of what is built for the tests is in that of the build.
+    let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let script = "clients/npm/node_modules/axe-core/axe.min.js";
+    let found = fs::read_to_string(built.parent()?.join(script)).ok();
+    if found.is_none() {
+        let why = "there is no axe-core, which tests/clients/install brings";
+        left_out("what axe-core says of the page", why);
+    }
+    found
+}
+
+/// Nothing makes the page scroll sideways, and nothing that can be clicked is cut off.
+const FITS: &str = "document.documentElement.scrollWidth <= window.innerWidth \
+    && $$('a, button, input').filter((it) => it.checkVisibility()) \
+    .every((it) => { const box = it.getBoundingClientRect(); \
+    return box.left >= 0 && box.right <= (it.closest('.card, dialog') ?? document.body).getBoundingClientRect().right; })";
+
+/// Every rule but those of later versions of WCAG than 2.2 AA; what axe cannot decide is no fault.
+const FAULTS: &str = "const done = arguments[0]; axe.run(document, { resultTypes: ['violations'] }).then((found) => \
+    done(found.violations.map((it) => [it.id, it.help, it.nodes.map((node) => node.target.join(' '))])), (error) => done([error.message]));";
+
+/// A server with files of each kind, one of a long name, and a folder of folders.
+fn start() -> TestServer {
+    let server = TestServer::start(&["--max-body", "3MiB", "--threads", "4"]);
+    for (n, key) in [
+        "backup-2026-11-20.tar.zst",
+        "config.json",
+        "notes.txt",
+        "photo.svg",
+        "report of the year.pdf",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = File::create(server.dir.file(key)).expect("a value by hand");
+        let length = 700 * 23_u64.pow(u32::try_from(n).expect("few"));
+        file.set_len(length).expect("its length");
+    }
+    let text = "{\n  \"threads\": 4,\n  \"durability\": \"disk\"\n}\n";
+    server.dir.place("config.json", text);
+    let long = "a folder with a long name, of which there are some ".repeat(4);
+    let folder = "a/deep/er/2026";
+    for name in ["one", "x/y", "two.txt", &format!("{}/z", long.trim_end())] {
+        server.dir.place(&format!("{folder}/{name}"), "x");
+    }
+    server
+        .dir
+        .place(&"a-very-long-key-without-a-space-".repeat(7), "x");
+    server
+}
+
 #[test]
-fn nothing_sticks_out_of_the_window() {
-    let shapes = [(false, false), (false, true), (true, false), (true, true)];
-    for (is_phone, is_dark) in shapes {
+fn each_state_of_the_page_fits_and_has_no_fault() {
+    let axe = axe();
+    for (is_phone, is_dark) in [(false, false), (false, true), (true, false), (true, true)] {
         let shape = Shape {
             is_phone,
             is_dark,
             ..Shape::default()
         };
         browse_as(shape, |page| {
-            let server = TestServer::start(&[]);
-            for (n, key) in [
-                "backup-2026-11-20.tar.zst",
-                "config.json",
-                "notes.txt",
-                "photo.svg",
-                "report of the year.pdf",
-            ]
-            .into_iter()
-            .enumerate()
-            {
-                let file = File::create(server.dir.file(key)).expect("a value by hand");
-                let length = 700 * 23_u64.pow(u32::try_from(n).expect("few"));
-                file.set_len(length).expect("its length");
-            }
-            let text = "{\n  \"threads\": 4,\n  \"durability\": \"disk\"\n}\n";
-            server.dir.place("config.json", text);
-            server
-                .dir
-                .place(&"a-very-long-key-without-a-space-".repeat(7), "x");
-            let file = page.file("holiday.jpg", pattern(2, 2_000_000));
-            page.visit(server.addr, "/");
-            page.holds("$$('#rows a[data-key]').length === 6");
-            page.upload(&file);
-            page.holds("$$('#rows tr').length === 7");
-            let name = |what: &str| {
-                let size = ["desk", "phone"][usize::from(is_phone)];
-                let colour = ["light", "dark"][usize::from(is_dark)];
-                format!("{what}-{size}-{colour}.png")
-            };
-            // Nothing makes the page scroll sideways, and nothing that can be clicked is cut off.
-            let fits = "document.documentElement.scrollWidth <= window.innerWidth \
-                && $$('a, button, input').filter((it) => it.checkVisibility()) \
-                .every((it) => { const box = it.getBoundingClientRect(); \
-                return box.left >= 0 && box.right <= (it.closest('.card, dialog') ?? document.body).getBoundingClientRect().right; })";
-            assert_eq!(page.eval(fits), true, "{}", name("keys"));
-            // The header is one line.
-            let lines = "new Set($$('.top > *').map((it) => it.getBoundingClientRect()) \
-                .map((box) => Math.round((box.top + box.bottom) / 20))).size";
-            page.says("#state", "Live");
-            assert_eq!(page.eval(lines), 1, "{}", name("keys"));
-            let heads = "new Set($$('#keys th:has(button)') \
-                .map((it) => Math.round(it.querySelector('button').getBoundingClientRect().top))).size";
-            assert_eq!(page.eval(heads), 1, "{}", name("keys"));
+            let size = ["desk", "phone"][usize::from(is_phone)];
+            let colour = ["light", "dark"][usize::from(is_dark)];
+            in_each_state(page, &start(), &|what| {
+                let name = format!("{what}-{size}-{colour}");
+                assert_eq!(page.eval(FITS), true, "{name}");
+                page.picture(&format!("{name}.png"));
+                if let Some(axe) = &axe {
+                    page.run(axe);
+                    assert_eq!(page.call(FAULTS), json!([]), "{name}");
+                }
+            });
             let back = page.eval("getComputedStyle(document.body).backgroundColor");
             assert_eq!(back == "rgb(17, 20, 24)", is_dark, "{back}");
-            page.picture(&name("keys"));
-            // Who cannot see the colours of the kinds sees their shapes: no two of these are the same.
-            let kinds = "new Set($$('#rows .key').map((it) => getComputedStyle(it, '::before').maskImage)).size";
-            assert_eq!(page.eval(kinds), 5);
-            page.click("#rows tr:nth-child(3) .key");
-            page.says("#preview-body", "durability");
-            assert_eq!(page.eval(fits), true, "{}", name("preview"));
-            // No button has a line for itself, but on a phone the one that is used most.
-            let widest = "Math.max(...$$('#preview .buttons > :not([hidden], .primary)') \
-                .map((it) => it.offsetWidth)) < $('#preview .buttons').offsetWidth * 0.6";
-            assert_eq!(page.eval(widest), true, "{}", name("preview"));
-            page.picture(&name("preview"));
-            page.click("#preview-rename");
-            page.says("#rename-title", "config.json");
-            assert_eq!(page.eval(fits), true, "{}", name("rename"));
-            page.picture(&name("rename"));
-            page.click("#rename-no");
-
-            // A folder with keys and folders, of which all that can be is selected.
-            let long = "a folder with a long name, of which there are some ".repeat(4);
-            for key in words("a/deep/er/2026/one a/deep/er/2026/x/y a/deep/er/2026/two.txt") {
-                server.dir.place(key, "x");
-            }
-            server
-                .dir
-                .place(&format!("a/deep/er/2026/{}/z", long.trim_end()), "x");
-            page.visit(server.addr, "/a/deep/er/2026/");
-            page.holds("$$('#rows .pick').length === 2");
-            page.click("#pick-all");
-            page.says("#picked-count", "2 files selected");
-            assert_eq!(page.eval(fits), true, "{}", name("folder"));
-            page.picture(&name("folder"));
-            assert_eq!(page.complaints(), [""; 0]);
         });
     }
+}
+
+/// Brings the page into each of its states, and has `look` judge it there.
+fn in_each_state(page: &Browser, server: &TestServer, look: &dyn Fn(&str)) {
+    let file = page.file("holiday.jpg", pattern(2, 2_000_000));
+    page.visit(server.addr, "/");
+    page.holds("$$('#rows a[data-key]').length === 6");
+    page.upload(&file);
+    page.holds("$$('#rows tr').length === 8");
+    page.says("#state", "Live");
+    look("keys");
+    // The header is one line, and so are the heads of columns.
+    let lines = "new Set($$('.top > *').map((it) => it.getBoundingClientRect()) \
+        .map((box) => Math.round((box.top + box.bottom) / 20))).size";
+    assert_eq!(page.eval(lines), 1);
+    let heads = "new Set($$('#keys th:has(button)') \
+        .map((it) => Math.round(it.querySelector('button').getBoundingClientRect().top))).size";
+    assert_eq!(page.eval(heads), 1);
+    // Who cannot see the colours of the kinds sees their shapes: no two of these are the same.
+    let kinds = "new Set($$('#rows a[data-key]').map((it) => getComputedStyle(it, '::before').maskImage)).size";
+    assert_eq!(page.eval(kinds), 5);
+
+    let file = page.file("large.bin", pattern(1, 4 << 20));
+    page.types("#files", file.display());
+    page.says("#uploads-count", "1 failed");
+    page.click("[aria-label='Select notes.txt']");
+    page.eval("note('a message', true)");
+    page.eval("note('something went well')");
+    look("messages");
+    page.eval("$('#notes button').click()");
+    page.eval("$('#picked-none').click()");
+    page.click("#rows a[data-key='config.json']");
+    page.says("#preview-body", "durability");
+    look("preview");
+    // No button has a line for itself, but on a phone the one that is used most.
+    let widest = "Math.max(...$$('#preview .buttons > :not([hidden], .primary)') \
+        .map((it) => it.offsetWidth)) < $('#preview .buttons').offsetWidth * 0.6";
+    assert_eq!(page.eval(widest), true);
+    assert_eq!(page.complaints(), [""; 0]);
+
+    page.click("#preview-edit");
+    page.types("#edit-text", "mine");
+    server.store("config.json", "theirs");
+    page.click("#edit-save");
+    page.says("#edit-their-text", "theirs");
+    look("clash");
+    page.click("#edit-cancel");
+    page.click("#preview-rename");
+    page.says("#rename-title", "config.json");
+    look("rename");
+    page.click("#rename-yes");
+    page.says("#rename-fault", "its name already");
+    look("refused");
+    page.click("#rename-no");
+    page.click("[aria-label='Delete photo.svg']");
+    page.says("#ask-title", "Delete");
+    look("question");
+    page.click("#ask-no");
+
+    page.visit(server.addr, "/a/deep/er/2026/");
+    page.holds("$$('#rows .pick').length === 2");
+    page.click("#pick-all");
+    page.says("#picked-count", "2 files selected");
+    look("folder");
+    page.visit_keys(server.addr, "/a/?find=none");
+    look("nothing-found");
+    page.visit(server.addr, "/#activity");
+    page.holds("$$('#reactor-rows tr').length === 5");
+    look("reactors");
+    page.visit(server.addr, "/none");
+    page.says("h1", "There is no such file");
+    look("failure");
 }

@@ -106,6 +106,17 @@ fn size(png: &[u8]) -> (u32, u32) {
     (number(16), number(20))
 }
 
+/// Runs `test` in this shape with a server that has these values.
+fn with_values(shape: Shape, test: impl FnOnce(&Browser, &TestServer)) {
+    browse_as(shape, |page| {
+        if !shape.is_phone {
+            // As wide as a page of the documents.
+            page.set_size(1000, 790);
+        }
+        test(page, &Launch::new(&[]).on(&values()).start());
+    });
+}
+
 fn visit(page: &Browser, server: &TestServer) {
     page.visit(server.addr, "/");
     page.says("#state", "Live");
@@ -116,11 +127,8 @@ fn visit(page: &Browser, server: &TestServer) {
 #[test]
 fn on_a_desk_in_the_light_and_in_the_dark() {
     for (name, is_dark) in [("page.png", false), ("page-dark.png", true)] {
-        browse_as(Shape { is_dark, ..DESK }, |page| {
-            let dir = values();
-            let server = Launch::new(&[]).on(&dir).start();
-            narrow(page);
-            visit(page, &server);
+        with_values(Shape { is_dark, ..DESK }, |page, server| {
+            visit(page, server);
             let shown = ["#rows tr", "#find", "#upload", "#state", "#rows .icon"];
             take(page, name, "#count", &shown, 1.0);
             // It speaks of files, not of what the server is made of.
@@ -137,14 +145,9 @@ fn on_a_desk_in_the_light_and_in_the_dark() {
 
 #[test]
 fn on_a_phone() {
-    let shape = Shape {
-        is_phone: true,
-        ..DESK
-    };
-    browse_as(shape, |page| {
-        let dir = values();
-        let server = Launch::new(&[]).on(&dir).start();
-        visit(page, &server);
+    let is_phone = true;
+    with_values(Shape { is_phone, ..DESK }, |page, server| {
+        visit(page, server);
         let shown = ["#rows tr", "#find", "#upload", "#state"];
         take(page, "page-phone.png", "#count", &shown, 0.5);
     });
@@ -152,11 +155,8 @@ fn on_a_phone() {
 
 #[test]
 fn uploads_under_way() {
-    browse_as(DESK, |page| {
-        let dir = values();
-        let server = Launch::new(&[]).on(&dir).start();
-        narrow(page);
-        visit(page, &server);
+    with_values(DESK, |page, server| {
+        visit(page, server);
         let files = [
             ("notes.txt", 3_000),
             ("survey.csv", 2_400_000),
@@ -183,10 +183,7 @@ fn uploads_under_way() {
 
 #[test]
 fn a_text_being_edited_beside_what_someone_else_has_saved() {
-    browse_as(DESK, |page| {
-        let dir = values();
-        let server = Launch::new(&[]).on(&dir).start();
-        narrow(page);
+    with_values(DESK, |page, server| {
         page.visit(server.addr, "/?view=config.json");
         page.says("#preview-body", "durability");
         page.click("#preview-edit");
@@ -201,14 +198,8 @@ fn a_text_being_edited_beside_what_someone_else_has_saved() {
 
 #[test]
 fn a_failure_without_scripts() {
-    let shape = Shape {
-        is_plain: true,
-        ..DESK
-    };
-    browse_as(shape, |page| {
-        let dir = values();
-        let server = Launch::new(&[]).on(&dir).start();
-        narrow(page);
+    let is_plain = true;
+    with_values(Shape { is_plain, ..DESK }, |page, server| {
         page.visit(server.addr, "/");
         let file = page.file("config.json", "newer").display().to_string();
         page.types("#send input[type=file]", &file);
@@ -216,9 +207,4 @@ fn a_failure_without_scripts() {
         page.says("h1", "is there already");
         take(page, "page-failure.png", "main", &["h1", "nav a"], 1.0);
     });
-}
-
-/// Makes the window as wide as a page of the documents.
-fn narrow(page: &Browser) {
-    page.set_size(1000, 790);
 }

@@ -1,7 +1,5 @@
 //! Proves that `--audit-log` tells of each change and of each refusal of who asks, once, and that no secret is in any output.
 
-use std::os::unix::fs::PermissionsExt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -31,11 +29,8 @@ fn policy() -> String {
 }
 
 fn start(dir: &DataDir, args: &[&str]) -> TestServer {
-    let secret = dir.outside("k1.key");
-    fs::write(&secret, SECRET).expect("a secret");
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("its mode");
-    let path = write(dir, &policy());
-    let path = path.to_str().expect("text");
+    dir.write_private("k1.key", SECRET);
+    let path = &*write(dir, &policy());
     Launch::new(&[&["--access", path, "--threads", "1"], args].concat())
         .env("DATA_SERVER_PANIC", "work:/boom")
         .on(dir)
@@ -194,8 +189,7 @@ fn a_subject_whose_password_is_tried_is_told_and_no_other_name() {
 fn who_has_to_wait_is_told_and_a_password_that_no_subject_has() {
     let dir = DataDir::temporary();
     let text = subject("ann") + &rule("ann", "", &["read"]);
-    let path = write(&dir, &text);
-    let path = path.to_str().expect("text");
+    let path = &*write(&dir, &text);
     let mut server = Launch::new(&["--access", path, "--audit-log", "--threads", "1"])
         .on(&dir)
         .start();
@@ -343,7 +337,6 @@ fn no_core_has_a_secret() {
         return;
     }
     let place = DataDir::temporary();
-    let path = write(&place, &(subject("ann") + &rule("ann", "", &["read"])));
-    let path = path.to_str().expect("text");
+    let path = &*write(&place, &(subject("ann") + &rule("ann", "", &["read"])));
     assert!(!leaves_a_core(&["--access", path]));
 }

@@ -42,8 +42,8 @@ const GET: &str = "GET /key HTTP/1.1\r\nHost: t\r\n\r\n";
 /// A server with these rules, which asks for certificates of clients and requires none.
 fn start(dir: &DataDir, authority: &Authority, clients: &Authority, text: &str) -> TestServer {
     let own = authority.issue("own", &["localhost", "127.0.0.1"]);
-    let (access, ca) = (write(dir, text), clients.file());
-    let [access, ca] = [&access, &ca].map(|path| path.to_str().expect("text"));
+    let (access, ca) = (&*write(dir, text), clients.file());
+    let ca = ca.to_str().expect("text");
     let options = [
         "--access",
         access,

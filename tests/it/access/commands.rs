@@ -65,10 +65,10 @@ fn it_is_explained_which_rule_decides() {
         rule("*", "{name}/", &["list"]),
         rule("anonymous", "public/", &["read"]),
     ];
-    let path = write(&dir, &(subject("ann") + &rules.concat()));
-    let path = path.to_str().expect("text");
+    let path = &*write(&dir, &(subject("ann") + &rules.concat()));
     let checked = run(&["access", "check", path], "");
     assert_eq!(text(&checked), format!("{path}: ok, 3 rules\n"));
+    let explain = |who, method, target| run(&["access", "explain", path, who, method, target], "");
     let cases = "
         ann GET /a/b ; read: allowed by rule 1, for ann with the prefix \"a/\"
         ann GET /a%2Fb ; read: allowed by rule 1, for ann with the prefix \"a/\"
@@ -84,7 +84,7 @@ fn it_is_explained_which_rule_decides() {
         let [who, method, target] = words(request)[..] else {
             panic!("{request}");
         };
-        let output = run(&["access", "explain", path, who, method, target], "");
+        let output = explain(who, method, target);
         let code = i32::from(!expected.contains("allowed by"));
         assert_eq!(output.status.code(), Some(code), "{request}");
         let found = String::from_utf8_lossy(&output.stdout);
@@ -97,10 +97,10 @@ fn it_is_explained_which_rule_decides() {
         ("ann", "GET", "/%2e%2e/"),
         ("ann", "POST", "/-/upload"),
     ] {
-        let output = run(&["access", "explain", path, who, method, target], "");
+        let output = explain(who, method, target);
         assert_eq!(output.status.code(), Some(2), "{who} {method} {target}");
     }
-    let said = run(&["access", "explain", path, "ann", "POST", "/-/upload"], "");
+    let said = explain("ann", "POST", "/-/upload");
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("each file of a form is a PUT"), "{said}");
     write(&dir, "[[rule]]\nwho = \"bob\"\nmay = \"read\"\n");
@@ -119,7 +119,7 @@ fn a_prefix_that_may_mean_something_else_is_doubted_or_refused() {
     let dir = DataDir::temporary();
     let check = |prefix: &str, may: &str| {
         let path = write(&dir, &(subject("ann") + &rule("ann", prefix, &[may])));
-        let output = run(&["access", "check", path.to_str().expect("text")], "");
+        let output = run(&["access", "check", &path], "");
         let said = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(said).expect("text"))
     };
@@ -165,8 +165,7 @@ fn explain_says_what_the_server_does() {
         for may in ["read", "create", "delete", "list", "watch", "metrics"] {
             let dir = DataDir::temporary();
             let policy = subject("ann") + &rule("ann", prefix, &[may]);
-            let path = write(&dir, &policy);
-            let path = path.to_str().expect("text");
+            let path = &*write(&dir, &policy);
             let server = serve_on(&dir, &policy, &[]);
             for target in ["/a/b", "/c", "/a/", "/", "/-/metrics", "/-/watch"] {
                 for method in ["GET", "HEAD", "PUT", "DELETE"] {

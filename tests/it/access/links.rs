@@ -1,7 +1,5 @@
 //! Proves that a signed link allows what it says, for as long as it says, and nothing else.
 
-use std::os::unix::fs::PermissionsExt;
-
 use super::{bearer, rule, serve_on, sign, subject, write};
 use crate::support::prelude::*;
 
@@ -32,9 +30,7 @@ fn start(dir: &DataDir) -> TestServer {
 }
 
 fn place_secret(dir: &DataDir, name: &str, secret: &str) {
-    let path = dir.outside(&format!("{name}.key"));
-    fs::write(&path, secret).expect("a secret");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
+    dir.write_private(&format!("{name}.key"), secret);
 }
 
 #[test]

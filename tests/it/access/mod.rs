@@ -12,8 +12,6 @@ mod rights;
 mod shares;
 mod sign_in;
 
-use std::os::unix::fs::PermissionsExt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
@@ -53,15 +51,9 @@ fn basic(name: &str, password: &str) -> String {
     format!("Authorization: Basic {pair}\r\n")
 }
 
-/// Writes the file of a policy beside the directory.
-fn write(dir: &DataDir, text: &str) -> PathBuf {
-    let path = dir.outside("access.toml");
-    // As an operator does it: whole or not at all.
-    let next = dir.outside("access.toml.next");
-    fs::write(&next, text).expect("the file");
-    fs::set_permissions(&next, fs::Permissions::from_mode(0o600)).expect("its mode");
-    fs::rename(&next, &path).expect("the file in its place");
-    path
+/// Writes the file of a policy beside the directory; its path.
+fn write(dir: &DataDir, text: &str) -> String {
+    dir.write_private("access.toml", text)
 }
 
 /// A server with this policy, and `args` besides.
@@ -74,8 +66,7 @@ fn serve(text: &str, args: &[&str]) -> TestServer {
 #[track_caller]
 fn serve_on(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
     let path = write(dir, text);
-    let path = path.to_str().expect("text");
-    Launch::new(&[&["--access", path], args].concat())
+    Launch::new(&[&["--access", &*path], args].concat())
         .on(dir)
         .start()
 }

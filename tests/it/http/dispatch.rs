@@ -25,7 +25,7 @@ fn has_acceptor(server: &TestServer) -> bool {
     threads.iter().any(|(name, _)| name == "acceptor")
 }
 
-/// A reactor that is alone accepts for itself; of several each has a listener of its own, or an acceptor gives them connections in turn.
+/// Each reactor has its own counts. One that is alone accepts for itself; of several each has a listener of its own, or an acceptor gives them connections in turn.
 #[test]
 fn each_dispatch_spreads_connections_over_the_reactors() {
     for (dispatch, threads, connections, listens) in [
@@ -35,7 +35,9 @@ fn each_dispatch_spreads_connections_over_the_reactors() {
         ("round-robin", "1", 64, 1),
         ("reuse-port", "1", 64, 1),
     ] {
-        let mut server = TestServer::start(&["--threads", threads, "--dispatch", dispatch]);
+        let args = format!("--threads {threads} --dispatch {dispatch} --admin 127.0.0.1:0");
+        let mut server = TestServer::start(&words(&args));
+        let admin = server.admin();
         assert_eq!(listeners(&server), listens, "{dispatch} {threads}");
         let accepts = (dispatch, threads) == ("round-robin", "4");
         if accepts {
@@ -48,8 +50,21 @@ fn each_dispatch_spreads_connections_over_the_reactors() {
             let got = connection.ask("GET /here HTTP/1.1\r\nHost: t\r\n\r\n");
             assert_eq!(got.body, b"value");
         }
+        let counted = |what: &str| -> Vec<u64> {
+            let (scrape, name) = (Scrape::of(admin), format!("data_server_connections_{what}"));
+            let reactors = 0..threads.parse::<usize>().expect("a number");
+            let of = |reactor: usize| scrape.count(&name, &[("reactor", &reactor.to_string())]);
+            reactors.map(of).collect()
+        };
+        let accepted = counted("accepted_total");
+        assert_eq!(counted("active"), accepted);
+        drop(open);
+        eventually("all have ended", || counted("finished_total") == accepted);
+        assert_eq!(counted("active").iter().sum::<u64>(), 0);
         server.stop();
-        let spread = drained(&server);
+        // The last is the thread of `--admin`.
+        assert_eq!(drained(&server)[..accepted.len()], accepted, "{dispatch}");
+        let spread = accepted;
         let of_all = (spread.len().to_string(), spread.iter().sum());
         assert_eq!(of_all, (threads.to_owned(), connections), "{dispatch}");
         let (least, most) = (spread.iter().min(), spread.iter().max());

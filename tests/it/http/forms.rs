@@ -32,10 +32,10 @@ pub(crate) fn in_form(target: &str, form: &str) -> String {
         "&delimiter="
     };
     let and = if target.contains('?') { "" } else { "?" };
-    match is_html(form) {
-        true => format!("{target}{and}{delimiter}&format=html"),
-        false => target.to_owned(),
+    if !is_html(form) {
+        return target.to_owned();
     }
+    format!("{target}{and}{delimiter}&format=html")
 }
 
 /// Where the links to keys and folders of a listing in HTML lead, and where its next page is. The index has that link in its head: one among

@@ -44,9 +44,9 @@ const GOOD: &[(&str, &str)] = &[
 
 /// Paths that are no keys, and one with a space.
 const BAD: &str = "
-    . .. %2e %2E%2e .%2e %2F %2Fa /a a//b a%2F/b a/%2Fb a%2F%2Fb a/. a/./b ./a ../a a/.. a/../b a/%2e%2e/b
+    . .. %2e %2E%2e .%2e ..%2foutside ../outside %2F %2Fa /a a//b a%2F/b a/%2Fb a%2F%2Fb a/. a/./b ./a ../a a/.. a/../b a/%2e%2e/b
     a%2F..%2Fb a/%2e %2e%2e%2fetc a/%00 a/b%00/c a/% a/%zz/b a/%C3/%A9 a/%FF -%2Fmetrics %2D/metrics %2d%2fhealthz
-    .data-server/lock .data-server/a/b .data-server-old/a %00 a%00b % a% %2 %zz %2g %%41 %c0%ae%c0%ae %C3 %A9%C3
+    .data-server/lock .data-server/clock .data-server/a/b .data-server-old/a %00 a%00b % a% %2 %zz %2g %%41 %c0%ae%c0%ae %C3 %A9%C3
     %ED%A0%80 %FF .data-server %2edata-server .data-server-old .data-server%2Flock .dat%61-server";
 const BAD_WITH_A_SPACE: &str = "% 41";
 
@@ -76,6 +76,7 @@ fn a_good_key_is_the_name_of_its_file() {
 #[test]
 fn a_bad_key_is_refused_by_every_method() {
     let server = TestServer::start(&[]);
+    fs::write(server.dir.outside("outside"), "secret").expect("a file outside");
     let mut client = Client::new(server.addr);
     for path in words(BAD).into_iter().chain([BAD_WITH_A_SPACE]) {
         for method in ["GET", "HEAD", "DELETE"] {
@@ -84,6 +85,8 @@ fn a_bad_key_is_refused_by_every_method() {
         assert_eq!(client.put(path, b"x").status, 400, "PUT /{path}");
         server.dir.assert_holds(&[]);
     }
+    let outside = fs::read(server.dir.outside("outside"));
+    assert_eq!(outside.expect("the file outside"), b"secret");
 }
 
 #[test]

@@ -106,11 +106,12 @@ fn listing_50000_keys_takes_little_memory_and_no_reactor() {
     }
     keys(&server, "?limit=1000");
     let before = server.proc().peak_rss_kib();
-    assert_walks_on_other_threads(&server, |raw, page| {
-        let after = page * 15_000;
-        let (paths, _) = listed(raw, &format!("/?after={after:06}&limit=1000"), JSON);
+    let page = |page: usize| {
+        let target = format!("/?after={:06}&limit=1000", page * 15_000);
+        let (paths, _) = listed(&mut server.connect(), &target, JSON);
         assert_eq!(paths.len(), 1000);
-    });
+    };
+    assert_walks_on_other_threads(&server, &page);
     let grown = server.proc().peak_rss_kib().saturating_sub(before); // the kernel counts by the batch
     let is_right = grown < 4 * 1024;
     assert!(is_right, "{grown} KiB for pages of 1000 keys of 96 bytes");
@@ -121,12 +122,12 @@ fn listing_50000_keys_takes_little_memory_and_no_reactor() {
 }
 
 /// The disk threads take more time for a page than the one reactor, which answers GETs while the second and third page are made.
-fn assert_walks_on_other_threads(server: &TestServer, work: impl Fn(&mut Raw, usize)) {
+fn assert_walks_on_other_threads(server: &TestServer, make: &dyn Fn(usize)) {
     let done = Done::default();
     let cpu = || ["reactor-", "disk-"].map(|names| server.proc().cpu_of(names));
     let before = cpu();
     // Alone: how many GETs there are beside it, the load of the machine decides.
-    work(&mut server.connect(), 0);
+    make(0);
     let after = cpu();
     let gets = thread::scope(|scope| {
         let getter = scope.spawn(|| {
@@ -139,7 +140,7 @@ fn assert_walks_on_other_threads(server: &TestServer, work: impl Fn(&mut Raw, us
             gets
         });
         let saying = done.when_dropped();
-        (1..3).for_each(|page| work(&mut server.connect(), page));
+        (1..3).for_each(make);
         drop(saying);
         getter.join().expect("the reader")
     });

@@ -6,7 +6,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use super::{launch, server};
+use super::{ask, launch, server};
 use crate::support::{
     Asked, Http2, Leave, Scrape, TestServer, comes_true, directory_only, eventually, pattern, words,
 };
@@ -58,11 +58,6 @@ const DOING: [(&str, Begin); 7] = [
 
 /// A connection, and its streams.
 struct Doing(Http2, Vec<Asked>);
-
-fn ask(client: &mut Http2, method: &str, path: &str, ends: bool) -> Asked {
-    let asked = client.ask(method, &format!("http://t{path}"), &[], ends);
-    asked.expect("a request")
-}
 
 /// Asks for `count` large values, and reads nothing but the heads.
 fn reading(mut client: Http2, server: &TestServer, count: usize) -> Doing {

@@ -7,7 +7,7 @@ mod heads;
 mod slow;
 mod streams;
 
-use crate::support::{Launch, TestServer};
+use crate::support::{Asked, Http2, Launch, TestServer};
 
 /// A server that speaks HTTP/2 in the clear.
 fn server(args: &[&str]) -> TestServer {
@@ -16,4 +16,10 @@ fn server(args: &[&str]) -> TestServer {
 
 fn launch(args: &[&str]) -> Launch {
     Launch::new(&[args, &["--http2-clear"]].concat()).in_the_clear()
+}
+
+/// Asks for `path`, with a body to come unless it `ends` with its head.
+fn ask(client: &mut Http2, method: &str, path: &str, ends: bool) -> Asked {
+    let asked = client.ask(method, &format!("http://t{path}"), &[], ends);
+    asked.expect("a request")
 }

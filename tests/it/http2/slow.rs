@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use super::server;
+use super::{ask, server};
 use crate::support::prelude::*;
 
 const LARGE: usize = 8 << 20;
@@ -19,11 +19,6 @@ fn start() -> TestServer {
     server.dir.place("small", "value");
     server.dir.place("large", pattern(1, LARGE));
     server
-}
-
-fn ask(client: &mut Http2, method: &str, path: &str, ends: bool) -> Asked {
-    let asked = client.ask(method, &format!("http://t/{path}"), &[], ends);
-    asked.expect("a request")
 }
 
 /// How often this limit was exceeded.
@@ -43,11 +38,11 @@ fn pace(start: Instant) {
 fn requests_now_and_then_keep_no_stream_that_takes_nothing() {
     let server = start();
     let mut client = Http2::connect(server.addr);
-    let mut large = ask(&mut client, "GET", "large", true);
+    let mut large = ask(&mut client, "GET", "/large", true);
     assert_eq!(large.head().expect("a head").status, 200);
     let start = Instant::now();
     while exceeded(&server, "body-timeout") == 0 {
-        let head = ask(&mut client, "HEAD", "small", true).answer();
+        let head = ask(&mut client, "HEAD", "/small", true).answer();
         assert_eq!(head.expect("an answer").status, 200);
         assert_eq!(client.get("small").body, b"value");
         pace(start);
@@ -72,7 +67,7 @@ fn requests_now_and_then_keep_no_connection_that_takes_nothing() {
     huge.set_len(HUGE).expect("a length");
     let mut client = Http2::with_wide_windows(server.addr);
     let large = [(); 4].map(|()| {
-        let mut large = ask(&mut client, "GET", "huge", true);
+        let mut large = ask(&mut client, "GET", "/huge", true);
         assert_eq!(large.head().expect("a head").status, 200);
         large
     });
@@ -94,21 +89,30 @@ fn requests_now_and_then_keep_no_connection_that_takes_nothing() {
 }
 
 #[test]
-fn requests_now_and_then_keep_no_upload_that_crawls() {
-    let server = start();
-    let mut client = Http2::connect(server.addr);
-    let mut crawling = ask(&mut client, "PUT", "crawling", false);
-    let start = Instant::now();
-    while exceeded(&server, "min-rate") == 0 {
-        let _ = crawling.send("x", false);
-        assert_eq!(client.get("small").body, b"value");
-        pace(start);
+fn what_others_do_keeps_no_upload_that_crawls_and_none_that_pauses() {
+    for (limit, piece) in [("min-rate", "x"), ("body-timeout", "")] {
+        let server = start();
+        let mut client = Http2::connect(server.addr);
+        let mut slow = ask(&mut client, "PUT", "/slow", false);
+        let mut steady = ask(&mut client, "PUT", "/steady", false);
+        let (start, mut sent) = (Instant::now(), 0);
+        while exceeded(&server, limit) == 0 {
+            if !piece.is_empty() {
+                let _ = slow.send(piece, false);
+            }
+            steady.send(vec![b'x'; 4_000], false).expect("room");
+            sent += 4_000;
+            assert_eq!(client.get("small").body, b"value");
+            pace(start);
+        }
+        assert!(start.elapsed() >= PAUSE * 9 / 10, "{:?}", start.elapsed());
+        let refused = slow.answer().expect("an answer");
+        assert_eq!(refused.status, 408, "{limit}: {refused:?}");
+        assert!(server.dir.get("slow").is_none());
+        steady.send("end", true).expect("room");
+        assert_eq!(steady.answer().expect("an answer").status, 200, "{limit}");
+        assert_eq!(server.dir.read("steady").len(), sent + 3);
     }
-    assert!(start.elapsed() >= PAUSE * 9 / 10, "{:?}", start.elapsed());
-    let refused = crawling.answer().expect("an answer");
-    assert_eq!(refused.status, 408, "{refused:?}");
-    assert!(server.dir.get("crawling").is_none());
-    assert_eq!(client.get("small").body, b"value", "the others go on");
 }
 
 /// The frame of a HEAD of `/small` on this stream.

@@ -1,16 +1,9 @@
 //! What goes wrong on one stream, or takes its time there, is of no matter to the others of the connection.
 
-use std::time::Duration;
-
-use super::{launch, server};
-use crate::support::{Asked, Http2, Raw, Scrape, directory_only, eventually, left_out, pattern};
+use super::{ask, launch, server};
+use crate::support::{Http2, Raw, Scrape, directory_only, eventually, left_out, pattern};
 
 const LARGE: usize = 8 << 20;
-
-fn ask(client: &mut Http2, method: &str, path: &str, ends: bool) -> Asked {
-    let asked = client.ask(method, &format!("http://t{path}"), &[], ends);
-    asked.expect("a request")
-}
 
 /// So much is held of the uploads of a connection that wait for the disk: 2 MiB each, 4 MiB for all, were.
 #[test]
@@ -97,30 +90,6 @@ fn a_panic_costs_its_stream_alone() {
     }
 }
 
-#[test]
-fn a_stream_that_pauses_too_long_is_refused_and_another_of_its_connection_goes_on() {
-    let server = server(&["--threads", "1", "--body-timeout", "3s"]);
-    let mut client = Http2::connect(server.addr);
-    let mut silent = ask(&mut client, "PUT", "/silent", false);
-    silent.send("some", false).expect("room");
-    let mut steady = ask(&mut client, "PUT", "/steady", false);
-    let mut sent = 0;
-    let ended = loop {
-        steady.send(vec![b'x'; 4_000], false).expect("room");
-        sent += 4_000;
-        let ended = silent.ends_within(Duration::from_secs(1));
-        if ended.is_some() || sent > 60 * 4_000 {
-            break ended;
-        }
-    };
-    let refused = ended.expect("a silent stream ends").expect("an answer");
-    assert_eq!(refused.status, 408);
-    steady.send("end", true).expect("room");
-    assert_eq!(steady.answer().expect("an answer").status, 200);
-    assert_eq!(server.dir.read("steady").len(), sent + 3);
-    assert!(server.dir.get("silent").is_none());
-}
-
 /// One connection had a hundred of them, whatever the limits of connections were.
 #[test]
 fn watchers_are_as_many_as_connections_may_be() {
@@ -140,47 +109,4 @@ fn watchers_are_as_many_as_connections_may_be() {
         watching.pop();
         eventually("a place is free", || watch().is_ok());
     }
-}
-
-/// With one reactor and one connection the counts are exact.
-#[test]
-fn each_stream_is_counted_once() {
-    let server = server(&["--threads", "1"]);
-    let value = pattern(1, 300_000);
-    let mut client = Http2::connect(server.addr);
-    let mut put = ask(&mut client, "PUT", "/k", false);
-    put.send(value.clone(), true).expect("room");
-    assert_eq!(put.answer().expect("an answer").status, 200);
-    for _ in 0..5 {
-        assert!(client.get("k").body == value);
-    }
-    let mut at_once: Vec<_> = (0..20)
-        .map(|_| ask(&mut client, "GET", "/gone", true))
-        .collect();
-    for asked in at_once.drain(..) {
-        assert_eq!(asked.answer().expect("an answer").status, 404);
-    }
-    let scrape = Scrape::of(server.addr);
-    let requests = |method, status| {
-        let labels = [("method", method), ("status", status)];
-        scrape.count("data_server_requests_total", &labels)
-    };
-    let counted = [
-        requests("PUT", "2xx"),
-        requests("GET", "2xx"),
-        requests("GET", "4xx"),
-    ];
-    assert_eq!(counted, [1, 5, 20]);
-    let accepted = scrape.count("data_server_connections_accepted_total", &[]);
-    assert_eq!(accepted, 2, "that of the scrape is the other");
-    // What is beside the bodies: frames, and fields that were sent before are short.
-    let bytes = |name: &str| scrape.count(&format!("data_server_{name}_bytes_total"), &[]);
-    let len = value.len() as u64;
-    assert!(
-        (len..len + 5_000).contains(&bytes("received")),
-        "{}",
-        bytes("received")
-    );
-    let sent = bytes("sent");
-    assert!((5 * len..5 * len + 20_000).contains(&sent), "{sent}");
 }

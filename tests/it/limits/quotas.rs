@@ -51,19 +51,6 @@ fn an_address_at_its_limit_gets_no_more_connections() {
     }
 }
 
-/// Load tests and proxies come from one address, so there is no limit by default.
-#[test]
-fn by_default_one_address_has_no_limit_of_its_own() {
-    let server = TestServer::start(&[]);
-    server.dir.place("here", "value");
-    let mut open: Vec<Raw> = Vec::new();
-    for _ in 0..by_engine(300, 100) {
-        let mut connection = server.connect();
-        assert_eq!(connection.ask(GET).body, b"value");
-        open.push(connection);
-    }
-}
-
 /// A server with `--max-staged 4MiB` and an upload of 3 MiB that waits for its last byte: of known length, where such a one
 /// is staged.
 fn three_quarters_full() -> (TestServer, Raw, Vec<u8>) {

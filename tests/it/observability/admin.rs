@@ -26,7 +26,8 @@ fn only_the_own_pages_answer_below_their_prefix() {
 #[test]
 fn admin_has_a_listener_and_a_thread_of_its_own() {
     clear_only!("its line is of http");
-    let mut server = TestServer::start(&["--threads", "1", "--admin", "127.0.0.1:0"]);
+    let args = "--threads 1 --admin 127.0.0.1:0 --access-log --log-level trace";
+    let mut server = TestServer::start(&words(args));
     let admin = server.admin();
     assert_ne!(admin, server.addr);
     let threads = server.proc().threads();

@@ -329,35 +329,3 @@ fn process_metrics_match_the_kernel() {
     assert!(is_right, "{started}");
     assert!(scrape.only("process_cpu_seconds_total") > 0.0);
 }
-
-/// Each reactor has its own counts, and their sum is the total.
-#[test]
-fn connections_are_counted_by_reactor() {
-    for dispatch in ["round-robin", "reuse-port"] {
-        let args = format!("--threads 3 --dispatch {dispatch} --admin 127.0.0.1:0");
-        let server = Launch::new(&words(&args)).on(&DataDir::temporary()).start();
-        let admin = server.admin();
-        let held: Vec<Raw> = (0..30).map(|_| server.connect()).collect();
-        let of = |name: &str| -> Vec<f64> {
-            let scrape = Scrape::of(admin);
-            (0..3)
-                .map(|i| scrape.sum(name, &[("reactor", &i.to_string())]))
-                .collect()
-        };
-        eventually("all are accepted", || {
-            let accepted = of("data_server_connections_accepted_total");
-            accepted.iter().sum::<f64>() == 30.0 && accepted == of("data_server_connections_active")
-        });
-        if dispatch == "round-robin" {
-            assert_eq!(of("data_server_connections_accepted_total"), [10.0; 3]);
-        }
-        drop(held);
-        eventually("all have ended", || {
-            of("data_server_connections_finished_total")
-                .iter()
-                .sum::<f64>()
-                == 30.0
-                && of("data_server_connections_active") == [0.0; 3]
-        });
-    }
-}

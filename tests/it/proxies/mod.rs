@@ -5,8 +5,6 @@ mod header;
 mod programs;
 mod subpath;
 
-use std::os::unix::fs::PermissionsExt;
-
 use crate::support::prelude::*;
 
 /// Clients that proxies name: addresses for documentation (RFC 5737).
@@ -44,11 +42,8 @@ fn logged(server: &mut TestServer, target: &str) -> Vec<String> {
 
 /// A server in whose directory anyone may read.
 fn policy(dir: &DataDir, args: &[&str]) -> Launch {
-    let path = dir.outside("access.toml");
     let text = "[[rule]]\nwho = [\"anonymous\"]\nprefix = \"\"\nmay = [\"read\", \"metrics\"]\n";
-    fs::write(&path, text).expect("the file");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
-    let path = path.to_str().expect("text");
+    let path = &*dir.write_private("access.toml", text);
     Launch::new(&[&["--access", path], args].concat()).on(dir)
 }
 

@@ -1,5 +1,5 @@
 //! Proves that hostile requests get the right answer and have no other effect, class by class. The numbers are those of a
-//! list of known attacks on HTTP file servers. Other classes are in `keys`, `planted_files`, `framing`, `closing`,
+//! list of known attacks on HTTP file servers. Other classes are in `keys` (1, 5 and 8), `planted_files`, `framing`, `closing`,
 //! `ranges`, `logs` and `media`.
 
 use crate::support::prelude::*;
@@ -9,24 +9,9 @@ const PUT_CHUNKED: &str = "PUT /here HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: c
 
 /// Class, status, and what is sent, with `|` for each line end; `C` stands for a chunked PUT up to its body.
 const TABLE: &str = r#"
-1 ; 400 ; GET /../outside HTTP/1.1|Host: t||
-1 ; 400 ; GET /%2e%2e/outside HTTP/1.1|Host: t||
-1 ; 400 ; GET /..%2foutside HTTP/1.1|Host: t||
-1 ; 400 ; GET /.%2e HTTP/1.1|Host: t||
-1 ; 400 ; PUT /%2e%2e%2foutside HTTP/1.1|Host: t|Content-Length: 1||x
-1 ; 400 ; DELETE /..%2Foutside HTTP/1.1|Host: t||
 4 ; 400 ; GET /\0 HTTP/1.1|Host: t||
 4 ; 400 ; GET /here HTTP/1.1|Host: t|X: a\0b||
 4 ; 400 ; GET /here HTTP/1.1|Host: t|X\0: a||
-4 ; 400 ; GET /%00 HTTP/1.1|Host: t||
-5 ; 400 ; GET /%c0%ae%c0%ae HTTP/1.1|Host: t||
-5 ; 400 ; GET /%zz HTTP/1.1|Host: t||
-5 ; 400 ; GET /%2 HTTP/1.1|Host: t||
-8 ; 400 ; GET /.data-server HTTP/1.1|Host: t||
-8 ; 400 ; PUT /.data-server HTTP/1.1|Host: t|Content-Length: 1||x
-8 ; 400 ; DELETE /.data-server%2flock HTTP/1.1|Host: t||
-8 ; 400 ; PUT /.data-server/lock HTTP/1.1|Host: t|Content-Length: 1||x
-8 ; 400 ; DELETE /.data-server/clock HTTP/1.1|Host: t||
 9 ; 400 ; PUT /k HTTP/1.1|Host: t|Content-Length: 1|Transfer-Encoding: chunked||0||
 9 ; 400 ; PUT /k HTTP/1.1|Host: t|Content-Length: 1|Content-Length: 1||x
 9 ; 400 ; PUT /k HTTP/1.1|Host: t|Content-Length: 1, 1||x
@@ -142,7 +127,6 @@ fn unescaped(text: &str) -> String {
 fn each_attack_is_refused_and_smuggles_nothing() {
     http1_only!("requests by their bytes");
     let server = TestServer::start(&["--max-body", "1000"]);
-    fs::write(server.dir.outside("outside"), "secret").expect("a file outside");
     let (mut faults, mut sent) = (Vec::new(), 0);
     for [class, status, text] in table(TABLE) {
         let whole = match (class, text.strip_prefix('C')) {
@@ -157,7 +141,7 @@ fn each_attack_is_refused_and_smuggles_nothing() {
             None => vec![whole],
         };
         // A well-formed head that is refused may be followed by another request, which may be answered.
-        let follows = matches!(class, "1" | "4" | "5" | "8" | "30");
+        let follows = matches!(class, "4" | "30");
         let smuggled = if follows {
             GET_HERE
         } else {
@@ -178,15 +162,12 @@ fn each_attack_is_refused_and_smuggles_nothing() {
                 let request = request.escape_debug();
                 faults.push(format!("class {class}, {request}: {told}, {stored:?}"));
             }
-            assert!(!told.contains("secret"), "{request}");
             server.dir.clear();
             sent += 1;
         }
     }
     assert_eq!(faults.len(), 0, "of {sent}:\n{}", faults.join("\n"));
     server.dir.assert_nothing_staged();
-    let outside = fs::read(server.dir.outside("outside"));
-    assert_eq!(outside.expect("the file outside"), b"secret");
 }
 
 /// Class 12: one under, at, and one over each limit; nothing over a limit is kept.

@@ -36,27 +36,7 @@ fn a_client_is_served_by_its_certificate() {
 }
 
 #[test]
-fn a_certificate_that_stands_in_the_file_itself_is_its_own_authority() {
-    let authority = Authority::new();
-    let own = authority.issue("own", &NAMES);
-    let dir = DataDir::temporary();
-    let made = |name: &str| Issued::by_openssl(dir.path(), name, "DNS:alice.example");
-    let [listed, other] = ["listed", "other"].map(made);
-    let file = listed.certificate.to_str().expect("text");
-    let server = start(&own, &["--tls-client-ca", file]);
-    let [listed, other] = [listed, other].map(|own| authority.client().with(&own));
-    let is_served = |client: &TlsClient| is_served(Raw::connect_tls(server.addr, client));
-    assert!(is_served(&listed));
-    assert!(!is_served(&other));
-    let event = server.event("certificate of a client refused");
-    let peer = event.field("peer");
-    assert!(peer.starts_with("127.0.0.1:"), "{peer}");
-    let error = event.field("error");
-    assert!(error.contains("invalid peer certificate"), "{error}");
-}
-
-#[test]
-fn a_client_whose_certificate_is_in_the_file_issues_none() {
+fn a_certificate_in_the_file_is_its_own_authority_and_no_other_s() {
     let (authority, clients) = (Authority::new(), Authority::new());
     let own = authority.issue("own", &NAMES);
     let issued = clients.issue("issued", &["carol.example"]);
@@ -65,7 +45,7 @@ fn a_client_whose_certificate_is_in_the_file_issues_none() {
         let what = format!("DNS:{name}.example -addext basicConstraints=critical,CA:FALSE {by}");
         Issued::by_openssl(dir.path(), name, &what)
     };
-    let alice = made("alice", "");
+    let [alice, other] = ["alice", "other"].map(|name| made(name, ""));
     let bob = made("bob", "-CA alice.pem -CAkey alice.key");
     let read = |file: &Path| std::fs::read_to_string(file).expect("a certificate");
     let (alone, all) = (read(&alice.certificate), read(&clients.file()));
@@ -78,7 +58,11 @@ fn a_client_whose_certificate_is_in_the_file_issues_none() {
             is_served(Raw::connect_tls(server.addr, &client))
         };
         assert!(is_served(&alice));
-        assert!(!is_served(&bob));
+        assert!(!is_served(&bob) && !is_served(&other));
+        let event = server.event("certificate of a client refused");
+        let (peer, error) = (event.field("peer"), event.field("error"));
+        assert!(peer.starts_with("127.0.0.1:"), "{peer}");
+        assert!(error.contains("invalid peer certificate"), "{error}");
         assert_eq!(is_served(&issued), has_authority);
     }
 }

@@ -1,6 +1,6 @@
 //! Proves that values pass a connection with TLS whole, both ways, and what a connection costs that waits.
 
-use super::{GET, NAMES, is_served, started};
+use super::{GET, NAMES, started};
 use crate::support::prelude::*;
 
 /// A frame of HTTP/2 ends behind the record that has most of it: to receive no more than the frame wants were a system call
@@ -125,35 +125,4 @@ fn the_end_of_a_connection_is_announced() {
     assert!(answer.closes());
     // An end that is not announced is an error.
     assert_eq!(raw.read_once().expect("an announced end"), 0);
-}
-
-/// Connections that are open and idle.
-const IDLE: usize = 400;
-
-#[test]
-fn an_idle_connection_takes_12_kib() {
-    let (authority, _own, server) = started(&["--threads", "1", "--header-timeout", "5m"]);
-    let open = |count: usize| -> Vec<Raw> {
-        let connect = |_| {
-            let mut raw = Raw::connect_tls(server.addr, &authority.client());
-            assert_eq!(raw.ask(GET).status, 404);
-            raw
-        };
-        (0..count).map(connect).collect()
-    };
-    // So many may keep the buffers of HTTP between requests: these do, in the middle of one that follows at once.
-    let begin_another = |_| {
-        let mut raw = open(1).remove(0);
-        raw.send("GET /k HTTP/1.1\r\n");
-        raw
-    };
-    let _first: Vec<Raw> = (0..300).map(begin_another).collect();
-    // The one reactor answers these after it has read those.
-    drop(open(2));
-    let before = server.proc().rss_kib();
-    let idle = open(IDLE);
-    let each = server.proc().rss_kib().saturating_sub(before) * 1024 / IDLE as u64;
-    eprintln!("an idle connection with TLS costs {each} bytes");
-    assert!(each <= 12 << 10, "{each} bytes for each");
-    assert!(idle.into_iter().all(is_served));
 }

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -84,6 +84,15 @@ impl DataDir {
             .parent()
             .expect("the data directory has a parent")
             .join(name)
+    }
+
+    /// Writes a file beside the directory that its owner alone may read, whole or not at all, as an operator does it; its path.
+    pub fn write_private(&self, name: &str, text: &str) -> String {
+        let (path, next) = (self.outside(name), self.outside(&format!("{name}.next")));
+        fs::write(&next, text).expect("the file");
+        fs::set_permissions(&next, fs::Permissions::from_mode(0o600)).expect("its mode");
+        fs::rename(&next, &path).expect("the file in its place");
+        path.to_str().expect("text").to_owned()
     }
 
     /// The path of a file of the server's own.

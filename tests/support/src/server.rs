@@ -385,6 +385,13 @@ impl TestServer {
         assert_eq!(self.put(key, value).status, 200, "PUT /{key}");
     }
 
+    /// The same, with these header lines.
+    #[track_caller]
+    pub fn store_as(&self, key: &str, lines: &str, value: impl AsRef<[u8]>) {
+        let put = self.request("PUT", &format!("/{key}"), lines, value.as_ref());
+        assert_eq!(put.status, 200, "PUT /{key} {lines}");
+    }
+
     /// Waits until a checkpoint has settled all that its journal has.
     #[track_caller]
     pub fn settle(&self) {
