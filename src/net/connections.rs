@@ -290,8 +290,11 @@ impl Observed {
             let limit = self.check_body(connection, elapsed, limits);
             return limit.map(Command::TooSlow).or(nudge);
         }
-        // The peer has done its part.
-        (self.waited, self.paused) = (Duration::ZERO, Duration::ZERO);
+        // A body goes on: a sweep may meet the moment between two reads, and only its bytes give time back.
+        if self.phase != Phase::Serving {
+            self.waited = Duration::ZERO;
+        }
+        self.paused = Duration::ZERO;
         let over = |limit: Duration| !limit.is_zero() && now.duration_since(self.since) >= limit;
         match self.phase {
             Phase::Idle if over(limits.idle_timeout) => Some(Command::Finish),
@@ -339,7 +342,7 @@ impl Observed {
         self.paused = (self.paused + elapsed) * u32::from(moved == self.moved);
         (self.waited, self.moved) = (waited, moved);
         let is_over = !limits.body_timeout.is_zero() && waited >= limits.body_timeout;
-        // Named is what took most of the time: a pause, or many.
+        // Names what took most of the time: one pause, or many.
         let is_pause = self.paused >= limits.body_timeout / 2;
         is_over.then_some([TimeLimit::Rate, TimeLimit::Body][usize::from(is_pause)])
     }
@@ -520,6 +523,27 @@ mod tests {
             let latest = due(limits.body_timeout + 2 * limits.tick());
             prop_assert!(cut <= latest, "{cut:?}, after {latest:?}");
         }
+    }
+
+    /// A sweep between the arrival of a byte and the next read gave a client all of its time anew.
+    #[test]
+    fn a_look_between_two_reads_gives_no_time_back() {
+        let limits = Limits {
+            header_timeout: Duration::ZERO,
+            idle_timeout: Duration::ZERO,
+            body_timeout: Duration::from_secs(10),
+            min_rate: 1024,
+        };
+        let (start, tick) = (Instant::now(), limits.tick());
+        let connection = ConnectionState::receiving(&Method::PUT);
+        let mut observed = Observed::new(&connection, start);
+        let mut check = |after, is_waiting| {
+            connection.progress().receive(1);
+            connection.progress().set_reading(is_waiting);
+            observed.check(&connection, start + after * tick, tick, &limits)
+        };
+        let cut = (1..30).find(|&n| check(n, n % 5 != 0).is_some());
+        assert_eq!(cut, Some(13));
     }
 
     /// What was tried on the server, in seconds and bytes.
