@@ -138,7 +138,7 @@ fn changes_and_faults_are_said() {
         page.says("#said", "1 file");
         page.click("button[aria-label='Delete a']");
         page.click("#ask-yes");
-        page.says("#notes [role=alert]", "it takes the right to delete here");
+        page.says("#notes [role=alert]", "this needs the right to delete here");
         let file = page.file("new", "x");
         page.types("#files", file.display());
         page.says("#said", "new was not uploaded");

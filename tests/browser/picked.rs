@@ -96,7 +96,7 @@ fn a_refusal_of_several_is_reported_once() {
         page.says("#notes", "30 files were not deleted: k00");
         page.says(
             "#notes",
-            "and 20 others: not allowed: it takes the right to delete here",
+            "and 20 others: not allowed: this needs the right to delete here",
         );
         assert_eq!(page.eval("$$('#notes .note').length"), 1);
         page.shows(&keys);

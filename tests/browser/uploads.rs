@@ -190,14 +190,14 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
             let fate = format!("#uploads li:nth-child({n}) .fate");
             page.says(
                 &fate,
-                "not uploaded: not allowed: it takes the right to create here",
+                "not uploaded: not allowed: this needs the right to create here",
             );
         }
         page.click("button[aria-label='Delete a']");
         page.click("#ask-yes");
         page.says(
             "#notes",
-            "a was not deleted: not allowed: it takes the right to delete here",
+            "a was not deleted: not allowed: this needs the right to delete here",
         );
         page.shows(&["a"]);
         let name = "x".repeat(200) + &"é".repeat(20); // of 255 bytes for a file, and more for a key with its extension

@@ -146,11 +146,11 @@ refused() {
 refused 'error: 401' curl -sS --fail --oauth2-bearer unknown http://$P/ci/one
 #> error: 401
 #> curl ends with 22
-refused 'who asks?.*' curl -sS --fail-with-body -u alice:open -T one.txt http://$P/alice/two
-#> who asks? send a token or a name and a password that this server knows
+refused 'authentication required.*' curl -sS --fail-with-body -u alice:open -T one.txt http://$P/alice/two
+#> authentication required: send a valid token, or name and password
 #> curl ends with 22
 refused 'not allowed.*' curl -sS --fail-with-body --oauth2-bearer "$(cat token)" -T one.txt http://$P/ci/two
-#> not allowed: it takes the right to create here
+#> not allowed: this needs the right to create here
 #> curl ends with 22
 refused 'Username.*' wget -O - --user alice --password open http://$P/alice/one
 #> Username/Password Authentication Failed.
@@ -170,10 +170,10 @@ refused 'fatal: Authentication failed' git clone -q "http://ci:unknown@$P/ci/ser
 #> fatal: Authentication failed
 #> git ends with 128
 refused 'not allowed.*' git clone -q "http://alice:sesame@$P/ci/served.git" cloned
-#> not allowed: it takes the right to read here
+#> not allowed: this needs the right to read here
 #> git ends with 128
 refused 'not allowed.*' git clone -q "http://ci:$T@$P/alice/served.git" cloned
-#> not allowed: it takes the right to read here
+#> not allowed: this needs the right to read here
 #> git ends with 128
 # A compiler cache that is refused is a cache that has nothing: the compiler runs.
 export CCACHE_DIR=$PWD/ccache CCACHE_REMOTE_STORAGE="http://ci:unknown@$P/ci"

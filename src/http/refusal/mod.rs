@@ -52,7 +52,7 @@ pub enum Refusal {
     FramingError(FramingError),
     #[error("a body over HTTP/1.0 needs a Content-Length")]
     LengthRequired,
-    #[error("the only expectation met is 100-continue")]
+    #[error("only Expect: 100-continue is supported")]
     Expectation,
     #[error("the target of a request is a path, as in GET /key")]
     BadTarget,
@@ -82,13 +82,13 @@ pub enum Refusal {
     PageMethod(&'static str),
     #[error("{0}")]
     BadWatchRequest(#[from] BadWatchRequest),
-    #[error("who asks? send a token or a name and a password that this server knows")]
+    #[error("authentication required: send a valid token, or name and password")]
     Unauthenticated { realm: Box<str> },
     #[error("you are signed out")]
     SignedOut,
     #[error("the client certificate of this connection has ended: connect again with a valid one")]
     CertificateEnded,
-    #[error("not allowed: it takes the right to {} here", .0.name())]
+    #[error("not allowed: this needs the right to {} here", .0.name())]
     NotAllowed(Right),
     #[error("{0}")]
     BadLink(#[from] BadLink),

@@ -53,7 +53,7 @@ fn a_browser_is_asked_with_a_page_that_leads_to_the_prompt_again() {
     // Others get a line.
     for lines in ["", "Accept: */*\r\n", "Accept: application/json\r\n"] {
         let answer = server.request("GET", "/folder/key", lines, b"");
-        let line = "who asks? send a token or a name and a password that this server knows\n";
+        let line = "authentication required: send a valid token, or name and password\n";
         assert_eq!(answer.body, line.as_bytes());
     }
 }
