@@ -201,8 +201,8 @@ impl HyperIo {
         }
     }
 
-    /// After a burst, waits until the other sockets of the reactor have been looked at: waking oneself would come before
-    /// that, and hyper would go on for as long as the socket takes bytes. hyper tries several times in a turn.
+    /// After a burst, waits until the reactor has looked at its other sockets: a task that wakes itself would run before them, and hyper
+    /// writes for as long as the socket takes bytes. hyper tries several times in a turn, so turns are compared.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.burst < BURST {
             return Poll::Ready(());

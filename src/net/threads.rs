@@ -33,9 +33,8 @@ use crate::metrics::ReactorCounters;
 /// client whose request meets the close of an idle connection cannot know whether it was read.
 const LAME_DUCK: Duration = Duration::from_millis(500);
 
-/// How much less than a reactor the acceptor asks of a processor that they share: enough for the scheduler to let a
-/// reactor finish its turn before clients that come meanwhile are accepted, all at once. It costs two switches for each
-/// connection otherwise.
+/// The niceness of the acceptor. On a processor that they share a reactor finishes its turn first, and the clients that wait by then are
+/// accepted together; without it each connection costs two context switches.
 const NICENESS: i32 = 5;
 
 /// The acceptor's handle on a reactor, which it hands connections to; dropping the last clone asks the reactor to drain.

@@ -54,8 +54,8 @@ impl Clock {
         })
     }
 
-    /// A version later than every one before it, and not `current`. That may be ahead of the clock, as another program can date a file:
-    /// such a date is no reading, and holds for nothing that comes after it.
+    /// A version later than every one before it, and not `current`. `current` may be ahead of the clock, because other programs can
+    /// date files; such a date does not move the clock.
     pub fn next(&mut self, current: Option<Version>) -> Result<Version, Errno> {
         let mut next = now().max(self.last + 1);
         if current == Some(Version::from_nanos(next)) {

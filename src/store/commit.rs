@@ -32,8 +32,8 @@ impl Found<'_> {
     }
 }
 
-/// Looks up the name of `key`, for a PUT if it `is_put`, which fails where no value can have it. A PUT takes the name for free without a
-/// look if that `is_assumed`.
+/// Looks up the name of `key`. If it `is_put`, fails where no value can have the name. If it `is_assumed`, takes the name for free without
+/// a look.
 pub fn find<'a>(
     dir: &'a ValuesDir,
     key: &Key<'_>,

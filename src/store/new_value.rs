@@ -55,8 +55,8 @@ impl NewValue {
         Some((&self.attributes, bytes))
     }
 
-    /// The version to publish the value with, in place of `current`. One that it has already stays if it is later: a date never goes
-    /// back while it is not ahead of the clock. Blocks.
+    /// The version to publish the value with, in place of `current`. A version that it already has is kept if it is later than
+    /// `current`, and else replaced: dates do not go back. Blocks.
     pub fn version_after(
         &mut self,
         writer: &WriteContext,

@@ -52,13 +52,13 @@ impl Receiver {
         }
     }
 
-    /// Grows the share of the quota by `more` bytes, behind those that it holds and the `gone` ones that were handed on.
+    /// Grows the share of the quota to all bytes: the `gone` ones, which were handed on, those held here, and `more`.
     pub fn reserve(&mut self, gone: u64, more: usize) -> Result<(), Error> {
         self.share.grow(gone + (self.buffer.len() + more) as u64)
     }
 
-    /// Takes of `data` what makes it hold `full` bytes at most; whether it holds so many then. Where bytes are to be `copied`, nothing
-    /// is kept of what `data` lies in, and that many are expected.
+    /// Moves bytes of `data` here, up to `full` in all; true once full. With `copied` the bytes are copied into a buffer of that
+    /// length, and the memory of `data` is not held on to.
     pub fn fill(&mut self, data: &mut Bytes, full: usize, copied: Option<usize>) -> bool {
         let room = full - self.buffer.len();
         let next = data.split_to(room.min(data.len()));

@@ -4,19 +4,20 @@
 //! move, and say whether they wait for the peer. The time limits read both. The state stays on one reactor: plain cells. It decides no
 //! time limit.
 
+pub mod progress;
 pub mod record;
 pub mod request_log;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use hyper::Method;
 
 use crate::http::auth::credentials::AuthCache;
 use crate::http::body::sources::Region;
 use crate::http::body::{Chunk, Piece};
+use crate::http::exchange::progress::{Flush, Progress};
 use crate::http::exchange::record::RequestRecord;
 use crate::metrics::{Direction, ReactorCounters};
 
@@ -149,7 +150,7 @@ impl ConnectionState {
         self.phase.set(Phase::Serving);
         self.requests.set(self.requests.get() + 1);
         self.has_moved.set(false);
-        self.progress.received.set(0);
+        self.progress.begin();
         self.record.begin(method);
     }
 
@@ -310,7 +311,7 @@ impl ConnectionState {
         self.drain();
         let progress = &self.progress;
         let can_be_told = self.waits_for_peer() && !progress.is_writing();
-        can_be_told && !progress.given_up.replace(true)
+        can_be_told && progress.give_up()
     }
 
     /// True where the peer holds up a body: it sends no bytes of the request, or takes none of the response.
@@ -340,95 +341,6 @@ impl Drop for RequestGuard {
         let received = self.connection.progress().received();
         self.connection.end();
         self.connection.record().ended(received);
-    }
-}
-
-/// The progress of one connection or stream.
-#[derive(Debug, Default)]
-pub struct Progress {
-    moved: Cell<u64>,
-    received: Cell<u64>,
-    reading: Cell<bool>,
-    given_up: Cell<bool>,
-    writing: Cell<bool>,
-}
-
-impl Progress {
-    /// Bytes of bodies so far, both ways.
-    pub fn moved(&self) -> u64 {
-        self.moved.get()
-    }
-
-    /// Counts bytes of a body, received or sent.
-    pub fn count(&self, bytes: usize) {
-        self.moved.set(self.moved.get() + bytes as u64);
-    }
-
-    /// Counts bytes of the body of a request.
-    pub fn receive(&self, bytes: usize) {
-        self.count(bytes);
-        self.received.set(self.received.get() + bytes as u64);
-    }
-
-    /// Bytes of the body of this request so far.
-    pub fn received(&self) -> u64 {
-        self.received.get()
-    }
-
-    /// Sets whether bytes are wanted that the peer has not sent.
-    pub fn set_reading(&self, waits: bool) {
-        self.reading.set(waits);
-    }
-
-    /// True while bytes are wanted that the peer has not sent.
-    pub fn is_reading(&self) -> bool {
-        self.reading.get()
-    }
-
-    /// True once the rest of the body is not waited for.
-    pub fn is_given_up(&self) -> bool {
-        self.given_up.get()
-    }
-
-    /// Sets whether bytes wait for the peer to take them.
-    pub fn set_writing(&self, waits: bool) {
-        self.writing.set(waits);
-    }
-
-    /// True while bytes wait for the peer to take them.
-    pub fn is_writing(&self) -> bool {
-        self.writing.get()
-    }
-}
-
-/// The wake-up of a body that is made as fast as the peer takes it: its last piece has gone to the socket.
-#[derive(Debug, Default)]
-pub struct Flush {
-    holds_piece: Cell<bool>,
-    waiting: RefCell<Option<Waker>>,
-}
-
-impl Flush {
-    /// Notes that hyper was given a piece of such a body.
-    pub fn hold_piece(&self) {
-        self.holds_piece.set(true);
-    }
-
-    /// Waits until hyper has no piece any more. After a flush hyper does not always ask for more: it relies on being woken.
-    pub fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
-        if !self.holds_piece.get() {
-            return Poll::Ready(());
-        }
-        *self.waiting.borrow_mut() = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    fn flushed(&self) {
-        if self.holds_piece.take()
-            && let Some(waker) = self.waiting.take()
-        {
-            waker.wake();
-        }
     }
 }
 

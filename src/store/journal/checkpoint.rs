@@ -148,7 +148,7 @@ impl Checkpoints {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the control file with this `change` of it, which counts only then.
+    /// Writes the control file with `change`, which applies only once it is written.
     fn write_control(&self, durable: bool, change: impl Fn(&mut Control)) -> Result<(), Errno> {
         let lock = self.control_lock.lock();
         let _lock = lock.unwrap_or_else(PoisonError::into_inner);

@@ -65,7 +65,7 @@ pub(super) fn refuse(writer: &WriteContext, changes: &[ChangeRecord]) {
     );
 }
 
-/// Keeps `change`, which `error` keeps from being made; fails unless that is for its key alone.
+/// Sets aside `change`, which failed with `error`; answers the error if it is not one of the change's key alone.
 pub(super) fn keep(
     kept: &mut Vec<ChangeRecord>,
     change: ChangeRecord,

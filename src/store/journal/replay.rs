@@ -4,8 +4,8 @@
 //! log does not know and that stood in a value's place before that was written is set aside, not removed.
 //!
 //! Order is that of the log alone. A file is the server's own if its version is in the log, as what a change made or as what it
-//! replaced. Any other was there before the change, where a hand had replaced or removed it and the disk does not know that, if the
-//! file system has not changed it since; else a hand has placed it later, whatever its date, and it stays. A large value that is not in its
+//! replaced. Any other file that the file system has not changed since the record is older: it was replaced or removed, and the
+//! disk does not know that. Any other file that was changed since was placed later, whatever its date, and it stays. A large value that is not in its
 //! file was not answered, as its name was not on the disk: then the change before it counts. A missing file is restored: names that a hand
 //! gave may be lost with the power too.
 

@@ -145,8 +145,8 @@ impl Pending {
         state.changes += 1;
     }
 
-    /// Ends one change of `key`, made or not: after the last change the file decides. A later change that was decided as
-    /// if this change were made finds another file, and is decided anew.
+    /// Ends one change of `key`; after the last one the file decides. If this change was not made, a later change that was decided
+    /// on it finds another file, and is decided anew.
     pub(super) fn finish(&mut self, key: &Key<'_>) {
         if let Some(state) = self.keys.get_mut(key.as_str()) {
             state.changes -= 1;

@@ -186,8 +186,8 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
     }
 
-    /// Takes a report of the journal. After a failed sync the synced groups are made first, so that no change that was decided before is left
-    /// when the rest is refused.
+    /// Takes a report of the journal. After a failed sync the groups that were synced before it are made first; then the rest is
+    /// refused.
     fn on_synced(&mut self, synced: Result<(), Error>) {
         let Err(error) = synced else { return };
         self.stage();

@@ -13,8 +13,8 @@ const MOST_EACH: u64 = 16 << 10;
 /// What is allowed over a limit: two ticks of the server's watch, a pass of this harness, and what is no [`Pulse`] late.
 const SLACK: Duration = Duration::from_secs(4);
 
-/// A rate is averaged over 10 s, twice at worst: what came at once counts for the first window.
-const RATE_LIMIT: Duration = Duration::from_secs(21);
+/// `--body-timeout` (10 s), and the time that the few bytes moved give back.
+const BODY_LIMIT: Duration = Duration::from_secs(12);
 
 /// How often each slow connection does a little.
 fn pass_time() -> Duration {
@@ -99,7 +99,7 @@ impl Plan {
     fn limit(&self, kind: Kind) -> Duration {
         match kind {
             Kind::Head => self.header_limit,
-            _ => RATE_LIMIT,
+            _ => BODY_LIMIT,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What follows a checkpoint that failed: the values that it was to settle are not answered, and written anew from the journal.
 //!
-//! The kernel reports a failure once, and does not say of which file. So all small values are refused that are as young as the first
-//! change which is not settled, or younger: the larger ones were synced by themselves.
+//! The kernel reports a failure once, and does not say of which file. So reads of all small values from the first unsettled
+//! change on are refused; larger values were synced by themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

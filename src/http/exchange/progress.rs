@@ -1,0 +1,105 @@
+//! The bytes of bodies that move on one connection or stream, and who waits for whom.
+//!
+//! Owns cells: the sides of the socket and of a body write them, and the time limits read them. It decides no time limit.
+
+use std::cell::{Cell, RefCell};
+use std::task::{Context, Poll, Waker};
+
+/// The progress of one connection or stream.
+#[derive(Debug, Default)]
+pub struct Progress {
+    moved: Cell<u64>,
+    received: Cell<u64>,
+    reading: Cell<bool>,
+    given_up: Cell<bool>,
+    writing: Cell<bool>,
+}
+
+impl Progress {
+    /// Bytes of bodies so far, both ways.
+    pub fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    /// Counts bytes of a body, received or sent.
+    pub fn count(&self, bytes: usize) {
+        self.moved.set(self.moved.get() + bytes as u64);
+    }
+
+    /// Begins the body of the next request.
+    pub fn begin(&self) {
+        self.received.set(0);
+    }
+
+    /// Counts bytes of the body of a request.
+    pub fn receive(&self, bytes: usize) {
+        self.count(bytes);
+        self.received.set(self.received.get() + bytes as u64);
+    }
+
+    /// Bytes of the body of this request so far.
+    pub fn received(&self) -> u64 {
+        self.received.get()
+    }
+
+    /// Sets whether bytes are wanted that the peer has not sent.
+    pub fn set_reading(&self, waits: bool) {
+        self.reading.set(waits);
+    }
+
+    /// True while bytes are wanted that the peer has not sent.
+    pub fn is_reading(&self) -> bool {
+        self.reading.get()
+    }
+
+    /// Stops waiting for the rest of the body; false if that was done before.
+    pub fn give_up(&self) -> bool {
+        !self.given_up.replace(true)
+    }
+
+    /// True once the rest of the body is not waited for.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.get()
+    }
+
+    /// Sets whether bytes wait for the peer to take them.
+    pub fn set_writing(&self, waits: bool) {
+        self.writing.set(waits);
+    }
+
+    /// True while bytes wait for the peer to take them.
+    pub fn is_writing(&self) -> bool {
+        self.writing.get()
+    }
+}
+
+/// The wake-up of a body that is made as fast as the peer takes it: its last piece has gone to the socket.
+#[derive(Debug, Default)]
+pub struct Flush {
+    holds_piece: Cell<bool>,
+    waiting: RefCell<Option<Waker>>,
+}
+
+impl Flush {
+    /// Notes that hyper was given a piece of such a body.
+    pub fn hold_piece(&self) {
+        self.holds_piece.set(true);
+    }
+
+    /// Waits until hyper has no piece any more. After a flush hyper does not always ask for more: it relies on being woken.
+    pub fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.holds_piece.get() {
+            return Poll::Ready(());
+        }
+        *self.waiting.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub fn flushed(&self) {
+        if self.holds_piece.take()
+            && let Some(waker) = self.waiting.take()
+        {
+            waker.wake();
+        }
+    }
+}
