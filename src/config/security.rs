@@ -129,7 +129,7 @@ impl Tls {
     }
 }
 
-/// Those of `names` that a certificate can have, and the names of the loopback network.
+/// The `names` that a certificate can have, and the names of the loopback network.
 fn own_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names = names.map(|name| name.trim_matches(['[', ']']));
     let names = names.filter(|name| !matches!(*name, "" | "*" | "0.0.0.0" | "::"));

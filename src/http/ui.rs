@@ -315,7 +315,7 @@ mod tests {
         )
     }
 
-    /// Of keys with their lengths and versions.
+    /// A listing of keys with their lengths and versions.
     fn listing(keys: &[(&str, u64, i128)], folders: &[&str], next: Option<&str>) -> Listing {
         let keys = keys.iter().map(|&(key, len, nanos)| {
             let version = Version::from_nanos(nanos);

@@ -1,4 +1,4 @@
-//! The counters of the store, apart from those of the reactors.
+//! The counters of the store. The reactors have counters of their own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use super::{Counter, Histogram, Scale, SharedCounter, SharedHistogram};
 pub struct StoreCounters {
     /// Changes published together. The publisher alone writes it.
     pub batches: Histogram,
-    /// Durations of syncs: those of values and those of names.
+    /// Durations of the syncs of values, and of the syncs of names.
     pub syncs: SharedHistogram,
     /// The kinds of listings.
     pub listings: Arc<Listings>,

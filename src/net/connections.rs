@@ -54,7 +54,7 @@ impl Limits {
         tick.clamp(Duration::from_millis(10), longest)
     }
 
-    /// The time that a peer is given for so many bytes of a body.
+    /// The time that `bytes` of a body give a peer.
     fn time_for(&self, bytes: u64) -> Duration {
         match bytes.saturating_mul(1_000_000).checked_div(self.min_rate) {
             None if bytes == 0 => Duration::ZERO,
@@ -224,7 +224,7 @@ struct Observed {
     requests: u64,
     /// When this phase was first seen.
     since: Instant,
-    /// When it was first seen idle after so many requests. A part of a frame of HTTP/2 that begins no request ends no rest.
+    /// When it was first seen idle after this number of requests. A part of a frame of HTTP/2 that begins no request ends no rest.
     idle: Option<Instant>,
     /// When it was looked at last, or a request began after that.
     last_check: Instant,

@@ -28,7 +28,7 @@ use super::socket_writer::{BURST, Follows, SocketWriter};
 use crate::http::{ConnectionState, FramingError, Phase, RequestBody, Session, is_hole};
 use crate::metrics::TimeLimit;
 
-/// A response of so many bytes is long enough for full packets to gain more than two system calls cost.
+/// From this length on, in bytes, full packets gain more than two system calls cost.
 const MIN_CORKED: usize = 256 << 10;
 
 /// The most that the kernel may hold for a subscriber that does not read: by itself it would hold megabytes for each.

@@ -3,7 +3,7 @@
 //! A response from memory is sent here, every other one by a task of its stream ([`exchange`]). Promises that every
 //! stream which was begun has ended when the connection does, that a client learns which of its requests were read before
 //! a connection ends in order (GOAWAY), and that one connection has bounded streams, memory and work, whatever its client
-//! does. Time limits of the connection are kept by the sweep, those of a stream too, each for itself.
+//! does. The sweep keeps the time limits of the connection, and those of each stream by itself.
 
 mod exchange;
 mod frame_io;

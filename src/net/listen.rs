@@ -69,7 +69,7 @@ impl Listen {
         address.is_ok_and(|address| address.is_exposed())
     }
 
-    /// True when another one of `all` has all addresses of IPv4 on its port: it then has those of IPv6 alone.
+    /// True when another listener of `all` has all IPv4 addresses on this port: this one then has the IPv6 addresses alone.
     fn leaves_v4(&self, all: &[Self]) -> bool {
         let port = match &self.at {
             At::Address(address) if address.port() != 0 => address.port(),
@@ -232,7 +232,7 @@ pub(super) struct Properties {
     pub(super) by_proxy: bool,
 }
 
-/// All addresses of this machine: those of IPv6 and IPv4 together, where the kernel has IPv6.
+/// All addresses of this machine: IPv6 and IPv4 together, where the kernel has IPv6.
 pub fn everywhere() -> IpAddr {
     let all = IpAddr::from(Ipv6Addr::UNSPECIFIED);
     let is_known = TcpListener::bind((all, 0)).is_ok();

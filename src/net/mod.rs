@@ -52,7 +52,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// No place yet, for so many reactors.
+    /// No listeners yet, for `reactors` reactors.
     pub fn new(dispatch: Dispatch, reactors: usize) -> Self {
         Self {
             places: Vec::new(),
@@ -79,7 +79,7 @@ impl Listeners {
         self.places.iter().map(|place| place.url.clone())
     }
 
-    /// One socket of each place for each that accepts: for the acceptor, or for each reactor.
+    /// The sockets of all places, one share for each thread that accepts: the acceptor, or each reactor.
     fn into_shares(self) -> impl Iterator<Item = Vec<Listener>> {
         let places = self.places.into_iter();
         let mut places: Vec<_> = places.map(|place| place.listeners.into_iter()).collect();
@@ -87,7 +87,7 @@ impl Listeners {
     }
 }
 
-/// Starts the reactors, and what accepts for them: each for itself, or the acceptor for all where there are several.
+/// Starts the reactors. Each accepts for itself, or, where there are several, an acceptor for all of them.
 /// Accepting ends, and the reactors drain, when `draining` asks.
 pub fn start(
     listeners: Listeners,

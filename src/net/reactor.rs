@@ -23,8 +23,8 @@ use crate::http::{Client, ConnectionState, MAX_HEAD, Phase, Service, ServiceBuil
 use crate::log::Throttle;
 use crate::metrics::{ReactorCounters, TimeLimit};
 
-/// So many connections of a reactor keep hyper and its buffers, of 16 KiB each, between requests; others give them back at
-/// once.
+/// The connections of a reactor that keep hyper and its buffers, of 16 KiB each, between requests; further ones give them back
+/// at once.
 const MOST_BUFFERED: usize = 256;
 
 /// The most that is read at a time for a connection without buffers, in bytes.
@@ -141,11 +141,11 @@ impl Reactor {
     }
 }
 
-/// One of the connections that have hyper, while it lives.
+/// Counts one connection that has hyper, until it is dropped.
 pub(super) struct Buffers<'a>(&'a Cell<usize>);
 
 impl Buffers<'_> {
-    /// True when it may keep hyper between requests.
+    /// True when the connection may keep hyper between requests.
     pub(super) fn may_be_kept(&self) -> bool {
         self.0.get() <= MOST_BUFFERED
     }

@@ -26,7 +26,7 @@ pub(super) struct ReaderState {
     pub(super) is_starved: Cell<bool>,
     /// Requests that were given to hyper.
     pub(super) requests: Cell<u64>,
-    /// What is held back from hyper.
+    /// The bytes that are held back from hyper.
     pub(super) held: Cell<Held>,
 }
 

@@ -51,7 +51,7 @@ pub enum Identity {
     SelfSigned(Vec<String>),
 }
 
-/// The authority of the certificates that clients prove themselves by: those of this file, and those that they issue.
+/// The CA certificates that client certificates must chain to. A client certificate in the file itself is accepted too.
 #[derive(Clone, Debug)]
 pub struct ClientAuthority {
     /// The file.
@@ -290,7 +290,7 @@ fn fingerprint(certificate: &[u8]) -> String {
     text
 }
 
-/// The client that `chain` proves, which was verified now: its own certificate, and those of its issuers that it sent.
+/// The client of the verified `chain`: its own certificate, and the issuers' certificates that it sent.
 pub(super) fn client_certificate(chain: &[CertificateDer<'_>]) -> ClientCertificate {
     let own = chain.first();
     let own = own.and_then(|own| EndEntityCert::try_from(own).ok());

@@ -18,13 +18,13 @@ pub use crate::value::WriteCondition;
 pub struct Settings {
     /// The objects that are the values.
     pub place: BucketPrefix,
-    /// The origins of its endpoints, in turn; with none, those of AWS in the region.
+    /// The origins of its endpoints, used in turn; with none, the endpoint of AWS in the region.
     pub endpoints: Vec<String>,
     /// The region that requests are signed for.
     pub region: String,
     /// True where the bucket is a part of the host's name, instead of the first segment of the path.
     pub virtual_host: bool,
-    /// Certificates, in PEM, that the endpoints' are proved with, besides those of the system.
+    /// CA certificates (PEM) that the endpoints' certificates may chain to, beside the system's.
     pub ca: Option<PathBuf>,
     /// The longest wait for the head of an answer, and from one piece of a body to the next.
     pub timeout: Duration,
@@ -96,7 +96,7 @@ pub struct RemoteMeta {
 /// The part and the version of a value that is to be read.
 #[derive(Clone, Debug, Default)]
 pub struct ReadRequest<'a> {
-    /// These bytes, and not none; without a range, all of it.
+    /// The bytes to read, at least one; without a range, the whole value.
     pub range: Option<Range<u64>>,
     /// Only of the version with this entity tag.
     pub only: Option<&'a str>,
@@ -174,7 +174,7 @@ pub struct Row {
 /// The verdict on one thing that a store should do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The store did it, so many times.
+    /// The store did it, this number of times.
     Holds(u32),
     /// The store did something else: what.
     Fails(String),

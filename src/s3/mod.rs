@@ -158,7 +158,7 @@ impl S3 {
         &self.shared.compute
     }
 
-    /// The threads for what may wait for a device.
+    /// The threads for calls that may block on the disk.
     pub fn disk(&self) -> &BlockingPool {
         &self.shared.disk
     }

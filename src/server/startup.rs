@@ -31,7 +31,7 @@ pub enum StartError {
     /// The limit on descriptors is too low.
     #[error(transparent)]
     Descriptors(#[from] DescriptorLimitError),
-    /// That cannot be listened on.
+    /// The server cannot listen there.
     #[error("cannot listen on {at}: {source}{hint}", hint = hint_of_place(.at, .source))]
     Listen {
         /// Where.
@@ -241,7 +241,7 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// The CPUs that this process may use, shared out between so many reactors and the rest.
+    /// The CPUs that this process may use, divided between the reactors and all other threads.
     pub fn pinned(reactors: usize) -> Self {
         let allowed = sched_getaffinity(None).map_or_else(|_| Vec::new(), |set| numbers(&set));
         Self { allowed, reactors }

@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// So many on this thread, waiting.
+    /// `count` waiters on this thread.
     fn waiting(count: usize) -> (Vec<Sender<usize>>, Vec<Waiter>) {
         let one = |_| {
             let (sender, reply) = channel();

@@ -255,7 +255,7 @@ impl Directory {
         }
     }
 
-    /// The threads for what may wait for a device.
+    /// The threads for calls that may block on the disk.
     pub fn disk(&self) -> &BlockingPool {
         &self.dir.disk
     }

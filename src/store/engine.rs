@@ -78,7 +78,7 @@ impl Found {
         }
     }
 
-    /// Asks for the first bytes that are sent, those of `range`; false where the value is another one now, or gone.
+    /// Requests the first bytes of `range`; false where the value was replaced or removed.
     pub async fn begin(&mut self, range: Range<u64>) -> Result<bool, Error> {
         match self {
             Self::File(_) => Ok(true),
@@ -143,8 +143,8 @@ impl Store {
         }
     }
 
-    /// The digest of `found`, SHA-512 or else SHA-256: as it is kept, or computed on the compute threads; `None` where the value is
-    /// another one now, or gone.
+    /// The digest of `found`, SHA-512 or else SHA-256: as it is kept, or computed on the compute threads; `None` where the value was
+    /// replaced or removed.
     pub async fn digest(&self, found: &Found, sha512: bool) -> Result<Option<Digest>, Error> {
         match found {
             Found::File(object) => {
@@ -381,7 +381,7 @@ impl Store {
         }
     }
 
-    /// The threads for what may wait for a device.
+    /// The threads for calls that may block on the disk.
     pub fn disk(&self) -> &BlockingPool {
         match self {
             Self::Directory(directory) => directory.disk(),

@@ -274,7 +274,7 @@ mod tests {
         assert!(lister.asked().is_empty());
     }
 
-    /// Stores those of `keys` that can be there together, and says which.
+    /// Stores the `keys` that can exist together, and returns them.
     fn place(dir: &Path, keys: BTreeSet<String>) -> BTreeSet<String> {
         let place = |key: &String| {
             let path = dir.join(key);

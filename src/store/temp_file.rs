@@ -39,7 +39,7 @@ pub struct ServerDirs {
     pub own: OwnedFd,
     /// `.data-server/staging`, for files that need a name before they have their key's.
     pub staging: OwnedFd,
-    /// `.data-server/uploads`, for files that outlive the server: those of resumable uploads.
+    /// `.data-server/uploads`, for files that outlive the server: the resumable uploads.
     pub uploads: OwnedFd,
     /// How files get the names of their keys.
     pub method: PublishMethod,

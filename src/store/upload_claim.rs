@@ -42,7 +42,7 @@ impl fmt::Display for UploadId {
     }
 }
 
-/// It lets its holder change the upload, so a log does not show it.
+/// The identifier lets its holder change the upload, so a log does not show it.
 impl fmt::Debug for UploadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("UploadId")
@@ -54,13 +54,13 @@ impl fmt::Debug for UploadId {
 pub enum Standing {
     /// Bytes may be appended.
     Open,
-    /// It has been published: its file is the value now.
+    /// The upload has been published: its file is the value now.
     Complete,
-    /// It is not there any more.
+    /// The upload was removed.
     Removed,
 }
 
-/// When something was done, by a clock that no step moves.
+/// When an upload was last touched, by a clock that steps of the system's clock do not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
     /// Since the machine was started.
@@ -74,7 +74,7 @@ impl Touched {
         Self::before(Duration::ZERO)
     }
 
-    /// So long ago.
+    /// A touch that was `age` ago.
     pub fn before(age: Duration) -> Self {
         Self {
             uptime: uptime(),

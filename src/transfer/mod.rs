@@ -112,7 +112,7 @@ impl BlockingPool {
         Ok(Self::new(runtime, false))
     }
 
-    /// At most so many compute threads, on these CPUs.
+    /// A pool of at most this number of compute threads, on these CPUs.
     pub fn compute(most: usize, cpus: Option<CpuSet>) -> io::Result<Self> {
         Ok(Self::new(start("compute", most, cpus, NICE)?, true))
     }

@@ -121,7 +121,7 @@ impl Pipes {
 }
 
 impl Pipe {
-    /// The kernel lets a user without privileges have only so many pages in pipes; beyond that, pipes are small.
+    /// The kernel lets a user without privileges have a limited number of pages in pipes; beyond that, pipes are small.
     fn new(permit: OwnedSemaphorePermit) -> Result<Self, Errno> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let _ = fcntl_setpipe_size(&into, CAPACITY);

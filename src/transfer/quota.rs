@@ -114,7 +114,7 @@ impl StagingQuota {
 }
 
 impl Staged {
-    /// Takes `more` bytes, if there are so many.
+    /// Takes `more` bytes, if that many are left.
     fn take(
         &mut self,
         bounds: &StagingBounds,
@@ -196,7 +196,7 @@ impl Reservation {
         Ok(reservation)
     }
 
-    /// Of an unfinished upload that is there, with `len` bytes, which counts also where it does not fit any more.
+    /// The reservation of an unfinished upload from an earlier run, with `len` bytes: it counts even if it exceeds the quota.
     pub fn of_left(quota: &Arc<StagingQuota>, uploader: Option<Uploader>, len: u64) -> Self {
         let mut staged = quota.staged();
         if let Some(uploader) = &uploader {

@@ -37,13 +37,13 @@ pub struct UploadHead {
 /// The bytes of an upload that have been received and are not handed on yet.
 pub struct Receiver {
     pub buffer: WriteBuffer,
-    /// Of what was handed on.
+    /// The digests of the bytes that were handed on.
     hashing: Option<Hashing>,
     share: ReservationHandle,
 }
 
 impl Receiver {
-    /// Nothing yet, of an upload that has this `share` of the quota.
+    /// A receiver without bytes, for an upload that has this `share` of the quota.
     pub fn new(share: ReservationHandle) -> Self {
         Self {
             buffer: WriteBuffer::default(),

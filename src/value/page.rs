@@ -18,7 +18,7 @@ pub struct Page {
     pub prefix: String,
     /// Only items after this one in byte order.
     pub after: String,
-    /// At most so many items; with 0, whether there is one: the answer is empty, but for `next`.
+    /// The most items. With 0 the page is empty, and only `next` says whether there is an item.
     pub limit: usize,
     /// Keys that have a `/` behind the prefix are answered as what they have in common up to the first one.
     pub by_folder: bool,

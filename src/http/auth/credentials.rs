@@ -94,14 +94,14 @@ pub enum AuthorizationFields<'a> {
     /// There is none.
     #[default]
     Nothing,
-    /// There is this one.
+    /// There is one field.
     Field(&'a [u8]),
-    /// There are several, which say nothing together.
+    /// There are several fields, which count as none.
     Several,
 }
 
 impl<'a> AuthorizationFields<'a> {
-    /// These fields and one more.
+    /// Adds one more field.
     pub fn and(self, field: &'a [u8]) -> Self {
         match self {
             Self::Nothing => Self::Field(field),

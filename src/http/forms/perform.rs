@@ -166,7 +166,7 @@ impl FormUpload<'_, '_, '_> {
         Ok(())
     }
 
-    /// The preconditions of each file: those of the head, else that there is no value, unless the form replaces.
+    /// The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
     fn preconditions(&self) -> Option<Preconditions> {
         let asked = self.preconditions.clone();
         asked.or((!self.state.replaces()).then_some(Preconditions::NEW))

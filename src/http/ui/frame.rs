@@ -298,7 +298,7 @@ impl PageRights {
         }
     }
 
-    /// These rights, of this subject, which `signs_out` if its browser can forget the password.
+    /// These rights for `subject`; `signs_out` says whether its browser can forget the password.
     pub fn of(self, subject: &Subject, signs_out: bool) -> Self {
         let name = if subject.is_anonymous {
             ""

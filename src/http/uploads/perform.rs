@@ -174,7 +174,7 @@ async fn append(
     compared
 }
 
-/// Publishes `upload`, all of which has been received, with these `options`, else with those of the request that created it.
+/// Publishes `upload`, all of which has been received, with these `options`, or else the options of the request that created it.
 async fn publish(
     request: &RequestContext,
     upload: &mut Resumable,

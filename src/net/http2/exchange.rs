@@ -51,7 +51,7 @@ fn later(response: Response<Body>) -> Stage {
 pub(super) struct Exchange {
     pub(super) reactor: Rc<Reactor>,
     pub(super) client: Client,
-    /// The index of the connection among those of the reactor.
+    /// The index of the connection in its reactor's table.
     pub(super) connection: usize,
     pub(super) stream: Rc<Stream>,
     pub(super) state: Rc<ConnectionState>,
@@ -65,9 +65,9 @@ pub(super) struct Exchange {
 /// The place of a stream that may hold a file.
 #[expect(dead_code, reason = "held")]
 pub(super) enum Place {
-    /// That of its connection, which one of its streams has at a time.
+    /// The connection's own place, which one of its streams holds at a time.
     OfConnection(Rc<()>),
-    /// One of those that all connections share.
+    /// A place of the pool that all connections share.
     Shared(OwnedSemaphorePermit),
 }
 

@@ -40,7 +40,7 @@ const END_HEADERS: u8 = 4;
 /// The most that is gathered before it is sent, in bytes.
 const MOST_GATHERED: usize = 64 << 10;
 
-/// So many bytes of a connection's responses wait for its socket; one piece of each stream may pass it.
+/// The bytes of a connection's responses that may wait for its socket; one piece of each stream may exceed it.
 const MOST_BYTES: usize = 256 << 10;
 
 /// The receiving side.
@@ -181,7 +181,7 @@ impl Output {
         Poll::Pending
     }
 
-    /// A stream has handed over so many bytes.
+    /// A stream has handed over this number of bytes.
     pub(super) fn queue(&self, bytes: usize) {
         self.queued.set(self.queued.get() + bytes);
     }
@@ -199,7 +199,7 @@ impl Output {
         self.pass_on(usize::MAX);
     }
 
-    /// So many bytes of frames have been passed on.
+    /// The socket took this number of bytes of frames.
     fn pass_on(&self, bytes: usize) {
         self.queued.set(self.queued.get().saturating_sub(bytes));
         if self.queued.get() < MOST_BYTES {

@@ -30,9 +30,9 @@ use crate::value::Error;
 enum CurrentObject {
     /// The write itself.
     Ours(Written),
-    /// What the write was to replace, or what it may replace whatever it is.
+    /// The object that the write was to replace, or any object where the write has no condition.
     Replaceable,
-    /// What may have come before the write or after it; or it cannot be read.
+    /// An object that may be older or newer than the write, or one that cannot be read.
     Unknown,
 }
 
@@ -118,9 +118,9 @@ impl Write<'_> {
         }
     }
 
-    /// Settles the write, whose last try ended with `error`, where a try `may_be_made`. The object's nonce says that it was made.
-    /// That it was not is believed of `error` where the object is still one that the write may replace: otherwise the write may
-    /// have been made and replaced.
+    /// Finds the outcome of the write, whose last try ended with `error`, where a try `may_be_made`. The object's nonce proves that the
+    /// write was made. `error` proves that it was not made while the object is still one that the write may replace; otherwise the
+    /// write may have been made and then replaced.
     pub async fn settle(
         &self,
         until: Instant,

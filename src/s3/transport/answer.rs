@@ -21,7 +21,7 @@ use crate::value::Error;
 /// The longest error message that is read.
 const MAX_MESSAGE: usize = 64 << 10;
 
-/// The most characters that are told of what the store said.
+/// The most characters of the store's own message that are passed on.
 const MAX_SAID: usize = 1000;
 
 /// The time for which a store that cannot be reached is tried: long enough for a second endpoint where the first does not answer

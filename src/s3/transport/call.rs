@@ -207,7 +207,7 @@ pub struct Endpoints {
     began: Instant,
 }
 
-/// One endpoint, as the bucket is reached through it.
+/// One endpoint of the bucket.
 #[derive(Debug)]
 pub struct Endpoint {
     /// `http` or `https`.

@@ -40,7 +40,7 @@ pub fn connector(
     HttpsConnector::from((counting, Arc::clone(tls)))
 }
 
-/// TLS with the certificates of the system and those of the file `ca`; the reason, where there is none.
+/// TLS with the CA certificates of the system and of the file `ca`; else the reason why not.
 pub fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     let client = client::tls_client(client::system_roots(), ca);
     let config = client.map_err(|why| match ca {

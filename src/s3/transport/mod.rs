@@ -48,7 +48,7 @@ const READ_AHEAD: usize = 64 << 10;
 /// The time for which a link works: enough to begin, and a download that has begun goes on.
 const VALID: Duration = Duration::from_secs(5 * 60);
 
-/// One reactor's way to the store.
+/// One reactor's client of the store.
 #[derive(Debug)]
 pub struct Client {
     pool: Pool<Connector, SendBody>,

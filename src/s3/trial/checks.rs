@@ -12,7 +12,7 @@ use crate::s3::transport::answer::explained;
 use crate::s3::transport::body::SendBody;
 use crate::value::Error;
 
-/// The entity tag of other bytes than those of the check.
+/// An entity tag of other bytes than the check's.
 const STALE: &str = "\"00000000000000000000000000000000\"";
 
 /// Changes that are made at once.
@@ -78,7 +78,7 @@ async fn remove(trial: &Trial) -> Result<Verdict, Error> {
     Ok(if_made(made, 2, what))
 }
 
-/// The verdict on a change that is to be made, after so many tries of its kind.
+/// The verdict on a change that is to be made, after this number of tries of its kind.
 fn if_made(outcome: TrialOutcome, times: u32, what: &str) -> Verdict {
     match outcome {
         TrialOutcome::Done(_) => Verdict::Holds(times),
@@ -100,7 +100,7 @@ pub(super) fn fails(how: impl Into<String>) -> Verdict {
     Verdict::Fails(how.into())
 }
 
-/// The verdict on a store that does as it should, so many times.
+/// The verdict on a store that did as it should, this number of times.
 pub(super) fn holds(times: usize) -> Verdict {
     Verdict::Holds(u32::try_from(times).unwrap_or(u32::MAX))
 }
@@ -134,7 +134,7 @@ pub async fn at_once(trial: &Trial, depth: CheckEffort, report: &mut Report) -> 
     Ok(())
 }
 
-/// So many races, or those to the first in which more than one change is made: through each of `trials` in turn.
+/// Runs `rounds` races, through each of `trials` in turn; ends at the first race in which more than one change is made.
 async fn races(trials: &[Trial], what: What, rounds: u32) -> Result<Verdict, Error> {
     for round in 1..=rounds {
         let trial = &trials[round as usize % trials.len()];

@@ -16,10 +16,10 @@ use requests::{CheckEffort, Trial};
 /// Why an S3 store cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It cannot be reached, or refuses what is asked: the reason.
+    /// The store cannot be reached, or refuses the requests: the reason.
     #[error("cannot use the store: {0}")]
     Unusable(String),
-    /// It does not do what a value store has to: which.
+    /// The store does not do something that a value store needs: what.
     #[error(
         "the store cannot be trusted with conditional writes: {0}; --s3-conditions off serves it without them"
     )]

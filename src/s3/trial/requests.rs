@@ -253,7 +253,7 @@ pub struct CheckEffort {
     pub cuts: u32,
     /// Looks at what they left.
     pub looks: u32,
-    /// Keys in a listing, beside those of which the order is the question.
+    /// Keys in a listing, beside the keys whose order is tested.
     pub listed: u32,
     /// Writes through each endpoint that are read through the others, and races through all of them.
     pub across: u32,

@@ -368,7 +368,7 @@ mod tests {
         std::fs::write(dir.path().join(index.to_string()), bytes).unwrap();
     }
 
-    /// Whether it is the segment that is damaged, before this change, and so many changes lie behind it.
+    /// Whether the segment is the damaged one, before this change, with this number of changes behind it.
     #[track_caller]
     fn assert_damaged(read: Result<Vec<u64>, String>, segment: u32, change: u64, behind: u32) {
         let damage = read.unwrap_err();

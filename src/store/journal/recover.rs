@@ -327,7 +327,7 @@ impl LeftJournal<'_> {
         self.refused(what, advice)
     }
 
-    /// It cannot be replayed, as `error` keeps the key named by `stuck` from being written.
+    /// The error of a journal that cannot be replayed: the key named by `stuck` cannot be written, by `error`.
     fn unreplayed(&self, stuck: &str, error: &Error) -> OpenError {
         let cause = std::error::Error::source(error);
         let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();

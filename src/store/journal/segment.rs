@@ -150,7 +150,7 @@ impl Segment {
         Ok(found)
     }
 
-    /// So many bytes at `offset`, as far as the file goes.
+    /// `len` bytes at `offset`, or fewer at the end of the file.
     fn bytes(&self, offset: u64, len: usize) -> Result<Bytes, Errno> {
         let left = usize::try_from(self.size - offset).unwrap_or(len);
         let mut bytes = vec![0; len.min(left)];

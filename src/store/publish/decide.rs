@@ -176,12 +176,12 @@ pub(super) trait Files {
     }
 }
 
-/// What was decided about a change.
+/// The decision about a change.
 pub(super) enum Decision {
     Make(Plan),
-    /// Changes before it, which are not made yet, leave nothing to make: the files decide it once they are.
+    /// Earlier changes that are not made yet leave it nothing to do: the files decide once those are made.
     Later,
-    /// It is answered with the others, once the frame is synced if that cancels a record of it.
+    /// The change is answered with its group, and, if the frame cancels its record, once that is synced.
     Answer(PublishResult),
 }
 

@@ -111,7 +111,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
     }
 
-    /// Appends the changes that are left and those of `next`, and makes those that are synced; returns the number appended.
+    /// Appends the changes that are left and the changes of `next`, and makes all that are synced; returns the number appended.
     pub(super) async fn run_batch(&mut self, next: impl FnMut() -> Option<ChangeRequest>) -> usize {
         let taken = self.append(next).await;
         while let Some(synced) = self.log.wait().now_or_never() {

@@ -326,7 +326,7 @@ struct Refusal {
 }
 
 impl Fetcher {
-    /// One that also trusts the certificates of the file `ca`.
+    /// A fetcher that also trusts the CA certificates of the file `ca`.
     pub fn new(ca: Option<PathBuf>) -> Self {
         Self {
             ca,
