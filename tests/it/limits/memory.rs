@@ -80,9 +80,8 @@ fn download(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn
     assert_eq!(got, size());
 }
 
-/// What an idle connection takes of the server's memory, in bytes: the lesser of two looks at `count` of them, as a thread that starts meanwhile
-/// brings memory of its own, once. All of them are served in the end.
-fn cost_of_idle(server: &TestServer, count: usize, connect: &dyn Fn() -> Raw) -> u64 {
+/// What an idle connection takes of the server's memory, in bytes, by two looks at `count` of them each. All of them are served in the end.
+fn cost_of_idle(server: &TestServer, count: usize, connect: &dyn Fn() -> Raw) -> [u64; 2] {
     let mut idle = Vec::new();
     let looks = [(); 2].map(|()| {
         let before = server.proc().rss_kib();
@@ -93,7 +92,7 @@ fn cost_of_idle(server: &TestServer, count: usize, connect: &dyn Fn() -> Raw) ->
     for raw in &mut idle {
         assert_eq!(raw.ask(GET).length(), 1024);
     }
-    looks[0].min(looks[1])
+    looks
 }
 
 /// So many in the clear, and fewer over TLS.
@@ -146,7 +145,13 @@ fn an_idle_connection_costs_little_memory() {
         }
         // A reactor answers these after it has read those.
         (0..4).for_each(|_| drop(connect()));
-        let each = cost_of_idle(server, count, &connect);
+        let [first, second] = cost_of_idle(server, count, &connect);
+        // With two reactors a thread that starts meanwhile brings memory of its own, once.
+        let each = if is_sealed {
+            first.max(second)
+        } else {
+            first.min(second)
+        };
         assert!(each <= most, "{each} bytes for each, over TLS: {is_sealed}");
     }
 }
