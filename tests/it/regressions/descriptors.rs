@@ -77,12 +77,17 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
     directory_only!("its values are files");
     let args = words("--threads 1 --http2-clear --max-connections 200");
     let server = limited(&args, 600).in_the_clear().start();
-    let large = File::create(server.dir.file("large")).expect("a file");
-    large.set_len(4 << 20).expect("a length");
+    // A file for each stream: those of one file share its descriptor, once it is cached.
+    for n in 0..100 * STALLED {
+        let large = File::create(server.dir.file(&format!("large{n:04}"))).expect("a file");
+        large.set_len(4 << 20).expect("a length");
+    }
     for n in 0..40 {
         server.dir.place(&format!("value{n}"), pattern(n, 100_000));
     }
-    let stalled = [(); STALLED].map(|()| stalled(server.addr));
+    let stalled: Vec<_> = (0..STALLED)
+        .map(|n| stalled(server.addr, 100 * n))
+        .collect();
     let proc = server.proc();
     let mut before = 0;
     eventually("they hold what they can", || {
@@ -103,7 +108,7 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
     assert_eq!(watch.head().expect("a head").status, 200);
     assert_eq!(client.get("value1").body, pattern(1, 100_000));
     // Where that is taken, a request waits for a place that others leave, not for an end on its own connection.
-    let mut paused = client.ask("GET", "http://t/large", &[], true);
+    let mut paused = client.ask("GET", "http://t/large0000", &[], true);
     let paused = paused.as_mut().expect("a request");
     assert_eq!(paused.head().expect("a head").status, 200);
     let mut waits = client.ask("GET", "http://t/value2", &[], true);
@@ -116,15 +121,17 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
     assert_eq!(head.status, 200);
 }
 
-/// A connection with a hundred GETs of `/large` whose streams have no window (RFC 9113, section 6.5.2; RFC 7541, section 6).
-fn stalled(addr: SocketAddr) -> Raw {
+/// A connection with a hundred GETs, of values from `large{first}` on, whose streams have no window (RFC 9113, section 6.5.2;
+/// RFC 7541, section 6).
+fn stalled(addr: SocketAddr, first: usize) -> Raw {
     let mut client = Raw::connect_clear(addr);
     client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     client.send(b"\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0");
-    let block = b"\x82\x04\x06/large\x86\x01\x01t";
-    let len = u8::try_from(block.len()).expect("short");
-    for stream in (1..200_u32).step_by(2) {
-        client.send([&[0, 0, len, 1, 5], &stream.to_be_bytes()[..], block].concat());
+    for (stream, value) in (1..200_u32).step_by(2).zip(first..) {
+        let path = format!("/large{value:04}");
+        let block = [b"\x82\x04\x0a", path.as_bytes(), b"\x86\x01\x01t"].concat();
+        let len = u8::try_from(block.len()).expect("short");
+        client.send([&[0, 0, len, 1, 5], &stream.to_be_bytes()[..], &block].concat());
     }
     client
 }
