@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::engine::fresh_prefix;
 use super::s3::Bucket;
-use super::wait::eventually;
+use super::wait::{comes_true, eventually};
 
 /// Gives a file or folder this mode.
 #[track_caller]
@@ -265,17 +265,20 @@ impl DataDir {
         self.assert_nothing_staged();
     }
 
-    /// Asserts that the staging directory, or that of the spool, is there and empty.
+    /// Asserts that the staging directory, or that of the spool, is there and empty: soon, for a disk thread removes what was refused.
     #[track_caller]
     pub fn assert_nothing_staged(&self) {
-        let is_spool = self.bucket.is_some();
-        let staged = if is_spool {
-            entries(&self.path)
+        let staging = if self.bucket.is_some() {
+            self.path.clone()
         } else {
-            entries(&self.staging())
+            self.staging()
         };
-        let is_right = staged.is_empty();
-        assert!(is_right, "left in staging: {:?}", readable(&staged));
+        let is_right = comes_true(|| entries(&staging).is_empty());
+        assert!(
+            is_right,
+            "left in staging: {:?}",
+            readable(&entries(&staging))
+        );
     }
 }
 
