@@ -16,10 +16,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::super::clock;
 use super::super::layout::OpenError;
 use super::super::write_context::WriteContext;
 use super::checkpoint::Checkpoints;
-use super::control::{CLEAN, Control, DirId, JournalLocation, Note, now, open_on};
+use super::control::{CLEAN, Control, DirId, JournalLocation, Note, open_on};
 use super::format::{FrameBuilder, Head};
 use super::recover::Recovered;
 use super::segment::{SEGMENTS, Segment};
@@ -37,7 +38,7 @@ const SHARE: u64 = 8;
 const STEP: u64 = 1 << 20;
 
 /// The journal, as the publisher appends to it.
-pub(in crate::store) trait Log {
+pub trait Log {
     /// A frame for changes that are decided from now on.
     fn frame(&self) -> FrameBuilder;
     /// True if `frame` fits in the segment of the one before it.
@@ -55,7 +56,7 @@ pub(in crate::store) trait Log {
 
 /// The journal of a store that writes.
 #[derive(Debug)]
-pub(in crate::store) struct Journal {
+pub struct Journal {
     place: JournalLocation,
     note: Note,
     checkpoints: Arc<Checkpoints>,
@@ -81,7 +82,7 @@ type SyncReport = (Arc<Segment>, Result<u64, Errno>);
 
 impl Journal {
     /// Begins to journal, where the directory is in order, after what was `recovered`; `None` where there is no room.
-    pub(in crate::store) fn start(
+    pub fn start(
         place: &JournalLocation,
         recovered: Option<Recovered>,
         writer: &Arc<WriteContext>,
@@ -216,7 +217,7 @@ impl Journal {
     }
 
     /// Settles all, and says that the directory is closed in order. Blocks.
-    pub(in crate::store) fn end(mut self) {
+    pub fn end(mut self) {
         self.checkpoints.end();
         drop(self.to_sync);
         let _ = self.syncer.join();
@@ -233,7 +234,7 @@ impl Journal {
 
 impl Log for Journal {
     fn frame(&self) -> FrameBuilder {
-        FrameBuilder::new(now())
+        FrameBuilder::new(clock::now())
     }
 
     fn has_room(&self, frame: &FrameBuilder) -> bool {
@@ -262,7 +263,7 @@ impl Log for Journal {
     }
 
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce()) {
-        let _lock = self.checkpoints.publish_lock();
+        let _lock = self.checkpoints.publish_lock.lock();
         make();
         if let Some(end) = end {
             self.checkpoints.made(end);
