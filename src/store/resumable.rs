@@ -83,13 +83,8 @@ impl Resumable {
         share.grow(end)?;
         let claim = Arc::clone(&self.claim);
         let file = TempFile::claimed(&self.writer.temp_dir, file, claim);
-        Ok(FileUpload::resume(
-            Arc::clone(&self.writer),
-            file,
-            self.offset,
-            end,
-            share,
-        ))
+        let writer = Arc::clone(&self.writer);
+        Ok(FileUpload::resume(writer, file, self.offset, end, share))
     }
 
     /// Fails unless the disk has space for `len` bytes more.

@@ -78,42 +78,15 @@ impl JournalLocation {
         }
     }
 
-    fn open(&self) -> Result<OwnedFd, OpenError> {
-        rustix::fs::open(&self.at, DIRECTORY, Mode::empty()).map_err(self.failed("open"))
-    }
-
-    /// Opens it, and locks it for this server before anything in it is written.
-    pub fn lock(&self) -> Result<OwnedFd, OpenError> {
-        let dir = self.open()?;
-        rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| self.foreign())?;
-        Ok(dir)
-    }
-
-    /// The journal that `note` is of, as the last server left it, and what its control file says; locked, if it `is_to_be_written`.
-    pub fn find(
-        &self,
-        note: &Note,
-        is_to_be_written: bool,
-    ) -> Result<(OwnedFd, Option<Control>), OpenError> {
-        if self.at.exists() {
-            let dir = if is_to_be_written {
-                self.lock()?
-            } else {
-                self.open()?
-            };
-            let control = Control::read(&dir).map_err(self.failed("read"))?;
-            let is_last = control
-                .as_ref()
-                .is_none_or(|control| control.epoch == note.epoch);
-            if self.id() == Some(note.id) && (is_last || note.is_clean()) {
-                return Ok((dir, control));
-            }
+    /// Opens it. If it `is_to_be_written`, locks it for this server before anything in it is.
+    pub fn open(&self, is_to_be_written: bool) -> Result<OwnedFd, OpenError> {
+        let dir = rustix::fs::open(&self.at, DIRECTORY, Mode::empty());
+        let dir = dir.map_err(self.failed("open"))?;
+        if is_to_be_written {
+            rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive)
+                .map_err(|_| self.foreign())?;
         }
-        Err(OpenError::NoJournal {
-            at: self.at.clone(),
-            noted: note.at.clone(),
-        })
+        Ok(dir)
     }
 
     /// Writes `id` as the identifier of the journal in `dir`, which is locked. The journal of another directory is left alone.
@@ -133,7 +106,7 @@ impl JournalLocation {
     }
 
     /// The identifier of the journal here.
-    fn id(&self) -> Option<u128> {
+    pub fn id(&self) -> Option<u128> {
         let text = fs::read_to_string(self.at.join(ID)).ok()?;
         u128::from_str_radix(&text, 16).ok()
     }
@@ -157,7 +130,10 @@ impl JournalLocation {
     /// The note that a journal below the directory would have if it was not closed in order. That a journal elsewhere is its own, only the
     /// note can say.
     pub fn note_by_journal(&self) -> Option<Note> {
-        let dir = self.at.starts_with(&self.own).then(|| self.open().ok())??;
+        let dir = self
+            .at
+            .starts_with(&self.own)
+            .then(|| self.open(false).ok())??;
         Some(Note {
             id: self.id()?,
             epoch: Control::read(&dir).ok()??.epoch,

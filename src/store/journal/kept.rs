@@ -5,9 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::super::write_context::WriteContext;
@@ -20,9 +18,8 @@ pub const KEPT: &str = "kept";
 
 /// The frames of the file in `dir`; whether it is whole.
 pub fn read(dir: &OwnedFd, journal: u128) -> Result<(Vec<Frame>, bool), Errno> {
-    let segment = match Segment::open(dir, KEPT, OFlags::RDONLY) {
-        Err(Errno::NOENT) => return Ok((Vec::new(), true)),
-        segment => Arc::new(segment?),
+    let Some(segment) = Segment::find(dir, KEPT)? else {
+        return Ok((Vec::new(), true));
     };
     let frames = segment.frames(journal)?;
     let whole: usize = frames.iter().map(|frame| frame.head.size()).sum();

@@ -54,13 +54,9 @@ impl UnsettledLog {
                 ..Self::default()
             });
         }
-        let segment = |live: &LiveSegment| match Segment::open(
-            dir,
-            &live.index.to_string(),
-            OFlags::RDONLY,
-        ) {
-            Err(Errno::NOENT) => Ok((*live, None)),
-            segment => Ok((*live, Some(Arc::new(segment?)))),
+        let segment = |live: &LiveSegment| {
+            let found = Segment::find(dir, &live.index.to_string())?;
+            Ok((*live, found))
         };
         let parts: Result<Vec<_>, Errno> = found.live.iter().map(segment).collect();
         Self::read(journal, &parts?, &found, found.settled)

@@ -122,8 +122,19 @@ impl<'a> LeftJournal<'a> {
         note: &'a Note,
         is_to_be_written: bool,
     ) -> Result<Self, OpenError> {
-        let (dir, control) = place.find(note, is_to_be_written)?;
-        let failed = place.failed("read");
+        let missing = || OpenError::NoJournal {
+            at: place.at.clone(),
+            noted: note.at.clone(),
+        };
+        if !place.at.exists() {
+            return Err(missing());
+        }
+        let (dir, failed) = (place.open(is_to_be_written)?, place.failed("read"));
+        let control = Control::read(&dir).map_err(failed)?;
+        let is_other = |control: &Control| control.epoch != note.epoch && !note.is_clean();
+        if place.id() != Some(note.id) || control.as_ref().is_some_and(is_other) {
+            return Err(missing());
+        }
         let (kept, is_kept_whole) = kept::read(&dir, note.id).map_err(failed)?;
         let mut log = UnsettledLog::default();
         if !note.is_clean() {

@@ -79,6 +79,14 @@ impl Segment {
         })
     }
 
+    /// The file `name` of `dir`, to be read, if there is one.
+    pub fn find(dir: &OwnedFd, name: &str) -> Result<Option<Arc<Self>>, Errno> {
+        match Self::open(dir, name, OFlags::RDONLY) {
+            Err(Errno::NOENT) => Ok(None),
+            opened => Ok(Some(Arc::new(opened?))),
+        }
+    }
+
     /// All segments in `dir`, in the order of their names.
     pub fn all(dir: &OwnedFd, flags: OFlags) -> Result<Vec<Arc<Self>>, Errno> {
         let mut indices = Vec::new();

@@ -89,7 +89,7 @@ impl Journal {
     ) -> Result<Option<Self>, OpenError> {
         std::fs::create_dir_all(&place.at).map_err(place.failed("create"))?;
         let Recovered { mut note, dir } = recovered.map_or_else(|| Recovered::begin(place), Ok)?;
-        let dir = dir.map_or_else(|| place.lock(), Ok)?;
+        let dir = dir.map_or_else(|| place.open(true), Ok)?;
         place.claim(&dir, note.id)?;
         let Some(size) = segment_size(place, &dir) else {
             writer
@@ -135,22 +135,17 @@ impl Journal {
     ) -> std::io::Result<Self> {
         let (to_sync, waiting) = mpsc::channel();
         let (report, reports) = unbounded_channel();
-        let syncer = {
-            let checkpoints = Arc::clone(&checkpoints);
-            move || sync_all(&checkpoints, &waiting, &report)
-        };
-        let checkpoint = {
-            let checkpoints = Arc::clone(&checkpoints);
-            move || checkpoints.run()
-        };
+        let [settled, synced] = [&checkpoints; 2].map(Arc::clone);
+        let checkpoint = spawn_vital("disk-checkpoint", move || settled.run())?;
+        let sync = move || sync_all(&synced, &waiting, &report);
         Ok(Self {
             place,
             note,
             checkpoints,
-            checkpoint: spawn_vital("disk-checkpoint", checkpoint)?,
+            checkpoint,
             to_sync,
             reports,
-            syncer: spawn_vital("disk-journal", syncer)?,
+            syncer: spawn_vital("disk-journal", sync)?,
             segment: None,
             offset: 0,
             generation: 0,
@@ -159,45 +154,11 @@ impl Journal {
         })
     }
 
-    /// Writes `frame`, which fits in the segment; returns the sequence number after its last record.
-    fn write(&mut self, frame: FrameBuilder) -> Result<u64, Error> {
-        let end = self.next + u64::from(frame.records);
-        let frame = frame.finish(self.head(self.generation))?;
-        let Some(segment) = self.segment.clone() else {
-            return Err(Error::new("write the journal", Errno::IO));
-        };
-        if let Err(errno) = segment.write(&frame, self.offset) {
-            self.checkpoints.retire(&segment);
-            return Err(Error::new("write the journal", errno));
-        }
-        // Its receiver ends only after this.
-        let _ = self.to_sync.send((segment, end));
-        self.offset += frame.len() as u64;
-        let counters = &self.checkpoints.writer.counters.journal;
-        counters.appended.add(frame.len() as u64);
-        self.next = end;
-        Ok(end)
-    }
-
     /// The head of the next frame, in the segment of this generation.
     fn head(&self, generation: u64) -> Head {
         let mut head = Head::new(self.checkpoints.journal, generation, self.next);
         (head.synced, head.settled) = (self.synced, self.checkpoints.settled());
         head
-    }
-
-    fn take_report(&mut self, (segment, synced): SyncReport) -> Result<(), Error> {
-        let last = self.segment.as_ref().map(Arc::as_ptr);
-        match synced {
-            Ok(end) => self.synced = end,
-            Err(errno) if last == Some(Arc::as_ptr(&segment)) => {
-                self.next = self.synced;
-                return Err(Error::failed("sync the journal")(errno.into()).in_doubt());
-            }
-            // It was given up before.
-            Err(_) => {}
-        }
-        Ok(())
     }
 
     /// Goes on in a free segment, which is waited for.
@@ -247,8 +208,22 @@ impl Log for Journal {
         if !self.has_room(&frame) {
             self.begin_segment()?;
         }
-        let first = self.next;
-        Ok((first, self.write(frame)?))
+        let (first, end) = (self.next, self.next + u64::from(frame.records));
+        let frame = frame.finish(self.head(self.generation))?;
+        let Some(segment) = self.segment.clone() else {
+            return Err(Error::new("write the journal", Errno::IO));
+        };
+        if let Err(errno) = segment.write(&frame, self.offset) {
+            self.checkpoints.retire(&segment);
+            return Err(Error::new("write the journal", errno));
+        }
+        // Its receiver ends only after this.
+        let _ = self.to_sync.send((segment, end));
+        self.offset += frame.len() as u64;
+        let counters = &self.checkpoints.writer.counters.journal;
+        counters.appended.add(frame.len() as u64);
+        self.next = end;
+        Ok((first, end))
     }
 
     fn synced(&self) -> u64 {
@@ -256,10 +231,20 @@ impl Log for Journal {
     }
 
     async fn wait(&mut self) -> Result<(), Error> {
-        match self.reports.recv().await {
-            Some(report) => self.take_report(report),
-            None => Err(Error::new("sync the journal", Errno::IO)),
+        let Some((segment, synced)) = self.reports.recv().await else {
+            return Err(Error::new("sync the journal", Errno::IO));
+        };
+        let is_last = |last: &Arc<Segment>| Arc::ptr_eq(last, &segment);
+        match synced {
+            Ok(end) => self.synced = end,
+            Err(errno) if self.segment.as_ref().is_some_and(is_last) => {
+                self.next = self.synced;
+                return Err(Error::failed("sync the journal")(errno.into()).in_doubt());
+            }
+            // It was given up before.
+            Err(_) => {}
         }
+        Ok(())
     }
 
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce()) {
