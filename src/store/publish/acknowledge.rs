@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
 use super::super::write_context::{Durability, WriteContext};
-use super::decide::AppliedChange;
+use super::decide::{AppliedChange, PublishResult};
 use crate::transfer::spawn_vital;
 use crate::value::{Error, folder_and_above};
 
@@ -127,7 +127,12 @@ fn sync_all(
 impl Batch {
     /// Appends the changes to the feed, and replies. A change whose name could not be synced is not acknowledged, though it may have been
     /// made.
-    fn finish(mut self, synced: Result<(), Errno>, changes: &Changes, wakes: &mut WakeBatch) {
+    fn finish(
+        mut self,
+        synced: Result<(), Errno>,
+        changes: &Changes,
+        wakes: &mut WakeBatch<PublishResult>,
+    ) {
         // Subscribers get no change whose outcome is unknown or was not acknowledged.
         let is_known = |made: &AppliedChange| {
             !matches!(made.outcome, Err(Error::Failed { .. } | Error::Unsynced(_)))
