@@ -1,84 +1,59 @@
 //! Replies of the publisher: each waiter gets its own outcome, and each thread that waits is woken once for a batch.
 //!
-//! To wake a reactor from another thread costs a system call, and on one processor a switch to it and back. So all
-//! waiters of a [`WakeBatch`] get their replies first. Then one waiter of each thread is woken, and it wakes the others of
-//! its thread, where that costs next to nothing. Promises that every waiter is woken, also when the one that was woken
-//! first has given up waiting. A woken task must poll its [`Receiver`] again, or drop it, as executors do.
+//! To wake a reactor from another thread costs a system call, and on one processor a switch to it and back. So the replies of a
+//! [`WakeBatch`] to the waiters of one thread go together to one of them, which hands the others on: within its thread a wake-up costs next
+//! to nothing. Promises that every waiter gets its reply, also when the one that was woken first has given up waiting. A woken task must
+//! poll its [`Receiver`] again, or drop it, as executors do.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
+
+use tokio::sync::oneshot;
 
 /// Sends one reply. When it is dropped, the receiver learns that there will be none.
 #[derive(Debug)]
-pub struct Sender<T>(Arc<Slot<T>>);
+pub struct Sender<T> {
+    /// The thread that waits.
+    thread: ThreadId,
+    to: oneshot::Sender<Parcel<T>>,
+}
 
 /// Resolves to the reply, or to `None` when there will be none.
 #[derive(Debug)]
-pub struct Receiver<T>(Arc<Slot<T>>);
+pub struct Receiver<T>(oneshot::Receiver<Parcel<T>>);
 
+/// A reply, and the replies that its receiver hands on.
 #[derive(Debug)]
-struct Slot<T> {
-    /// The thread that waits.
-    thread: ThreadId,
-    state: Mutex<ReplyState<T>>,
+struct Parcel<T> {
+    reply: T,
+    others: Replies<T>,
 }
 
+/// Replies to waiters of one thread. When they are dropped, they are sent.
 #[derive(Debug)]
-enum ReplyState<T> {
-    Awaited(Option<Waker>),
-    Known(T, Arc<Waiters>),
-    /// The reply was taken, or is not wanted, or will not come.
-    Over,
-}
+struct Replies<T>(VecDeque<(oneshot::Sender<Parcel<T>>, T)>);
 
-/// Waiters of one thread that have their reply and have not been woken.
-#[derive(Debug, Default)]
-struct Waiters(Mutex<VecDeque<Waker>>);
-
-/// Replies sent together; when it is dropped, all their waiters are woken.
-#[derive(Debug, Default)]
-pub struct WakeBatch(Vec<(ThreadId, Arc<Waiters>)>);
+/// Replies that are sent together, when this is dropped.
+#[derive(Debug)]
+pub struct WakeBatch<T>(Vec<(ThreadId, Replies<T>)>);
 
 /// Returns a channel for one reply, which the calling thread waits for.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let slot = Arc::new(Slot {
-        thread: thread::current().id(),
-        state: Mutex::new(ReplyState::Awaited(None)),
-    });
-    (Sender(Arc::clone(&slot)), Receiver(slot))
-}
-
-impl<T> Slot<T> {
-    fn state(&self) -> MutexGuard<'_, ReplyState<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    let (to, reply) = oneshot::channel();
+    let thread = thread::current().id();
+    (Sender { thread, to }, Receiver(reply))
 }
 
 impl<T> Sender<T> {
-    /// Sends the reply; the waiter is woken when `batch` is dropped.
-    pub fn send(self, reply: T, batch: &mut WakeBatch) {
-        let mut state = self.0.state();
-        let ReplyState::Awaited(waker) = &mut *state else {
-            return;
-        };
-        let waiters = batch.waiters(self.0.thread);
-        // Before the reply can be seen: a waiter that sees it then finds all the wakers, its own among them.
-        waiters.wakers().extend(waker.take());
-        *state = ReplyState::Known(reply, waiters);
-    }
-}
-
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        if let ReplyState::Awaited(waker) = &mut *state {
-            let waker = waker.take();
-            *state = ReplyState::Over;
-            drop(state);
-            waker.into_iter().for_each(Waker::wake);
+    /// Sends the reply with `batch`.
+    pub fn send(self, reply: T, batch: &mut WakeBatch<T>) {
+        let of_thread = batch.0.iter_mut().find(|(of, _)| *of == self.thread);
+        let reply = (self.to, reply);
+        match of_thread {
+            Some((_, replies)) => replies.0.push_back(reply),
+            None => batch.0.push((self.thread, Replies([reply].into()))),
         }
     }
 }
@@ -86,70 +61,37 @@ impl<T> Drop for Sender<T> {
 impl<T> Future for Receiver<T> {
     type Output = Option<T>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.0.state();
-        if let ReplyState::Awaited(waker) = &mut *state {
-            match waker {
-                Some(waker) => waker.clone_from(cx.waker()),
-                None => *waker = Some(cx.waker().clone()),
-            }
-            return Poll::Pending;
-        }
-        let known = std::mem::replace(&mut *state, ReplyState::Over);
-        drop(state);
-        Poll::Ready(known.take())
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let parcel = Pin::new(&mut self.0).poll(cx);
+        parcel.map(|parcel| Some(parcel.ok()?.reply))
     }
 }
 
-impl<T> Drop for Receiver<T> {
+impl<T> Default for WakeBatch<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Drop for WakeBatch<T> {
     fn drop(&mut self) {
-        let known = std::mem::replace(&mut *self.0.state(), ReplyState::Over);
-        known.take();
-    }
-}
-
-impl<T> ReplyState<T> {
-    /// The reply. To take it is also to wake the other waiters of the thread.
-    fn take(self) -> Option<T> {
-        match self {
-            Self::Known(reply, waiters) => {
-                waiters.wake();
-                Some(reply)
+        for (_, mut others) in self.0.drain(..) {
+            while let Some((to, reply)) = others.0.pop_front() {
+                match to.send(Parcel { reply, others }) {
+                    Ok(()) => break,
+                    // It is not waited for: the next one takes the rest.
+                    Err(back) => others = back.others,
+                }
             }
-            Self::Awaited(_) | Self::Over => None,
         }
     }
 }
 
-impl Waiters {
-    fn wakers(&self) -> MutexGuard<'_, VecDeque<Waker>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wake(&self) {
-        let wakers = std::mem::take(&mut *self.wakers());
-        wakers.into_iter().for_each(Waker::wake);
-    }
-}
-
-impl WakeBatch {
-    /// The waiters on `thread` that have their reply in this batch.
-    fn waiters(&mut self, thread: ThreadId) -> Arc<Waiters> {
-        let known = self.0.iter().find(|(of, _)| *of == thread);
-        if let Some((_, waiters)) = known {
-            return Arc::clone(waiters);
-        }
-        let new = Arc::<Waiters>::default();
-        self.0.push((thread, Arc::clone(&new)));
-        new
-    }
-}
-
-impl Drop for WakeBatch {
+impl<T> Drop for Replies<T> {
     fn drop(&mut self) {
-        for (_, waiters) in &self.0 {
-            let one = waiters.wakers().pop_front();
-            one.into_iter().for_each(Waker::wake);
+        for (to, reply) in self.0.drain(..) {
+            let others = Self(VecDeque::new());
+            let _ = to.send(Parcel { reply, others });
         }
     }
 }
@@ -157,8 +99,9 @@ impl Drop for WakeBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    use std::task::Wake;
+    use std::task::{Wake, Waker};
 
     #[derive(Default)]
     struct Woken(AtomicUsize);
@@ -225,11 +168,11 @@ mod tests {
     #[test]
     fn a_waiter_that_gives_up_leaves_no_other_asleep() {
         let (senders, mut waiters) = waiting(4);
-        waiters[2].reply = None; // before there is a reply
+        (waiters[0].reply, waiters[2].reply) = (None, None); // before there is a reply
         answer(senders);
         let first = waiters.iter_mut().find(|w| w.is_woken()).unwrap();
         first.reply = None; // woken, and not asking any more
-        assert!([0, 1, 3].iter().all(|&n| waiters[n].is_woken()));
+        assert!([1, 3].iter().all(|&n| waiters[n].is_woken()));
         assert_eq!(waiters[3].poll(), Poll::Ready(Some(3)));
     }
 
@@ -240,10 +183,11 @@ mod tests {
         for (n, sender) in senders.into_iter().enumerate() {
             sender.send(n, &mut batch);
             if n == 1 {
-                assert_eq!(waiters[0].poll(), Poll::Ready(Some(0)));
+                assert!(waiters[0].poll().is_pending());
             }
         }
         drop(batch);
+        assert_eq!(waiters[0].poll(), Poll::Ready(Some(0)));
         assert!(waiters.iter().all(Waiter::is_woken));
     }
 

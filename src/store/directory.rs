@@ -200,7 +200,8 @@ impl Directory {
 
     /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.
     pub fn key_of_upload(&self, id: UploadId) -> Option<Key<'static>> {
-        self.writing.as_ref()?.uploads.key(id)
+        let upload = self.writing.as_ref()?.uploads.get(id)?;
+        Some(upload.key.clone())
     }
 
     /// Claims the resumable upload `id`; `None` where there is none.

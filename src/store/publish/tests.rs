@@ -68,15 +68,13 @@ struct Writer {
 }
 
 impl Writer {
-    /// Its answer, once.
-    fn hear(&mut self) -> Option<&PublishResult> {
-        let reply = pin!(self.reply.as_mut()?);
-        match reply.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => return None,
-            Poll::Ready(outcome) => self.outcome = outcome,
+    /// Takes its answer, if there is one.
+    fn hear(&mut self) {
+        let Some(reply) = &mut self.reply else { return };
+        if let Poll::Ready(outcome) = pin!(reply).poll(&mut Context::from_waker(Waker::noop())) {
+            self.outcome = outcome;
+            self.reply = None;
         }
-        self.reply = None;
-        self.outcome.as_ref()
     }
 
     /// True while it is not known whether its change was made.
@@ -166,9 +164,15 @@ impl Case<'_> {
                 break;
             }
         }
-        for writer in &mut self.writers {
+        let waited: Vec<_> = self.writers.iter().map(|w| w.reply.is_some()).collect();
+        // Twice, as the writer that is woken hands on the replies of the others.
+        for _ in 0..2 {
+            self.writers.iter_mut().for_each(Writer::hear);
+        }
+        for (writer, waited) in self.writers.iter().zip(waited) {
             let ask = writer.ask;
-            if let Some(Ok(meta)) = writer.hear()
+            if waited
+                && let Some(Ok(meta)) = writer.outcome
                 && (ask.is_put || meta.is_some())
             {
                 let made = meta.filter(|_| ask.is_put).map(|meta| meta.version.nanos());

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rustix::fs::FallocateFlags;
 
 use crate::store::temp_file::{Target, TempFile, allocate};
 use crate::store::upload_claim::Claim;
@@ -114,7 +115,7 @@ impl FileWriter {
         }
         Ahead {
             writer: Arc::clone(&self.writer),
-            claim: self.file.claim(),
+            claim: self.file.claim.clone(),
             range: start..self.reserved,
         }
     }
@@ -205,13 +206,14 @@ impl Ahead {
         let _taking = self.writer.take_space(len)?;
         if len > 0 && self.range.end > end {
             if let Some(claim) = &self.claim {
-                claim.reserves_ahead();
+                claim.entry.progress().is_ahead = true;
             }
-            allocate(file, &self.range)?;
+            allocate(file, FallocateFlags::KEEP_SIZE, self.range)
+                .map_err(Error::errno_while("reserve"))?;
         }
         let (done, len) = write()?;
         if let Some(claim) = &self.claim {
-            claim.has_received(len);
+            claim.entry.progress().received = len;
         }
         Ok(done)
     }
