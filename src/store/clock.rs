@@ -108,7 +108,8 @@ impl Drop for Clock {
     }
 }
 
-fn now() -> i128 {
+/// The time of the system's clock, in nanoseconds since 1970.
+pub fn now() -> i128 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

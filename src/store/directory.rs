@@ -25,7 +25,7 @@ use super::upload_claim::UploadId;
 use super::value_file;
 use super::write_context::WriteContext;
 use crate::metrics::StoreCounters;
-use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, Uploader};
+use crate::transfer::{BlockingPool, IN_MEMORY, StagingQuota, Uploader};
 use crate::value::{Error, Key, Listing, Meta, Page};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
@@ -36,7 +36,7 @@ const TRIES: u32 = 32;
 /// A directory served as a key-value store.
 #[derive(Debug)]
 pub struct Directory {
-    dir: Arc<ValuesDir>,
+    pub(super) dir: Arc<ValuesDir>,
     /// The threads for what keeps a processor busy.
     pub compute: BlockingPool,
     /// The values in memory.
@@ -46,7 +46,8 @@ pub struct Directory {
     /// The latest changes; of a store that is only read, none.
     pub changes: Arc<Changes>,
     is_text: IsText,
-    lister: Arc<Lister>,
+    /// The listings.
+    pub lister: Arc<Lister>,
     writing: Option<Writing>,
 }
 
@@ -78,10 +79,8 @@ impl Directory {
 
     /// Fails while the file of `key`, read as `object`, may lack bytes that the journal has.
     fn may_read(&self, key: &Key<'_>, object: &Object) -> Result<(), Error> {
-        match self.writer() {
-            Some(writer) => writer.journal.may_read(key, object.meta()),
-            None => Ok(()),
-        }
+        let writer = self.writer();
+        writer.map_or(Ok(()), |writer| writer.journal.may_read(key, object.meta))
     }
 
     /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.
@@ -98,15 +97,6 @@ impl Directory {
     }
 
     async fn read(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
-        let object = self.read_file(key).await?;
-        // Checked after the read, so that a value that was doubted meanwhile is not answered.
-        object
-            .as_ref()
-            .map_or(Ok(()), |object| self.may_read(key, object))?;
-        Ok(object)
-    }
-
-    async fn read_file(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
         // From the kernel's caches, or on a disk thread where those do not have it.
         let Some(opened) = self.ask_kernel("open", key, ValuesDir::open).await? else {
             return Ok(None);
@@ -120,11 +110,13 @@ impl Directory {
         };
         let mut object = Object::new(opened, bytes, disk.clone())?;
         // Before any other reactor can find it in the cache.
-        if (self.is_text)(key.as_str(), object.media_type()) {
+        if (self.is_text)(key.as_str(), object.media_type.as_deref()) {
             object.look().await?;
         }
         let object = Arc::new(object);
         self.cache.keep(key, &object);
+        // Checked after the read, so that a value that was doubted meanwhile is not answered.
+        self.may_read(key, &object)?;
         Ok(Some(object))
     }
 
@@ -153,7 +145,7 @@ impl Directory {
         asked.map_err(Error::errno_while(doing))
     }
 
-    /// Begins to receive a value of `key` of `len` bytes, where that is known, for `uploader`, where [`Self::stages_by_client`].
+    /// Begins to receive a value of `key` of `len` bytes, where that is known, for `uploader`, where the quota counts clients.
     pub async fn upload(
         &self,
         key: &Key<'_>,
@@ -255,29 +247,15 @@ impl Directory {
         }
     }
 
-    /// The threads for calls that may block on the disk.
-    pub fn disk(&self) -> &BlockingPool {
-        &self.dir.disk
-    }
-
-    /// The threads for listings.
-    pub fn listing(&self) -> &BlockingPool {
-        self.lister.threads()
-    }
-
     /// Tries, on a disk thread, whether the directory is where it was and a value can be published in it; answers what is
     /// free for values, where that is known, unless none may be written.
     pub fn probe(&self) -> impl Future<Output = Result<Option<Free>, Error>> + Send + use<> {
         let writer = self.writer().cloned();
-        let (dir, disk) = (Arc::clone(&self.dir), self.dir.disk.clone());
-        let job = move || {
+        let dir = Arc::clone(&self.dir);
+        self.dir.disk.run(move || {
             dir.location.check()?;
-            match writer {
-                Some(writer) => note_outcome(&writer, writer.probe()),
-                None => Ok(None),
-            }
-        };
-        async move { disk.run(job).await }
+            writer.map_or(Ok(None), |writer| note_outcome(&writer, writer.probe()))
+        })
     }
 
     /// The reason why there is no journal, where there should be one.
@@ -290,15 +268,9 @@ impl Directory {
         self.writing.is_some()
     }
 
-    /// The uploads and bytes that are staged at the moment, over all reactors.
-    pub fn staged(&self) -> InFlight {
-        let writer = self.writer();
-        writer.map_or_else(InFlight::default, |w| w.quota.in_flight())
-    }
-
-    /// True if the quota of an upload in one request depends on its client.
-    pub fn stages_by_client(&self) -> bool {
-        self.writer().is_some_and(|w| w.quota.is_by_client())
+    /// The quota of uploads; of a store that is only read, none.
+    pub fn quota(&self) -> Option<&StagingQuota> {
+        self.writer().map(|writer| &*writer.quota)
     }
 
     /// True while uploads are refused because of `--min-free`.

@@ -16,7 +16,7 @@ use super::location::Location;
 use super::unserved::Unserved;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
-use crate::value::{Error, Key, Meta, folder_and_above, is_directory, is_regular};
+use crate::value::{self, Error, Key, Meta, folder_and_above, is_directory, is_regular};
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -190,9 +190,8 @@ pub fn look_up(folder: impl AsFd, name: &str) -> Result<NameKind, Errno> {
 /// set it.
 pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
-    let stat = retry_if_stale(stat)?;
-    let nanos = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
-    Ok(i64::try_from(nanos).unwrap_or(i64::MAX))
+    let changed = value::changed(&retry_if_stale(stat)?);
+    Ok(i64::try_from(changed).unwrap_or(i64::MAX))
 }
 
 /// Removes `name` from `folder`.
@@ -234,32 +233,20 @@ impl ValuesDir {
         open_folder(&self.root, path).map(Folder::Below)
     }
 
-    /// Opens the folder `path`, or the lowest one above it that there is; which, by its path.
-    fn folder_or_above<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
-        for there in folder_and_above(path) {
-            match self.folder(there) {
-                Err(errno) if is_no_folder(errno) => {}
-                opened => return opened.map(|folder| (folder, there)),
-            }
-        }
-        Ok((Folder::Root(&self.root), ""))
-    }
-
     /// Opens the folder `path`, and makes what is missing of it; in which folder that was, by its path. `NOENT` where another
     /// program removes a level meanwhile, `NOTDIR` or `LOOP` where something else has its name. Then it leaves nothing.
     pub fn make_folder<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
-        let (mut folder, there) = self.folder_or_above(path)?;
-        let missing = path[there.len()..].split('/').filter(|s| !s.is_empty());
-        for segment in missing {
-            match make_and_open(&folder, segment, FOLDER_MODE.into()) {
-                Ok(made) => folder = Folder::Below(made),
-                Err(errno) => {
-                    self.remove_empty_folders(path, there);
-                    return Err(errno);
-                }
-            }
+        match self.folder(path) {
+            Err(errno) if is_no_folder(errno) => {}
+            opened => return Ok((opened?, path)),
         }
-        Ok((folder, there))
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (folder, there) = self.make_folder(above)?;
+        let made = make_and_open(&folder, name, FOLDER_MODE.into());
+        if made.is_err() {
+            self.remove_empty_folders(above, there);
+        }
+        Ok((Folder::Below(made?), there))
     }
 
     /// Removes the folder `path` if it is empty, and then those above it that are, but not `keep`; answers the path of the
@@ -300,7 +287,7 @@ impl ValuesDir {
 }
 
 /// Opens the directory `path` below `dir`.
-fn open_folder(dir: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
+pub fn open_folder(dir: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
     // For reading, as a directory that is opened for its path alone (`O_PATH`) cannot be synced.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     open_beneath(dir, path, flags, Mode::empty())

@@ -8,8 +8,8 @@
 //! value is, and when the future is dropped there is no next turn.
 
 use std::any::Any;
+use std::num::NonZeroU64;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::str::from_utf8;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use memchr::{memchr, memmem};
 use rustix::fs::Advice;
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::retry_on_intr;
 
 use super::attributes;
 use super::fs_type::FsType;
@@ -31,13 +31,18 @@ const LOOKED_AT: usize = 64 << 10;
 /// A value, open for reading; a small one has its bytes in memory too.
 pub struct Object {
     file: Arc<ValueFile>,
-    meta: Meta,
-    stamp: FileStamp,
-    bytes: Option<Bytes>,
-    media_type: Option<Box<str>>,
-    fields: Option<Box<[u8]>>,
-    is_utf8: bool,
-    fs_type: FsType,
+    /// Length and version, as they were when the value was opened.
+    pub meta: Meta,
+    pub(super) stamp: FileStamp,
+    /// All of the value, if it is in memory.
+    pub bytes: Option<Bytes>,
+    /// The media type it was stored with.
+    pub media_type: Option<Box<str>>,
+    /// The fields it was stored with.
+    pub fields: Option<Box<[u8]>>,
+    /// True if its first bytes were looked at and are UTF-8 text.
+    pub is_utf8: bool,
+    pub(super) fs_type: FsType,
     /// The sweep of the cache since which its bytes were compared with its file's.
     compared: AtomicU32,
     residency: Residency,
@@ -63,31 +68,6 @@ impl Object {
         })
     }
 
-    /// Length and version, as they were when the value was opened.
-    pub fn meta(&self) -> Meta {
-        self.meta
-    }
-
-    /// All of the value, if it is in memory.
-    pub fn bytes(&self) -> Option<&Bytes> {
-        self.bytes.as_ref()
-    }
-
-    /// The media type it was stored with.
-    pub fn media_type(&self) -> Option<&str> {
-        self.media_type.as_deref()
-    }
-
-    /// The fields it was stored with.
-    pub fn fields(&self) -> Option<&[u8]> {
-        self.fields.as_deref()
-    }
-
-    /// True if its first bytes were looked at and are UTF-8 text.
-    pub fn is_utf8(&self) -> bool {
-        self.is_utf8
-    }
-
     /// Looks at its first bytes, for [`Object::is_utf8`], without blocking the caller's thread.
     pub async fn look(&mut self) -> Result<(), Error> {
         if let Some(bytes) = &self.bytes {
@@ -102,12 +82,8 @@ impl Object {
 
     /// Reads up to `buf.len()` bytes from `offset` on; how many, 0 only at the end. Blocks: not for reactors.
     pub fn read_blocking(&self, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
-        loop {
-            match rustix::io::pread(&*self.file, &mut *buf, offset) {
-                Err(Errno::INTR) => {}
-                read => return read.map_err(Error::errno_while("read")),
-            }
-        }
+        let read = retry_on_intr(|| rustix::io::pread(&*self.file, &mut *buf, offset));
+        read.map_err(Error::errno_while("read"))
     }
 
     /// The bytes from `offset` on, `len` of them, if the kernel has them in memory.
@@ -123,21 +99,17 @@ impl Object {
         len: usize,
     ) -> impl Future<Output = Result<Bytes, Error>> + use<> {
         let file = Arc::clone(&self.file);
-        let disk = self.file.disk.clone();
-        async move {
-            disk.run(move || {
-                let mut bytes = vec![0; len];
-                let read = retry_on_intr(|| rustix::io::pread(&*file, &mut bytes, offset));
-                match read.map_err(Error::errno_while("read"))? {
-                    0 => Err(Error::Truncated),
-                    read => {
-                        bytes.truncate(read);
-                        Ok(bytes.into())
-                    }
+        self.file.disk.run(move || {
+            let mut bytes = vec![0; len];
+            let read = retry_on_intr(|| rustix::io::pread(&*file, &mut bytes, offset));
+            match read.map_err(Error::errno_while("read"))? {
+                0 => Err(Error::Truncated),
+                read => {
+                    bytes.truncate(read);
+                    Ok(bytes.into())
                 }
-            })
-            .await
-        }
+            }
+        })
     }
 
     /// A note that `http` keeps beside this version of the value; the first call makes it.
@@ -154,17 +126,7 @@ impl Object {
         self.note.get()?.downcast_ref()
     }
 
-    /// Whether [`Object::is_current`] would notice any edit from now on.
-    pub fn is_quiescent(&self) -> bool {
-        self.stamp.is_quiescent()
-    }
-
-    /// True if [`Object::is_current`] sees that its name was removed, or given to another file.
-    pub fn shows_removal(&self) -> bool {
-        self.fs_type.shows_removal
-    }
-
-    /// Whether the file has not been changed and, where [`Object::shows_removal`], still has its name in its folder: one system call.
+    /// Whether the file has not been changed and, where its file system [shows that](FsType::shows_removal), still has its name in its folder: one system call.
     pub fn is_current(&self) -> bool {
         rustix::fs::fstat(&*self.file).is_ok_and(|now| self.is(FileStamp::of(&now)))
     }
@@ -213,33 +175,22 @@ impl Object {
         len: u64,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let file = Arc::clone(&self.file);
-        let disk = self.file.disk.clone();
-        async move {
-            disk.run(move || {
-                // Advice only: a file system without readahead still serves the reads below.
-                let _ = rustix::fs::fadvise(
-                    &*file,
-                    offset,
-                    std::num::NonZeroU64::new(len * 2),
-                    Advice::WillNeed,
-                );
-                let mut byte = [0];
-                for at in (offset..offset + len)
-                    .step_by(STRIDE)
-                    .chain([offset + len.saturating_sub(1)])
-                {
-                    retry_on_intr(|| rustix::io::pread(&*file, &mut byte, at))
-                        .map_err(Error::errno_while("read ahead"))?;
-                }
-                Ok(())
-            })
-            .await
-        }
+        self.file.disk.run(move || {
+            // Advice only: a file system without readahead still serves the reads below.
+            let ahead = NonZeroU64::new(len * 2);
+            let _ = rustix::fs::fadvise(&*file, offset, ahead, Advice::WillNeed);
+            let last = offset + len.saturating_sub(1);
+            for at in (offset..offset + len).step_by(STRIDE).chain([last]) {
+                retry_on_intr(|| rustix::io::pread(&*file, &mut [0], at))
+                    .map_err(Error::errno_while("read ahead"))?;
+            }
+            Ok(())
+        })
     }
 
     /// The file, to send it to a socket.
     pub fn descriptor(&self) -> Descriptor {
-        Descriptor(Arc::clone(&self.file))
+        Arc::clone(&self.file)
     }
 }
 
@@ -252,14 +203,7 @@ impl std::fmt::Debug for Object {
 }
 
 /// A share in an object's open file: to send from, not to read versions or lengths from.
-#[derive(Clone, Debug)]
-pub struct Descriptor(Arc<ValueFile>);
-
-impl AsFd for Descriptor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+pub type Descriptor = Arc<ValueFile>;
 
 /// Chooses the values that are looked at, by key and stored media type.
 pub type IsText = fn(key: &str, stored: Option<&str>) -> bool;

@@ -189,7 +189,7 @@ impl Resumable {
             remove();
             Ok(())
         };
-        self.writer.dir().disk.spawn(remove).await
+        self.writer.dir().disk.run(remove).await
     }
 
     /// The job that removes it.
@@ -210,7 +210,7 @@ impl Resumable {
     ) -> Result<T, Error> {
         let (writer, claim) = (Arc::clone(&self.writer), Arc::clone(&self.claim));
         let job = move || job(&writer, &claim);
-        self.writer.dir().disk.spawn(job).await
+        self.writer.dir().disk.run(job).await
     }
 }
 
@@ -261,7 +261,7 @@ impl Resumable {
             }
             upload.create(fields).map(|()| upload)
         };
-        writer.dir().disk.spawn(job).await
+        writer.dir().disk.run(job).await
     }
 
     /// Makes its files, or leaves none. Blocks.

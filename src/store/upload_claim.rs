@@ -5,9 +5,10 @@
 //! then gives it up (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::clock::uptime;
@@ -165,19 +166,11 @@ impl UploadEntry {
 
     /// The client that it counts for.
     pub fn uploader(&self) -> Option<Uploader> {
-        let reservation = self.reservation.lock();
-        let reservation = reservation.unwrap_or_else(PoisonError::into_inner);
-        reservation.uploader().cloned()
+        self.reservation.lock().uploader().cloned()
     }
 
     pub fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes what it has of the quota.
-    fn reserve(&self, change: impl FnOnce(&mut Reservation)) {
-        let reservation = self.reservation.lock();
-        change(&mut reservation.unwrap_or_else(PoisonError::into_inner));
+        self.progress.lock()
     }
 }
 
@@ -213,7 +206,7 @@ impl Claim {
         progress.standing = standing;
         progress.touched = Touched::now();
         drop(progress);
-        self.entry.reserve(Reservation::clear);
+        self.entry.reservation.lock().clear();
     }
 }
 
@@ -221,8 +214,7 @@ impl Drop for Claim {
     /// Gives back the quota of bytes that were announced and not received.
     fn drop(&mut self) {
         let received = self.entry.progress().received;
-        self.entry
-            .reserve(|reservation| reservation.shrink(received));
+        self.entry.reservation.lock().shrink(received);
     }
 }
 

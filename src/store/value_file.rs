@@ -10,20 +10,20 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use rustix::fs::Stat;
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::clock::now;
 use super::fs_type::FsType;
 use crate::transfer::{BlockingPool, SLOW_TO_FREE};
 use crate::value::{Error, Meta};
 
-/// How long a file must have been unchanged before it is cached. Its times advance in ticks of the kernel's clock (10 ms
+/// How long a file must have been unchanged before it is cached, in nanoseconds. Its times advance in ticks of the kernel's clock (10 ms
 /// at most), and before the bytes of a write are all in place: a younger file might change unseen.
-const QUIET_FOR: Duration = Duration::from_millis(100);
+const QUIET_FOR: i128 = 100_000_000;
 
 /// How often a file is read that another program writes meanwhile.
 const TRIES: usize = 3;
@@ -107,14 +107,11 @@ impl FileStamp {
         }
     }
 
+    /// Whether any edit from now on would change it.
     pub fn is_quiescent(self) -> bool {
         let (seconds, nanos) = self.changed;
-        let since_epoch =
-            u64::try_from(seconds).map(|s| Duration::from_secs(s) + Duration::from_nanos(nanos));
-        let age = since_epoch
-            .ok()
-            .and_then(|at| SystemTime::now().duration_since(UNIX_EPOCH + at).ok());
-        age.is_some_and(|age| age >= QUIET_FOR)
+        let changed = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        now() - changed >= QUIET_FOR
     }
 }
 

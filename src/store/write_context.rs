@@ -6,11 +6,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rustix::fs::{Access, AtFlags, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -86,11 +87,7 @@ impl WriteContext {
 
     /// A version later than every one before it, and not `current`. Blocks now and then.
     pub fn next_version(&self, current: Option<Version>) -> Result<Version, Error> {
-        let next = self
-            .clock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .next(current);
+        let next = self.clock.lock().next(current);
         next.map_err(Error::errno_while("advance the clock of versions"))
     }
 

@@ -116,26 +116,20 @@ impl Pipes {
     /// A new empty pipe, below the bound. Pipes are not kept for reuse, as each would hold on to two descriptors.
     pub fn take(&self) -> Option<Pipe> {
         let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
-        Pipe::new(permit).ok()
-    }
-}
-
-impl Pipe {
-    /// The kernel lets a user without privileges have a limited number of pages in pipes; beyond that, pipes are small.
-    fn new(permit: OwnedSemaphorePermit) -> Result<Self, Errno> {
-        let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
+        // The kernel lets a user without privileges have a limited number of pages in pipes; beyond that, pipes are small.
         let _ = fcntl_setpipe_size(&into, CAPACITY);
-        if fcntl_getpipe_size(&into)? < LEAST {
-            return Err(Errno::PERM);
-        }
-        Ok(Self {
+        let is_large = fcntl_getpipe_size(&into).is_ok_and(|size| size >= LEAST);
+        is_large.then_some(Pipe {
             into,
             out,
             holds: 0,
             _permit: permit,
         })
     }
+}
 
+impl Pipe {
     /// How many bytes it holds.
     pub fn len(&self) -> usize {
         self.holds

@@ -7,7 +7,9 @@
 
 use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{RESERVED_AT_ONCE, SMALL};
 use crate::value::Error;
@@ -96,7 +98,7 @@ impl StagingQuota {
     }
 
     pub fn in_flight(&self) -> InFlight {
-        self.staged().all
+        self.staged.lock().all
     }
 
     /// True when an upload that is received in one request counts for its client too.
@@ -107,22 +109,18 @@ impl StagingQuota {
     fn counts_all(&self) -> bool {
         self.bounds.longest().is_some()
     }
-
-    fn staged(&self) -> MutexGuard<'_, Staged> {
-        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Staged {
-    /// Takes `more` bytes, if that many are left.
-    fn take(
-        &mut self,
+    /// `more` bytes, if that many are left.
+    fn free(
+        &self,
         bounds: &StagingBounds,
         uploader: Option<&Uploader>,
         more: u64,
-    ) -> Result<(), Error> {
-        let has = |uploader| self.of.get(uploader).map_or(0, |one: &OfOne| one.bytes);
-        let of_one = uploader.map_or(0, has);
+    ) -> Result<u64, Error> {
+        let of_one = uploader.and_then(|uploader| self.of.get(uploader));
+        let of_one = of_one.map_or(0, |of| of.bytes);
         let fits = |max: Option<NonZeroU64>, has: u64| {
             max.is_none_or(|max| has.checked_add(more).is_some_and(|all| all <= max.get()))
         };
@@ -136,31 +134,25 @@ impl Staged {
                 reason: "this client's room for uploads (--max-staged-per-client)",
             });
         }
-        self.add(uploader, more);
-        Ok(())
+        Ok(more)
     }
 
-    fn add(&mut self, uploader: Option<&Uploader>, more: u64) {
-        self.all.bytes = self.all.bytes.saturating_add(more);
-        if let Some(uploader) = uploader {
-            let of = self.of.entry(uploader.clone()).or_default();
-            of.bytes = of.bytes.saturating_add(more);
-        }
-    }
-
-    fn give_back(&mut self, uploader: Option<&Uploader>, less: u64) {
-        self.all.bytes -= less;
-        self.change(uploader, |of| of.bytes -= less);
+    /// Has an upload that had `before` bytes have `len` bytes.
+    fn resize(&mut self, uploader: Option<&Uploader>, before: u64, len: u64) {
+        let resized = |bytes: u64| (bytes - before).saturating_add(len);
+        self.all.uploads += u64::from(len > 0);
+        self.all.uploads -= u64::from(before > 0);
+        self.all.bytes = resized(self.all.bytes);
+        self.change(uploader, |of| of.bytes = resized(of.bytes));
     }
 
     /// Changes what a client has, who is forgotten with the last of it.
     fn change(&mut self, uploader: Option<&Uploader>, change: impl FnOnce(&mut OfOne)) {
         let Some(uploader) = uploader else { return };
-        if let Some(of) = self.of.get_mut(uploader) {
-            change(of);
-            if of.bytes == 0 && of.unfinished == 0 {
-                self.of.remove(uploader);
-            }
+        let of = self.of.entry(uploader.clone()).or_default();
+        change(of);
+        if of.bytes == 0 && of.unfinished == 0 {
+            self.of.remove(uploader);
         }
     }
 }
@@ -178,19 +170,15 @@ impl Reservation {
 
     /// A place for an upload that stays unfinished between its requests, if its client may have one more.
     pub fn of_unfinished(quota: &Arc<StagingQuota>, uploader: Uploader) -> Result<Self, Error> {
-        let mut staged = quota.staged();
+        let mut staged = quota.staged.lock();
         let has = staged.of.get(&uploader).map_or(0, |of| of.unfinished);
-        if quota
-            .bounds
-            .uploads_of_one
-            .is_some_and(|max| has >= max.get())
-        {
+        let most = quota.bounds.uploads_of_one;
+        if most.is_some_and(|most| has >= most.get()) {
             return Err(Error::Exhausted {
                 reason: "this client's room for unfinished uploads (--max-uploads-per-client)",
             });
         }
-        staged.of.entry(uploader.clone()).or_default().unfinished += 1;
-        drop(staged);
+        staged.change(Some(&uploader), |of| of.unfinished += 1);
         let mut reservation = Self::new(quota, Some(uploader));
         reservation.is_unfinished = true;
         Ok(reservation)
@@ -198,15 +186,9 @@ impl Reservation {
 
     /// The reservation of an unfinished upload from an earlier run, with `len` bytes: it counts even if it exceeds the quota.
     pub fn of_left(quota: &Arc<StagingQuota>, uploader: Option<Uploader>, len: u64) -> Self {
-        let mut staged = quota.staged();
-        if let Some(uploader) = &uploader {
-            staged.of.entry(uploader.clone()).or_default().unfinished += 1;
-        }
-        if len > 0 {
-            staged.all.uploads += 1;
-            staged.add(uploader.as_ref(), len);
-        }
-        drop(staged);
+        let mut staged = quota.staged.lock();
+        staged.change(uploader.as_ref(), |of| of.unfinished += 1);
+        staged.resize(uploader.as_ref(), 0, len);
         Self {
             quota: Arc::clone(quota),
             is_unfinished: uploader.is_some(),
@@ -224,21 +206,18 @@ impl Reservation {
     pub fn clear(&mut self) {
         self.shrink(0);
         if std::mem::take(&mut self.is_unfinished) {
-            let mut staged = self.quota.staged();
+            let mut staged = self.quota.staged.lock();
             staged.change(self.uploader.as_ref(), |of| of.unfinished -= 1);
         }
     }
 
     /// Gives back what it has beyond `len` bytes.
     pub fn shrink(&mut self, len: u64) {
-        if self.bytes <= len {
-            return;
+        if self.bytes > len {
+            let mut staged = self.quota.staged.lock();
+            staged.resize(self.uploader.as_ref(), self.bytes, len);
+            self.bytes = len;
         }
-        let mut staged = self.quota.staged();
-        staged.give_back(self.uploader.as_ref(), self.bytes - len);
-        staged.all.uploads -= u64::from(len == 0);
-        drop(staged);
-        self.bytes = len;
     }
 
     /// Grows to `len` bytes at least. The first time takes what is asked for, as an announced length; from then on it
@@ -248,22 +227,18 @@ impl Reservation {
         if len <= self.bytes || is_uncounted {
             return Ok(());
         }
-        let begins = self.bytes == 0;
         let exact = len - self.bytes;
-        let ample = if begins {
-            exact
-        } else {
-            exact.max(RESERVED_AT_ONCE)
+        let ample = match self.bytes {
+            0 => exact,
+            _ => exact.max(RESERVED_AT_ONCE),
         };
         let (bounds, uploader) = (&self.quota.bounds, self.uploader.as_ref());
-        let mut staged = self.quota.staged();
-        let more = match staged.take(bounds, uploader, ample) {
-            Ok(()) => ample,
-            Err(_) => staged.take(bounds, uploader, exact).map(|()| exact)?,
-        };
-        staged.all.uploads += u64::from(begins);
-        drop(staged);
-        self.bytes += more;
+        let mut staged = self.quota.staged.lock();
+        let more = staged.free(bounds, uploader, ample);
+        let more = more.or_else(|_| staged.free(bounds, uploader, exact))?;
+        let len = self.bytes.saturating_add(more);
+        staged.resize(uploader, self.bytes, len);
+        self.bytes = len;
         Ok(())
     }
 }
@@ -288,10 +263,7 @@ impl ReservationHandle {
     pub fn grow(&mut self, len: u64) -> Result<(), Error> {
         match self {
             Self::Own(reservation) => reservation.grow(len),
-            Self::Common(common) => {
-                let mut reservation = common.lock().unwrap_or_else(PoisonError::into_inner);
-                reservation.grow(len)
-            }
+            Self::Common(common) => common.lock().grow(len),
         }
     }
 }
@@ -351,7 +323,7 @@ mod tests {
         first.shrink(100);
         second.grow(500).unwrap();
         drop((first, second, other));
-        assert!(quota.staged().of.is_empty(), "nobody is remembered");
+        assert!(quota.staged.lock().of.is_empty(), "nobody is remembered");
 
         let begin = |name| Reservation::of_unfinished(&quota, Uploader::new(name));
         let ann = [begin("ann").unwrap(), begin("ann").unwrap()];
@@ -362,7 +334,7 @@ mod tests {
         ended.clear();
         drop(begin("bob").unwrap());
         drop((ann, left, ended));
-        assert!(quota.staged().of.is_empty());
+        assert!(quota.staged.lock().of.is_empty());
         assert_eq!(quota.in_flight(), InFlight::default());
     }
 

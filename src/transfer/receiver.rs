@@ -112,8 +112,8 @@ impl Receiver {
         let hashing = match (self.hashing.take(), gone) {
             (Some(hashing), _) if hashing.covers(wanted) => hashing,
             (_, Some((file, len))) => {
-                let read = move |hasher| hash_file(&*file, 0..len, hasher);
-                Hashing::after(wanted, compute.clone(), read)
+                let hash = move || hash_file(&*file, 0..len, Hasher::new(wanted));
+                Hashing::after(wanted, compute.clone(), compute.run(hash))
             }
             // Another thread costs more.
             (_, None) if self.buffer.len() <= COPIED => {
@@ -134,24 +134,19 @@ pub struct Hashing {
 
 impl Hashing {
     pub fn new(wanted: Wanted, compute: BlockingPool) -> Self {
-        let hasher = Box::pin(std::future::ready(Ok(Hasher::new(wanted))));
-        Self {
-            wanted,
-            hasher,
-            compute,
-        }
+        let hasher = std::future::ready(Ok(Hasher::new(wanted)));
+        Self::after(wanted, compute, hasher)
     }
 
-    /// Begins with `read`, which blocks and feeds the hasher what came before.
+    /// Goes on with `hasher`, which has what came before.
     fn after(
         wanted: Wanted,
         compute: BlockingPool,
-        read: impl FnOnce(Hasher) -> Result<Hasher, Error> + Send + 'static,
+        hasher: impl Future<Output = Result<Hasher, Error>> + 'static,
     ) -> Self {
-        let hasher = Box::pin(compute.spawn(move || read(Hasher::new(wanted))));
         Self {
             wanted,
-            hasher,
+            hasher: Box::pin(hasher),
             compute,
         }
     }
@@ -164,12 +159,8 @@ impl Hashing {
     /// Has `runs` hashed, once those before them are.
     pub async fn next(self, runs: Vec<Bytes>) -> Result<Self, Error> {
         let hasher = self.hasher.await?;
-        let job = self.compute.spawn(move || Ok(hasher.update_all(&runs)));
-        Ok(Self {
-            wanted: self.wanted,
-            hasher: Box::pin(job),
-            compute: self.compute,
-        })
+        let job = self.compute.run(move || Ok(hasher.update_all(&runs)));
+        Ok(Self::after(self.wanted, self.compute, job))
     }
 
     pub async fn finish(self) -> Result<Digests, Error> {

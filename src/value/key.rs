@@ -65,17 +65,6 @@ impl<'a> Key<'a> {
         Ok(Self(name))
     }
 
-    /// As [`Key::new`], for a name that may not be UTF-8.
-    pub fn from_bytes(name: Cow<'a, [u8]>) -> Result<Self, BadKey> {
-        let name = match name {
-            Cow::Borrowed(bytes) => {
-                Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| BadKey::NotUtf8)?)
-            }
-            Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).map_err(|_| BadKey::NotUtf8)?),
-        };
-        Self::new(name)
-    }
-
     /// The key as text: the file's path.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -84,11 +73,6 @@ impl<'a> Key<'a> {
     /// True when it has one segment: its file lies in the directory itself.
     pub fn is_flat(&self) -> bool {
         !self.0.as_bytes().contains(&b'/')
-    }
-
-    /// How many segments it has.
-    pub fn segments(&self) -> usize {
-        self.0.split('/').count()
     }
 
     /// The segments before the last; empty where there is one.
@@ -209,12 +193,7 @@ impl Prefixes {
 
     /// True when it may have keys that begin with `start`.
     pub fn may_have_below(&self, start: &str) -> bool {
-        let at = self.0.partition_point(|prefix| **prefix < *start);
-        self.has(start)
-            || self
-                .0
-                .get(at)
-                .is_some_and(|prefix| prefix.starts_with(start))
+        self.has(start) || self.below(start).next().is_some()
     }
 
     /// Its prefixes that begin with `start`, in byte order.
@@ -282,10 +261,6 @@ mod tests {
         ] {
             assert_eq!(Key::new(bad), Err(why), "{bad:?}");
         }
-        assert_eq!(
-            Key::from_bytes(Cow::Borrowed(b"\xff")),
-            Err(BadKey::NotUtf8)
-        );
     }
 
     #[test]

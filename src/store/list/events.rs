@@ -12,7 +12,6 @@ use std::io::{Read as _, Seek as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,12 +23,12 @@ use crate::store::fs_type::FsType;
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
 
-/// The events of directories; clones share them.
-#[derive(Clone, Debug)]
+/// The events of directories.
+#[derive(Debug)]
 pub struct Events {
-    inotify: Arc<OwnedFd>,
+    inotify: OwnedFd,
     /// `/proc/self/mountinfo`, which tells by itself that it has changed; `None` where it is hidden.
-    mounts: Option<Arc<File>>,
+    mounts: Option<File>,
 }
 
 /// The number of a watched directory. No number is given twice.
@@ -56,39 +55,28 @@ pub struct EventsLost;
 impl Events {
     /// Creates the queue, without a watch.
     pub fn new() -> Result<Self, Errno> {
-        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let mounts = File::open("/proc/self/mountinfo").ok();
         Ok(Self {
-            inotify: Arc::new(inotify),
-            mounts: mounts.map(Arc::new),
+            inotify: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?,
+            mounts: File::open("/proc/self/mountinfo").ok(),
         })
     }
 
     /// True if the table of mounts has changed since the last call, as far as the kernel shows it (`proc_pid_mounts(5)`).
-    fn mounts_changed(&self) -> bool {
+    pub fn mounts_changed(&self) -> bool {
         let Some(mounts) = &self.mounts else {
             return false;
         };
-        let mut fds = [PollFd::new(&**mounts, PollFlags::PRI)];
+        let mut fds = [PollFd::new(mounts, PollFlags::PRI)];
         let polled = retry_on_intr(|| poll(&mut fds, Some(&Timespec::default())));
         polled.is_err() || fds[0].revents().contains(PollFlags::PRI)
     }
 
-    /// The mounts below `folder`, if they may have changed since the last call: the lines of the table.
-    pub fn new_mounts(&self, folder: impl AsFd) -> Option<Result<Mounts, EventsLost>> {
-        if !self.mounts_changed() {
-            return None;
-        }
-        Some(self.mounts_below(folder))
-    }
-
     /// The mounts below `folder`: the lines of the table.
     pub fn mounts_below(&self, folder: impl AsFd) -> Result<Mounts, EventsLost> {
-        let Some(mounts) = &self.mounts else {
+        let Some(mut mounts) = self.mounts.as_ref() else {
             return Ok(Mounts::new());
         };
         let mut table = Vec::new();
-        let mut mounts = &**mounts;
         let read = mounts
             .rewind()
             .and_then(|()| mounts.read_to_end(&mut table));
@@ -107,13 +95,13 @@ impl Events {
             WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ATTRIB;
         // The very directory that is open, whatever has its path now.
         let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
-        inotify::add_watch(&*self.inotify, path, changes | WatchFlags::ONLYDIR).map(Some)
+        inotify::add_watch(&self.inotify, path, changes | WatchFlags::ONLYDIR).map(Some)
     }
 
     /// Stops watching `folder`.
     pub fn forget(&self, folder: Watch) {
         // It fails for a directory that was removed, whose events have ended by themselves.
-        let _ = inotify::remove_watch(&*self.inotify, folder);
+        let _ = inotify::remove_watch(&self.inotify, folder);
     }
 
     /// The events since the last time: each event once, those of a directory together. The directory `root` is to
@@ -121,7 +109,7 @@ impl Events {
     pub fn take(&self, root: Watch) -> Result<BTreeSet<Event>, EventsLost> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
         let mut buf = vec![MaybeUninit::uninit(); READ];
-        let mut events = Reader::new(&*self.inotify, &mut buf);
+        let mut events = Reader::new(&self.inotify, &mut buf);
         let mut taken = BTreeSet::new();
         loop {
             let event = match events.next() {
@@ -157,13 +145,9 @@ impl Events {
     /// Waits for events, at most this long.
     pub fn wait(&self, at_most: Duration) {
         let timeout = Timespec::try_from(at_most).ok();
-        let mut fds = [PollFd::new(&*self.inotify, PollFlags::IN)];
+        let mut fds = [PollFd::new(&self.inotify, PollFlags::IN)];
         // The result does not matter: the caller reads the queue next.
         let _ = poll(&mut fds, timeout.as_ref());
-    }
-
-    pub fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inotify, &other.inotify)
     }
 }
 
