@@ -42,8 +42,11 @@ pub struct Gap {
 #[derive(Debug)]
 pub struct Changes {
     recent: Mutex<Recent>,
-    subscribers: AtomicU64,
-    latest: watch::Sender<u64>,
+    /// How many subscribers there are now.
+    pub subscribers: AtomicU64,
+    /// The number of the latest change, once there has been a subscriber. To wake a receiver costs the publisher time, so one should wait
+    /// on behalf of many.
+    pub latest: watch::Sender<u64>,
     /// The clock of a store that writes; its readings pass every number.
     clock: Option<Arc<Mutex<Clock>>>,
 }
@@ -130,17 +133,6 @@ impl Changes {
     /// Removes a subscriber. What it has not seen is still kept: it may come back.
     pub fn unsubscribe(&self) {
         self.subscribers.fetch_sub(1, Relaxed);
-    }
-
-    /// How many subscribers there are now.
-    pub fn subscribers(&self) -> u64 {
-        self.subscribers.load(Relaxed)
-    }
-
-    /// Receives the number of the latest change, once there has been a subscriber. To wake a receiver costs the publisher
-    /// time, so one should wait on behalf of many.
-    pub fn latest(&self) -> watch::Receiver<u64> {
-        self.latest.subscribe()
     }
 
     /// The first changes after the one numbered `seq`, at most `count`.
@@ -237,7 +229,7 @@ mod tests {
     #[test]
     fn a_receiver_hears_of_a_batch_once_and_of_nothing_before_the_first_subscriber() {
         let changes = Changes::starting_at(0);
-        let mut latest = changes.latest();
+        let mut latest = changes.latest.subscribe();
         changes.append([change("a")].into_iter());
         assert!(!latest.has_changed().unwrap());
         changes.subscribe();

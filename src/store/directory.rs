@@ -8,6 +8,7 @@ pub mod open;
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -48,25 +49,16 @@ pub struct Directory {
     is_text: IsText,
     /// The listings.
     pub lister: Arc<Lister>,
-    writing: Option<Writing>,
+    pub(super) writing: Option<Writing>,
 }
 
 /// The parts that a store which may write holds in addition.
 #[derive(Debug)]
-struct Writing {
+pub(super) struct Writing {
     writer: Arc<WriteContext>,
     publisher: Publisher,
     uploads: Arc<Registry>,
     _lock: File,
-}
-
-/// Reports the result of a write to `writer`.
-fn note_outcome<T>(writer: &WriteContext, done: Result<T, Error>) -> Result<T, Error> {
-    match &done {
-        Ok(_) => writer.wrote(),
-        Err(error) => writer.failed(error),
-    }
-    done
 }
 
 impl Directory {
@@ -136,7 +128,7 @@ impl Directory {
     ) -> Result<T, Error> {
         let asked = match call(&self.dir, key, Blocking::Never) {
             Err(Errno::AGAIN) => {
-                let (dir, key) = (Arc::clone(&self.dir), key.to_owned());
+                let (dir, key) = (Arc::clone(&self.dir), key.clone().into_owned());
                 let ask = move || Ok(call(&dir, &key, Blocking::Allowed));
                 self.dir.disk.run(ask).await?
             }
@@ -154,7 +146,8 @@ impl Directory {
     ) -> Result<FileUpload, Error> {
         let writer = &self.writing()?.writer;
         let begun = FileUpload::begin(Arc::clone(writer), key, len, uploader).await;
-        begun.inspect_err(|error| writer.failed(error))
+        // Nothing may have been written yet.
+        begun.or_else(|error| writer.note(Err(error)))
     }
 
     /// Publishes what was received as the value of `key`, if `condition` holds at that moment: from then on, every GET
@@ -172,7 +165,7 @@ impl Directory {
             .change(key.clone(), Some(value), condition);
         let published = change.await;
         self.cache.forget(&key);
-        note_outcome(&writing.writer, published)?.ok_or_else(ended)
+        writing.writer.note(published)?.ok_or_else(ended)
     }
 
     /// Makes an upload that can be received in several requests, and claims it; `fields` are kept with it until it is published.
@@ -187,7 +180,7 @@ impl Directory {
             writer, uploads, ..
         } = self.writing()?;
         let begun = Resumable::begin(writer, uploads, key, length, fields, uploader).await;
-        note_outcome(writer, begun)
+        writer.note(begun)
     }
 
     /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.
@@ -219,7 +212,7 @@ impl Directory {
         let removed = writing.publisher.change(key.clone(), None, condition).await;
         self.cache.forget(&key);
         // Where there was none, nothing was written.
-        let removed = removed.inspect_err(|error| writing.writer.failed(error))?;
+        let removed = removed.or_else(|error| writing.writer.note(Err(error)))?;
         Ok(removed.is_some())
     }
 
@@ -254,18 +247,13 @@ impl Directory {
         let dir = Arc::clone(&self.dir);
         self.dir.disk.run(move || {
             dir.location.check()?;
-            writer.map_or(Ok(None), |writer| note_outcome(&writer, writer.probe()))
+            writer.map_or(Ok(None), |writer| writer.note(writer.probe()))
         })
     }
 
     /// The reason why there is no journal, where there should be one.
     pub fn unjournaled(&self) -> Option<&'static str> {
         self.writer()?.journal.missing()
-    }
-
-    /// True if values may be changed.
-    pub fn is_writable(&self) -> bool {
-        self.writing.is_some()
     }
 
     /// The quota of uploads; of a store that is only read, none.
@@ -275,7 +263,7 @@ impl Directory {
 
     /// True while uploads are refused because of `--min-free`.
     pub fn is_short_of_space(&self) -> bool {
-        self.writer().is_some_and(|w| w.space.is_low())
+        self.writer().is_some_and(|w| w.space.is_low.load(Relaxed))
     }
 
     fn writer(&self) -> Option<&Arc<WriteContext>> {

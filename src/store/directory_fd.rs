@@ -16,7 +16,7 @@ use super::location::Location;
 use super::unserved::Unserved;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
-use crate::value::{self, Error, Key, Meta, folder_and_above, is_directory, is_regular};
+use crate::value::{self, Error, Key, Meta, is_directory, is_regular};
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -160,14 +160,9 @@ impl ValuesDir {
 
     /// Keeps the file under `key` alive without opening it, so that removing its name does not free its blocks at once.
     pub fn pin(&self, key: &Key<'_>) -> Option<ValueFile> {
-        let fd = open_beneath(
-            &self.root,
-            key.as_str(),
-            OFlags::PATH | OFlags::NOFOLLOW,
-            Mode::empty(),
-        )
-        .ok()?;
-        Some(ValueFile::new(fd, self.disk.clone(), false))
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let fd = open_beneath(&self.root, key.as_str(), flags, Mode::empty());
+        Some(ValueFile::new(fd.ok()?, self.disk.clone(), false))
     }
 }
 
@@ -269,9 +264,8 @@ impl ValuesDir {
 
     /// Why no folder `path` can be: the first level that is no directory, in words.
     pub fn occupied(&self, path: &str) -> Error {
-        let mut levels: Vec<_> = folder_and_above(path).collect();
-        levels.reverse();
-        let other = levels.into_iter().skip(1).find_map(|level| {
+        let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+        let other = above.chain([path]).find_map(|level| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
             let found = open_beneath(&self.root, level, flags, Mode::empty()).ok()?;
             let stat = retry_on_intr(|| rustix::fs::fstat(&found)).ok()?;

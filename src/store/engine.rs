@@ -145,7 +145,8 @@ impl Store {
     pub async fn digest(&self, found: &Found, sha512: bool) -> Result<Option<Digest>, Error> {
         match found {
             Found::File(object) => {
-                let keep = matches!(self, Self::Directory(directory) if directory.is_writable());
+                let keep =
+                    matches!(self, Self::Directory(directory) if directory.writing.is_some());
                 let digest = object.digest(sha512, keep, self.compute());
                 Ok(Some(digest.await?))
             }
@@ -334,11 +335,6 @@ impl Store {
             Self::Directory(directory) => directory.unjournaled(),
             Self::S3(_) => None,
         }
-    }
-
-    /// True if an upload can be received in several requests.
-    pub fn resumes(&self) -> bool {
-        matches!(self, Self::Directory(_))
     }
 
     /// The most bytes of an upload that are received at a time; a whole head fits, too. While an engine takes them, as many

@@ -9,7 +9,6 @@
 
 use std::any::Any;
 use std::num::NonZeroU64;
-use std::ops::ControlFlow;
 use std::str::from_utf8;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +20,7 @@ use rustix::io::retry_on_intr;
 
 use super::attributes;
 use super::fs_type::FsType;
-use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now, start};
+use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now};
 use crate::transfer::{BlockingPool, hash_file, is_large};
 use crate::value::{Digest, Error, Hasher, Meta, Wanted};
 
@@ -75,7 +74,10 @@ impl Object {
             return Ok(());
         }
         let len = usize::try_from(self.meta.len).map_or(LOOKED_AT, |len| len.min(LOOKED_AT));
-        let start = start(&self.file, len, self.fs_type.is_memory).await?;
+        let start = match self.read_now(0, len) {
+            Some(start) => start,
+            None => self.read(0, len).await?,
+        };
         self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
         Ok(())
     }
@@ -128,7 +130,7 @@ impl Object {
 
     /// Whether the file has not been changed and, where its file system [shows that](FsType::shows_removal), still has its name in its folder: one system call.
     pub fn is_current(&self) -> bool {
-        rustix::fs::fstat(&*self.file).is_ok_and(|now| self.is(FileStamp::of(&now)))
+        rustix::fs::fstat(&*self.file).is_ok_and(|now| self.stamp == FileStamp::of(&now))
     }
 
     /// True if its bytes were compared with its file's since that `sweep`.
@@ -153,11 +155,6 @@ impl Object {
     /// Notes that it has the bytes that its file had after that `sweep`.
     pub fn note_compared(&self, sweep: u32) {
         self.compared.store(sweep, Relaxed);
-    }
-
-    /// True if its file had this stamp when it was opened.
-    pub fn is(&self, stamp: FileStamp) -> bool {
-        self.stamp == stamp
     }
 
     /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as can be told cheaply.
@@ -234,46 +231,32 @@ impl Object {
         compute: &BlockingPool,
     ) -> Result<Digest, Error> {
         let Meta { len, version, .. } = self.meta;
-        let (mut hasher, mut offset) = (Hasher::new(Wanted::one(sha512)), 0);
-        loop {
-            let (object, turn) = (Arc::clone(self), offset..len.min(offset + TURN));
+        let file = Arc::clone(&self.file);
+        let kept = move || Ok(attributes::kept_digest(&file, version, sha512));
+        if let Some(kept) = compute.run(kept).await? {
+            return Ok(kept);
+        }
+        let mut hasher = Hasher::new(Wanted::one(sha512));
+        let mut offset = 0;
+        while offset < len {
+            let (file, turn) = (Arc::clone(&self.file), offset..len.min(offset + TURN));
             offset = turn.end;
-            let take_turn = move || {
-                let kept = match turn.start {
-                    0 => attributes::kept_digest(&object.file, version, sha512),
-                    _ => None,
-                };
-                match kept {
-                    Some(kept) => Ok(ControlFlow::Break(kept)),
-                    None => hash_file(&object.file, turn, hasher).map(ControlFlow::Continue),
-                }
-            };
-            hasher = match compute.run(take_turn).await? {
-                ControlFlow::Break(kept) => return Ok(kept),
-                ControlFlow::Continue(hasher) => hasher,
-            };
-            if offset == len {
-                break;
-            }
+            let take_turn = move || hash_file(&file, turn, hasher);
+            hasher = compute.run(take_turn).await?;
         }
         let digest = hasher.finish().one().ok_or(Error::Truncated)?;
         if keep && is_large(len) {
-            self.keep(digest).await;
+            let object = Arc::clone(self);
+            let keep = move || {
+                if object.is_current() {
+                    attributes::keep_digest(&object.file, version, digest)?;
+                }
+                Ok(())
+            };
+            // A convenience: the digest is as good without it.
+            let _ = self.file.disk.run(keep).await;
         }
         Ok(digest)
-    }
-
-    /// Keeps `digest` beside the value, if that has not been changed.
-    async fn keep(self: &Arc<Self>, digest: Digest) {
-        let object = Arc::clone(self);
-        let keep = move || {
-            if !object.is_current() {
-                return Ok(());
-            }
-            attributes::keep_digest(&object.file, object.meta.version, digest)
-        };
-        // A convenience: the digest is as good without it.
-        let _ = self.file.disk.run(keep).await;
     }
 }
 

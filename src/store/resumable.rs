@@ -165,7 +165,7 @@ impl Resumable {
         };
         self.on_disk(cut).await?;
         self.offset = offset;
-        self.claim.has_received(offset);
+        self.claim.entry.progress().received = offset;
         Ok(())
     }
 
@@ -346,7 +346,7 @@ mod tests {
                     Key::new("k").unwrap(),
                     None,
                     Vec::new(),
-                    Uploader::new("a client"),
+                    Uploader("a client".into()),
                 ));
                 poll_fn(|cx| match beginning.as_mut().poll(cx) {
                     Poll::Ready(Err(error)) => panic!("{error}"),

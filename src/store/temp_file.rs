@@ -22,7 +22,7 @@ use super::inherit;
 use super::publish_method::{
     PublishMethod, create_named, create_unnamed, exchange, link_named, rename, unlink_staged,
 };
-use super::upload_claim::Claim;
+use super::upload_claim::{Claim, Standing};
 use super::value_file::ValueFile;
 use crate::transfer::write_at;
 use crate::value::{Error, Version};
@@ -147,7 +147,7 @@ impl TempFile {
     fn published(&mut self) {
         self.name = None;
         if let Some(claim) = &self.claim {
-            claim.published();
+            claim.end(Standing::Complete);
         }
     }
 

@@ -175,33 +175,14 @@ impl UploadEntry {
 }
 
 impl Claim {
-    /// Notes that its file is `len` bytes long.
-    pub fn has_received(&self, len: u64) {
-        self.entry.progress().received = len;
-    }
-
-    /// Notes that space is reserved behind the end of the file.
-    pub fn reserves_ahead(&self) {
-        self.entry.progress().is_ahead = true;
-    }
-
     /// Waits until another request wants the claim, which has to outlive the future.
     pub fn is_wanted(&self) -> impl Future<Output = ()> + use<> {
         let mut waiting = self.entry.waiting.subscribe();
         async move { drop(waiting.wait_for(|&waiting| waiting > 0).await) }
     }
 
-    /// Notes that its file has the name of the key.
-    pub fn published(&self) {
-        self.end(Standing::Complete);
-    }
-
-    /// Notes that its files are removed.
-    pub fn removed(&self) {
-        self.end(Standing::Removed);
-    }
-
-    fn end(&self, standing: Standing) {
+    /// Notes that its file has the name of the key, or is removed.
+    pub fn end(&self, standing: Standing) {
         let mut progress = self.entry.progress();
         progress.standing = standing;
         progress.touched = Touched::now();

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use rustix::fs::Stat;
-use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
+use rustix::io::{ReadWriteFlags, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::clock::now;
@@ -143,21 +143,6 @@ pub async fn whole(opened: Opened, disk: &BlockingPool) -> Result<(Opened, Bytes
     disk.run(move || whole_blocking(opened)).await
 }
 
-/// The first `len` bytes of `file`, or fewer where it has become shorter, without blocking the caller's thread.
-pub async fn start(file: &Arc<ValueFile>, len: usize, is_memory: bool) -> Result<Vec<u8>, Error> {
-    let mut buf = vec![0; len];
-    if buf.is_empty() || read_now(&**file, &mut buf, 0, is_memory) {
-        return Ok(buf);
-    }
-    let shared = Arc::clone(file);
-    let read = move || {
-        let filled = fill(&*shared, &mut buf)?;
-        buf.truncate(filled);
-        Ok(buf)
-    };
-    file.disk.run(read).await
-}
-
 /// Reads all of `opened`. Blocks.
 pub fn whole_blocking(mut opened: Opened) -> Result<(Opened, Bytes), Error> {
     for _ in 0..TRIES {
@@ -179,11 +164,10 @@ fn buffer(stat: &Stat) -> Vec<u8> {
 fn fill(fd: impl AsFd, buf: &mut [u8]) -> Result<usize, Error> {
     let mut filled = 0;
     while filled < buf.len() {
-        match rustix::io::pread(&fd, &mut buf[filled..], filled as u64) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::new("read", errno)),
+        let read = retry_on_intr(|| rustix::io::pread(&fd, &mut buf[filled..], filled as u64));
+        match read.map_err(Error::errno_while("read"))? {
+            0 => break,
+            read => filled += read,
         }
     }
     Ok(filled)

@@ -139,10 +139,7 @@ impl Pipe {
     pub async fn fill(&mut self, source: &mut dyn BodySource) -> Result<(), Error> {
         while source.remaining() > 0 && self.holds < WORTH_WRITING {
             let is_empty = self.holds == 0;
-            let moved = poll_fn(|cx| {
-                let pipe = self.into.as_fd();
-                source.poll_splice(cx, pipe, is_empty)
-            });
+            let moved = poll_fn(|cx| source.poll_splice(cx, self.into.as_fd(), is_empty));
             match moved.await.ok_or(Error::Incomplete)? {
                 0 => break,
                 moved => self.holds += moved,

@@ -30,7 +30,7 @@ pub struct StagingBounds {
 
 /// The client that an upload counts for, by a name that it has over all its connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Uploader(Arc<str>);
+pub struct Uploader(pub Arc<str>);
 
 /// The bounds of what is staged, and the bytes and uploads that are.
 #[derive(Debug)]
@@ -39,18 +39,9 @@ pub struct StagingQuota {
     staged: Mutex<Staged>,
 }
 
-/// The uploads and bytes that are staged at the moment. Without a bound, uploads of up to 64 KiB are left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InFlight {
-    /// Uploads that have some of them.
-    pub uploads: u64,
-    /// Bytes they have, or requests under way have announced; up to 256 KiB more for each whose length is not known.
-    pub bytes: u64,
-}
-
 #[derive(Debug, Default)]
 struct Staged {
-    all: InFlight,
+    bytes: u64,
     /// Only clients that have something.
     of: HashMap<Uploader, OfOne>,
 }
@@ -71,17 +62,6 @@ pub struct Reservation {
     is_unfinished: bool,
 }
 
-impl Uploader {
-    /// The client of this name.
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl StagingBounds {
     /// The longest value that can ever be staged.
     pub fn longest(&self) -> Option<NonZeroU64> {
@@ -90,6 +70,7 @@ impl StagingBounds {
 }
 
 impl StagingQuota {
+    /// A quota within these `bounds`, of which nothing is taken.
     pub fn new(bounds: StagingBounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
@@ -97,17 +78,15 @@ impl StagingQuota {
         })
     }
 
-    pub fn in_flight(&self) -> InFlight {
-        self.staged.lock().all
+    /// The bytes that uploads have at the moment, or that requests under way have announced; up to 256 KiB more for each upload whose
+    /// length is not known. Without a bound, uploads of up to 64 KiB are left out.
+    pub fn staged_bytes(&self) -> u64 {
+        self.staged.lock().bytes
     }
 
     /// True when an upload that is received in one request counts for its client too.
     pub fn is_by_client(&self) -> bool {
         self.bounds.bytes_of_one.is_some()
-    }
-
-    fn counts_all(&self) -> bool {
-        self.bounds.longest().is_some()
     }
 }
 
@@ -124,15 +103,13 @@ impl Staged {
         let fits = |max: Option<NonZeroU64>, has: u64| {
             max.is_none_or(|max| has.checked_add(more).is_some_and(|all| all <= max.get()))
         };
-        if !fits(bounds.bytes, self.all.bytes) {
-            return Err(Error::Exhausted {
-                reason: "room for uploads (--max-staged)",
-            });
+        if !fits(bounds.bytes, self.bytes) {
+            return Err(Error::Exhausted("room for uploads (--max-staged)"));
         }
         if uploader.is_some() && !fits(bounds.bytes_of_one, of_one) {
-            return Err(Error::Exhausted {
-                reason: "this client's room for uploads (--max-staged-per-client)",
-            });
+            return Err(Error::Exhausted(
+                "this client's room for uploads (--max-staged-per-client)",
+            ));
         }
         Ok(more)
     }
@@ -140,9 +117,7 @@ impl Staged {
     /// Has an upload that had `before` bytes have `len` bytes.
     fn resize(&mut self, uploader: Option<&Uploader>, before: u64, len: u64) {
         let resized = |bytes: u64| (bytes - before).saturating_add(len);
-        self.all.uploads += u64::from(len > 0);
-        self.all.uploads -= u64::from(before > 0);
-        self.all.bytes = resized(self.all.bytes);
+        self.bytes = resized(self.bytes);
         self.change(uploader, |of| of.bytes = resized(of.bytes));
     }
 
@@ -174,9 +149,9 @@ impl Reservation {
         let has = staged.of.get(&uploader).map_or(0, |of| of.unfinished);
         let most = quota.bounds.uploads_of_one;
         if most.is_some_and(|most| has >= most.get()) {
-            return Err(Error::Exhausted {
-                reason: "this client's room for unfinished uploads (--max-uploads-per-client)",
-            });
+            return Err(Error::Exhausted(
+                "this client's room for unfinished uploads (--max-uploads-per-client)",
+            ));
         }
         staged.change(Some(&uploader), |of| of.unfinished += 1);
         let mut reservation = Self::new(quota, Some(uploader));
@@ -223,7 +198,7 @@ impl Reservation {
     /// Grows to `len` bytes at least. The first time takes what is asked for, as an announced length; from then on it
     /// grows by steps, while those fit.
     pub fn grow(&mut self, len: u64) -> Result<(), Error> {
-        let is_uncounted = !self.quota.counts_all() && len <= SMALL;
+        let is_uncounted = self.quota.bounds.longest().is_none() && len <= SMALL;
         if len <= self.bytes || is_uncounted {
             return Ok(());
         }
@@ -281,7 +256,7 @@ mod tests {
     }
 
     fn of(quota: &Arc<StagingQuota>, name: &str) -> Reservation {
-        Reservation::new(quota, Some(Uploader::new(name)))
+        Reservation::new(quota, Some(Uploader(name.into())))
     }
 
     #[test]
@@ -295,15 +270,9 @@ mod tests {
         assert!(first.grow(601).is_err());
         drop(second);
         first.grow(1000).unwrap();
-        assert_eq!(
-            quota.in_flight(),
-            InFlight {
-                uploads: 1,
-                bytes: 1000
-            }
-        );
+        assert_eq!(quota.staged_bytes(), 1000);
         drop(first);
-        assert_eq!(quota.in_flight(), InFlight::default());
+        assert_eq!(quota.staged_bytes(), 0);
     }
 
     #[test]
@@ -325,17 +294,17 @@ mod tests {
         drop((first, second, other));
         assert!(quota.staged.lock().of.is_empty(), "nobody is remembered");
 
-        let begin = |name| Reservation::of_unfinished(&quota, Uploader::new(name));
+        let begin = |name: &str| Reservation::of_unfinished(&quota, Uploader(name.into()));
         let ann = [begin("ann").unwrap(), begin("ann").unwrap()];
         assert!(begin("ann").is_err());
-        let left = Reservation::of_left(&quota, Some(Uploader::new("bob")), 10);
+        let left = Reservation::of_left(&quota, Some(Uploader("bob".into())), 10);
         let mut ended = begin("bob").unwrap();
         assert!(begin("bob").is_err());
         ended.clear();
         drop(begin("bob").unwrap());
         drop((ann, left, ended));
         assert!(quota.staged.lock().of.is_empty());
-        assert_eq!(quota.in_flight(), InFlight::default());
+        assert_eq!(quota.staged_bytes(), 0);
     }
 
     #[test]
@@ -343,12 +312,12 @@ mod tests {
         let quota = StagingQuota::new(StagingBounds::default());
         let mut reservation = Reservation::new(&quota, None);
         reservation.grow(SMALL).unwrap();
-        assert_eq!(quota.in_flight(), InFlight::default());
+        assert_eq!(quota.staged_bytes(), 0);
         reservation.grow(SMALL + 1).unwrap();
         reservation.grow(u64::MAX / 2).unwrap();
-        assert_eq!(quota.in_flight().uploads, 1);
+        assert_eq!(quota.staged_bytes(), u64::MAX / 2);
         drop(reservation);
-        assert_eq!(quota.in_flight(), InFlight::default());
+        assert_eq!(quota.staged_bytes(), 0);
     }
 
     #[test]
@@ -357,7 +326,7 @@ mod tests {
         let mut honest = Reservation::new(&quota, None);
         honest.grow(10).unwrap();
         assert!(Reservation::new(&quota, None).grow(u64::MAX).is_err());
-        assert_eq!(quota.in_flight().bytes, 10);
+        assert_eq!(quota.staged_bytes(), 10);
     }
 
     proptest! {
@@ -369,16 +338,16 @@ mod tests {
             let quota = bounded(max);
             let mut reservations: Vec<_> = (0..4).map(|_| Reservation::new(&quota, None)).collect();
             for (which, len) in growth {
-                let (free, had) = (max - quota.in_flight().bytes, reservations[which].bytes);
+                let (free, had) = (max - quota.staged_bytes(), reservations[which].bytes);
                 let fits = len.saturating_sub(had) <= free;
                 prop_assert_eq!(reservations[which].grow(len).is_ok(), fits);
-                prop_assert!(quota.in_flight().bytes <= max);
+                prop_assert!(quota.staged_bytes() <= max);
                 if len % 3 == 0 {
                     reservations[which].shrink(len / 2);
                 }
             }
             drop(reservations);
-            prop_assert_eq!(quota.in_flight(), InFlight::default());
+            prop_assert_eq!(quota.staged_bytes(), 0);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::quota::{ReservationHandle, Uploader};
 use super::{BlockingPool, CHUNK, COPIED};
@@ -174,15 +174,14 @@ pub fn hash_file(file: impl AsFd, range: Range<u64>, mut hasher: Hasher) -> Resu
     let mut offset = range.start;
     while offset < range.end {
         let left = usize::try_from(range.end - offset).unwrap_or(CHUNK);
-        let left = left.min(CHUNK);
-        match rustix::io::pread(&file, &mut buf[..left], offset) {
-            Ok(0) => return Err(Error::Truncated),
-            Ok(n) => {
-                hasher.update(&buf[..n]);
-                offset += n as u64;
+        let left = &mut buf[..left.min(CHUNK)];
+        let read = retry_on_intr(|| rustix::io::pread(&file, &mut *left, offset));
+        match read.map_err(Error::errno_while("read back"))? {
+            0 => return Err(Error::Truncated),
+            read => {
+                hasher.update(&left[..read]);
+                offset += read as u64;
             }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::new("read back", errno)),
         }
     }
     Ok(hasher)

@@ -77,7 +77,7 @@ impl<'a> Key<'a> {
 
     /// The segments before the last; empty where there is one.
     pub fn folder(&self) -> &str {
-        self.0.rsplit_once('/').map_or("", |(folder, _)| folder)
+        above(&self.0)
     }
 
     /// The last segment: the name of the file in its folder.
@@ -88,11 +88,6 @@ impl<'a> Key<'a> {
     /// This key, borrowing nothing.
     pub fn into_owned(self) -> Key<'static> {
         Key(Cow::Owned(self.0.into_owned()))
-    }
-
-    /// A copy that borrows nothing.
-    pub fn to_owned(&self) -> Key<'static> {
-        Key(Cow::Owned(self.0.to_string()))
     }
 }
 
@@ -109,10 +104,12 @@ pub fn may_have_keys(folder: &str) -> bool {
 
 /// The folder `path`, those above it, and the directory itself, which is the empty path.
 pub fn folder_and_above(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |&path| {
-        let above = path.rsplit_once('/').map_or("", |(above, _)| above);
-        (!path.is_empty()).then_some(above)
-    })
+    std::iter::successors(Some(path), |&path| (!path.is_empty()).then(|| above(path)))
+}
+
+/// The part of `path` before its last `/`: the folder that it lies in.
+pub fn above(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(above, _)| above)
 }
 
 fn check(name: &str) -> Result<(), BadKey> {
@@ -196,16 +193,11 @@ impl Prefixes {
         self.has(start) || self.below(start).next().is_some()
     }
 
-    /// Its prefixes that begin with `start`, in byte order.
+    /// Its prefixes that begin with `start`, in byte order; none is the beginning of another.
     pub fn below<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         let from = self.0.partition_point(|prefix| **prefix < *start);
         let below = self.0[from..].iter().map(|prefix| &**prefix);
         below.take_while(move |prefix| prefix.starts_with(start))
-    }
-
-    /// Its prefixes, in byte order; none is the beginning of another.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|prefix| &**prefix)
     }
 }
 
@@ -324,9 +316,9 @@ mod tests {
             prop_assert_eq!(set.may_have_below(&key), meets);
             prop_assert_eq!(set.is_all(), has(""));
             prop_assert_eq!(set.is_empty(), given.is_empty());
-            let below: Vec<_> = set.iter().filter(|prefix| prefix.starts_with(&key)).collect();
+            let below: Vec<_> = set.below("").filter(|prefix| prefix.starts_with(&key)).collect();
             prop_assert_eq!(set.below(&key).collect::<Vec<_>>(), below);
-            let kept: Vec<_> = set.iter().collect();
+            let kept: Vec<_> = set.below("").collect();
             prop_assert!(kept.windows(2).all(|pair| pair[0] < pair[1] && !pair[1].starts_with(pair[0])));
         }
     }

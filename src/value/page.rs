@@ -4,7 +4,7 @@
 //! own text alone, so that pages give each item once, whatever comes and goes between them.
 
 use super::Validators;
-use super::key::{Key, Prefixes};
+use super::key::{Key, Prefixes, above};
 
 /// A request for a page of keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -102,9 +102,7 @@ impl Page {
 
     /// The folder that all keys of the page lie in or below: the prefix up to its last `/`.
     pub fn folder(&self) -> &str {
-        self.prefix
-            .rsplit_once('/')
-            .map_or("", |(folder, _)| folder)
+        above(&self.prefix)
     }
 }
 

@@ -87,7 +87,7 @@ impl FormUpload<'_, '_, '_> {
                 }
                 Role::File(name) => {
                     let key = self.state.key(&name)?;
-                    self.file = Some(key.to_owned());
+                    self.file = Some(key.clone().into_owned());
                     self.store(key, part.media_type).await?;
                     self.file = None;
                 }

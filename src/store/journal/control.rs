@@ -182,7 +182,7 @@ impl JournalLocation {
         &self,
         doing: &'static str,
     ) -> impl Fn(E) -> OpenError + Copy {
-        move |error| OpenError::io(doing, &self.at, error.into())
+        OpenError::failed(doing, &self.at)
     }
 
     fn foreign(&self) -> OpenError {

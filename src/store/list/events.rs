@@ -108,6 +108,7 @@ impl Events {
     /// stay.
     pub fn take(&self, root: Watch) -> Result<BTreeSet<Event>, EventsLost> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
+        const OF_ROOT: ReadFlags = ReadFlags::IGNORED.union(ReadFlags::ATTRIB);
         let mut buf = vec![MaybeUninit::uninit(); READ];
         let mut events = Reader::new(&self.inotify, &mut buf);
         let mut taken = BTreeSet::new();
@@ -119,26 +120,22 @@ impl Events {
                 Err(_) => return Err(EventsLost),
             };
             let (flags, folder) = (event.events(), event.wd());
-            let is_over = flags.contains(ReadFlags::IGNORED);
-            let is_attribute = flags.contains(ReadFlags::ATTRIB);
-            let is_of_root = folder == root && event.file_name().is_none();
-            if flags.intersects(LOST) || (is_of_root && (is_over || is_attribute)) {
+            let name = event.file_name().map(CStr::to_bytes);
+            let is_of_root = folder == root && name.is_none();
+            if flags.intersects(LOST) || (is_of_root && flags.intersects(OF_ROOT)) {
                 return Err(EventsLost);
             }
-            // A value is listed whatever its rights.
-            if is_attribute && !flags.contains(ReadFlags::ISDIR) {
-                continue;
+            let is_folder = flags.contains(ReadFlags::ISDIR);
+            // A value is listed whatever its rights; that a folder is gone is an event of the one above it, too.
+            let is_attribute = flags.contains(ReadFlags::ATTRIB);
+            if (is_attribute && is_folder) || (!is_attribute && name.is_some()) {
+                let name = name.unwrap_or_default().into();
+                taken.insert(Event {
+                    folder,
+                    name,
+                    is_folder,
+                });
             }
-            // That a folder is gone is an event of the one above it, too.
-            if event.file_name().is_none() && !is_attribute {
-                continue;
-            }
-            let name = event.file_name().map(CStr::to_bytes);
-            taken.insert(Event {
-                folder,
-                name: name.unwrap_or_default().into(),
-                is_folder: flags.contains(ReadFlags::ISDIR),
-            });
         }
     }
 

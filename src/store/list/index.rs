@@ -106,16 +106,12 @@ impl Index {
         if let Some(smallest) = self.smallest_of(&mut state, page) {
             return Ok(Some(smallest));
         }
-        let (made, smallest) = match self.make() {
-            Ok(Some(live)) => {
-                let smallest = live.tree.smallest(page);
-                (State::Live(Box::new(live)), Ok(Some(smallest)))
-            }
-            Ok(None) => (State::Impossible(Instant::now()), Ok(None)),
-            Err(failure) => (State::Absent, Err(failure)),
-        };
-        self.enter(&mut state, made);
-        smallest
+        let made = self.make()?;
+        let smallest = made.as_ref().map(|live| live.tree.smallest(page));
+        let impossible = || State::Impossible(Instant::now());
+        let next = made.map_or_else(impossible, |live| State::Live(Box::new(live)));
+        self.enter(&mut state, next);
+        Ok(smallest)
     }
 
     /// Reads the directory; logs why an index is impossible.
@@ -125,7 +121,6 @@ impl Index {
             self.counters.walks.add(1);
             match Tree::read(&self.dir, self.most) {
                 Ok(tree) => {
-                    self.count(Some(&tree));
                     let used = Instant::now();
                     let is_kept_up = self.keep_up(&tree.events).is_ok();
                     return Ok(is_kept_up.then_some(Live { tree, used }));
@@ -155,7 +150,7 @@ impl Index {
                     );
                     return Ok(None);
                 }
-                Err(TreeError::Failed(failure)) => return Err(failure),
+                Err(TreeError::Failed(error)) => return Err(error),
             }
         }
         match twice {
@@ -214,9 +209,10 @@ impl Index {
     }
 
     fn enter(&self, state: &mut State, next: State) {
-        if !matches!(next, State::Live(_)) {
-            self.count(None);
-        }
+        self.count(match &next {
+            State::Live(live) => Some(&live.tree),
+            State::Absent | State::Impossible(_) => None,
+        });
         *state = next;
     }
 
@@ -505,9 +501,10 @@ mod tests {
                 by_folder,
                 ..page(after, 10)
             };
-            let enough =
-                |most: &usize| walk::smallest(&index.dir, &page, *most, &|| Ok(())).is_ok();
-            (0..1_000).find(enough).unwrap()
+            let smallest = |most| walk::smallest(&index.dir, &page, most, &|| Ok(()));
+            (0..1_000)
+                .find(|&most| smallest(most).unwrap().is_some())
+                .unwrap()
         };
         assert_eq!(met("", "", false), 53);
         assert_eq!(met("", "b/", false), 53);

@@ -204,24 +204,22 @@ fn smallest<'k, I: Iterator<Item = &'k str>>(
 ) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     let mut from = page.prefix.as_str().max(&page.after).to_owned();
-    // A search for each folder that stands for the keys below it, which are passed over.
     while items.len() <= page.limit {
-        let mut passed = None;
-        let names = names_from(&from);
-        for name in names.take_while(|name| name.starts_with(&page.prefix)) {
-            let item = page.item(name);
-            if page.has(item) {
-                items.push(item.to_owned());
-            }
-            if item.len() < name.len() {
-                passed = Some(item);
-            }
-            if passed.is_some() || items.len() > page.limit {
-                break;
-            }
+        let next = names_from(&from).next();
+        let Some(name) = next.filter(|name| name.starts_with(&page.prefix)) else {
+            break;
+        };
+        let item = page.item(name);
+        if page.has(item) {
+            items.push(item.to_owned());
         }
-        let Some(item) = passed else { break };
-        from = behind(item);
+        // A folder stands for the keys below it, which are passed over.
+        let is_folder = item.len() < name.len();
+        from = if is_folder {
+            behind(item)
+        } else {
+            name.to_owned() + "\0"
+        };
     }
     items
 }

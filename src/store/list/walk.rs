@@ -245,17 +245,18 @@ impl Search<'_> {
         // All keys in it are one item.
         let is_one = !path.is_empty() && self.page.common(&format!("{path}/")).is_some();
         let walked = walk(self.dir, &folder, path, |met| {
+            if !matches!(met, Met::Pause) {
+                self.left = self.left.checked_sub(1).ok_or(Cut::Long)?;
+            }
             let below = match met {
                 Met::Pause => return Ok((self.is_wanted)()?),
                 Met::Value(key) => {
-                    self.meet()?;
                     self.offer(key.as_str());
                     let is_enough = is_one || self.has_one();
                     return if is_enough { Err(Cut::Enough) } else { Ok(()) };
                 }
                 Met::Folder(path) => path + "/",
             };
-            self.meet()?;
             if below.as_str() > after && self.may_take(&below) {
                 folders.insert(below);
             }
@@ -271,15 +272,7 @@ impl Search<'_> {
         }
     }
 
-    fn meet(&mut self) -> Result<(), Cut> {
-        self.left = self.left.checked_sub(1).ok_or(Cut::Long)?;
-        Ok(())
-    }
-
     fn offer(&mut self, key: &str) {
-        if !key.starts_with(&self.page.prefix) {
-            return;
-        }
         let item = self.page.item(key);
         if !self.page.has(item) || self.is_beyond(item) {
             return;

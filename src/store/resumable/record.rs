@@ -67,7 +67,7 @@ impl Record {
             key: entry.key.as_str().to_owned(),
             length: None,
             fields,
-            uploader: entry.uploader().map(|it| it.as_str().to_owned()),
+            uploader: entry.uploader().map(|it| it.0.to_string()),
             started: started(),
             boot: clock::boot_id().map(str::to_owned),
             synced: None,
@@ -194,7 +194,7 @@ pub fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)
     };
     let stat = retry_on_intr(|| rustix::fs::fstat(&file));
     let len = Meta::of(&stat.map_err(Error::errno_while("look at an upload"))?).len;
-    claim.has_received(len);
+    claim.entry.progress().received = len;
     if std::mem::take(&mut claim.entry.progress().is_ahead) {
         // Also where the length stays, the file system frees what lies behind it.
         let cut = retry_on_intr(|| rustix::fs::ftruncate(&file, len));

@@ -97,11 +97,9 @@ impl Registry {
         }
         if entries.len() >= MOST {
             let Some(claim) = least(&entries, &entry) else {
-                return Err(Error::Exhausted {
-                    reason: "room for unfinished uploads",
-                });
+                return Err(Error::Exhausted("room for unfinished uploads"));
             };
-            claim.removed();
+            claim.end(Standing::Removed);
             entries.remove(&claim.entry.id);
             forgotten.push(claim.entry.id);
         }
@@ -111,7 +109,7 @@ impl Registry {
 
     /// Removes the upload that `claim` is on, and its files. Blocks.
     pub fn remove(&self, claim: &Claim, uploads: &OwnedFd) {
-        claim.removed();
+        claim.end(Standing::Removed);
         self.entries().remove(&claim.entry.id);
         remove_files(uploads, claim.entry.id);
     }
@@ -239,7 +237,7 @@ fn left(
     };
     let reservation = match standing {
         Standing::Open => {
-            let uploader = record.uploader.as_deref().map(Uploader::new);
+            let uploader = record.uploader.as_deref().map(|name| Uploader(name.into()));
             Reservation::of_left(quota, uploader, len)
         }
         _ => Reservation::new(quota, None),
@@ -262,7 +260,7 @@ mod tests {
     /// An unfinished upload of `client` with so many bytes, to which nothing was done for `age` seconds.
     fn entry(client: &str, received: u64, age: u64) -> Arc<UploadEntry> {
         let quota = StagingQuota::new(StagingBounds::default());
-        let reservation = Reservation::of_unfinished(&quota, Uploader::new(client)).unwrap();
+        let reservation = Reservation::of_unfinished(&quota, Uploader(client.into())).unwrap();
         let progress = Progress {
             length: None,
             synced: None,

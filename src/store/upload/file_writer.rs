@@ -205,13 +205,13 @@ impl Ahead {
         let _taking = self.writer.take_space(len)?;
         if len > 0 && self.range.end > end {
             if let Some(claim) = &self.claim {
-                claim.reserves_ahead();
+                claim.entry.progress().is_ahead = true;
             }
             allocate(file, &self.range)?;
         }
         let (done, len) = write()?;
         if let Some(claim) = &self.claim {
-            claim.has_received(len);
+            claim.entry.progress().received = len;
         }
         Ok(done)
     }
