@@ -193,7 +193,7 @@ impl Server {
     ) -> ReactorConfig {
         let mut config = self.config.service.clone();
         config.routes = routes;
-        config.store_resumes = self.store.resumes();
+        config.store_resumes = self.store.resumable().is_ok();
         config.authorizes = self.access.is_some();
         let service = ServiceBuilder {
             store: Arc::clone(&self.store),

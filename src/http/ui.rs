@@ -145,12 +145,12 @@ fn row(rows: &mut String, name: &str, href: &dyn Display, value: Option<&ListedV
          <td role=\"cell\" class=\"size\">"
     );
     if let Some(value) = value {
-        let len = value.len();
+        let len = value.len;
         let _ = write!(rows, "<data value=\"{len}\">{}</data>", Size(len));
     }
     rows.push_str("</td><td role=\"cell\" class=\"time\">");
     if let Some(value) = value {
-        let time = humantime::format_rfc3339_seconds(value.modified()).to_string();
+        let time = humantime::format_rfc3339_seconds(value.validators.modified).to_string();
         let (date, clock) = (&time[..10], &time[11..16]);
         let _ = write!(rows, "<time datetime=\"{time}\">{date} {clock} UTC</time>");
     }
@@ -257,11 +257,11 @@ fn line(index: &mut String, folder: &str, item: &Item<'_>) {
     let _ = write!(index, "<a href=\"{href}\">{text}</a>");
     let gap = TIMES.saturating_sub(name.chars().count()).max(1);
     if let Some(value) = item.value {
-        let time = humantime::format_rfc3339_seconds(value.modified()).to_string();
+        let time = humantime::format_rfc3339_seconds(value.validators.modified).to_string();
         let month = time[5..7].parse::<usize>().unwrap_or_default();
         let month = MONTHS[month.saturating_sub(1) % MONTHS.len()];
         let (year, day, clock) = (&time[..4], &time[8..10], &time[11..16]);
-        let len = value.len();
+        let len = value.len;
         let _ = write!(index, "{:gap$}{day}-{month}-{year} {clock} {len:>19}", "");
     } else {
         let _ = write!(index, "{:gap$}{:>17} {:>19}", "", "-", "-");
@@ -319,7 +319,8 @@ mod tests {
     fn listing(keys: &[(&str, u64, i128)], folders: &[&str], next: Option<&str>) -> Listing {
         let keys = keys.iter().map(|&(key, len, nanos)| {
             let version = Version::from_nanos(nanos);
-            let value = ListedValue::File(Meta::new(len, version));
+            let validators = Meta::new(len, version).into();
+            let value = ListedValue { len, validators };
             (Key::new(key.to_owned()).unwrap(), value)
         });
         Listing {
@@ -568,7 +569,8 @@ mod index_tests {
                 version.time(),
                 SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
             );
-            let value = ListedValue::File(Meta::new(len, version));
+            let validators = Meta::new(len, version).into();
+            let value = ListedValue { len, validators };
             (Key::new(key.to_owned()).unwrap(), value)
         });
         Listing {

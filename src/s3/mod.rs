@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hyper::Uri;
 
 use crate::metrics::S3Counters;
-use crate::transfer::{BlockingPool, InFlight, StagingBounds, StagingQuota};
+use crate::transfer::{BlockingPool, StagingBounds, StagingQuota};
 use crate::value::Error;
 use contract::S3Context;
 use transport::answer::explained;
@@ -163,14 +163,9 @@ impl S3 {
         &self.shared.disk
     }
 
-    /// True where uploads of one request count for their clients.
-    pub fn stages_by_client(&self) -> bool {
-        self.shared.quota.is_by_client()
-    }
-
-    /// The uploads and bytes that are staged at the moment, over all reactors.
-    pub fn staged(&self) -> InFlight {
-        self.shared.quota.in_flight()
+    /// The quota of uploads.
+    pub fn quota(&self) -> &StagingQuota {
+        &self.shared.quota
     }
 
     /// The counters of each of its clients.

@@ -324,7 +324,7 @@ async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
         let found = read(gateway, &key, ReadRequest::default()).await.unwrap();
         assert!(found == value, "{name}");
     }
-    assert_eq!(s3.staged().bytes, 0);
+    assert_eq!(s3.quota().staged_bytes(), 0);
 }
 
 #[tokio::test]
@@ -394,7 +394,7 @@ async fn an_upload_that_is_given_up_leaves_what_was_there() {
             assert_eq!(meta.etag, old.etag);
         }
     }
-    assert_eq!(s3.staged().bytes, 0);
+    assert_eq!(s3.quota().staged_bytes(), 0);
 }
 
 #[tokio::test]

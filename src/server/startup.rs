@@ -14,7 +14,7 @@ use crate::config::{Config, DescriptorLimitError, DirectoryConfig, Values};
 use crate::net::{At, Listen, Tls, TlsError};
 use crate::s3::{self, S3};
 use crate::sandbox::{self, Confined, SandboxError};
-use crate::store::{self, Inspected, OpenError, Store};
+use crate::store::{self, Directory, Inspected, OpenError, Store};
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -226,11 +226,12 @@ fn open_directory(
             dir.display()
         );
     }
-    if read_only {
-        Store::open_read_only(dir, options)
+    let directory = if read_only {
+        Directory::open_read_only(dir, options)?
     } else {
-        Store::open(dir, options)
-    }
+        Directory::open(dir, options)?
+    };
+    Ok(Store::Directory(Box::new(directory)))
 }
 
 /// The CPUs that threads may run on. Empty when nothing is pinned.

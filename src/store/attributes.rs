@@ -7,12 +7,13 @@
 //! Attributes are a convenience: where the file system has none, values are stored and answered all the same.
 
 use std::os::fd::AsFd;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use rustix::fs::{Stat, XattrFlags};
+use rustix::fs::XattrFlags;
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::value::{Digest, Error, Version};
+use super::clock::now;
+use crate::value::{Digest, Error, Version, changed};
 
 pub use crate::value::Attributes;
 
@@ -69,7 +70,7 @@ pub fn keep_digest(file: impl AsFd, version: Version, digest: Digest) -> Result<
         Digest::Sha512(bytes) => (SHA512, &bytes[..]),
     };
     let stat = || rustix::fs::fstat(&file).map_err(Error::errno_while("look at a file"));
-    let until = now() + TO_SET.as_nanos();
+    let until = i128::from(now()) + nanos(TO_SET);
     let mut kept = version.nanos().to_be_bytes().to_vec();
     kept.extend_from_slice(&stat()?.st_size.to_be_bytes());
     kept.extend_from_slice(&until.to_be_bytes());
@@ -102,22 +103,15 @@ fn kept<const N: usize>(file: impl AsFd, name: &str, version: Version) -> Option
     let (size, rest) = rest.split_first_chunk()?;
     let (until, digest) = rest.split_first_chunk()?;
     let stat = rustix::fs::fstat(&file).ok()?;
-    let early = u128::from_be_bytes(*until).checked_sub(changed(&stat))?;
+    let early = i128::from_be_bytes(*until).checked_sub(changed(&stat))?;
     let is_of_file = i128::from_be_bytes(*of) == version.nanos()
         && i64::from_be_bytes(*size) == stat.st_size
-        && early <= (TO_SET + TICK).as_nanos();
+        && (0..=nanos(TO_SET + TICK)).contains(&early);
     is_of_file.then(|| digest.try_into().ok())?
 }
 
-/// The time at which the file was last changed, in nanoseconds since 1970. No program can set it.
-fn changed(stat: &Stat) -> u128 {
-    u128::try_from(stat.st_ctime).unwrap_or(0) * 1_000_000_000 + u128::from(stat.st_ctime_nsec)
-}
-
-/// In nanoseconds since 1970.
-fn now() -> u128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos())
+fn nanos(span: Duration) -> i128 {
+    i128::try_from(span.as_nanos()).unwrap_or(i128::MAX)
 }
 
 /// The attribute `name`, if there is one that fits in `room`.

@@ -28,8 +28,7 @@ const NEGLIGIBLE: u64 = 64 << 10;
 /// The cache.
 #[derive(Debug)]
 pub struct Cache {
-    /// `None` when it is off.
-    kept: Option<QuickCache<Box<str>, Arc<Object>, Weight>>,
+    kept: QuickCache<Box<str>, Arc<Object>, Weight>,
     /// How many sweeps there were.
     sweeps: AtomicU32,
 }
@@ -37,84 +36,83 @@ pub struct Cache {
 impl Cache {
     /// A cache of `capacity` bytes that keeps at most `descriptors` files open; a capacity of 0 is off.
     pub fn new(capacity: u64, descriptors: u64) -> Self {
-        if capacity == 0 || descriptors == 0 {
-            return Self {
-                kept: None,
-                sweeps: AtomicU32::new(0),
-            };
-        }
+        // Of no capacity it keeps nothing.
+        let capacity = if descriptors == 0 { 0 } else { capacity };
         let weight = Weight {
-            least: capacity.div_ceil(descriptors),
+            least: capacity.div_ceil(descriptors.max(1)),
         };
         let expected = (capacity / weight.least.max(OVERHEAD)).min(1 << 16);
         let expected = usize::try_from(expected).unwrap_or(1 << 16);
         Self {
-            kept: Some(QuickCache::with_weighter(expected, capacity, weight)),
+            kept: QuickCache::with_weighter(expected, capacity, weight),
             sweeps: AtomicU32::new(0),
         }
     }
 
     /// The value of `key` in `dir`, when it is here and proved current now.
     pub fn get(&self, key: &Key<'_>, dir: &ValuesDir) -> Option<Arc<Object>> {
-        let cache = self.kept.as_ref()?;
-        let object = cache.get(key.as_str())?;
+        let object = self.kept.get(key.as_str())?;
         let sweep = self.sweeps.load(Relaxed);
-        let is_current = if key.is_flat() && object.shows_removal() && object.is_compared(sweep) {
-            object.is_current()
-        } else {
-            is_there(key.as_str(), &object, dir) && object.compare(sweep)
-        };
+        let is_current =
+            if key.is_flat() && object.fs_type.shows_removal && object.is_compared(sweep) {
+                object.is_current()
+            } else {
+                is_there(key.as_str(), &object, dir) && object.compare(sweep)
+            };
         if is_current {
             return Some(object);
         }
-        cache.remove_if(key.as_str(), |kept| Arc::ptr_eq(kept, &object));
+        self.remove(key.as_str(), &object);
         None
     }
 
     /// Keeps `object`, if it can be proved current later and is worth its place.
     pub fn keep(&self, key: &Key<'_>, object: &Arc<Object>) {
-        if let (Some(cache), true) = (&self.kept, object.is_quiescent()) {
+        if object.stamp.is_quiescent() {
             object.note_compared(self.sweeps.load(Relaxed));
-            cache.insert(key.as_str().into(), Arc::clone(object));
+            self.kept.insert(key.as_str().into(), Arc::clone(object));
         }
     }
 
     /// Has the next use of each value look for changes that the times of its file do not show. Forgets large values in `dir` that are no longer
     /// those under their keys: their files would otherwise keep their space until the keys are read.
     pub fn sweep(&self, dir: &ValuesDir) {
-        let Some(cache) = &self.kept else { return };
         self.sweeps.fetch_add(1, Relaxed);
         // Collected first, so that no lock of the cache is held during system calls.
-        let is_large = |object: &Object| object.meta().len > NEGLIGIBLE;
-        let large: Vec<_> = cache.iter().filter(|(_, o)| is_large(o)).collect();
+        let is_large = |object: &Object| object.meta.len > NEGLIGIBLE;
+        let large: Vec<_> = self.kept.iter().filter(|(_, o)| is_large(o)).collect();
         for (key, object) in large {
             if !is_there(&key, &object, dir) {
-                cache.remove_if(&key, |kept| Arc::ptr_eq(kept, &object));
+                self.remove(&key, &object);
             }
         }
     }
 
     /// Bytes of its capacity that are taken.
     pub fn bytes(&self) -> u64 {
-        self.kept.as_ref().map_or(0, QuickCache::weight)
+        self.kept.weight()
     }
 
     /// How many values it keeps, each with a descriptor.
     pub fn values(&self) -> u64 {
-        self.kept.as_ref().map_or(0, |cache| cache.len() as u64)
+        self.kept.len() as u64
     }
 
     /// Forgets the value of `key`, whose file would otherwise stay on the disk as long as it is kept.
     pub fn forget(&self, key: &Key<'_>) {
-        if let Some(cache) = &self.kept {
-            cache.remove(key.as_str());
-        }
+        self.kept.remove(key.as_str());
+    }
+
+    /// Forgets `object`, unless another has its key.
+    fn remove(&self, key: &str, object: &Arc<Object>) {
+        let is_it = |kept: &Arc<Object>| Arc::ptr_eq(kept, object);
+        self.kept.remove_if(key, is_it);
     }
 }
 
 /// True if the file of `object` lies in `dir` under `key`, unchanged.
 fn is_there(key: &str, object: &Object, dir: &ValuesDir) -> bool {
-    dir.stamp(key).is_some_and(|stamp| object.is(stamp))
+    dir.stamp(key) == Some(object.stamp)
 }
 
 #[derive(Clone, Debug)]
@@ -125,9 +123,9 @@ struct Weight {
 
 impl Weighter<Box<str>, Arc<Object>> for Weight {
     fn weight(&self, key: &Box<str>, object: &Arc<Object>) -> u64 {
-        let bytes = object.bytes().map_or(0, bytes::Bytes::len);
+        let bytes = object.bytes.as_ref().map_or(0, bytes::Bytes::len);
         // As they are stored, and as headers.
-        let fields = 2 * object.fields().map_or(0, <[u8]>::len);
+        let fields = 2 * object.fields.as_ref().map_or(0, |fields| fields.len());
         ((bytes + fields + key.len()) as u64 + OVERHEAD).max(self.least)
     }
 }

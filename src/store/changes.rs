@@ -5,9 +5,10 @@
 //! [`Gap`]. Nothing is kept before the first subscriber. Changes that other programs make are not seen here.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::clock::Clock;
@@ -41,8 +42,11 @@ pub struct Gap {
 #[derive(Debug)]
 pub struct Changes {
     recent: Mutex<Recent>,
-    subscribers: AtomicU64,
-    latest: watch::Sender<u64>,
+    /// How many subscribers there are now.
+    pub subscribers: AtomicU64,
+    /// The number of the latest change, once there has been a subscriber. To wake a receiver costs the publisher time, so one should wait
+    /// on behalf of many.
+    pub latest: watch::Sender<u64>,
     /// The clock of a store that writes; its readings pass every number.
     clock: Option<Arc<Mutex<Clock>>>,
 }
@@ -59,7 +63,7 @@ struct Recent {
 impl Changes {
     /// Begins to count after every number and version given so far: in microseconds since 1970.
     pub fn after(clock: Arc<Mutex<Clock>>) -> Self {
-        let reached = lock(&clock).reached();
+        let reached = clock.lock().reached();
         Self {
             clock: Some(clock),
             ..Self::starting_at(u64::try_from(reached / NANOS).unwrap_or(0))
@@ -84,7 +88,7 @@ impl Changes {
     /// Appends what has been published, in that order: the key, and what it stands for now. Blocks now and then.
     pub fn append(&self, made: impl Iterator<Item = (Key<'static>, Option<Meta>)>) {
         self.reserve(made.size_hint().1.unwrap_or(1));
-        let mut recent = self.recent();
+        let mut recent = self.recent.lock();
         for (key, value) in made {
             recent.append(key, value);
         }
@@ -94,7 +98,7 @@ impl Changes {
     /// Records that something was published, or may have been, that cannot be named: all subscribers meet a gap. Blocks now and then.
     pub fn mark_gap(&self) {
         self.reserve(1);
-        let mut recent = self.recent();
+        let mut recent = self.recent.lock();
         recent.latest += 1;
         recent.forget();
         self.notify(recent);
@@ -104,9 +108,9 @@ impl Changes {
     /// written under the lock that reactors take.
     fn reserve(&self, count: usize) {
         let Some(clock) = &self.clock else { return };
-        let end = self.recent().latest + count as u64;
+        let end = self.recent.lock().latest + count as u64;
         // The changes are made. Where the clock cannot be written, the numbers hold until a crash.
-        let _ = lock(clock).pass(i128::from(end) * NANOS);
+        let _ = clock.lock().pass(i128::from(end) * NANOS);
     }
 
     fn notify(&self, recent: MutexGuard<'_, Recent>) {
@@ -121,7 +125,7 @@ impl Changes {
     /// already. Answers the number of the latest.
     pub fn subscribe(&self) -> u64 {
         self.subscribers.fetch_add(1, Relaxed);
-        let mut recent = self.recent();
+        let mut recent = self.recent.lock();
         recent.is_kept = true;
         recent.latest
     }
@@ -131,20 +135,9 @@ impl Changes {
         self.subscribers.fetch_sub(1, Relaxed);
     }
 
-    /// How many subscribers there are now.
-    pub fn subscribers(&self) -> u64 {
-        self.subscribers.load(Relaxed)
-    }
-
-    /// Receives the number of the latest change, once there has been a subscriber. To wake a receiver costs the publisher
-    /// time, so one should wait on behalf of many.
-    pub fn latest(&self) -> watch::Receiver<u64> {
-        self.latest.subscribe()
-    }
-
     /// The first changes after the one numbered `seq`, at most `count`.
     pub fn since(&self, seq: u64, count: usize) -> Result<Vec<Arc<Change>>, Gap> {
-        let recent = self.recent();
+        let recent = self.recent.lock();
         let gap = Gap {
             latest: recent.latest,
         };
@@ -155,14 +148,6 @@ impl Changes {
         let seen = usize::try_from(seen).map_err(|_| gap)?;
         Ok(recent.kept.iter().skip(seen).take(count).cloned().collect())
     }
-
-    fn recent(&self) -> MutexGuard<'_, Recent> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn lock(clock: &Mutex<Clock>) -> MutexGuard<'_, Clock> {
-    clock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Recent {
@@ -244,7 +229,7 @@ mod tests {
     #[test]
     fn a_receiver_hears_of_a_batch_once_and_of_nothing_before_the_first_subscriber() {
         let changes = Changes::starting_at(0);
-        let mut latest = changes.latest();
+        let mut latest = changes.latest.subscribe();
         changes.append([change("a")].into_iter());
         assert!(!latest.has_changed().unwrap());
         changes.subscribe();
@@ -277,7 +262,7 @@ mod tests {
                         seen = gap.latest;
                     }
                 }
-                prop_assert!(changes.recent().kept.len() <= KEPT);
+                prop_assert!(changes.recent.lock().kept.len() <= KEPT);
             }
         }
     }

@@ -8,6 +8,7 @@ pub mod open;
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -25,7 +26,7 @@ use super::upload_claim::UploadId;
 use super::value_file;
 use super::write_context::WriteContext;
 use crate::metrics::StoreCounters;
-use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, Uploader};
+use crate::transfer::{BlockingPool, IN_MEMORY, StagingQuota, Uploader};
 use crate::value::{Error, Key, Listing, Meta, Page};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
@@ -36,7 +37,7 @@ const TRIES: u32 = 32;
 /// A directory served as a key-value store.
 #[derive(Debug)]
 pub struct Directory {
-    dir: Arc<ValuesDir>,
+    pub(super) dir: Arc<ValuesDir>,
     /// The threads for what keeps a processor busy.
     pub compute: BlockingPool,
     /// The values in memory.
@@ -46,26 +47,18 @@ pub struct Directory {
     /// The latest changes; of a store that is only read, none.
     pub changes: Arc<Changes>,
     is_text: IsText,
-    lister: Arc<Lister>,
-    writing: Option<Writing>,
+    /// The listings.
+    pub lister: Arc<Lister>,
+    pub(super) writing: Option<Writing>,
 }
 
 /// The parts that a store which may write holds in addition.
 #[derive(Debug)]
-struct Writing {
+pub(super) struct Writing {
     writer: Arc<WriteContext>,
     publisher: Publisher,
     uploads: Arc<Registry>,
     _lock: File,
-}
-
-/// Reports the result of a write to `writer`.
-fn note_outcome<T>(writer: &WriteContext, done: Result<T, Error>) -> Result<T, Error> {
-    match &done {
-        Ok(_) => writer.wrote(),
-        Err(error) => writer.failed(error),
-    }
-    done
 }
 
 impl Directory {
@@ -78,10 +71,8 @@ impl Directory {
 
     /// Fails while the file of `key`, read as `object`, may lack bytes that the journal has.
     fn may_read(&self, key: &Key<'_>, object: &Object) -> Result<(), Error> {
-        match self.writer() {
-            Some(writer) => writer.journal.may_read(key, object.meta()),
-            None => Ok(()),
-        }
+        let writer = self.writer();
+        writer.map_or(Ok(()), |writer| writer.journal.may_read(key, object.meta))
     }
 
     /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.
@@ -98,15 +89,6 @@ impl Directory {
     }
 
     async fn read(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
-        let object = self.read_file(key).await?;
-        // Checked after the read, so that a value that was doubted meanwhile is not answered.
-        object
-            .as_ref()
-            .map_or(Ok(()), |object| self.may_read(key, object))?;
-        Ok(object)
-    }
-
-    async fn read_file(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
         // From the kernel's caches, or on a disk thread where those do not have it.
         let Some(opened) = self.ask_kernel("open", key, ValuesDir::open).await? else {
             return Ok(None);
@@ -120,11 +102,13 @@ impl Directory {
         };
         let mut object = Object::new(opened, bytes, disk.clone())?;
         // Before any other reactor can find it in the cache.
-        if (self.is_text)(key.as_str(), object.media_type()) {
+        if (self.is_text)(key.as_str(), object.media_type.as_deref()) {
             object.look().await?;
         }
         let object = Arc::new(object);
         self.cache.keep(key, &object);
+        // Checked after the read, so that a value that was doubted meanwhile is not answered.
+        self.may_read(key, &object)?;
         Ok(Some(object))
     }
 
@@ -144,7 +128,7 @@ impl Directory {
     ) -> Result<T, Error> {
         let asked = match call(&self.dir, key, Blocking::Never) {
             Err(Errno::AGAIN) => {
-                let (dir, key) = (Arc::clone(&self.dir), key.to_owned());
+                let (dir, key) = (Arc::clone(&self.dir), key.clone().into_owned());
                 let ask = move || Ok(call(&dir, &key, Blocking::Allowed));
                 self.dir.disk.run(ask).await?
             }
@@ -153,7 +137,7 @@ impl Directory {
         asked.map_err(Error::errno_while(doing))
     }
 
-    /// Begins to receive a value of `key` of `len` bytes, where that is known, for `uploader`, where [`Self::stages_by_client`].
+    /// Begins to receive a value of `key` of `len` bytes, where that is known, for `uploader`, where the quota counts clients.
     pub async fn upload(
         &self,
         key: &Key<'_>,
@@ -162,7 +146,8 @@ impl Directory {
     ) -> Result<FileUpload, Error> {
         let writer = &self.writing()?.writer;
         let begun = FileUpload::begin(Arc::clone(writer), key, len, uploader).await;
-        begun.inspect_err(|error| writer.failed(error))
+        // Nothing may have been written yet.
+        begun.or_else(|error| writer.note(Err(error)))
     }
 
     /// Publishes what was received as the value of `key`, if `condition` holds at that moment: from then on, every GET
@@ -180,7 +165,7 @@ impl Directory {
             .change(key.clone(), Some(value), condition);
         let published = change.await;
         self.cache.forget(&key);
-        note_outcome(&writing.writer, published)?.ok_or_else(ended)
+        writing.writer.note(published)?.ok_or_else(ended)
     }
 
     /// Makes an upload that can be received in several requests, and claims it; `fields` are kept with it until it is published.
@@ -195,7 +180,7 @@ impl Directory {
             writer, uploads, ..
         } = self.writing()?;
         let begun = Resumable::begin(writer, uploads, key, length, fields, uploader).await;
-        note_outcome(writer, begun)
+        writer.note(begun)
     }
 
     /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.
@@ -228,7 +213,7 @@ impl Directory {
         let removed = writing.publisher.change(key.clone(), None, condition).await;
         self.cache.forget(&key);
         // Where there was none, nothing was written.
-        let removed = removed.inspect_err(|error| writing.writer.failed(error))?;
+        let removed = removed.or_else(|error| writing.writer.note(Err(error)))?;
         Ok(removed.is_some())
     }
 
@@ -256,29 +241,15 @@ impl Directory {
         }
     }
 
-    /// The threads for calls that may block on the disk.
-    pub fn disk(&self) -> &BlockingPool {
-        &self.dir.disk
-    }
-
-    /// The threads for listings.
-    pub fn listing(&self) -> &BlockingPool {
-        self.lister.threads()
-    }
-
     /// Tries, on a disk thread, whether the directory is where it was and a value can be published in it; answers what is
     /// free for values, where that is known, unless none may be written.
     pub fn probe(&self) -> impl Future<Output = Result<Option<Free>, Error>> + Send + use<> {
         let writer = self.writer().cloned();
-        let (dir, disk) = (Arc::clone(&self.dir), self.dir.disk.clone());
-        let job = move || {
+        let dir = Arc::clone(&self.dir);
+        self.dir.disk.run(move || {
             dir.location.check()?;
-            match writer {
-                Some(writer) => note_outcome(&writer, writer.probe()),
-                None => Ok(None),
-            }
-        };
-        async move { disk.run(job).await }
+            writer.map_or(Ok(None), |writer| writer.note(writer.probe()))
+        })
     }
 
     /// The reason why there is no journal, where there should be one.
@@ -286,25 +257,14 @@ impl Directory {
         self.writer()?.journal.missing()
     }
 
-    /// True if values may be changed.
-    pub fn is_writable(&self) -> bool {
-        self.writing.is_some()
-    }
-
-    /// The uploads and bytes that are staged at the moment, over all reactors.
-    pub fn staged(&self) -> InFlight {
-        let writer = self.writer();
-        writer.map_or_else(InFlight::default, |w| w.quota.in_flight())
-    }
-
-    /// True if the quota of an upload in one request depends on its client.
-    pub fn stages_by_client(&self) -> bool {
-        self.writer().is_some_and(|w| w.quota.is_by_client())
+    /// The quota of uploads; of a store that is only read, none.
+    pub fn quota(&self) -> Option<&StagingQuota> {
+        self.writer().map(|writer| &*writer.quota)
     }
 
     /// True while uploads are refused because of `--min-free`.
     pub fn is_short_of_space(&self) -> bool {
-        self.writer().is_some_and(|w| w.space.is_low())
+        self.writer().is_some_and(|w| w.space.is_low.load(Relaxed))
     }
 
     fn writer(&self) -> Option<&Arc<WriteContext>> {

@@ -16,7 +16,7 @@ use super::location::Location;
 use super::unserved::Unserved;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
-use crate::value::{Error, Key, Meta, folder_and_above, is_directory, is_regular};
+use crate::value::{self, Error, Key, Meta, is_directory, is_regular};
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -160,14 +160,9 @@ impl ValuesDir {
 
     /// Keeps the file under `key` alive without opening it, so that removing its name does not free its blocks at once.
     pub fn pin(&self, key: &Key<'_>) -> Option<ValueFile> {
-        let fd = open_beneath(
-            &self.root,
-            key.as_str(),
-            OFlags::PATH | OFlags::NOFOLLOW,
-            Mode::empty(),
-        )
-        .ok()?;
-        Some(ValueFile::new(fd, self.disk.clone(), false))
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let fd = open_beneath(&self.root, key.as_str(), flags, Mode::empty());
+        Some(ValueFile::new(fd.ok()?, self.disk.clone(), false))
     }
 }
 
@@ -190,9 +185,8 @@ pub fn look_up(folder: impl AsFd, name: &str) -> Result<NameKind, Errno> {
 /// set it.
 pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
-    let stat = retry_if_stale(stat)?;
-    let nanos = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
-    Ok(i64::try_from(nanos).unwrap_or(i64::MAX))
+    let changed = value::changed(&retry_if_stale(stat)?);
+    Ok(i64::try_from(changed).unwrap_or(i64::MAX))
 }
 
 /// Removes `name` from `folder`.
@@ -234,32 +228,20 @@ impl ValuesDir {
         open_folder(&self.root, path).map(Folder::Below)
     }
 
-    /// Opens the folder `path`, or the lowest one above it that there is; which, by its path.
-    fn folder_or_above<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
-        for there in folder_and_above(path) {
-            match self.folder(there) {
-                Err(errno) if is_no_folder(errno) => {}
-                opened => return opened.map(|folder| (folder, there)),
-            }
-        }
-        Ok((Folder::Root(&self.root), ""))
-    }
-
     /// Opens the folder `path`, and makes what is missing of it; in which folder that was, by its path. `NOENT` where another
     /// program removes a level meanwhile, `NOTDIR` or `LOOP` where something else has its name. Then it leaves nothing.
     pub fn make_folder<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
-        let (mut folder, there) = self.folder_or_above(path)?;
-        let missing = path[there.len()..].split('/').filter(|s| !s.is_empty());
-        for segment in missing {
-            match make_and_open(&folder, segment, FOLDER_MODE.into()) {
-                Ok(made) => folder = Folder::Below(made),
-                Err(errno) => {
-                    self.remove_empty_folders(path, there);
-                    return Err(errno);
-                }
-            }
+        match self.folder(path) {
+            Err(errno) if is_no_folder(errno) => {}
+            opened => return Ok((opened?, path)),
         }
-        Ok((folder, there))
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (folder, there) = self.make_folder(above)?;
+        let made = make_and_open(&folder, name, FOLDER_MODE.into());
+        if made.is_err() {
+            self.remove_empty_folders(above, there);
+        }
+        Ok((Folder::Below(made?), there))
     }
 
     /// Removes the folder `path` if it is empty, and then those above it that are, but not `keep`; answers the path of the
@@ -282,9 +264,8 @@ impl ValuesDir {
 
     /// Why no folder `path` can be: the first level that is no directory, in words.
     pub fn occupied(&self, path: &str) -> Error {
-        let mut levels: Vec<_> = folder_and_above(path).collect();
-        levels.reverse();
-        let other = levels.into_iter().skip(1).find_map(|level| {
+        let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+        let other = above.chain([path]).find_map(|level| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
             let found = open_beneath(&self.root, level, flags, Mode::empty()).ok()?;
             let stat = retry_on_intr(|| rustix::fs::fstat(&found)).ok()?;
@@ -300,7 +281,7 @@ impl ValuesDir {
 }
 
 /// Opens the directory `path` below `dir`.
-fn open_folder(dir: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
+pub fn open_folder(dir: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
     // For reading, as a directory that is opened for its path alone (`O_PATH`) cannot be synced.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     open_beneath(dir, path, flags, Mode::empty())

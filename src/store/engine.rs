@@ -5,7 +5,6 @@
 
 use std::mem;
 use std::ops::Range;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,8 +14,6 @@ use futures_util::FutureExt as _;
 
 use super::changes::Changes;
 use super::directory::Directory;
-use super::directory::open::Options;
-use super::layout::OpenError;
 use super::object::Object;
 use super::publish::Condition;
 use super::resumable::Resumable;
@@ -24,7 +21,7 @@ use super::space::Free;
 use super::upload::FileUpload;
 use crate::metrics::ReactorCounters;
 use crate::s3::{ConditionalUpload, PIECE, RemoteValue, S3};
-use crate::transfer::{BlockingPool, BodySource, CHUNK, InFlight, UploadHead, read};
+use crate::transfer::{BlockingPool, BodySource, CHUNK, StagingQuota, UploadHead, read};
 use crate::value::{
     Current, Digest, Digests, Error, Key, Listing, Meta, Page, Preconditions, Validators, Wanted,
     gzip_tag,
@@ -65,7 +62,7 @@ impl Found {
     #[expect(clippy::len_without_is_empty, reason = "it is no container")]
     pub fn len(&self) -> u64 {
         match self {
-            Self::File(object) => object.meta().len,
+            Self::File(object) => object.meta.len,
             Self::Object(object) => object.meta.len,
         }
     }
@@ -148,7 +145,8 @@ impl Store {
     pub async fn digest(&self, found: &Found, sha512: bool) -> Result<Option<Digest>, Error> {
         match found {
             Found::File(object) => {
-                let keep = matches!(self, Self::Directory(directory) if directory.is_writable());
+                let keep =
+                    matches!(self, Self::Directory(directory) if directory.writing.is_some());
                 let digest = object.digest(sha512, keep, self.compute());
                 Ok(Some(digest.await?))
             }
@@ -313,22 +311,10 @@ impl<'a> Upload<'a> {
 }
 
 impl Store {
-    /// Opens the directory `dir` for reading and writing, making it when it is missing.
-    pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
-        Directory::open(dir, options).map(|directory| Self::Directory(Box::new(directory)))
-    }
-
-    /// Opens the directory `dir` for reading alone: nothing is created or locked.
-    pub fn open_read_only(dir: &Path, options: &Options) -> Result<Self, OpenError> {
-        let directory = Directory::open_read_only(dir, options)?;
-        Ok(Self::Directory(Box::new(directory)))
-    }
-
     /// Does what the engine needs done every few seconds.
     pub async fn sweep(&self) {
-        match self {
-            Self::Directory(directory) => directory.sweep().await,
-            Self::S3(_) => {}
+        if let Self::Directory(directory) = self {
+            directory.sweep().await;
         }
     }
 
@@ -349,11 +335,6 @@ impl Store {
             Self::Directory(directory) => directory.unjournaled(),
             Self::S3(_) => None,
         }
-    }
-
-    /// True if an upload can be received in several requests.
-    pub fn resumes(&self) -> bool {
-        matches!(self, Self::Directory(_))
     }
 
     /// The most bytes of an upload that are received at a time; a whole head fits, too. While an engine takes them, as many
@@ -384,24 +365,16 @@ impl Store {
     /// The threads for calls that may block on the disk.
     pub fn disk(&self) -> &BlockingPool {
         match self {
-            Self::Directory(directory) => directory.disk(),
+            Self::Directory(directory) => &directory.dir.disk,
             Self::S3(s3) => s3.disk(),
         }
     }
 
-    /// True if the quota of an upload in one request depends on its client.
-    pub fn stages_by_client(&self) -> bool {
+    /// The quota of uploads, over all reactors; of a directory that is only read, none.
+    pub fn quota(&self) -> Option<&StagingQuota> {
         match self {
-            Self::Directory(directory) => directory.stages_by_client(),
-            Self::S3(s3) => s3.stages_by_client(),
-        }
-    }
-
-    /// The uploads and bytes that are staged at the moment, over all reactors.
-    pub fn staged(&self) -> InFlight {
-        match self {
-            Self::Directory(directory) => directory.staged(),
-            Self::S3(s3) => s3.staged(),
+            Self::Directory(directory) => directory.quota(),
+            Self::S3(s3) => Some(s3.quota()),
         }
     }
 }

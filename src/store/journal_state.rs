@@ -2,9 +2,10 @@
 //! files may lack.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
+use parking_lot::{RwLock, RwLockReadGuard};
 use rustix::io::Errno;
 
 use crate::transfer::is_large;
@@ -58,17 +59,15 @@ impl JournalState {
     }
 
     fn set_unwritten(&self, set: impl FnOnce(&mut Unwritten)) {
-        let unwritten = self.unwritten.write();
-        let mut unwritten = unwritten.unwrap_or_else(PoisonError::into_inner);
+        let mut unwritten = self.unwritten.write();
         set(&mut unwritten);
         let is_unwritten = unwritten.since.is_some() || !unwritten.kept.is_empty();
         self.is_unwritten.store(is_unwritten, Relaxed);
     }
 
     fn unwritten(&self) -> Option<RwLockReadGuard<'_, Unwritten>> {
-        let read = || self.unwritten.read();
-        let unwritten = self.is_unwritten.load(Relaxed).then(read)?;
-        Some(unwritten.unwrap_or_else(PoisonError::into_inner))
+        let is_unwritten = self.is_unwritten.load(Relaxed);
+        is_unwritten.then(|| self.unwritten.read())
     }
 
     /// Fails while the journal has a change of `key` that cannot be made.

@@ -9,20 +9,23 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::clock::Clock;
-use super::directory_fd::{FOLDER_MODE, make_and_open, open_beneath};
-use super::inherit::keep_private;
+use super::directory_fd::{FOLDER_MODE, ValuesDir, make_and_open, open_beneath};
+use super::inherit::{keep_private, unmasked};
+use super::location::Location;
 use super::publish_method::{ASIDE, PublishMethod, set_aside};
-use super::temp_file::names;
+use super::temp_file::{ServerDirs, VALUE_MODE, names};
 use super::write_context::Durability;
 use crate::file_error::owner;
+use crate::transfer::BlockingPool;
 use crate::value::RESERVED;
-use file_system::Unsupported;
 
 /// How long the lock is retried: a read-only server holds it for some microseconds while it checks for a writer.
 const LOOKED_AT: Duration = Duration::from_millis(500);
@@ -33,15 +36,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The directory, opened and ours until the lock is dropped.
 #[derive(Debug)]
 pub struct StateDir {
-    /// The directory of the values.
-    pub root: OwnedFd,
-    /// `.data-server`.
-    pub own: OwnedFd,
-    /// `.data-server/staging`.
-    pub staging: OwnedFd,
-    /// `.data-server/uploads`.
-    pub uploads: OwnedFd,
-    pub method: PublishMethod,
+    pub dirs: ServerDirs,
     pub lock: fs::File,
     pub clock: Clock,
     /// The type of the file system, where the kernel tells it.
@@ -49,8 +44,9 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// Opens `dir` for reading and writing. What it creates is as durable as the values are to be.
-    pub fn open(dir: &Path, durability: Durability) -> Result<Self, OpenError> {
+    /// Opens `dir`, on a device that the `disk` threads wait for, for reading and writing. What it creates is as durable as the values are
+    /// to be.
+    pub fn open(dir: &Path, durability: Durability, disk: BlockingPool) -> Result<Self, OpenError> {
         make(dir, durability)?;
         let path = dir.join(RESERVED);
         let is_new = !path.join("clock").exists();
@@ -81,12 +77,21 @@ impl StateDir {
         if is_new && durability != Durability::Os {
             sync_names(&path, dir).map_err(OpenError::failed("sync", &path))?;
         }
-        Ok(Self {
-            root,
+        let location = Location::new(dir, &root, Some(&lock));
+        let location = location.map_err(OpenError::failed("open", dir))?;
+        let dirs = ServerDirs {
+            values: Arc::new(ValuesDir::new(root, location, disk)),
+            gives_groups: file_system::gives_groups(&own),
             own,
             staging,
             uploads,
             method,
+            exchanges: false,
+            mode: unmasked(VALUE_MODE),
+            next_name: AtomicU64::new(0),
+        };
+        Ok(Self {
+            dirs,
             lock,
             clock,
             kind,
@@ -118,19 +123,16 @@ fn lock(dir: &Path, mut file: fs::File, within: Duration) -> Result<fs::File, Op
             locked => break locked,
         }
     };
-    match locked {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => {
-            let mut pid = String::new();
-            let _ = file.read_to_string(&mut pid);
-            let pid = Some(pid.trim()).filter(|pid| !pid.is_empty());
-            return Err(OpenError::InUse {
-                dir: dir.to_owned(),
-                pid: pid.unwrap_or("unknown").to_owned(),
-            });
-        }
-        Err(errno) => return Err(OpenError::io("lock", dir, errno.into())),
+    if locked == Err(Errno::WOULDBLOCK) {
+        let mut pid = String::new();
+        let _ = file.read_to_string(&mut pid);
+        let pid = Some(pid.trim()).filter(|pid| !pid.is_empty());
+        return Err(OpenError::InUse {
+            dir: dir.to_owned(),
+            pid: pid.unwrap_or("unknown").to_owned(),
+        });
     }
+    locked.map_err(OpenError::failed("lock", dir))?;
     // The pid is a courtesy: a full disk must not keep the server, and with it DELETE, from starting.
     let note = file
         .set_len(0)
@@ -172,17 +174,8 @@ fn try_out(
     staging: &OwnedFd,
     kind: Option<&str>,
 ) -> Result<PublishMethod, OpenError> {
-    let dir = dir.display();
-    let (method, attributes) = file_system::try_out(root, staging).map_err(|unsupported| {
-        OpenError::Refused(match unsupported {
-            Unsupported::CoarseTimes => format!(
-                "the file system of {dir} keeps no times in nanoseconds, so versions of values could repeat"
-            ),
-            Unsupported::NoMethod(tried) => {
-                format!("values cannot be published in {dir}: {tried}")
-            }
-        })
-    })?;
+    let tried = file_system::try_out(dir, root, staging);
+    let (method, attributes) = tried.map_err(OpenError::Refused)?;
     let kept = match attributes {
         Some(true) => "kept",
         Some(false) => "not kept",
@@ -203,19 +196,20 @@ fn try_out(
 /// PUTs will report it.
 fn prove_syncs(dir: &Path, root: &OwnedFd, kind: Option<&str>) -> Result<(), OpenError> {
     let why = match rustix::fs::fsync(root) {
-        Err(errno @ (Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
-            Some(format!("its file system syncs no directories ({errno})"))
+        Err(errno) if is_unsyncable(errno) => {
+            format!("its file system syncs no directories ({errno})")
         }
-        _ => kind.filter(|kind| !file_system::proves_syncs(kind)).map(|kind| {
-            format!("the kernel cannot tell whether {kind}, a program, syncs directories, and some do not")
-        }),
+        _ => match kind {
+            Some(kind) if !file_system::proves_syncs(kind) => format!(
+                "the kernel cannot tell whether {kind}, a program, syncs directories, and some do not"
+            ),
+            _ => return Ok(()),
+        },
     };
     let dir = dir.display();
-    why.map_or(Ok(()), |why| {
-        Err(OpenError::Refused(format!(
-            "--durability disk cannot be promised in {dir}: {why}; give --durability os, or a directory on ext4, xfs or btrfs"
-        )))
-    })
+    Err(OpenError::Refused(format!(
+        "--durability disk cannot be promised in {dir}: {why}; give --durability os, or a directory on ext4, xfs or btrfs"
+    )))
 }
 
 /// Makes `dir` if it is missing. The names of what it makes are as durable as the values are to be.
@@ -230,20 +224,19 @@ pub fn make(dir: &Path, durability: Durability) -> Result<(), OpenError> {
     let there = absolute.ancestors().find(|path| path.exists());
     let there = there.unwrap_or(&absolute).to_owned();
     std::fs::create_dir_all(dir).map_err(failed("create"))?;
-    match durability {
-        Durability::Disk => sync_names(&absolute, &there)
-            .or_else(unless_unsyncable)
-            .map_err(failed("sync")),
-        Durability::Os => Ok(()),
+    if durability == Durability::Os {
+        return Ok(());
+    }
+    match sync_names(&absolute, &there) {
+        // A file system that syncs no directory is refused later, with what it means.
+        Err(error) if Errno::from_io_error(&error).is_some_and(is_unsyncable) => Ok(()),
+        synced => synced.map_err(failed("sync")),
     }
 }
 
-/// A file system that syncs no directory is refused later, with what it means.
-fn unless_unsyncable(error: std::io::Error) -> std::io::Result<()> {
-    match Errno::from_io_error(&error) {
-        Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
-        _ => Err(error),
-    }
+/// True if `errno` says that a file system syncs no directories.
+fn is_unsyncable(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
 /// Syncs the names in `own`, and in each directory above it up to `there`: a sync of a directory does not cover the directory's
@@ -324,17 +317,15 @@ impl OpenError {
         ))
     }
 
-    /// For `map_err`: as [`OpenError::io`].
-    pub fn failed<E: Into<std::io::Error>>(doing: &'static str, path: &Path) -> impl Fn(E) -> Self {
-        move |error| Self::io(doing, path, error.into())
-    }
-
-    /// A failure with no meaning of its own, met while `doing` with `path`.
-    pub fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
-        Self::Failed {
+    /// For `map_err`: a failure with no meaning of its own, met while `doing` with `path`.
+    pub fn failed<E: Into<std::io::Error>>(
+        doing: &'static str,
+        path: &Path,
+    ) -> impl Fn(E) -> Self + Copy {
+        move |error| Self::Failed {
             doing,
             path: path.to_owned(),
-            source,
+            source: error.into(),
         }
     }
 }

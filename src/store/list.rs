@@ -11,17 +11,18 @@ mod tree;
 mod walk;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::sync::watch::{self, Receiver, Sender};
 
 use super::directory_fd::{NameKind, ValuesDir};
 use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
-use crate::value::{Error, Failure, Key, ListedValue, Listing, Page};
+use crate::value::{Error, Key, ListedValue, Listing, Page};
 use index::Index;
-use walk::{Cut, Entries, ListedDir};
+use walk::{Entries, ListedDir};
 
 /// A directory of more names is large: walking it costs more than the rest of a page.
 const LARGE: usize = 1024;
@@ -29,13 +30,14 @@ const LARGE: usize = 1024;
 /// Values looked up between two checks that a request still waits for them.
 const STRIDE: usize = 64;
 
-type Answer = Result<Arc<Listing>, Failure>;
+type Answer = Result<Arc<Listing>, Error>;
 
 /// Lists one directory.
 #[derive(Debug)]
 pub struct Lister {
     dir: Arc<ListedDir>,
-    threads: BlockingPool,
+    /// The threads that list.
+    pub threads: BlockingPool,
     index: Arc<Index>,
     /// The pages that no thread has begun with, and where the answer goes; unset until then.
     asked: Mutex<HashMap<Page, Sender<Option<Answer>>>>,
@@ -61,23 +63,19 @@ impl Lister {
         })
     }
 
-    /// The threads that list.
-    pub fn threads(&self) -> &BlockingPool {
-        &self.threads
-    }
-
     /// Lists `page` of the directory.
     pub async fn list(self: &Arc<Self>, page: Page) -> Result<Arc<Listing>, Error> {
         let mut answer = self.ask(page);
         let answered = answer.wait_for(Option::is_some).await;
         let answer = answered.ok().and_then(|answer| answer.clone());
-        let ended = || std::io::Error::other("the thread that listed has ended");
-        let given_up = || Error::failed("list")(ended());
-        Ok(answer.ok_or_else(given_up)??)
+        answer.unwrap_or_else(|| {
+            let ended = std::io::Error::other("the thread that listed has ended");
+            Err(Error::failed("list")(ended))
+        })
     }
 
     fn ask(self: &Arc<Self>, page: Page) -> Receiver<Option<Answer>> {
-        let mut asked = self.asked();
+        let mut asked = self.asked.lock();
         if let Some(same) = asked.get(&page) {
             return same.subscribe();
         }
@@ -91,15 +89,12 @@ impl Lister {
 
     fn answer(&self, page: &Page) {
         // Later requests start a new walk: this answer might lack what was published before they came.
-        let Some(asker) = self.asked().remove(page) else {
+        let Some(asker) = self.asked.lock().remove(page) else {
             return;
         };
         let is_wanted = || {
-            if asker.is_closed() {
-                Err(Failure::errno_while("list")(Errno::CANCELED))
-            } else {
-                Ok(())
-            }
+            let waits = (!asker.is_closed()).then_some(());
+            waits.ok_or_else(|| Error::new("list", Errno::CANCELED))
         };
         let answer = self.page(page, &is_wanted);
         asker.send_replace(Some(answer.map(Arc::new)));
@@ -108,8 +103,8 @@ impl Lister {
     fn page(
         &self,
         page: &Page,
-        is_wanted: &dyn Fn() -> Result<(), Failure>,
-    ) -> Result<Listing, Failure> {
+        is_wanted: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<Listing, Error> {
         is_wanted()?;
         let mut visible = page.visible();
         while let Some(part) = visible.next() {
@@ -131,7 +126,8 @@ impl Lister {
             }
             let Ok(key) = Key::new(item) else { continue };
             if let NameKind::Value(meta, _) = entries.look_up(&key)? {
-                keys.push((key, ListedValue::File(meta)));
+                let (len, validators) = (meta.len, meta.into());
+                keys.push((key, ListedValue { len, validators }));
             }
         }
         Ok(Listing {
@@ -145,8 +141,8 @@ impl Lister {
     fn smallest(
         &self,
         page: &Page,
-        is_wanted: &dyn Fn() -> Result<(), Failure>,
-    ) -> Result<Vec<String>, Failure> {
+        is_wanted: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<Vec<String>, Error> {
         if let Some(smallest) = self.index.smallest(page) {
             return Ok(smallest);
         }
@@ -155,23 +151,14 @@ impl Lister {
             walk::smallest(&self.dir, page, most, is_wanted)
         };
         if self.index.is_possible() {
-            match walk(LARGE) {
-                Err(Cut::Long | Cut::Enough) => {}
-                Err(Cut::Failed(failure)) => return Err(failure),
-                Ok(smallest) => return Ok(smallest),
+            if let Some(smallest) = walk(LARGE)? {
+                return Ok(smallest);
             }
             if let Some(smallest) = self.index.smallest_at_last(page)? {
                 return Ok(smallest);
             }
         }
-        walk(usize::MAX).map_err(|cut| match cut {
-            Cut::Failed(failure) => failure,
-            Cut::Long | Cut::Enough => Failure::errno_while("list")(Errno::OVERFLOW),
-        })
-    }
-
-    fn asked(&self) -> MutexGuard<'_, HashMap<Page, Sender<Option<Answer>>>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        walk(usize::MAX)?.ok_or_else(|| Error::new("list", Errno::OVERFLOW))
     }
 }
 
@@ -208,7 +195,7 @@ mod tests {
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..100 {
             let waiting = Arc::clone(&waiting);
-            let job = move || assert!(waiting.lock().unwrap().recv().is_err());
+            let job = move || assert!(waiting.lock().recv().is_err());
             lister.threads.spawn_detached(job);
         }
         (lister, hold)
@@ -242,7 +229,7 @@ mod tests {
         let (lister, hold) = held(dir.path());
         let mut same: Vec<_> = (0..40).map(|_| lister.ask(page(7))).collect();
         let mut other = lister.ask(page(8));
-        assert_eq!(lister.asked().len(), 2);
+        assert_eq!(lister.asked.lock().len(), 2);
         drop(hold);
         let shared = answer(&mut same[0]);
         for same in &mut same {
@@ -252,7 +239,7 @@ mod tests {
         assert_eq!(lister.counters.walks.get(), 2);
         std::fs::write(dir.path().join("second"), "").unwrap();
         assert_eq!(answer(&mut lister.ask(page(7))).keys.len(), 2);
-        assert!(lister.asked().is_empty());
+        assert!(lister.asked.lock().is_empty());
     }
 
     #[test]
@@ -271,7 +258,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(lister.counters.walks.get(), 2);
-        assert!(lister.asked().is_empty());
+        assert!(lister.asked.lock().is_empty());
     }
 
     /// Stores the `keys` that can exist together, and returns them.

@@ -52,13 +52,20 @@ impl Location {
         })
     }
 
-    /// Fails while the directory is not where it was, or is no longer this server's, and while that cannot be told. Blocks,
-    /// as looking up a path does.
+    /// Fails while the directory is not where it was, or is no longer this server's, and while that cannot be told; logs when the
+    /// directory goes and when it is back. Blocks, as looking up a path does.
     pub fn check(&self) -> Result<(), Error> {
         let reason = self.displaced();
         let reason = reason.map_err(Error::errno_while("look for the directory"))?;
-        self.note(reason);
-        reason.map_or(Ok(()), |reason| Err(Error::Displaced { reason }))
+        if turns(&self.is_displaced, reason.is_some()) {
+            match reason {
+                Some(reason) => tracing::error!(dir = ?self.root.path, "{reason}"),
+                None => {
+                    tracing::info!(dir = ?self.root.path, "the data directory is back: writing goes on");
+                }
+            }
+        }
+        reason.map_or(Ok(()), |reason| Err(Error::Displaced(reason)))
     }
 
     fn displaced(&self) -> Result<Option<&'static str>, Errno> {
@@ -68,21 +75,6 @@ impl Location {
         match &self.lock {
             Some(lock) if !lock.is_there()? => Ok(Some(DISOWNED)),
             _ => Ok(None),
-        }
-    }
-
-    /// Logs when the directory goes and when it is back.
-    fn note(&self, reason: Option<&'static str>) {
-        if self.is_displaced.load(Relaxed) == reason.is_some() {
-            return;
-        }
-        let was_displaced = self.is_displaced.swap(reason.is_some(), Relaxed);
-        match reason {
-            Some(reason) if !was_displaced => tracing::error!(dir = ?self.root.path, "{reason}"),
-            None if was_displaced => {
-                tracing::info!(dir = ?self.root.path, "the data directory is back: writing goes on");
-            }
-            _ => {}
         }
     }
 }
@@ -102,6 +94,11 @@ impl Known {
             Err(errno) => Err(errno),
         }
     }
+}
+
+/// Sets `state`; true if it was different, and no other thread has set it since.
+pub fn turns(state: &AtomicBool, now: bool) -> bool {
+    state.load(Relaxed) != now && state.swap(now, Relaxed) != now
 }
 
 fn identity(stat: &Stat) -> Identity {

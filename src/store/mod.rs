@@ -46,7 +46,7 @@ mod value_file;
 mod write_context;
 
 pub use crate::transfer::{
-    BlockingPool, BodySource, IN_MEMORY, InFlight, StagingBounds, UPLOADS_OF_ONE, UploadHead,
+    BlockingPool, BodySource, IN_MEMORY, StagingBounds, StagingQuota, UPLOADS_OF_ONE, UploadHead,
     Uploader, is_large, read,
 };
 pub use crate::value::{

@@ -46,7 +46,7 @@ impl NewValue {
             self.sync(&writer)?;
             Ok(self)
         };
-        disk.spawn(job).await
+        disk.run(job).await
     }
 
     /// The attributes and bytes that the journal is to hold, where they go there.

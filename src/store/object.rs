@@ -8,8 +8,7 @@
 //! value is, and when the future is dropped there is no next turn.
 
 use std::any::Any;
-use std::ops::ControlFlow;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::num::NonZeroU64;
 use std::str::from_utf8;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -17,11 +16,11 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use memchr::{memchr, memmem};
 use rustix::fs::Advice;
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::retry_on_intr;
 
 use super::attributes;
 use super::fs_type::FsType;
-use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now, start};
+use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now};
 use crate::transfer::{BlockingPool, hash_file, is_large};
 use crate::value::{Digest, Error, Hasher, Meta, Wanted};
 
@@ -31,13 +30,18 @@ const LOOKED_AT: usize = 64 << 10;
 /// A value, open for reading; a small one has its bytes in memory too.
 pub struct Object {
     file: Arc<ValueFile>,
-    meta: Meta,
-    stamp: FileStamp,
-    bytes: Option<Bytes>,
-    media_type: Option<Box<str>>,
-    fields: Option<Box<[u8]>>,
-    is_utf8: bool,
-    fs_type: FsType,
+    /// Length and version, as they were when the value was opened.
+    pub meta: Meta,
+    pub(super) stamp: FileStamp,
+    /// All of the value, if it is in memory.
+    pub bytes: Option<Bytes>,
+    /// The media type it was stored with.
+    pub media_type: Option<Box<str>>,
+    /// The fields it was stored with.
+    pub fields: Option<Box<[u8]>>,
+    /// True if its first bytes were looked at and are UTF-8 text.
+    pub is_utf8: bool,
+    pub(super) fs_type: FsType,
     /// The sweep of the cache since which its bytes were compared with its file's.
     compared: AtomicU32,
     residency: Residency,
@@ -63,31 +67,6 @@ impl Object {
         })
     }
 
-    /// Length and version, as they were when the value was opened.
-    pub fn meta(&self) -> Meta {
-        self.meta
-    }
-
-    /// All of the value, if it is in memory.
-    pub fn bytes(&self) -> Option<&Bytes> {
-        self.bytes.as_ref()
-    }
-
-    /// The media type it was stored with.
-    pub fn media_type(&self) -> Option<&str> {
-        self.media_type.as_deref()
-    }
-
-    /// The fields it was stored with.
-    pub fn fields(&self) -> Option<&[u8]> {
-        self.fields.as_deref()
-    }
-
-    /// True if its first bytes were looked at and are UTF-8 text.
-    pub fn is_utf8(&self) -> bool {
-        self.is_utf8
-    }
-
     /// Looks at its first bytes, for [`Object::is_utf8`], without blocking the caller's thread.
     pub async fn look(&mut self) -> Result<(), Error> {
         if let Some(bytes) = &self.bytes {
@@ -95,19 +74,18 @@ impl Object {
             return Ok(());
         }
         let len = usize::try_from(self.meta.len).map_or(LOOKED_AT, |len| len.min(LOOKED_AT));
-        let start = start(&self.file, len, self.fs_type.is_memory).await?;
+        let start = match self.read_now(0, len) {
+            Some(start) => start,
+            None => self.read(0, len).await?,
+        };
         self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
         Ok(())
     }
 
     /// Reads up to `buf.len()` bytes from `offset` on; how many, 0 only at the end. Blocks: not for reactors.
     pub fn read_blocking(&self, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
-        loop {
-            match rustix::io::pread(&*self.file, &mut *buf, offset) {
-                Err(Errno::INTR) => {}
-                read => return read.map_err(Error::errno_while("read")),
-            }
-        }
+        let read = retry_on_intr(|| rustix::io::pread(&*self.file, &mut *buf, offset));
+        read.map_err(Error::errno_while("read"))
     }
 
     /// The bytes from `offset` on, `len` of them, if the kernel has them in memory.
@@ -123,21 +101,17 @@ impl Object {
         len: usize,
     ) -> impl Future<Output = Result<Bytes, Error>> + use<> {
         let file = Arc::clone(&self.file);
-        let disk = self.file.disk.clone();
-        async move {
-            disk.run(move || {
-                let mut bytes = vec![0; len];
-                let read = retry_on_intr(|| rustix::io::pread(&*file, &mut bytes, offset));
-                match read.map_err(Error::errno_while("read"))? {
-                    0 => Err(Error::Truncated),
-                    read => {
-                        bytes.truncate(read);
-                        Ok(bytes.into())
-                    }
+        self.file.disk.run(move || {
+            let mut bytes = vec![0; len];
+            let read = retry_on_intr(|| rustix::io::pread(&*file, &mut bytes, offset));
+            match read.map_err(Error::errno_while("read"))? {
+                0 => Err(Error::Truncated),
+                read => {
+                    bytes.truncate(read);
+                    Ok(bytes.into())
                 }
-            })
-            .await
-        }
+            }
+        })
     }
 
     /// A note that `http` keeps beside this version of the value; the first call makes it.
@@ -154,19 +128,9 @@ impl Object {
         self.note.get()?.downcast_ref()
     }
 
-    /// Whether [`Object::is_current`] would notice any edit from now on.
-    pub fn is_quiescent(&self) -> bool {
-        self.stamp.is_quiescent()
-    }
-
-    /// True if [`Object::is_current`] sees that its name was removed, or given to another file.
-    pub fn shows_removal(&self) -> bool {
-        self.fs_type.shows_removal
-    }
-
-    /// Whether the file has not been changed and, where [`Object::shows_removal`], still has its name in its folder: one system call.
+    /// Whether the file has not been changed and, where its file system [shows that](FsType::shows_removal), still has its name in its folder: one system call.
     pub fn is_current(&self) -> bool {
-        rustix::fs::fstat(&*self.file).is_ok_and(|now| self.is(FileStamp::of(&now)))
+        rustix::fs::fstat(&*self.file).is_ok_and(|now| self.stamp == FileStamp::of(&now))
     }
 
     /// True if its bytes were compared with its file's since that `sweep`.
@@ -193,11 +157,6 @@ impl Object {
         self.compared.store(sweep, Relaxed);
     }
 
-    /// True if its file had this stamp when it was opened.
-    pub fn is(&self, stamp: FileStamp) -> bool {
-        self.stamp == stamp
-    }
-
     /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as can be told cheaply.
     pub fn is_resident(&self, offset: u64, len: u64) -> bool {
         self.fs_type.is_memory
@@ -213,33 +172,22 @@ impl Object {
         len: u64,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let file = Arc::clone(&self.file);
-        let disk = self.file.disk.clone();
-        async move {
-            disk.run(move || {
-                // Advice only: a file system without readahead still serves the reads below.
-                let _ = rustix::fs::fadvise(
-                    &*file,
-                    offset,
-                    std::num::NonZeroU64::new(len * 2),
-                    Advice::WillNeed,
-                );
-                let mut byte = [0];
-                for at in (offset..offset + len)
-                    .step_by(STRIDE)
-                    .chain([offset + len.saturating_sub(1)])
-                {
-                    retry_on_intr(|| rustix::io::pread(&*file, &mut byte, at))
-                        .map_err(Error::errno_while("read ahead"))?;
-                }
-                Ok(())
-            })
-            .await
-        }
+        self.file.disk.run(move || {
+            // Advice only: a file system without readahead still serves the reads below.
+            let ahead = NonZeroU64::new(len * 2);
+            let _ = rustix::fs::fadvise(&*file, offset, ahead, Advice::WillNeed);
+            let last = offset + len.saturating_sub(1);
+            for at in (offset..offset + len).step_by(STRIDE).chain([last]) {
+                retry_on_intr(|| rustix::io::pread(&*file, &mut [0], at))
+                    .map_err(Error::errno_while("read ahead"))?;
+            }
+            Ok(())
+        })
     }
 
     /// The file, to send it to a socket.
     pub fn descriptor(&self) -> Descriptor {
-        Descriptor(Arc::clone(&self.file))
+        Arc::clone(&self.file)
     }
 }
 
@@ -252,14 +200,7 @@ impl std::fmt::Debug for Object {
 }
 
 /// A share in an object's open file: to send from, not to read versions or lengths from.
-#[derive(Clone, Debug)]
-pub struct Descriptor(Arc<ValueFile>);
-
-impl AsFd for Descriptor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+pub type Descriptor = Arc<ValueFile>;
 
 /// Chooses the values that are looked at, by key and stored media type.
 pub type IsText = fn(key: &str, stored: Option<&str>) -> bool;
@@ -290,46 +231,32 @@ impl Object {
         compute: &BlockingPool,
     ) -> Result<Digest, Error> {
         let Meta { len, version, .. } = self.meta;
-        let (mut hasher, mut offset) = (Hasher::new(Wanted::one(sha512)), 0);
-        loop {
-            let (object, turn) = (Arc::clone(self), offset..len.min(offset + TURN));
+        let file = Arc::clone(&self.file);
+        let kept = move || Ok(attributes::kept_digest(&file, version, sha512));
+        if let Some(kept) = compute.run(kept).await? {
+            return Ok(kept);
+        }
+        let mut hasher = Hasher::new(Wanted::one(sha512));
+        let mut offset = 0;
+        while offset < len {
+            let (file, turn) = (Arc::clone(&self.file), offset..len.min(offset + TURN));
             offset = turn.end;
-            let take_turn = move || {
-                let kept = match turn.start {
-                    0 => attributes::kept_digest(&object.file, version, sha512),
-                    _ => None,
-                };
-                match kept {
-                    Some(kept) => Ok(ControlFlow::Break(kept)),
-                    None => hash_file(&object.file, turn, hasher).map(ControlFlow::Continue),
-                }
-            };
-            hasher = match compute.run(take_turn).await? {
-                ControlFlow::Break(kept) => return Ok(kept),
-                ControlFlow::Continue(hasher) => hasher,
-            };
-            if offset == len {
-                break;
-            }
+            let take_turn = move || hash_file(&file, turn, hasher);
+            hasher = compute.run(take_turn).await?;
         }
         let digest = hasher.finish().one().ok_or(Error::Truncated)?;
         if keep && is_large(len) {
-            self.keep(digest).await;
+            let object = Arc::clone(self);
+            let keep = move || {
+                if object.is_current() {
+                    attributes::keep_digest(&object.file, version, digest)?;
+                }
+                Ok(())
+            };
+            // A convenience: the digest is as good without it.
+            let _ = self.file.disk.run(keep).await;
         }
         Ok(digest)
-    }
-
-    /// Keeps `digest` beside the value, if that has not been changed.
-    async fn keep(self: &Arc<Self>, digest: Digest) {
-        let object = Arc::clone(self);
-        let keep = move || {
-            if !object.is_current() {
-                return Ok(());
-            }
-            attributes::keep_digest(&object.file, object.meta.version, digest)
-        };
-        // A convenience: the digest is as good without it.
-        let _ = self.file.disk.run(keep).await;
     }
 }
 

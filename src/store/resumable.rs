@@ -186,7 +186,7 @@ impl Resumable {
     {
         let (writer, claim) = (Arc::clone(&self.writer), Arc::clone(&self.claim));
         let job = move || job(&writer, &claim);
-        self.writer.dir().disk.spawn(job)
+        self.writer.dir().disk.run(job)
     }
 }
 
@@ -237,7 +237,7 @@ impl Resumable {
             }
             upload.create(fields).map(|()| upload)
         };
-        writer.dir().disk.spawn(job).await
+        writer.dir().disk.run(job).await
     }
 
     /// Makes its files, or leaves none. Blocks.
@@ -323,7 +323,7 @@ mod tests {
                     Key::new("k").unwrap(),
                     None,
                     Vec::new(),
-                    Uploader::new("a client"),
+                    Uploader("a client".into()),
                 ));
                 poll_fn(|cx| match beginning.as_mut().poll(cx) {
                     Poll::Ready(Err(error)) => panic!("{error}"),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, retry_on_intr};
 
+use super::location::turns;
 use crate::value::Error;
 
 /// Bytes that the publisher asks for at a time.
@@ -22,12 +23,13 @@ const FRESH: Duration = Duration::from_millis(100);
 const OVERHEAD: u64 = 4 << 10;
 
 /// The space that uploads leave free, and that they are about to take.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Space {
     floor: u64,
     /// Bytes that are about to be taken.
     pending: AtomicU64,
-    is_low: AtomicBool,
+    /// Whether uploads were refused when it was asked last.
+    pub is_low: AtomicBool,
 }
 
 /// Space that is about to be taken, until this is dropped.
@@ -50,17 +52,12 @@ impl Space {
     pub fn new(floor: u64) -> Self {
         Self {
             floor,
-            pending: AtomicU64::new(0),
-            is_low: AtomicBool::new(false),
+            ..Self::default()
         }
     }
 
-    /// Whether uploads were refused when it was asked last.
-    pub fn is_low(&self) -> bool {
-        self.is_low.load(Ordering::Relaxed)
-    }
-
-    /// The free space in the file system of `root`; `None` where it does not tell. Blocks.
+    /// The free space in the file system of `root`; `None` where it does not tell. Logs when uploads begin to be refused and when they are
+    /// taken again. Blocks.
     pub fn free(&self, root: &OwnedFd) -> Result<Option<Free>, Error> {
         let stat = retry_on_intr(|| rustix::fs::fstatvfs(root.as_fd()));
         let stat = stat.map_err(Error::errno_while("ask for space"))?;
@@ -71,7 +68,16 @@ impl Space {
             bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
             floor: self.floor,
         };
-        self.note(free.bytes <= self.floor && self.floor > 0);
+        let is_low = free.bytes <= self.floor && self.floor > 0;
+        let has_turned = turns(&self.is_low, is_low);
+        if has_turned && is_low {
+            tracing::warn!(
+                min_free = self.floor,
+                "no more than --min-free is free, and uploads are refused: free space, or give a lower --min-free"
+            );
+        } else if has_turned {
+            tracing::info!("there is space again: uploads are taken");
+        }
         Ok(Some(free))
     }
 
@@ -88,25 +94,10 @@ impl Space {
         let needed = before.saturating_add(more);
         match self.free(root)? {
             Some(free) if free.bytes < needed => Err(Error::new("write", Errno::NOSPC)),
-            Some(free) if free.bytes - needed < self.floor => Err(Error::NoSpace {
-                reason: "no space left for values",
-            }),
+            Some(free) if free.bytes - needed < self.floor => {
+                Err(Error::NoSpace("no space left for values"))
+            }
             _ => Ok(taking),
-        }
-    }
-
-    /// Logs what has changed since it was asked last.
-    fn note(&self, is_low: bool) {
-        if self.is_low() == is_low || self.is_low.swap(is_low, Ordering::Relaxed) == is_low {
-            return;
-        }
-        if is_low {
-            tracing::warn!(
-                min_free = self.floor,
-                "no more than --min-free is free, and uploads are refused: free space, or give a lower --min-free"
-            );
-        } else {
-            tracing::info!("there is space again: uploads are taken");
         }
     }
 }

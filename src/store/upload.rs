@@ -46,7 +46,7 @@ impl FileUpload {
         reservation.grow(len.unwrap_or(0))?;
         let file = match len {
             Some(len) if len > SMALL => {
-                Some(FileWriter::create(&writer, len, Some(key.to_owned())).await?)
+                Some(FileWriter::create(&writer, len, Some(key.clone().into_owned())).await?)
             }
             _ => None,
         };

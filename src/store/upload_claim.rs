@@ -5,9 +5,10 @@
 //! then gives it up (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::clock::uptime;
@@ -151,17 +152,11 @@ impl UploadEntry {
 
     /// The client that it counts for.
     pub fn uploader(&self) -> Option<Uploader> {
-        self.reservation().uploader().cloned()
+        self.reservation.lock().uploader().cloned()
     }
 
     pub fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What it has of the quota.
-    fn reservation(&self) -> MutexGuard<'_, Reservation> {
-        let reservation = self.reservation.lock();
-        reservation.unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock()
     }
 }
 
@@ -177,13 +172,13 @@ impl Claim {
         let mut progress = self.entry.progress();
         (progress.is_complete, progress.touched) = (true, Touched::now());
         drop(progress);
-        self.entry.reservation().clear();
+        self.entry.reservation.lock().clear();
     }
 
     /// Notes that its files are removed: this was the last claim.
     pub fn removed(&self) {
         self.entry.permit.close();
-        self.entry.reservation().clear();
+        self.entry.reservation.lock().clear();
     }
 }
 
@@ -191,7 +186,7 @@ impl Drop for Claim {
     /// Gives back the quota of bytes that were announced and not received.
     fn drop(&mut self) {
         let received = self.entry.progress().received;
-        self.entry.reservation().shrink(received);
+        self.entry.reservation.lock().shrink(received);
     }
 }
 

@@ -8,22 +8,22 @@
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use rustix::fs::Stat;
-use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
+use rustix::io::{ReadWriteFlags, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::clock::now;
 use super::fs_type::FsType;
 use crate::transfer::{BlockingPool, SLOW_TO_FREE};
 use crate::value::{Error, Meta};
 
-/// How long a file must have been unchanged before it is cached. Its times advance in ticks of the kernel's clock (10 ms
+/// How long a file must have been unchanged before it is cached, in nanoseconds. Its times advance in ticks of the kernel's clock (10 ms
 /// at most), and before the bytes of a write are all in place: a younger file might change unseen.
-const QUIET_FOR: Duration = Duration::from_millis(100);
+const QUIET_FOR: i128 = 100_000_000;
 
 /// How often a file is read that another program writes meanwhile.
 const TRIES: usize = 3;
@@ -107,14 +107,11 @@ impl FileStamp {
         }
     }
 
+    /// Whether any edit from now on would change it.
     pub fn is_quiescent(self) -> bool {
         let (seconds, nanos) = self.changed;
-        let since_epoch =
-            u64::try_from(seconds).map(|s| Duration::from_secs(s) + Duration::from_nanos(nanos));
-        let age = since_epoch
-            .ok()
-            .and_then(|at| SystemTime::now().duration_since(UNIX_EPOCH + at).ok());
-        age.is_some_and(|age| age >= QUIET_FOR)
+        let changed = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        i128::from(now()) - changed >= QUIET_FOR
     }
 }
 
@@ -146,21 +143,6 @@ pub async fn whole(opened: Opened, disk: &BlockingPool) -> Result<(Opened, Bytes
     disk.run(move || whole_blocking(opened)).await
 }
 
-/// The first `len` bytes of `file`, or fewer where it has become shorter, without blocking the caller's thread.
-pub async fn start(file: &Arc<ValueFile>, len: usize, is_memory: bool) -> Result<Vec<u8>, Error> {
-    let mut buf = vec![0; len];
-    if buf.is_empty() || read_now(&**file, &mut buf, 0, is_memory) {
-        return Ok(buf);
-    }
-    let shared = Arc::clone(file);
-    let read = move || {
-        let filled = fill(&*shared, &mut buf)?;
-        buf.truncate(filled);
-        Ok(buf)
-    };
-    file.disk.run(read).await
-}
-
 /// Reads all of `opened`. Blocks.
 pub fn whole_blocking(mut opened: Opened) -> Result<(Opened, Bytes), Error> {
     for _ in 0..TRIES {
@@ -182,11 +164,10 @@ fn buffer(stat: &Stat) -> Vec<u8> {
 fn fill(fd: impl AsFd, buf: &mut [u8]) -> Result<usize, Error> {
     let mut filled = 0;
     while filled < buf.len() {
-        match rustix::io::pread(&fd, &mut buf[filled..], filled as u64) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::new("read", errno)),
+        let read = retry_on_intr(|| rustix::io::pread(&fd, &mut buf[filled..], filled as u64));
+        match read.map_err(Error::errno_while("read"))? {
+            0 => break,
+            read => filled += read,
         }
     }
     Ok(filled)

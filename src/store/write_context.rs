@@ -5,18 +5,20 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rustix::fs::{Access, AtFlags, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::clock::Clock;
 use super::directory_fd::{Folder, ValuesDir, is_no_folder};
 use super::journal_state::JournalState;
+use super::location::turns;
 use super::publish_method::unpublished;
 use super::space::{Free, Space, Taking};
 use super::temp_file::{ServerDirs, Target, TempFile};
@@ -58,20 +60,20 @@ pub struct WriteContext {
 }
 
 impl WriteContext {
-    /// Takes the error of a write; logs once that the file system has become read-only.
-    pub fn failed(&self, error: &Error) {
-        if matches!(error, Error::ReadOnly) && !self.is_read_only.swap(true, Relaxed) {
-            tracing::error!(
-                "the file system is read-only, so nothing can be written: the log of the kernel says why it has become so"
-            );
+    /// Returns the result of a write; logs that the file system has become read-only, or can be written again.
+    pub fn note<T>(&self, written: Result<T, Error>) -> Result<T, Error> {
+        match &written {
+            Err(Error::ReadOnly) if turns(&self.is_read_only, true) => {
+                tracing::error!(
+                    "the file system is read-only, so nothing can be written: the log of the kernel says why it has become so"
+                );
+            }
+            Ok(_) if turns(&self.is_read_only, false) => {
+                tracing::info!("the file system can be written again");
+            }
+            _ => {}
         }
-    }
-
-    /// Takes the success of a write.
-    pub fn wrote(&self) {
-        if self.is_read_only.load(Relaxed) && self.is_read_only.swap(false, Relaxed) {
-            tracing::info!("the file system can be written again");
-        }
+        written
     }
 
     /// Lets an upload take `more` bytes of the disk, if they are free. Blocks.
@@ -86,11 +88,7 @@ impl WriteContext {
 
     /// A version later than every one before it, and not `current`. Blocks now and then.
     pub fn next_version(&self, current: Option<Version>) -> Result<Version, Error> {
-        let next = self
-            .clock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .next(current);
+        let next = self.clock.lock().next(current);
         next.map_err(Error::errno_while("advance the clock of versions"))
     }
 
@@ -164,15 +162,10 @@ impl WriteContext {
         let content = [Bytes::from_static(b"can this be written?")];
         let root = &self.dir().root;
         // The file is published in the server's own directory, so that a watch on that of the values reports no change.
-        check_access(root)?;
+        let wanted = Access::WRITE_OK | Access::EXEC_OK;
+        retry_on_intr(|| rustix::fs::accessat(root, ".", wanted, AtFlags::EACCESS))
+            .map_err(Error::errno_while("write to the directory"))?;
         TempFile::create(&self.temp_dir, Target::Root, Some(&content))?.rehearse("probe")?;
         self.space.free(root)
     }
-}
-
-/// Fails unless names may be made in `root`, and removed.
-fn check_access(root: &OwnedFd) -> Result<(), Error> {
-    let wanted = Access::WRITE_OK | Access::EXEC_OK;
-    retry_on_intr(|| rustix::fs::accessat(root, ".", wanted, AtFlags::EACCESS))
-        .map_err(Error::errno_while("write to the directory"))
 }

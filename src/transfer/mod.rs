@@ -28,7 +28,7 @@ use crate::value::Error;
 
 pub use pipes::{BodySource, Pipe, Pipes, read};
 pub use quota::{
-    InFlight, Reservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
+    Reservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
 };
 pub use receiver::{Hashing, Receiver, UploadHead, WriteBuffer, hash_file, write_at};
 
@@ -103,40 +103,37 @@ struct Pool {
 impl BlockingPool {
     /// The disk threads, on these CPUs.
     pub fn disk(cpus: Option<CpuSet>) -> io::Result<Self> {
-        Ok(Self::new(start("disk", DISK_THREADS, cpus, 0)?, false))
+        Self::start("disk", DISK_THREADS, cpus, 0, false)
     }
 
     /// The threads for listings, on these CPUs.
     pub fn listing(cpus: Option<CpuSet>) -> io::Result<Self> {
-        let runtime = start("disk-list", LISTING_THREADS, cpus, NICE)?;
-        Ok(Self::new(runtime, false))
+        Self::start("disk-list", LISTING_THREADS, cpus, NICE, false)
     }
 
     /// A pool of at most this number of compute threads, on these CPUs.
     pub fn compute(most: usize, cpus: Option<CpuSet>) -> io::Result<Self> {
-        Ok(Self::new(start("compute", most, cpus, NICE)?, true))
+        Self::start("compute", most, cpus, NICE, true)
     }
 
-    fn new(runtime: Runtime, skips_unwanted: bool) -> Self {
-        Self(Arc::new(Pool {
+    fn start(
+        name: &'static str,
+        most: usize,
+        cpus: Option<CpuSet>,
+        nice: i32,
+        skips_unwanted: bool,
+    ) -> io::Result<Self> {
+        let runtime = start(name, most, cpus, nice)?;
+        Ok(Self(Arc::new(Pool {
             threads: runtime.handle().clone(),
             runtime: Some(runtime),
             jobs: Arc::default(),
             skips_unwanted,
-        }))
-    }
-
-    /// Runs `job` on one of the threads, starting when the future is first polled, and waits for its result.
-    pub async fn run<T, F>(&self, job: F) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> Result<T, Error> + Send + 'static,
-    {
-        self.spawn(job).await
+        })))
     }
 
     /// Starts `job` on one of the threads at once; the future waits for its result.
-    pub fn spawn<T, F>(&self, job: F) -> impl Future<Output = Result<T, Error>> + use<T, F>
+    pub fn run<T, F>(&self, job: F) -> impl Future<Output = Result<T, Error>> + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce() -> Result<T, Error> + Send + 'static,
@@ -251,7 +248,7 @@ mod tests {
     #[tokio::test]
     async fn a_job_that_nobody_waits_for_is_left_out_by_compute_threads_alone() {
         for (name, is_made) in [("compute", false), ("disk", true)] {
-            let pool = BlockingPool::new(start(name, 1, None, 0).unwrap(), !is_made);
+            let pool = BlockingPool::start(name, 1, None, 0, !is_made).unwrap();
             let (go, wait) = mpsc::channel::<()>();
             pool.spawn_detached(move || {
                 let _ = wait.recv();
@@ -265,12 +262,12 @@ mod tests {
                 let count = count(by);
                 move || Ok(count())
             };
-            drop(pool.spawn(job(1)));
+            drop(pool.run(job(1)));
             let detached = count(10);
             pool.spawn_detached(move || {
                 detached();
             });
-            let awaited = pool.spawn(job(100));
+            let awaited = pool.run(job(100));
             drop(go);
             awaited.await.unwrap();
             let made = made.load(Ordering::Relaxed);

@@ -116,26 +116,20 @@ impl Pipes {
     /// A new empty pipe, below the bound. Pipes are not kept for reuse, as each would hold on to two descriptors.
     pub fn take(&self) -> Option<Pipe> {
         let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
-        Pipe::new(permit).ok()
-    }
-}
-
-impl Pipe {
-    /// The kernel lets a user without privileges have a limited number of pages in pipes; beyond that, pipes are small.
-    fn new(permit: OwnedSemaphorePermit) -> Result<Self, Errno> {
-        let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
+        // The kernel lets a user without privileges have a limited number of pages in pipes; beyond that, pipes are small.
         let _ = fcntl_setpipe_size(&into, CAPACITY);
-        if fcntl_getpipe_size(&into)? < LEAST {
-            return Err(Errno::PERM);
-        }
-        Ok(Self {
+        let is_large = fcntl_getpipe_size(&into).is_ok_and(|size| size >= LEAST);
+        is_large.then_some(Pipe {
             into,
             out,
             holds: 0,
             _permit: permit,
         })
     }
+}
 
+impl Pipe {
     /// How many bytes it holds.
     pub fn len(&self) -> usize {
         self.holds
@@ -145,10 +139,7 @@ impl Pipe {
     pub async fn fill(&mut self, source: &mut dyn BodySource) -> Result<(), Error> {
         while source.remaining() > 0 && self.holds < WORTH_WRITING {
             let is_empty = self.holds == 0;
-            let moved = poll_fn(|cx| {
-                let pipe = self.into.as_fd();
-                source.poll_splice(cx, pipe, is_empty)
-            });
+            let moved = poll_fn(|cx| source.poll_splice(cx, self.into.as_fd(), is_empty));
             match moved.await.ok_or(Error::Incomplete)? {
                 0 => break,
                 moved => self.holds += moved,

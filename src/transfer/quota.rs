@@ -7,7 +7,9 @@
 
 use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{RESERVED_AT_ONCE, SMALL};
 use crate::value::Error;
@@ -28,7 +30,7 @@ pub struct StagingBounds {
 
 /// The client that an upload counts for, by a name that it has over all its connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Uploader(Arc<str>);
+pub struct Uploader(pub Arc<str>);
 
 /// The bounds of what is staged, and the bytes and uploads that are.
 #[derive(Debug)]
@@ -37,18 +39,9 @@ pub struct StagingQuota {
     staged: Mutex<Staged>,
 }
 
-/// The uploads and bytes that are staged at the moment. Without a bound, uploads of up to 64 KiB are left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InFlight {
-    /// Uploads that have some of them.
-    pub uploads: u64,
-    /// Bytes they have, or requests under way have announced; up to 256 KiB more for each whose length is not known.
-    pub bytes: u64,
-}
-
 #[derive(Debug, Default)]
 struct Staged {
-    all: InFlight,
+    bytes: u64,
     /// Only clients that have something.
     of: HashMap<Uploader, OfOne>,
 }
@@ -69,17 +62,6 @@ pub struct Reservation {
     is_unfinished: bool,
 }
 
-impl Uploader {
-    /// The client of this name.
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl StagingBounds {
     /// The longest value that can ever be staged.
     pub fn longest(&self) -> Option<NonZeroU64> {
@@ -88,6 +70,7 @@ impl StagingBounds {
 }
 
 impl StagingQuota {
+    /// A quota within these `bounds`, of which nothing is taken.
     pub fn new(bounds: StagingBounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
@@ -95,72 +78,56 @@ impl StagingQuota {
         })
     }
 
-    pub fn in_flight(&self) -> InFlight {
-        self.staged().all
+    /// The bytes that uploads have at the moment, or that requests under way have announced; up to 256 KiB more for each upload whose
+    /// length is not known. Without a bound, uploads of up to 64 KiB are left out.
+    pub fn staged_bytes(&self) -> u64 {
+        self.staged.lock().bytes
     }
 
     /// True when an upload that is received in one request counts for its client too.
     pub fn is_by_client(&self) -> bool {
         self.bounds.bytes_of_one.is_some()
     }
-
-    fn counts_all(&self) -> bool {
-        self.bounds.longest().is_some()
-    }
-
-    fn staged(&self) -> MutexGuard<'_, Staged> {
-        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Staged {
-    /// Takes `more` bytes, if that many are left.
-    fn take(
-        &mut self,
+    /// `more` bytes, if that many are left.
+    fn free(
+        &self,
         bounds: &StagingBounds,
         uploader: Option<&Uploader>,
         more: u64,
-    ) -> Result<(), Error> {
-        let has = |uploader| self.of.get(uploader).map_or(0, |one: &OfOne| one.bytes);
-        let of_one = uploader.map_or(0, has);
+    ) -> Result<u64, Error> {
+        let of_one = uploader.and_then(|uploader| self.of.get(uploader));
+        let of_one = of_one.map_or(0, |of| of.bytes);
         let fits = |max: Option<NonZeroU64>, has: u64| {
             max.is_none_or(|max| has.checked_add(more).is_some_and(|all| all <= max.get()))
         };
-        if !fits(bounds.bytes, self.all.bytes) {
-            return Err(Error::Exhausted {
-                reason: "room for uploads (--max-staged)",
-            });
+        if !fits(bounds.bytes, self.bytes) {
+            return Err(Error::Exhausted("room for uploads (--max-staged)"));
         }
         if uploader.is_some() && !fits(bounds.bytes_of_one, of_one) {
-            return Err(Error::Exhausted {
-                reason: "this client's room for uploads (--max-staged-per-client)",
-            });
+            return Err(Error::Exhausted(
+                "this client's room for uploads (--max-staged-per-client)",
+            ));
         }
-        self.add(uploader, more);
-        Ok(())
+        Ok(more)
     }
 
-    fn add(&mut self, uploader: Option<&Uploader>, more: u64) {
-        self.all.bytes = self.all.bytes.saturating_add(more);
-        if let Some(uploader) = uploader {
-            let of = self.of.entry(uploader.clone()).or_default();
-            of.bytes = of.bytes.saturating_add(more);
-        }
-    }
-
-    fn give_back(&mut self, uploader: Option<&Uploader>, less: u64) {
-        self.all.bytes -= less;
-        self.change(uploader, |of| of.bytes -= less);
+    /// Has an upload that had `before` bytes have `len` bytes.
+    fn resize(&mut self, uploader: Option<&Uploader>, before: u64, len: u64) {
+        let resized = |bytes: u64| (bytes - before).saturating_add(len);
+        self.bytes = resized(self.bytes);
+        self.change(uploader, |of| of.bytes = resized(of.bytes));
     }
 
     /// Changes what a client has, who is forgotten with the last of it.
     fn change(&mut self, uploader: Option<&Uploader>, change: impl FnOnce(&mut OfOne)) {
         let Some(uploader) = uploader else { return };
-        if let Some(of) = self.of.get_mut(uploader) {
-            change(of);
-            if of.bytes == 0 && of.unfinished == 0 {
-                self.of.remove(uploader);
-            }
+        let of = self.of.entry(uploader.clone()).or_default();
+        change(of);
+        if of.bytes == 0 && of.unfinished == 0 {
+            self.of.remove(uploader);
         }
     }
 }
@@ -178,19 +145,15 @@ impl Reservation {
 
     /// A place for an upload that stays unfinished between its requests, if its client may have one more.
     pub fn of_unfinished(quota: &Arc<StagingQuota>, uploader: Uploader) -> Result<Self, Error> {
-        let mut staged = quota.staged();
+        let mut staged = quota.staged.lock();
         let has = staged.of.get(&uploader).map_or(0, |of| of.unfinished);
-        if quota
-            .bounds
-            .uploads_of_one
-            .is_some_and(|max| has >= max.get())
-        {
-            return Err(Error::Exhausted {
-                reason: "this client's room for unfinished uploads (--max-uploads-per-client)",
-            });
+        let most = quota.bounds.uploads_of_one;
+        if most.is_some_and(|most| has >= most.get()) {
+            return Err(Error::Exhausted(
+                "this client's room for unfinished uploads (--max-uploads-per-client)",
+            ));
         }
-        staged.of.entry(uploader.clone()).or_default().unfinished += 1;
-        drop(staged);
+        staged.change(Some(&uploader), |of| of.unfinished += 1);
         let mut reservation = Self::new(quota, Some(uploader));
         reservation.is_unfinished = true;
         Ok(reservation)
@@ -198,15 +161,9 @@ impl Reservation {
 
     /// The reservation of an unfinished upload from an earlier run, with `len` bytes: it counts even if it exceeds the quota.
     pub fn of_left(quota: &Arc<StagingQuota>, uploader: Option<Uploader>, len: u64) -> Self {
-        let mut staged = quota.staged();
-        if let Some(uploader) = &uploader {
-            staged.of.entry(uploader.clone()).or_default().unfinished += 1;
-        }
-        if len > 0 {
-            staged.all.uploads += 1;
-            staged.add(uploader.as_ref(), len);
-        }
-        drop(staged);
+        let mut staged = quota.staged.lock();
+        staged.change(uploader.as_ref(), |of| of.unfinished += 1);
+        staged.resize(uploader.as_ref(), 0, len);
         Self {
             quota: Arc::clone(quota),
             is_unfinished: uploader.is_some(),
@@ -224,46 +181,39 @@ impl Reservation {
     pub fn clear(&mut self) {
         self.shrink(0);
         if std::mem::take(&mut self.is_unfinished) {
-            let mut staged = self.quota.staged();
+            let mut staged = self.quota.staged.lock();
             staged.change(self.uploader.as_ref(), |of| of.unfinished -= 1);
         }
     }
 
     /// Gives back what it has beyond `len` bytes.
     pub fn shrink(&mut self, len: u64) {
-        if self.bytes <= len {
-            return;
+        if self.bytes > len {
+            let mut staged = self.quota.staged.lock();
+            staged.resize(self.uploader.as_ref(), self.bytes, len);
+            self.bytes = len;
         }
-        let mut staged = self.quota.staged();
-        staged.give_back(self.uploader.as_ref(), self.bytes - len);
-        staged.all.uploads -= u64::from(len == 0);
-        drop(staged);
-        self.bytes = len;
     }
 
     /// Grows to `len` bytes at least. The first time takes what is asked for, as an announced length; from then on it
     /// grows by steps, while those fit.
     pub fn grow(&mut self, len: u64) -> Result<(), Error> {
-        let is_uncounted = !self.quota.counts_all() && len <= SMALL;
+        let is_uncounted = self.quota.bounds.longest().is_none() && len <= SMALL;
         if len <= self.bytes || is_uncounted {
             return Ok(());
         }
-        let begins = self.bytes == 0;
         let exact = len - self.bytes;
-        let ample = if begins {
-            exact
-        } else {
-            exact.max(RESERVED_AT_ONCE)
+        let ample = match self.bytes {
+            0 => exact,
+            _ => exact.max(RESERVED_AT_ONCE),
         };
         let (bounds, uploader) = (&self.quota.bounds, self.uploader.as_ref());
-        let mut staged = self.quota.staged();
-        let more = match staged.take(bounds, uploader, ample) {
-            Ok(()) => ample,
-            Err(_) => staged.take(bounds, uploader, exact).map(|()| exact)?,
-        };
-        staged.all.uploads += u64::from(begins);
-        drop(staged);
-        self.bytes += more;
+        let mut staged = self.quota.staged.lock();
+        let more = staged.free(bounds, uploader, ample);
+        let more = more.or_else(|_| staged.free(bounds, uploader, exact))?;
+        let len = self.bytes.saturating_add(more);
+        staged.resize(uploader, self.bytes, len);
+        self.bytes = len;
         Ok(())
     }
 }
@@ -288,10 +238,7 @@ impl ReservationHandle {
     pub fn grow(&mut self, len: u64) -> Result<(), Error> {
         match self {
             Self::Own(reservation) => reservation.grow(len),
-            Self::Common(common) => {
-                let mut reservation = common.lock().unwrap_or_else(PoisonError::into_inner);
-                reservation.grow(len)
-            }
+            Self::Common(common) => common.lock().grow(len),
         }
     }
 }
@@ -309,7 +256,7 @@ mod tests {
     }
 
     fn of(quota: &Arc<StagingQuota>, name: &str) -> Reservation {
-        Reservation::new(quota, Some(Uploader::new(name)))
+        Reservation::new(quota, Some(Uploader(name.into())))
     }
 
     #[test]
@@ -323,15 +270,9 @@ mod tests {
         assert!(first.grow(601).is_err());
         drop(second);
         first.grow(1000).unwrap();
-        assert_eq!(
-            quota.in_flight(),
-            InFlight {
-                uploads: 1,
-                bytes: 1000
-            }
-        );
+        assert_eq!(quota.staged_bytes(), 1000);
         drop(first);
-        assert_eq!(quota.in_flight(), InFlight::default());
+        assert_eq!(quota.staged_bytes(), 0);
     }
 
     #[test]
@@ -351,19 +292,19 @@ mod tests {
         first.shrink(100);
         second.grow(500).unwrap();
         drop((first, second, other));
-        assert!(quota.staged().of.is_empty(), "nobody is remembered");
+        assert!(quota.staged.lock().of.is_empty(), "nobody is remembered");
 
-        let begin = |name| Reservation::of_unfinished(&quota, Uploader::new(name));
+        let begin = |name: &str| Reservation::of_unfinished(&quota, Uploader(name.into()));
         let ann = [begin("ann").unwrap(), begin("ann").unwrap()];
         assert!(begin("ann").is_err());
-        let left = Reservation::of_left(&quota, Some(Uploader::new("bob")), 10);
+        let left = Reservation::of_left(&quota, Some(Uploader("bob".into())), 10);
         let mut ended = begin("bob").unwrap();
         assert!(begin("bob").is_err());
         ended.clear();
         drop(begin("bob").unwrap());
         drop((ann, left, ended));
-        assert!(quota.staged().of.is_empty());
-        assert_eq!(quota.in_flight(), InFlight::default());
+        assert!(quota.staged.lock().of.is_empty());
+        assert_eq!(quota.staged_bytes(), 0);
     }
 
     #[test]
@@ -371,12 +312,12 @@ mod tests {
         let quota = StagingQuota::new(StagingBounds::default());
         let mut reservation = Reservation::new(&quota, None);
         reservation.grow(SMALL).unwrap();
-        assert_eq!(quota.in_flight(), InFlight::default());
+        assert_eq!(quota.staged_bytes(), 0);
         reservation.grow(SMALL + 1).unwrap();
         reservation.grow(u64::MAX / 2).unwrap();
-        assert_eq!(quota.in_flight().uploads, 1);
+        assert_eq!(quota.staged_bytes(), u64::MAX / 2);
         drop(reservation);
-        assert_eq!(quota.in_flight(), InFlight::default());
+        assert_eq!(quota.staged_bytes(), 0);
     }
 
     #[test]
@@ -385,7 +326,7 @@ mod tests {
         let mut honest = Reservation::new(&quota, None);
         honest.grow(10).unwrap();
         assert!(Reservation::new(&quota, None).grow(u64::MAX).is_err());
-        assert_eq!(quota.in_flight().bytes, 10);
+        assert_eq!(quota.staged_bytes(), 10);
     }
 
     proptest! {
@@ -397,16 +338,16 @@ mod tests {
             let quota = bounded(max);
             let mut reservations: Vec<_> = (0..4).map(|_| Reservation::new(&quota, None)).collect();
             for (which, len) in growth {
-                let (free, had) = (max - quota.in_flight().bytes, reservations[which].bytes);
+                let (free, had) = (max - quota.staged_bytes(), reservations[which].bytes);
                 let fits = len.saturating_sub(had) <= free;
                 prop_assert_eq!(reservations[which].grow(len).is_ok(), fits);
-                prop_assert!(quota.in_flight().bytes <= max);
+                prop_assert!(quota.staged_bytes() <= max);
                 if len % 3 == 0 {
                     reservations[which].shrink(len / 2);
                 }
             }
             drop(reservations);
-            prop_assert_eq!(quota.in_flight(), InFlight::default());
+            prop_assert_eq!(quota.staged_bytes(), 0);
         }
     }
 }

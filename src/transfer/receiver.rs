@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::quota::{ReservationHandle, Uploader};
 use super::{BlockingPool, CHUNK, COPIED};
@@ -112,8 +112,8 @@ impl Receiver {
         let hashing = match (self.hashing.take(), gone) {
             (Some(hashing), _) if hashing.covers(wanted) => hashing,
             (_, Some((file, len))) => {
-                let read = move |hasher| hash_file(&*file, 0..len, hasher);
-                Hashing::after(wanted, compute.clone(), read)
+                let hash = move || hash_file(&*file, 0..len, Hasher::new(wanted));
+                Hashing::after(wanted, compute.clone(), compute.run(hash))
             }
             // Another thread costs more.
             (_, None) if self.buffer.len() <= COPIED => {
@@ -134,24 +134,19 @@ pub struct Hashing {
 
 impl Hashing {
     pub fn new(wanted: Wanted, compute: BlockingPool) -> Self {
-        let hasher = Box::pin(std::future::ready(Ok(Hasher::new(wanted))));
-        Self {
-            wanted,
-            hasher,
-            compute,
-        }
+        let hasher = std::future::ready(Ok(Hasher::new(wanted)));
+        Self::after(wanted, compute, hasher)
     }
 
-    /// Begins with `read`, which blocks and feeds the hasher what came before.
+    /// Goes on with `hasher`, which has what came before.
     fn after(
         wanted: Wanted,
         compute: BlockingPool,
-        read: impl FnOnce(Hasher) -> Result<Hasher, Error> + Send + 'static,
+        hasher: impl Future<Output = Result<Hasher, Error>> + 'static,
     ) -> Self {
-        let hasher = Box::pin(compute.spawn(move || read(Hasher::new(wanted))));
         Self {
             wanted,
-            hasher,
+            hasher: Box::pin(hasher),
             compute,
         }
     }
@@ -164,12 +159,8 @@ impl Hashing {
     /// Has `runs` hashed, once those before them are.
     pub async fn next(self, runs: Vec<Bytes>) -> Result<Self, Error> {
         let hasher = self.hasher.await?;
-        let job = self.compute.spawn(move || Ok(hasher.update_all(&runs)));
-        Ok(Self {
-            wanted: self.wanted,
-            hasher: Box::pin(job),
-            compute: self.compute,
-        })
+        let job = self.compute.run(move || Ok(hasher.update_all(&runs)));
+        Ok(Self::after(self.wanted, self.compute, job))
     }
 
     pub async fn finish(self) -> Result<Digests, Error> {
@@ -183,15 +174,14 @@ pub fn hash_file(file: impl AsFd, range: Range<u64>, mut hasher: Hasher) -> Resu
     let mut offset = range.start;
     while offset < range.end {
         let left = usize::try_from(range.end - offset).unwrap_or(CHUNK);
-        let left = left.min(CHUNK);
-        match rustix::io::pread(&file, &mut buf[..left], offset) {
-            Ok(0) => return Err(Error::Truncated),
-            Ok(n) => {
-                hasher.update(&buf[..n]);
-                offset += n as u64;
+        let left = &mut buf[..left.min(CHUNK)];
+        let read = retry_on_intr(|| rustix::io::pread(&file, &mut *left, offset));
+        match read.map_err(Error::errno_while("read back"))? {
+            0 => return Err(Error::Truncated),
+            read => {
+                hasher.update(&left[..read]);
+                offset += read as u64;
             }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::new("read back", errno)),
         }
     }
     Ok(hasher)

@@ -2,8 +2,6 @@
 //!
 //! Hashing keeps a processor busy: [`Hasher`] moves from job to job on the compute threads, and holds no file.
 
-use std::fmt;
-
 use bytes::Bytes;
 use crc::{CRC_32_ISCSI, Crc, Table};
 use md5::Md5;
@@ -90,7 +88,7 @@ impl Digests {
             sha256: self.sha256.is_some(),
             sha512: self.sha512.is_some(),
             md5: self.md5.is_some(),
-            checksum: self.checksum.map(|checksum| checksum.kind()),
+            checksum: self.checksum.map(|checksum| checksum.kind),
         }
     }
 
@@ -102,7 +100,6 @@ impl Digests {
 }
 
 /// Digests being computed.
-#[derive(Clone, Debug)]
 pub struct Hasher {
     sha256: Option<Sha256>,
     sha512: Option<Sha512>,
@@ -181,7 +178,8 @@ impl ChecksumKind {
 /// A checksum: its bytes, the highest first, and zeros behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    kind: ChecksumKind,
+    /// Its algorithm.
+    pub kind: ChecksumKind,
     bytes: [u8; LONGEST],
 }
 
@@ -192,16 +190,10 @@ impl Checksum {
         own.get_mut(..bytes.len())?.copy_from_slice(bytes);
         (bytes.len() == kind.len()).then_some(Self { kind, bytes: own })
     }
-
-    /// Its algorithm.
-    pub fn kind(&self) -> ChecksumKind {
-        self.kind
-    }
 }
 
 /// A checksum being computed.
-#[derive(Clone)]
-pub enum ChecksumHasher {
+enum ChecksumHasher {
     Crc32(crc32fast::Hasher),
     Crc32c(crc::Digest<'static, u32, Table<16>>),
     Crc64Nvme(crc64fast_nvme::Digest),
@@ -235,13 +227,6 @@ impl ChecksumHasher {
             Self::Crc64Nvme(sum) => Checksum::new(K::Crc64Nvme, &sum.sum64().to_be_bytes()),
             Self::Sha1(sum) => Checksum::new(K::Sha1, &sum.finalize()),
         }
-    }
-}
-
-impl fmt::Debug for ChecksumHasher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The libraries' hashers show nothing of themselves.
-        f.debug_struct("ChecksumHasher").finish_non_exhaustive()
     }
 }
 

@@ -10,21 +10,15 @@ use rustix::io::Errno;
 /// The error of an operation on the store. Whatever it is, the value is as it was before.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The device, the quota or the inodes are used up: `reason` says which.
-    #[error("{reason}")]
-    NoSpace {
-        /// The missing thing, for the client.
-        reason: &'static str,
-    },
+    /// The device, the quota or the inodes are used up: which, for the client.
+    #[error("{0}")]
+    NoSpace(&'static str),
     /// The file system is read-only: it was mounted so, or has become so when it found itself damaged or its device failed.
     #[error("the file system is read-only")]
     ReadOnly,
     /// The process or the system is out of file descriptors or memory; the same request may succeed later.
-    #[error("out of {reason}; try again")]
-    Exhausted {
-        /// The thing that ran out, for the client.
-        reason: &'static str,
-    },
+    #[error("out of {0}; try again")]
+    Exhausted(&'static str),
     /// The value is larger than the file system or the process's limit (`RLIMIT_FSIZE`) allows.
     #[error("the value is larger than the file system allows")]
     TooLarge,
@@ -46,18 +40,12 @@ pub enum Error {
     /// The body of the value ended before it was whole.
     #[error("the value broke off before it was whole")]
     Incomplete,
-    /// The directory is not where it was opened, or no longer this server's: `reason` says which.
-    #[error("{reason}")]
-    Displaced {
-        /// The thing that was found, for the client.
-        reason: &'static str,
-    },
-    /// The store behind this one cannot be reached: nothing was done.
+    /// The directory is not where it was opened, or no longer this server's: which, for the client.
+    #[error("{0}")]
+    Displaced(&'static str),
+    /// The store behind this one cannot be reached, and nothing was done: why, for the log.
     #[error("the store cannot be reached; try again")]
-    Unreachable {
-        /// Why, for the log.
-        said: String,
-    },
+    Unreachable(String),
     /// The store behind this one asks for fewer requests: nothing was done.
     #[error("the store is busy; try again")]
     Busy {
@@ -73,18 +61,13 @@ pub enum Error {
         /// No answer came in time.
         is_late: bool,
     },
-    /// The store behind this one refuses what the server asks: its credentials, its bucket or its region are wrong.
+    /// The store behind this one refuses what the server asks, as its credentials, its bucket or its region are wrong: its words, for
+    /// the log.
     #[error("the store refuses the server's requests")]
-    Refused {
-        /// Its words, for the log.
-        said: String,
-    },
+    Refused(String),
     /// The store behind this one failed: what it answered, for the log.
     #[error("the store failed")]
-    BadGateway {
-        /// Its words.
-        said: String,
-    },
+    BadGateway(String),
     /// The store behind this one cannot do it: what, for the client.
     #[error("{what}")]
     NotSupported {
@@ -165,17 +148,11 @@ impl Error {
     /// The meaning of `errno`, met while `doing`.
     pub fn new(doing: &'static str, errno: Errno) -> Self {
         match errno {
-            Errno::NOSPC => Self::NoSpace {
-                reason: "no space left on the device",
-            },
-            Errno::DQUOT => Self::NoSpace {
-                reason: "the disk quota is used up",
-            },
+            Errno::NOSPC => Self::NoSpace("no space left on the device"),
+            Errno::DQUOT => Self::NoSpace("the disk quota is used up"),
             Errno::ROFS => Self::ReadOnly,
-            Errno::MFILE | Errno::NFILE => Self::Exhausted {
-                reason: "file descriptors",
-            },
-            Errno::NOMEM => Self::Exhausted { reason: "memory" },
+            Errno::MFILE | Errno::NFILE => Self::Exhausted("file descriptors"),
+            Errno::NOMEM => Self::Exhausted("memory"),
             Errno::FBIG => Self::TooLarge,
             Errno::ACCESS | Errno::PERM => Self::Forbidden {
                 doing,

@@ -65,17 +65,6 @@ impl<'a> Key<'a> {
         Ok(Self(name))
     }
 
-    /// As [`Key::new`], for a name that may not be UTF-8.
-    pub fn from_bytes(name: Cow<'a, [u8]>) -> Result<Self, BadKey> {
-        let name = match name {
-            Cow::Borrowed(bytes) => {
-                Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| BadKey::NotUtf8)?)
-            }
-            Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).map_err(|_| BadKey::NotUtf8)?),
-        };
-        Self::new(name)
-    }
-
     /// The key as text: the file's path.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -86,14 +75,9 @@ impl<'a> Key<'a> {
         !self.0.as_bytes().contains(&b'/')
     }
 
-    /// How many segments it has.
-    pub fn segments(&self) -> usize {
-        self.0.split('/').count()
-    }
-
     /// The segments before the last; empty where there is one.
     pub fn folder(&self) -> &str {
-        self.0.rsplit_once('/').map_or("", |(folder, _)| folder)
+        above(&self.0)
     }
 
     /// The last segment: the name of the file in its folder.
@@ -104,11 +88,6 @@ impl<'a> Key<'a> {
     /// This key, borrowing nothing.
     pub fn into_owned(self) -> Key<'static> {
         Key(Cow::Owned(self.0.into_owned()))
-    }
-
-    /// A copy that borrows nothing.
-    pub fn to_owned(&self) -> Key<'static> {
-        Key(Cow::Owned(self.0.to_string()))
     }
 }
 
@@ -125,10 +104,12 @@ pub fn may_have_keys(folder: &str) -> bool {
 
 /// The folder `path`, those above it, and the directory itself, which is the empty path.
 pub fn folder_and_above(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |&path| {
-        let above = path.rsplit_once('/').map_or("", |(above, _)| above);
-        (!path.is_empty()).then_some(above)
-    })
+    std::iter::successors(Some(path), |&path| (!path.is_empty()).then(|| above(path)))
+}
+
+/// The part of `path` before its last `/`: the folder that it lies in.
+pub fn above(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(above, _)| above)
 }
 
 fn check(name: &str) -> Result<(), BadKey> {
@@ -209,24 +190,14 @@ impl Prefixes {
 
     /// True when it may have keys that begin with `start`.
     pub fn may_have_below(&self, start: &str) -> bool {
-        let at = self.0.partition_point(|prefix| **prefix < *start);
-        self.has(start)
-            || self
-                .0
-                .get(at)
-                .is_some_and(|prefix| prefix.starts_with(start))
+        self.has(start) || self.below(start).next().is_some()
     }
 
-    /// Its prefixes that begin with `start`, in byte order.
+    /// Its prefixes that begin with `start`, in byte order; none is the beginning of another.
     pub fn below<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         let from = self.0.partition_point(|prefix| **prefix < *start);
         let below = self.0[from..].iter().map(|prefix| &**prefix);
         below.take_while(move |prefix| prefix.starts_with(start))
-    }
-
-    /// Its prefixes, in byte order; none is the beginning of another.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|prefix| &**prefix)
     }
 }
 
@@ -282,10 +253,6 @@ mod tests {
         ] {
             assert_eq!(Key::new(bad), Err(why), "{bad:?}");
         }
-        assert_eq!(
-            Key::from_bytes(Cow::Borrowed(b"\xff")),
-            Err(BadKey::NotUtf8)
-        );
     }
 
     #[test]
@@ -349,9 +316,9 @@ mod tests {
             prop_assert_eq!(set.may_have_below(&key), meets);
             prop_assert_eq!(set.is_all(), has(""));
             prop_assert_eq!(set.is_empty(), given.is_empty());
-            let below: Vec<_> = set.iter().filter(|prefix| prefix.starts_with(&key)).collect();
+            let below: Vec<_> = set.below("").filter(|prefix| prefix.starts_with(&key)).collect();
             prop_assert_eq!(set.below(&key).collect::<Vec<_>>(), below);
-            let kept: Vec<_> = set.iter().collect();
+            let kept: Vec<_> = set.below("").collect();
             prop_assert!(kept.windows(2).all(|pair| pair[0] < pair[1] && !pair[1].starts_with(pair[0])));
         }
     }

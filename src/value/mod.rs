@@ -19,7 +19,7 @@ pub use key::{
     BadKey, Key, MAX_LEN, MAX_SEGMENT, Prefixes, RESERVED, UNKNOWN_TYPE, folder_and_above,
     guessed_type, may_have_keys,
 };
-pub use page::{Failure, ListedValue, Listing, Page};
+pub use page::{ListedValue, Listing, Page};
 pub use preconditions::{Current, MAX_LIST, Preconditions, Tags, Verdict, WriteCondition, second};
 
 /// The last second of the year 9999, in nanoseconds since the epoch.
@@ -162,6 +162,11 @@ pub const GZIP: &str = "gzip";
 /// The entity tag of the gzip representation of the value of `etag`: each representation has its own (RFC 9110, section 8.8.3.3).
 pub fn gzip_tag(etag: &str) -> String {
     format!("{}-{GZIP}\"", etag.trim_end_matches('"'))
+}
+
+/// The time at which the file system last changed the name or the bytes of a file, in nanoseconds since 1970. No program can set it.
+pub fn changed(stat: &Stat) -> i128 {
+    i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec)
 }
 
 pub fn is_regular(stat: &Stat) -> bool {

@@ -3,13 +3,8 @@
 //! A page has items: keys, or, with [`Page::by_folder`], a folder in place of all keys below it. An item is on a page by its
 //! own text alone, so that pages give each item once, whatever comes and goes between them.
 
-use std::time::SystemTime;
-
-use rustix::io::Errno;
-
-use super::error::Error;
-use super::key::{Key, Prefixes};
-use super::{Meta, Validators, etag};
+use super::Validators;
+use super::key::{Key, Prefixes, above};
 
 /// A request for a page of keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,11 +22,10 @@ pub struct Page {
 }
 
 /// A part of a page, of which all keys may be seen.
-enum Part {
-    /// The items of this page.
-    Items(Page),
-    /// This folder, if this page has a key.
-    Folder(String, Page),
+struct Part {
+    page: Page,
+    /// The item that stands for all keys of this part, if there is one.
+    folder: Option<String>,
 }
 
 impl Page {
@@ -43,21 +37,25 @@ impl Page {
             ..self.clone()
         };
         if self.within.has(&self.prefix) {
-            return vec![Part::Items(all(&self.prefix))];
+            let page = all(&self.prefix);
+            return vec![Part { page, folder: None }];
         }
         let part = |prefix| {
             let Some(folder) = self.common(prefix) else {
                 let has_more = prefix > self.after.as_str() || self.after.starts_with(prefix);
-                return has_more.then(|| Part::Items(all(prefix)));
+                let page = has_more.then(|| all(prefix))?;
+                return Some(Part { page, folder: None });
             };
-            let one = || Self {
+            let one = Self {
                 after: String::new(),
                 limit: 0,
                 by_folder: false,
                 ..all(prefix)
             };
-            self.has(folder)
-                .then(|| Part::Folder(folder.to_owned(), one()))
+            self.has(folder).then(|| Part {
+                page: one,
+                folder: Some(folder.to_owned()),
+            })
         };
         self.within.below(&self.prefix).filter_map(part).collect()
     }
@@ -104,9 +102,7 @@ impl Page {
 
     /// The folder that all keys of the page lie in or below: the prefix up to its last `/`.
     pub fn folder(&self) -> &str {
-        self.prefix
-            .rsplit_once('/')
-            .map_or("", |(folder, _)| folder)
+        above(&self.prefix)
     }
 }
 
@@ -125,23 +121,12 @@ impl<T: AsRef<str> + From<String>> Visible<'_, T> {
     /// The next page to look for, all of which may be seen.
     pub fn next(&mut self) -> Option<Page> {
         let room = self.page.limit.checked_sub(self.found.len())?;
-        loop {
-            match self.parts.next()? {
-                Part::Items(part) => {
-                    return Some(Page {
-                        limit: room,
-                        ..part
-                    });
-                }
-                Part::Folder(folder, below) => {
-                    let last = self.found.last();
-                    if last.is_none_or(|last| last.as_ref() != folder) {
-                        self.folder = Some(folder);
-                        return Some(below);
-                    }
-                }
-            }
-        }
+        let last = self.found.last().map(T::as_ref);
+        let is_missing = |part: &Part| part.folder.is_none() || part.folder.as_deref() != last;
+        let Part { mut page, folder } = self.parts.find(is_missing)?;
+        self.folder = folder;
+        page.limit = page.limit.min(room);
+        Some(page)
     }
 
     /// Takes the smallest items of the page that was asked for last.
@@ -156,38 +141,11 @@ impl<T: AsRef<str> + From<String>> Visible<'_, T> {
 
 /// A value as a listing shows it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum ListedValue {
-    /// A file of a directory.
-    File(Meta),
-    /// An object of an S3 store: its length and its validators.
-    Object(u64, Validators),
-}
-
-impl ListedValue {
+pub struct ListedValue {
     /// Its length in bytes.
-    #[expect(clippy::len_without_is_empty, reason = "it is no container")]
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::File(meta) => meta.len,
-            Self::Object(len, _) => *len,
-        }
-    }
-
-    /// Its entity tag, quotes included.
-    pub fn etag(&self) -> String {
-        match self {
-            Self::File(meta) => etag(*meta),
-            Self::Object(_, validators) => validators.etag.clone(),
-        }
-    }
-
-    /// When it was written.
-    pub fn modified(&self) -> SystemTime {
-        match self {
-            Self::File(meta) => meta.modified(),
-            Self::Object(_, validators) => validators.modified,
-        }
-    }
+    pub len: u64,
+    /// Its entity tag, and when it was written.
+    pub validators: Validators,
 }
 
 /// A page of keys.
@@ -199,26 +157,6 @@ pub struct Listing {
     pub folders: Vec<String>,
     /// When there are more: the last item of this page, after which the next begins.
     pub next: Option<String>,
-}
-
-/// The failure of a listing. Unlike [`Error`] it can be copied to each of many that wait.
-#[derive(Clone, Copy, Debug)]
-pub struct Failure {
-    doing: &'static str,
-    errno: Errno,
-}
-
-impl Failure {
-    /// For `map_err`: an error number, met while `doing`.
-    pub fn errno_while(doing: &'static str) -> impl Fn(Errno) -> Self {
-        move |errno| Self { doing, errno }
-    }
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        Self::new(failure.doing, failure.errno)
-    }
 }
 
 #[cfg(test)]

@@ -97,8 +97,8 @@ impl Probe {
     /// stop the reads of all others.
     fn judge(&self, answer: Result<Option<Free>, Error>) -> Readiness {
         match answer {
-            Err(Error::Displaced { reason }) => Err(reason.to_string()),
-            Err(Error::NoSpace { reason }) => Ok(format!("{READS_ONLY}: {reason}")),
+            Err(Error::Displaced(reason)) => Err(reason.to_string()),
+            Err(Error::NoSpace(reason)) => Ok(format!("{READS_ONLY}: {reason}")),
             Err(error) => Err(match &*self.store {
                 Store::Directory(_) => format!("the disk refuses writes: {error}"),
                 Store::S3(_) => error.to_string(),

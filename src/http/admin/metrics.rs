@@ -15,7 +15,7 @@ use crate::metrics::{
     cpu_seconds, open_descriptors, process_start, resident_bytes,
 };
 use crate::s3::S3;
-use crate::store::{Directory, Store};
+use crate::store::{Directory, StagingQuota, Store};
 
 /// The collector of all metrics.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ fn requests(reactors: &[Arc<ReactorCounters>], mut to: Samples<'_>) {
 
 fn add_store(store: &Store, to: &mut Exposition) {
     to.metric("data_server_staged_bytes Bytes of uploads, received or announced by a request under way, and not published yet; without --max-staged, of those above 64 KiB.")
-        .number(store.staged().bytes);
+        .number(store.quota().map_or(0, StagingQuota::staged_bytes));
     to.metric("data_server_disk_queue_length Jobs that wait for a disk thread.")
         .number(store.disk().jobs().waiting());
     to.metric("data_server_disk_threads_busy Disk threads that have a job.")
@@ -174,9 +174,9 @@ fn add_store(store: &Store, to: &mut Exposition) {
 fn add_directory(directory: &Directory, to: &mut Exposition) {
     let counters = &directory.counters;
     to.metric("data_server_listing_queue_length Jobs that wait for a listing thread.")
-        .number(directory.listing().jobs().waiting());
+        .number(directory.lister.threads.jobs().waiting());
     to.metric("data_server_listing_threads_busy Listing threads that have a job.")
-        .number(directory.listing().jobs().busy());
+        .number(directory.lister.threads.jobs().busy());
     to.metric("data_server_uploads_unfinished Resumable uploads that have not been published, cancelled or expired.")
         .number(directory.unfinished_uploads() as u64);
     to.metric("data_server_uploads_expired_total Resumable uploads that expired unfinished.")
@@ -188,7 +188,7 @@ fn add_directory(directory: &Directory, to: &mut Exposition) {
     to.metric("data_server_cache_values Cached values; each keeps a descriptor open.")
         .number(directory.cache.values());
     to.metric("data_server_watch_subscribers Clients that watch for changes.")
-        .number(directory.changes.subscribers());
+        .number(directory.changes.subscribers.load(Relaxed));
     to.metric(
         "data_server_listing_walks_total Walks of the directory that were begun for listings.",
     )

@@ -87,7 +87,7 @@ impl Content {
         if range.is_empty() {
             return Self::Empty;
         }
-        if let Some(bytes) = object.bytes() {
+        if let Some(bytes) = &object.bytes {
             // A value in memory is shorter than any usize.
             let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
             return Self::Bytes(bytes.slice(at(range.start)..at(range.end)));

@@ -203,7 +203,7 @@ impl Encoded {
             return Poll::Ready(Some(Ok(first)));
         }
         if let Some(work) = self.work.take().filter(|work| work.encoder.is_some()) {
-            self.job = Some(Box::pin(self.compute.spawn(move || work.step())));
+            self.job = Some(Box::pin(self.compute.run(move || work.step())));
         }
         let Some(job) = &mut self.job else {
             return Poll::Ready(None);
@@ -223,7 +223,7 @@ impl Work {
         let mut piece = vec![0; COMPRESSED_AT_ONCE];
         loop {
             let left =
-                usize::try_from(self.object.meta().len - self.offset).unwrap_or(COMPRESSED_AT_ONCE);
+                usize::try_from(self.object.meta.len - self.offset).unwrap_or(COMPRESSED_AT_ONCE);
             let wanted = left.min(COMPRESSED_AT_ONCE);
             let Some(mut encoder) = self.encoder.take() else {
                 return Ok((self, Vec::new()));

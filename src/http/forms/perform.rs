@@ -87,7 +87,7 @@ impl FormUpload<'_, '_, '_> {
                 }
                 Role::File(name) => {
                     let key = self.state.key(&name)?;
-                    self.file = Some(key.to_owned());
+                    self.file = Some(key.clone().into_owned());
                     self.store(key, part.media_type).await?;
                     self.file = None;
                 }
@@ -131,8 +131,9 @@ impl FormUpload<'_, '_, '_> {
         };
         self.request.permit_put(&key, &mut options)?;
         let _in_flight = CountedUpload::new(self.request.counters());
+        let quota = store.quota().filter(|quota| quota.is_by_client());
         let mut head = UploadHead {
-            uploader: store.stages_by_client().then(|| self.request.uploader()),
+            uploader: quota.map(|_| self.request.uploader()),
             ..options.head()
         };
         let limit = config.limits.max_body;

@@ -3,8 +3,6 @@
 //! Pure. No key begins with `-/`, so that no page, `/-/name`, can ever be taken for one. A path is decoded once, and
 //! then cut into segments: `%2F` is a `/` like any other, as it is to S3, nginx and npm.
 
-use std::borrow::Cow;
-
 use percent_encoding::percent_decode_str;
 
 use crate::http::admin::Page;
@@ -53,7 +51,8 @@ pub fn key(path: &str, segments: Segments) -> Result<Key<'_>, Refusal> {
     if has_bad_escape(name) {
         return Err(Refusal::BadEscape);
     }
-    let key = Key::from_bytes(Cow::from(percent_decode_str(name)))?;
+    let name = percent_decode_str(name).decode_utf8();
+    let key = Key::new(name.map_err(|_| BadKey::NotUtf8)?)?;
     if is_flat && !key.is_flat() {
         return Err(BadKey::Slash.into());
     }
@@ -62,7 +61,7 @@ pub fn key(path: &str, segments: Segments) -> Result<Key<'_>, Refusal> {
 
 /// Refuses to store a value of a key with more than `most` segments: each may be a folder that is made for it.
 pub fn check_depth(key: &Key<'_>, most: usize) -> Result<(), Refusal> {
-    if key.segments() > most {
+    if key.as_str().split('/').count() > most {
         return Err(Refusal::KeyTooDeep { most });
     }
     Ok(())

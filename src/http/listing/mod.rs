@@ -258,7 +258,7 @@ struct JsonPage<'a> {
 struct JsonKey<'a> {
     key: &'a str,
     size: u64,
-    etag: String,
+    etag: &'a str,
     modified: String,
 }
 
@@ -266,9 +266,9 @@ struct JsonKey<'a> {
 pub fn json(page: &Page, listing: &Listing) -> Vec<u8> {
     let keys = listing.keys.iter().map(|(key, value)| JsonKey {
         key: key.as_str(),
-        size: value.len(),
-        etag: value.etag(),
-        modified: humantime::format_rfc3339_nanos(value.modified()).to_string(),
+        size: value.len,
+        etag: &value.validators.etag,
+        modified: humantime::format_rfc3339_nanos(value.validators.modified).to_string(),
     });
     let page = JsonPage {
         keys: keys.collect(),

@@ -150,10 +150,10 @@ impl Service {
             Error::Forbidden { doing, source } => {
                 tracing::warn!(doing, cause = %source, left_out, "{message}");
             }
-            Error::Refused { said } | Error::BadGateway { said } => {
+            Error::Refused(said) | Error::BadGateway(said) => {
                 tracing::error!(%said, left_out, "{message}");
             }
-            Error::Unreachable { said } => tracing::warn!(%said, left_out, "{message}"),
+            Error::Unreachable(said) => tracing::warn!(%said, left_out, "{message}"),
             error => {
                 let peer = request.map(|request| display(&request.client.peer));
                 let key = request.map(|request| &*request.path);
@@ -267,9 +267,9 @@ impl RequestContext {
     pub fn uploader(&self) -> Uploader {
         match self.principal() {
             Some(principal) if !principal.subject.is_anonymous => {
-                Uploader::new(&format!("subject {}", principal.subject.name))
+                Uploader(format!("subject {}", principal.subject.name).into())
             }
-            _ => Uploader::new(&self.client.peer.source().to_string()),
+            _ => Uploader(self.client.peer.source().to_string().into()),
         }
     }
 

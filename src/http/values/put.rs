@@ -68,10 +68,11 @@ pub async fn put(
     body: &mut Received<'_>,
 ) -> Result<Outcome, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
+    let quota = store.quota().filter(|quota| quota.is_by_client());
     let mut head = UploadHead {
         len,
         sha256: options.expected.sha256,
-        uploader: store.stages_by_client().then(|| request.uploader()),
+        uploader: quota.map(|_| request.uploader()),
         ..options.head()
     };
     let mut upload = store.upload(*reactor, &key, &mut head).await?;

@@ -181,9 +181,9 @@ impl RepresentedValue {
         let own = match &found {
             Found::File(object) => {
                 object.note(|| {
-                    let fields = object.fields().unwrap_or_default();
-                    let stored = object.media_type();
-                    represent(object.meta().into(), fields, stored, object.is_utf8())
+                    let fields = object.fields.as_deref().unwrap_or_default();
+                    let stored = object.media_type.as_deref();
+                    represent(object.meta.into(), fields, stored, object.is_utf8)
                 });
                 None
             }

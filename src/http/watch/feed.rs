@@ -92,7 +92,7 @@ fn relay(subscribers: &Rc<Subscribers>) {
     if subscribers.is_relaying.replace(true) {
         return;
     }
-    let mut latest = subscribers.changes.latest();
+    let mut latest = subscribers.changes.latest.subscribe();
     let access = subscribers.access.as_ref();
     let mut rules = access.map(|access| access.replacements());
     let subscribers = Rc::clone(subscribers);

@@ -165,7 +165,7 @@ mod testing {
     use crate::access::Access;
     use crate::http::exchange::ConnectionState;
     use crate::http::watch::feed::{Subscribers, Subscription};
-    use crate::store::{Durability, JournalOptions, Options, StagingBounds, Store};
+    use crate::store::{Directory, Durability, JournalOptions, Options, StagingBounds, Store};
     use std::rc::Rc;
     use std::sync::Arc;
     use tokio::runtime::{Builder, LocalOptions};
@@ -186,7 +186,8 @@ mod testing {
             upload_expiry: std::time::Duration::ZERO,
             is_text: |_, _| false,
         };
-        let store = Store::open(dir.path(), &options).unwrap();
+        let store = Directory::open(dir.path(), &options).unwrap();
+        let store = Store::Directory(Box::new(store));
         Rc::new(Subscribers::new(
             Arc::clone(store.changes().unwrap()),
             access,

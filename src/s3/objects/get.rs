@@ -278,7 +278,7 @@ impl RemoteBody {
     /// Asks for the rest, after the answer broke off.
     fn resume(&mut self, broken: String) -> Result<(), Error> {
         if self.resumed == RESUMED {
-            return Err(Error::BadGateway { said: broken });
+            return Err(Error::BadGateway(broken));
         }
         self.resumed += 1;
         self.ask()

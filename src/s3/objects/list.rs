@@ -177,7 +177,8 @@ impl StorePage {
                 modified: object.modified(),
                 etag: object.etag,
             };
-            Some(Item::Key(key, ListedValue::Object(object.size, validators)))
+            let len = object.size;
+            Some(Item::Key(key, ListedValue { len, validators }))
         });
         folders.chain(keys).collect()
     }
@@ -274,11 +275,11 @@ mod tests {
             panic!("{items:?}")
         };
         assert_eq!(
-            (key.as_str(), value.len(), &*value.etag()),
+            (key.as_str(), value.len, &*value.validators.etag),
             ("c+d", 0, "\"y\"")
         );
         assert_eq!(
-            httpdate::fmt_http_date(value.modified()),
+            httpdate::fmt_http_date(value.validators.modified),
             "Sun, 22 Nov 2026 13:29:00 GMT"
         );
     }

@@ -323,7 +323,7 @@ impl Spool {
         let (file, offset) = (self.file()?, self.len);
         self.len += len;
         let job = move || write_at(&*file, offset, &runs);
-        self.writing = Some(Box::pin(self.disk.spawn(job)));
+        self.writing = Some(Box::pin(self.disk.run(job)));
         Ok(())
     }
 

@@ -44,7 +44,7 @@ impl Gateway<'_> {
         Ok(Some(RemoteValue {
             shared: Arc::clone(self.shared),
             client: Arc::clone(self.client),
-            key: key.to_owned(),
+            key: key.clone().into_owned(),
             call: Call::object(Method::GET, &self.client.place, key)?,
             meta,
             coming,

@@ -148,9 +148,9 @@ impl Failure {
     /// The error of a request that was to change nothing.
     pub fn error(self) -> Error {
         match self {
-            Self::NotSent(said) => Error::Unreachable { said },
+            Self::NotSent(said) => Error::Unreachable(said),
             Self::Busy { retry_after, .. } => Error::Busy { retry_after },
-            Self::MaybeDone(said) => Error::BadGateway { said },
+            Self::MaybeDone(said) => Error::BadGateway(said),
             Self::Late => Error::TimedOut,
             Self::Refused(refusal) => refusal.error(),
             Self::NotTried(error) => error,
@@ -236,9 +236,7 @@ impl Refusal {
     /// The error that it is where no refusal was expected.
     pub fn error(self) -> Error {
         match (self.status, &*self.code) {
-            _ if self.is_full() => Error::NoSpace {
-                reason: "no space left in the store",
-            },
+            _ if self.is_full() => Error::NoSpace("no space left in the store"),
             (_, "KeyTooLongError") => Error::BadKey("it is too long for the store"),
             (413, _) | (_, "EntityTooLarge") => Error::TooLarge,
             (409, _) => Error::Occupied(self.message),
@@ -247,9 +245,9 @@ impl Refusal {
                 name: "not-in-the-store",
                 what: "the store behind this server cannot do this",
             },
-            (300..=399 | 401 | 403, _) => Error::Refused { said: self.said() },
-            _ if is_about_the_server(&self.code) => Error::Refused { said: self.said() },
-            _ => Error::BadGateway { said: self.said() },
+            (300..=399 | 401 | 403, _) => Error::Refused(self.said()),
+            _ if is_about_the_server(&self.code) => Error::Refused(self.said()),
+            _ => Error::BadGateway(self.said()),
         }
     }
 
@@ -293,9 +291,7 @@ pub fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
 
 /// An answer that is not what S3 says.
 pub fn unclear(what: &str) -> Error {
-    Error::BadGateway {
-        said: what.to_owned(),
-    }
+    Error::BadGateway(what.to_owned())
 }
 
 /// True where `error` says that nothing was done, and does not depend on what was.
@@ -314,7 +310,7 @@ pub fn doubted(error: Error) -> Error {
 /// An error for the operator alone, with what the store or the network said.
 pub fn explained(error: &Error) -> String {
     match error {
-        Error::Refused { said } | Error::BadGateway { said } | Error::Unreachable { said } => {
+        Error::Refused(said) | Error::BadGateway(said) | Error::Unreachable(said) => {
             format!("{error}: {said}")
         }
         _ => error.to_string(),

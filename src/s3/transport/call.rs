@@ -160,9 +160,7 @@ fn header_value(text: &str) -> Result<HeaderValue, Error> {
 }
 
 fn not_a_field() -> Error {
-    Error::BadGateway {
-        said: "what is to be sent cannot stand in a field".to_owned(),
-    }
+    Error::BadGateway("what is to be sent cannot stand in a field".to_owned())
 }
 
 /// A path of a URI: `/` stays.

@@ -149,9 +149,9 @@ impl Client {
     pub async fn probe(&self) -> Result<(), Error> {
         match self.read(&Call::bucket(Method::HEAD)).await? {
             ReadOutcome::Answer(_) => Ok(()),
-            ReadOutcome::Missing | ReadOutcome::Changed => Err(Error::Refused {
-                said: "404, without a code of S3: is this the endpoint of a store?".to_owned(),
-            }),
+            ReadOutcome::Missing | ReadOutcome::Changed => Err(Error::Refused(
+                "404, without a code of S3: is this the endpoint of a store?".to_owned(),
+            )),
         }
     }
 
@@ -301,9 +301,7 @@ impl Client {
         payload: &str,
         endpoint: &Endpoint,
     ) -> Result<Request<SendBody>, Error> {
-        let unfit = |what: &dyn std::fmt::Display| Error::Refused {
-            said: what.to_string(),
-        };
+        let unfit = |what: &dyn std::fmt::Display| Error::Refused(what.to_string());
         let path = endpoint.path(&call.object);
         let mut headers = call.headers.clone();
         let host = HeaderValue::from_str(&endpoint.authority).map_err(|e| unfit(&e))?;

@@ -261,8 +261,8 @@ fn basic_format(now: SystemTime) -> String {
 }
 
 fn value(text: &str) -> Result<HeaderValue, Error> {
-    HeaderValue::from_str(text).map_err(|_| Error::Refused {
-        said: "the credentials or the region cannot stand in a field".to_owned(),
+    HeaderValue::from_str(text).map_err(|_| {
+        Error::Refused("the credentials or the region cannot stand in a field".to_owned())
     })
 }
 

@@ -4,15 +4,15 @@
 //! creates and locks nothing, so it may lie on a read-only file system beside other servers; it refuses a directory whose journal has
 //! changes that the files lack.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::fs::Access;
 use rustix::thread::CpuSet;
 
@@ -21,7 +21,6 @@ use crate::metrics::StoreCounters;
 use crate::store::cache::Cache;
 use crate::store::changes::Changes;
 use crate::store::directory_fd::ValuesDir;
-use crate::store::inherit::unmasked;
 use crate::store::journal::{self, Journal, JournalLocation};
 use crate::store::journal_state::JournalState;
 use crate::store::layout::{OpenError, StateDir, file_system, is_in_use, open_root};
@@ -31,7 +30,6 @@ use crate::store::object::IsText;
 use crate::store::publish::Publisher;
 use crate::store::resumable::Registry;
 use crate::store::space::Space;
-use crate::store::temp_file::{ServerDirs, VALUE_MODE};
 use crate::store::write_context::{Durability, WriteContext};
 use crate::transfer::{BlockingPool, Pipes, StagingBounds, StagingQuota};
 use crate::value::RESERVED;
@@ -100,33 +98,25 @@ impl Default for JournalOptions {
 impl Directory {
     /// Opens `dir` for reading and writing, making it when it is missing.
     pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
-        let state = StateDir::open(dir, options.durability)?;
+        let failed = OpenError::failed("start threads for", dir);
+        let disk = BlockingPool::disk(options.cpus).map_err(&failed)?;
+        let mut state = StateDir::open(dir, options.durability, disk)?;
         let place = options.journal.location(dir);
         let wants_journal = options.durability == Durability::Disk && options.journal.is_used;
         let may_have_one = file_system::may_be_journaled(state.kind.as_deref());
         let is_journaled = wants_journal && may_have_one;
-        let exchanges = is_journaled && file_system::flushes_at_rename(state.kind.as_deref());
-        let failed = OpenError::failed("start threads for", dir);
-        let values = values(dir, state.root, Some(&state.lock), options).map_err(&failed)?;
+        let flushes = file_system::flushes_at_rename(state.kind.as_deref());
+        state.dirs.exchanges = is_journaled && flushes;
+        let temp_dir = Arc::new(state.dirs);
+        let values = Arc::clone(&temp_dir.values);
         let counters = Arc::<StoreCounters>::default();
         let clock = Arc::new(Mutex::new(state.clock));
         let changes = Arc::new(Changes::after(Arc::clone(&clock)));
-        let temp_dir = ServerDirs {
-            values: Arc::clone(&values),
-            gives_groups: file_system::gives_groups(&state.own),
-            own: state.own,
-            staging: state.staging,
-            uploads: state.uploads,
-            method: state.method,
-            exchanges,
-            mode: unmasked(VALUE_MODE),
-            next_name: AtomicU64::new(0),
-        };
         let quota = StagingQuota::new(options.staging);
         let uploads = Registry::load(&temp_dir.uploads, &quota, options.upload_expiry);
         let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
         let writer = Arc::new(WriteContext {
-            temp_dir: Arc::new(temp_dir),
+            temp_dir,
             durability: options.durability,
             journal: JournalState::default(),
             is_read_only: AtomicBool::new(false),
@@ -173,7 +163,9 @@ impl Directory {
                 dir.display()
             )));
         }
-        let values = values(dir, root, None, options).map_err(&failed)?;
+        let location = Location::new(dir, &root, None).map_err(&failed)?;
+        let disk = BlockingPool::disk(options.cpus).map_err(&failed)?;
+        let values = Arc::new(ValuesDir::new(root, location, disk));
         let changes = Arc::new(Changes::starting_at(0));
         Self::with(values, options, Arc::default(), changes, None).map_err(failed)
     }
@@ -201,28 +193,14 @@ impl Directory {
     }
 }
 
-/// The values in `dir`, opened as `root`; `lock` is the lock file of a server that writes.
-fn values(
-    dir: &Path,
-    root: OwnedFd,
-    lock: Option<&File>,
-    options: &Options,
-) -> std::io::Result<Arc<ValuesDir>> {
-    let location = Location::new(dir, &root, lock)?;
-    let disk = BlockingPool::disk(options.cpus)?;
-    Ok(Arc::new(ValuesDir::new(root, location, disk)))
-}
-
 /// Makes the default directory `dir` if it `may_make` and nothing is there; refuses a link, and a directory of another user.
 pub fn take_default(dir: &Path, may_make: bool) -> Result<(), OpenError> {
     let failed = |doing| OpenError::failed(doing, dir);
-    if may_make {
-        match fs::create_dir(dir) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                return Err(failed("create")(error));
-            }
-            _ => {}
-        }
+    if may_make
+        && let Err(error) = fs::create_dir(dir)
+        && error.kind() != ErrorKind::AlreadyExists
+    {
+        return Err(failed("create")(error));
     }
     let found = dir.symlink_metadata().map_err(failed("open"))?;
     let ours = rustix::process::geteuid().as_raw();
@@ -274,6 +252,6 @@ pub fn inspect(dir: &Path, may_write: bool) -> Result<Inspected, OpenError> {
             may(there.unwrap_or(&absolute), "write in", Access::WRITE_OK)?;
             Ok(Inspected::Missing)
         }
-        Err(error) => Err(OpenError::io("open", dir, error)),
+        Err(error) => Err(OpenError::failed("open", dir)(error)),
     }
 }

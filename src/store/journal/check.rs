@@ -56,7 +56,7 @@ impl Report {
         place: &JournalLocation,
         note: &Note,
     ) -> Result<(), OpenError> {
-        let io = |error| OpenError::io("open", values, error);
+        let io = OpenError::failed("open", values);
         let root = File::open(values).map_err(io)?.into();
         let at = place.at.display();
         self.say(&format!("journal {:032x} in {at}", note.id));

@@ -155,7 +155,7 @@ impl JournalLocation {
 
     /// For `map_err`: a failure met while `doing` with the journal's directory.
     pub fn failed<E: Into<Error>>(&self, doing: &'static str) -> impl Fn(E) -> OpenError + Copy {
-        move |error| OpenError::io(doing, &self.at, error.into())
+        OpenError::failed(doing, &self.at)
     }
 
     fn foreign(&self) -> OpenError {

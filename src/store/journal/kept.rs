@@ -84,7 +84,7 @@ mod tests {
         let dir: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
         let change = |result: i128| ChangeRecord {
             sequence: 0,
-            key: Key::new("k").unwrap().to_owned(),
+            key: Key::new("k").unwrap().into_owned(),
             base: None,
             result: Some(Version::from_nanos(result)),
             time: 0,

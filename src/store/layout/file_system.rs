@@ -2,6 +2,7 @@
 //! cannot do only then.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, StatxFlags, Timespec, Timestamps};
 use rustix::io::{Errno, retry_on_intr};
@@ -78,15 +79,6 @@ fn is_kernel_at_least(major: u32, minor: u32) -> bool {
     (next(), next()) >= (major, minor)
 }
 
-/// Why it cannot be served.
-#[derive(Debug)]
-pub enum Unsupported {
-    /// It rounds times.
-    CoarseTimes,
-    /// Each method, and what came of it.
-    NoMethod(String),
-}
-
 /// Why one method does not work.
 enum Fault {
     CoarseTimes,
@@ -105,11 +97,14 @@ fn fault(doing: &'static str) -> impl FnOnce(Errno) -> Fault {
     }
 }
 
-/// The first method that works, and whether media types and digests stay beside the values, which is unknown on a full disk.
+/// The first method that works in `dir`, and whether media types and digests stay beside the values, which is unknown on a full disk; or
+/// why `dir` cannot be served.
 pub fn try_out(
+    dir: &Path,
     root: &OwnedFd,
     staging: &OwnedFd,
-) -> Result<(PublishMethod, Option<bool>), Unsupported> {
+) -> Result<(PublishMethod, Option<bool>), String> {
+    let dir = dir.display();
     let name = format!("{RESERVED}-trial");
     let trial = Trial {
         root,
@@ -127,7 +122,11 @@ pub fn try_out(
         trial.clear();
         match attributes {
             Ok(attributes) => return Ok((method, Some(attributes))),
-            Err(Fault::CoarseTimes) => return Err(Unsupported::CoarseTimes),
+            Err(Fault::CoarseTimes) => {
+                return Err(format!(
+                    "the file system of {dir} keeps no times in nanoseconds, so versions of values could repeat"
+                ));
+            }
             Err(Fault::Full) => {
                 let method = match method {
                     PublishMethod::Unnamed => PublishMethod::UnnamedByProc,
@@ -141,7 +140,8 @@ pub fn try_out(
             }
         }
     }
-    Err(Unsupported::NoMethod(tried.join("; ")))
+    let tried = tried.join("; ");
+    Err(format!("values cannot be published in {dir}: {tried}"))
 }
 
 struct Trial<'a> {

@@ -12,7 +12,6 @@ use std::io::{Read as _, Seek as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,12 +23,12 @@ use crate::store::fs_type::FsType;
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
 
-/// The events of directories; clones share them.
-#[derive(Clone, Debug)]
+/// The events of directories.
+#[derive(Debug)]
 pub struct Events {
-    inotify: Arc<OwnedFd>,
+    inotify: OwnedFd,
     /// `/proc/self/mountinfo`, which tells by itself that it has changed; `None` where it is hidden.
-    mounts: Option<Arc<File>>,
+    mounts: Option<File>,
 }
 
 /// The number of a watched directory. No number is given twice.
@@ -56,39 +55,28 @@ pub struct EventsLost;
 impl Events {
     /// Creates the queue, without a watch.
     pub fn new() -> Result<Self, Errno> {
-        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let mounts = File::open("/proc/self/mountinfo").ok();
         Ok(Self {
-            inotify: Arc::new(inotify),
-            mounts: mounts.map(Arc::new),
+            inotify: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?,
+            mounts: File::open("/proc/self/mountinfo").ok(),
         })
     }
 
     /// True if the table of mounts has changed since the last call, as far as the kernel shows it (`proc_pid_mounts(5)`).
-    fn mounts_changed(&self) -> bool {
+    pub fn mounts_changed(&self) -> bool {
         let Some(mounts) = &self.mounts else {
             return false;
         };
-        let mut fds = [PollFd::new(&**mounts, PollFlags::PRI)];
+        let mut fds = [PollFd::new(mounts, PollFlags::PRI)];
         let polled = retry_on_intr(|| poll(&mut fds, Some(&Timespec::default())));
         polled.is_err() || fds[0].revents().contains(PollFlags::PRI)
     }
 
-    /// The mounts below `folder`, if they may have changed since the last call: the lines of the table.
-    pub fn new_mounts(&self, folder: impl AsFd) -> Option<Result<Mounts, EventsLost>> {
-        if !self.mounts_changed() {
-            return None;
-        }
-        Some(self.mounts_below(folder))
-    }
-
     /// The mounts below `folder`: the lines of the table.
     pub fn mounts_below(&self, folder: impl AsFd) -> Result<Mounts, EventsLost> {
-        let Some(mounts) = &self.mounts else {
+        let Some(mut mounts) = self.mounts.as_ref() else {
             return Ok(Mounts::new());
         };
         let mut table = Vec::new();
-        let mut mounts = &**mounts;
         let read = mounts
             .rewind()
             .and_then(|()| mounts.read_to_end(&mut table));
@@ -107,21 +95,22 @@ impl Events {
             WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ATTRIB;
         // The very directory that is open, whatever has its path now.
         let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
-        inotify::add_watch(&*self.inotify, path, changes | WatchFlags::ONLYDIR).map(Some)
+        inotify::add_watch(&self.inotify, path, changes | WatchFlags::ONLYDIR).map(Some)
     }
 
     /// Stops watching `folder`.
     pub fn forget(&self, folder: Watch) {
         // It fails for a directory that was removed, whose events have ended by themselves.
-        let _ = inotify::remove_watch(&*self.inotify, folder);
+        let _ = inotify::remove_watch(&self.inotify, folder);
     }
 
     /// The events since the last time: each event once, those of a directory together. The directory `root` is to
     /// stay.
     pub fn take(&self, root: Watch) -> Result<BTreeSet<Event>, EventsLost> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
+        const OF_ROOT: ReadFlags = ReadFlags::IGNORED.union(ReadFlags::ATTRIB);
         let mut buf = vec![MaybeUninit::uninit(); READ];
-        let mut events = Reader::new(&*self.inotify, &mut buf);
+        let mut events = Reader::new(&self.inotify, &mut buf);
         let mut taken = BTreeSet::new();
         loop {
             let event = match events.next() {
@@ -131,39 +120,31 @@ impl Events {
                 Err(_) => return Err(EventsLost),
             };
             let (flags, folder) = (event.events(), event.wd());
-            let is_over = flags.contains(ReadFlags::IGNORED);
-            let is_attribute = flags.contains(ReadFlags::ATTRIB);
-            let is_of_root = folder == root && event.file_name().is_none();
-            if flags.intersects(LOST) || (is_of_root && (is_over || is_attribute)) {
+            let name = event.file_name().map(CStr::to_bytes);
+            let is_of_root = folder == root && name.is_none();
+            if flags.intersects(LOST) || (is_of_root && flags.intersects(OF_ROOT)) {
                 return Err(EventsLost);
             }
-            // A value is listed whatever its rights.
-            if is_attribute && !flags.contains(ReadFlags::ISDIR) {
-                continue;
+            let is_folder = flags.contains(ReadFlags::ISDIR);
+            // A value is listed whatever its rights; that a folder is gone is an event of the one above it, too.
+            let is_attribute = flags.contains(ReadFlags::ATTRIB);
+            if (is_attribute && is_folder) || (!is_attribute && name.is_some()) {
+                let name = name.unwrap_or_default().into();
+                taken.insert(Event {
+                    folder,
+                    name,
+                    is_folder,
+                });
             }
-            // That a folder is gone is an event of the one above it, too.
-            if event.file_name().is_none() && !is_attribute {
-                continue;
-            }
-            let name = event.file_name().map(CStr::to_bytes);
-            taken.insert(Event {
-                folder,
-                name: name.unwrap_or_default().into(),
-                is_folder: flags.contains(ReadFlags::ISDIR),
-            });
         }
     }
 
     /// Waits for events, at most this long.
     pub fn wait(&self, at_most: Duration) {
         let timeout = Timespec::try_from(at_most).ok();
-        let mut fds = [PollFd::new(&*self.inotify, PollFlags::IN)];
+        let mut fds = [PollFd::new(&self.inotify, PollFlags::IN)];
         // The result does not matter: the caller reads the queue next.
         let _ = poll(&mut fds, timeout.as_ref());
-    }
-
-    pub fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inotify, &other.inotify)
     }
 }
 

@@ -6,7 +6,7 @@
 //! alone.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use super::events::Events;
 use super::tree::{Tree, TreeError};
 use super::walk::ListedDir;
 use crate::metrics::Listings;
-use crate::value::{Failure, Page};
+use crate::value::{Error, Page};
 
 /// The time after which an unused index is dropped.
 const UNUSED: Duration = Duration::from_secs(300);
@@ -61,15 +61,10 @@ struct Live {
 
 impl Index {
     pub fn new(dir: Arc<ListedDir>, most: u64, counters: Arc<Listings>) -> Arc<Self> {
-        let state = if most == 0 {
-            State::Impossible(Instant::now())
-        } else {
-            State::Absent
-        };
         Arc::new(Self {
             dir,
             most,
-            state: Mutex::new(state),
+            state: Mutex::new(State::Absent),
             counters,
             is_twice_told: AtomicBool::new(false),
         })
@@ -96,42 +91,38 @@ impl Index {
 
     /// True if an index may be made.
     pub fn is_possible(&self) -> bool {
-        match &*self.lock() {
-            State::Impossible(since) => self.most > 0 && since.elapsed() >= AGAIN,
+        let is_ripe = match &*self.lock() {
+            State::Impossible(since) => since.elapsed() >= AGAIN,
             State::Absent | State::Live(_) => true,
-        }
+        };
+        self.most > 0 && is_ripe
     }
 
     /// As [`Index::smallest`], but makes the index if there is none. `None` if an index is impossible.
     ///
     /// Other calls wait meanwhile for the same walk.
-    pub fn smallest_at_last(self: &Arc<Self>, page: &Page) -> Result<Option<Vec<String>>, Failure> {
+    pub fn smallest_at_last(self: &Arc<Self>, page: &Page) -> Result<Option<Vec<String>>, Error> {
         let mut state = self.lock();
         if let Some(smallest) = self.smallest_of(&mut state, page) {
             return Ok(Some(smallest));
         }
-        let (made, smallest) = match self.make() {
-            Ok(Some(live)) => {
-                let smallest = live.tree.smallest(page);
-                (State::Live(Box::new(live)), Ok(Some(smallest)))
-            }
-            Ok(None) => (State::Impossible(Instant::now()), Ok(None)),
-            Err(failure) => (State::Absent, Err(failure)),
-        };
-        self.enter(&mut state, made);
-        smallest
+        let made = self.make()?;
+        let smallest = made.as_ref().map(|live| live.tree.smallest(page));
+        let impossible = || State::Impossible(Instant::now());
+        let next = made.map_or_else(impossible, |live| State::Live(Box::new(live)));
+        self.enter(&mut state, next);
+        Ok(smallest)
     }
 
     /// Reads the directory; logs why an index is impossible.
-    fn make(self: &Arc<Self>) -> Result<Option<Live>, Failure> {
+    fn make(self: &Arc<Self>) -> Result<Option<Live>, Error> {
         let mut twice = None;
         for _ in 0..TRIES {
             self.counters.walks.add(1);
             match Tree::read(&self.dir, self.most) {
                 Ok(tree) => {
-                    self.count(&tree);
                     let used = Instant::now();
-                    let is_kept_up = self.keep_up(tree.events()).is_ok();
+                    let is_kept_up = self.keep_up(&tree.events).is_ok();
                     return Ok(is_kept_up.then_some(Live { tree, used }));
                 }
                 Err(TreeError::EventsLost) => twice = None,
@@ -159,7 +150,7 @@ impl Index {
                     );
                     return Ok(None);
                 }
-                Err(TreeError::Failed(failure)) => return Err(failure),
+                Err(TreeError::Failed(error)) => return Err(error),
             }
         }
         match twice {
@@ -177,38 +168,39 @@ impl Index {
 
     fn catch_up(&self, tree: &mut Tree) -> Result<(), TreeError> {
         let caught_up = tree.catch_up();
-        self.count(tree);
+        self.count(Some(tree));
         caught_up
     }
 
-    fn count(&self, tree: &Tree) {
-        self.set_size(tree.len(), tree.bytes());
-    }
-
-    fn set_size(&self, keys: usize, bytes: usize) {
+    fn count(&self, tree: Option<&Tree>) {
+        let (keys, bytes) = tree.map_or((0, 0), |tree| (tree.len(), tree.bytes()));
         self.counters.index_keys.store(keys as u64, Relaxed);
         self.counters.index_bytes.store(bytes as u64, Relaxed);
     }
 
     /// Starts a thread that reads the events between listings, so that their queue does not overflow.
-    fn keep_up(self: &Arc<Self>, events: &Events) -> std::io::Result<()> {
-        let (index, events) = (Arc::downgrade(self), events.clone());
+    fn keep_up(self: &Arc<Self>, events: &Arc<Events>) -> std::io::Result<()> {
+        let (index, events) = (Arc::downgrade(self), Arc::clone(events));
+        let catch_up = move || {
+            events.wait(IDLE);
+            std::thread::sleep(GATHER);
+            let index = index.upgrade();
+            index.is_some_and(|index| index.catch_up_idly(&events))
+        };
         let thread = std::thread::Builder::new().name("disk-list-events".into());
-        let started = thread.spawn(move || while apply_events(&index, &events) {});
+        let started = thread.spawn(move || while catch_up() {});
         started.map(drop).inspect_err(|error| {
             tracing::warn!(%error, "no thread for the changes of the directory: each listing walks it");
         })
     }
 
     /// Reads the events of the index with these `events`; returns false when that index is gone.
-    fn catch_up_idly(&self, events: &Events) -> bool {
+    fn catch_up_idly(&self, events: &Arc<Events>) -> bool {
         let mut state = self.lock();
-        let State::Live(live) = &mut *state else {
-            return false;
+        let live = match &mut *state {
+            State::Live(live) if Arc::ptr_eq(&live.tree.events, events) => live,
+            _ => return false,
         };
-        if !live.tree.events().is(events) {
-            return false;
-        }
         let is_kept = live.used.elapsed() < UNUSED && self.catch_up(&mut live.tree).is_ok();
         if !is_kept {
             self.enter(&mut state, State::Absent);
@@ -217,9 +209,10 @@ impl Index {
     }
 
     fn enter(&self, state: &mut State, next: State) {
-        if !matches!(next, State::Live(_)) {
-            self.set_size(0, 0);
-        }
+        self.count(match &next {
+            State::Live(live) => Some(&live.tree),
+            State::Absent | State::Impossible(_) => None,
+        });
         *state = next;
     }
 
@@ -232,14 +225,6 @@ impl Index {
             state
         })
     }
-}
-
-fn apply_events(index: &Weak<Index>, events: &Events) -> bool {
-    events.wait(IDLE);
-    std::thread::sleep(GATHER);
-    index
-        .upgrade()
-        .is_some_and(|index| index.catch_up_idly(events))
 }
 
 #[cfg(test)]
@@ -408,7 +393,10 @@ mod tests {
 
     fn walked(index: &Index, page: &Page) -> Vec<String> {
         let items = walk::smallest(&index.dir, page, usize::MAX, &|| Ok(()));
-        items.unwrap_or_else(|_| panic!("a walk of {page:?}"))
+        items
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| panic!("a walk of {page:?}"))
     }
 
     proptest! {
@@ -513,9 +501,10 @@ mod tests {
                 by_folder,
                 ..page(after, 10)
             };
-            let enough =
-                |most: &usize| walk::smallest(&index.dir, &page, *most, &|| Ok(())).is_ok();
-            (0..1_000).find(enough).unwrap()
+            let smallest = |most| walk::smallest(&index.dir, &page, most, &|| Ok(()));
+            (0..1_000)
+                .find(|&most| smallest(most).unwrap().is_some())
+                .unwrap()
         };
         assert_eq!(met("", "", false), 53);
         assert_eq!(met("", "b/", false), 53);

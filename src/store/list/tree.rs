@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::events::{Events, EventsLost, Mounts, Watch, may_be_mount};
 use super::walk::{Entries, ListedDir, Met, joined, walk};
 use crate::store::directory_fd::NameKind;
-use crate::value::{Failure, Key, Page, may_have_keys};
+use crate::value::{Error, Key, Page, may_have_keys};
 
 /// Memory that a key takes beside its bytes, as measured: its part of a node, and the allocator's own.
 const KEY_OVERHEAD: usize = 52;
@@ -28,7 +28,7 @@ pub struct Tree {
     /// Memory limit, in bytes.
     most: u64,
     keys: Keys,
-    events: Events,
+    pub events: Arc<Events>,
     root: Watch,
     mounts: Mounts,
     folders: Folders,
@@ -48,7 +48,7 @@ pub enum TreeError {
     /// A folder lies where others change it unseen.
     Remote,
     Unwatched(Errno),
-    Failed(Failure),
+    Failed(Error),
 }
 
 impl From<EventsLost> for TreeError {
@@ -57,9 +57,9 @@ impl From<EventsLost> for TreeError {
     }
 }
 
-impl From<Failure> for TreeError {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
+impl From<Error> for TreeError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }
 
@@ -75,7 +75,7 @@ impl Tree {
             dir: Arc::clone(dir),
             most,
             keys: Keys::default(),
-            events,
+            events: Arc::new(events),
             root: root.ok_or(TreeError::Remote)?,
             mounts,
             folders: Folders::default(),
@@ -85,10 +85,6 @@ impl Tree {
         tree.catch_up()?;
         tree.catch_up()?;
         Ok(tree)
-    }
-
-    pub fn events(&self) -> &Events {
-        &self.events
     }
 
     /// How many keys there are.
@@ -103,9 +99,8 @@ impl Tree {
 
     /// Applies every change that was complete when this is called.
     pub fn catch_up(&mut self) -> Result<(), TreeError> {
-        if let Some(mounts) = self.events.new_mounts(&self.dir.values.root)
-            && mounts? != self.mounts
-        {
+        let root = &self.dir.values.root;
+        if self.events.mounts_changed() && self.events.mounts_below(root)? != self.mounts {
             return Err(TreeError::EventsLost);
         }
         self.take_events()?;
@@ -209,24 +204,22 @@ fn smallest<'k, I: Iterator<Item = &'k str>>(
 ) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     let mut from = page.prefix.as_str().max(&page.after).to_owned();
-    // A search for each folder that stands for the keys below it, which are passed over.
     while items.len() <= page.limit {
-        let mut passed = None;
-        let names = names_from(&from);
-        for name in names.take_while(|name| name.starts_with(&page.prefix)) {
-            let item = page.item(name);
-            if page.has(item) {
-                items.push(item.to_owned());
-            }
-            if item.len() < name.len() {
-                passed = Some(item);
-            }
-            if passed.is_some() || items.len() > page.limit {
-                break;
-            }
+        let next = names_from(&from).next();
+        let Some(name) = next.filter(|name| name.starts_with(&page.prefix)) else {
+            break;
+        };
+        let item = page.item(name);
+        if page.has(item) {
+            items.push(item.to_owned());
         }
-        let Some(item) = passed else { break };
-        from = behind(item);
+        // A folder stands for the keys below it, which are passed over.
+        let is_folder = item.len() < name.len();
+        from = if is_folder {
+            behind(item)
+        } else {
+            name.to_owned() + "\0"
+        };
     }
     items
 }
@@ -261,12 +254,8 @@ impl Keys {
 
     /// Removes the names that begin with `prefix`.
     fn remove_all(&mut self, prefix: &str) {
-        loop {
-            let first = self.from(prefix).next();
-            let first = first.filter(|name| name.starts_with(prefix));
-            let Some(name) = first.map(str::to_owned) else {
-                return;
-            };
+        let first = |keys: &Self| keys.from(prefix).next().map(str::to_owned);
+        while let Some(name) = first(self).filter(|name| name.starts_with(prefix)) {
             self.remove(&name);
         }
     }
@@ -303,14 +292,11 @@ impl Folders {
 
     /// Removes `path` and the folders below it; returns their watches.
     fn remove(&mut self, path: &str) -> Vec<Watch> {
-        let below = format!("{path}/");
-        let there = self.by_path.range::<str, _>((Included(&*below), Unbounded));
-        let there = there.map(|(path, _)| path);
-        let mut gone: Vec<Box<str>> = there
-            .take_while(|path| path.starts_with(&below))
-            .cloned()
-            .collect();
-        gone.push(path.into());
+        let from = self.by_path.range::<str, _>((Included(path), Unbounded));
+        let from = from.map(|(there, _)| there);
+        let rest = from.map_while(|there| Some((there, there.strip_prefix(path)?)));
+        let gone = rest.filter(|(_, rest)| rest.is_empty() || rest.starts_with('/'));
+        let gone: Vec<Box<str>> = gone.map(|(there, _)| there.clone()).collect();
         let removed = gone.iter().filter_map(|path| {
             let watch = self.by_path.remove(path)?;
             self.by_watch.remove(&watch);

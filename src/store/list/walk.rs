@@ -7,15 +7,14 @@
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use rustix::fs::{FileType, Mode, OFlags, RawDir};
+use parking_lot::Mutex;
+use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 
-use crate::store::directory_fd::{
-    Folder, NameKind, ValuesDir, is_no_folder, look_up, open_beneath,
-};
-use crate::value::{Failure, Key, Page, may_have_keys};
+use crate::store::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, look_up, open_folder};
+use crate::value::{Error, Key, Page, may_have_keys};
 
 /// Bytes that are read at once: some thousand names, while which the kernel keeps the directory from being changed.
 const READ: usize = 32 << 10;
@@ -44,11 +43,11 @@ impl ListedDir {
     }
 
     /// Opens the folder `path`, if it is there and can be read.
-    pub fn open(&self, path: &str) -> Result<Option<Folder<'_>>, Failure> {
+    pub fn open(&self, path: &str) -> Result<Option<Folder<'_>>, Error> {
         match self.values.folder(path) {
             Ok(folder) => Ok(Some(folder)),
             Err(errno) if is_no_folder(errno) || self.leaves_out(path, errno) => Ok(None),
-            Err(errno) => Err(Failure::errno_while("open the folder")(errno)),
+            Err(errno) => Err(Error::new("open the folder", errno)),
         }
     }
 
@@ -67,22 +66,18 @@ impl ListedDir {
     /// Notes that a value was found in the folder `path`. Opening the folder proves nothing: without the right to search, each look-up
     /// fails.
     fn found_in(&self, path: &str) {
-        if self.left_out().remove(path) {
+        if self.left_out.lock().remove(path) {
             tracing::info!(folder = path, "listings have a folder again");
         }
     }
 
     /// True if the folder `path` was not left out before.
     fn remember(&self, path: &str) -> bool {
-        let mut left_out = self.left_out();
+        let mut left_out = self.left_out.lock();
         if left_out.len() >= MOST_LEFT_OUT {
             return !left_out.contains(path);
         }
         left_out.insert(path.into())
-    }
-
-    fn left_out(&self) -> MutexGuard<'_, BTreeSet<Box<str>>> {
-        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +92,7 @@ pub enum Met<'a> {
 }
 
 /// Calls `visit` for each name in `folder` of `dir`, whose path is `path`, until `visit` fails.
-pub fn walk<E: From<Failure>>(
+pub fn walk<E: From<Error>>(
     dir: &ListedDir,
     folder: &Folder<'_>,
     path: &str,
@@ -107,11 +102,9 @@ pub fn walk<E: From<Failure>>(
     let opened = match folder {
         // A descriptor that is shared has one place in its directory for all.
         Folder::Root(root) => {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            own = open_beneath(root, ".", flags, Mode::empty());
-            let own = own.as_ref().map_err(|&errno| errno);
-            own.map_err(Failure::errno_while("open the directory"))?
-                .as_fd()
+            let opened = open_folder(root, ".");
+            own = opened.map_err(Error::errno_while("open the directory"))?;
+            own.as_fd()
         }
         Folder::Below(opened) => opened.as_fd(),
     };
@@ -126,7 +119,7 @@ pub fn walk<E: From<Failure>>(
             Some(Err(Errno::INTR)) => continue,
             // It was removed meanwhile.
             Some(Err(Errno::NOENT)) if !path.is_empty() => return Ok(()),
-            Some(entry) => entry.map_err(Failure::errno_while("list"))?,
+            Some(entry) => entry.map_err(Error::errno_while("list"))?,
         };
         let Ok(name) = entry.file_name().to_str() else {
             let name = entry.file_name().to_bytes();
@@ -157,18 +150,15 @@ pub fn walk<E: From<Failure>>(
 
 /// The path of `name` in the folder of this path.
 pub fn joined(folder: &str, name: &str) -> String {
-    let mut path = String::with_capacity(folder.len() + 1 + name.len());
-    path.push_str(folder);
-    if !folder.is_empty() {
-        path.push('/');
+    match folder {
+        "" => name.to_owned(),
+        folder => [folder, "/", name].concat(),
     }
-    path.push_str(name);
-    path
 }
 
 /// The type of `name`, on file systems that do not report the type with the name.
-fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Failure> {
-    let entry = look_up(folder, name).map_err(Failure::errno_while("look up"))?;
+fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Error> {
+    let entry = look_up(folder, name).map_err(Error::errno_while("look up"))?;
     Ok(match entry {
         NameKind::Value(..) => FileType::RegularFile,
         NameKind::Folder => FileType::Directory,
@@ -177,28 +167,28 @@ fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Failure> {
 }
 
 /// Why a walk for a page ended before its end.
-pub enum Cut {
-    /// There are more names than `most`.
+enum Cut {
+    /// There are more names than may be met.
     Long,
     /// The rest of a folder adds nothing.
     Enough,
-    Failed(Failure),
+    Failed(Error),
 }
 
-impl From<Failure> for Cut {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
+impl From<Error> for Cut {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }
 
-/// The `limit + 1` smallest items of `page`, or any one with a limit of 0, if no more than `most` names are met on the way to them. Takes memory for those
-/// alone, and walks no folder that cannot have one.
+/// The `limit + 1` smallest items of `page`, or any one with a limit of 0; `None` if more than `most` names are met on the way to them.
+/// Takes memory for those alone, and walks no folder that cannot have one.
 pub fn smallest(
     dir: &ListedDir,
     page: &Page,
     most: usize,
-    is_wanted: &dyn Fn() -> Result<(), Failure>,
-) -> Result<Vec<String>, Cut> {
+    is_wanted: &dyn Fn() -> Result<(), Error>,
+) -> Result<Option<Vec<String>>, Error> {
     let mut search = Search {
         dir,
         page,
@@ -208,9 +198,13 @@ pub fn smallest(
     };
     let folder = page.folder();
     if folder.is_empty() || may_have_keys(folder) {
-        search.folder(folder)?;
+        match search.folder(folder) {
+            Err(Cut::Failed(error)) => return Err(error),
+            Err(Cut::Long | Cut::Enough) => return Ok(None),
+            Ok(()) => {}
+        }
     }
-    Ok(search.found.into_iter().collect())
+    Ok(Some(search.found.into_iter().collect()))
 }
 
 /// A walk for a page.
@@ -219,7 +213,7 @@ struct Search<'a> {
     page: &'a Page,
     /// Names that may still be met.
     left: usize,
-    is_wanted: &'a dyn Fn() -> Result<(), Failure>,
+    is_wanted: &'a dyn Fn() -> Result<(), Error>,
     /// A set, as a name that is renamed over during the walk may be met twice.
     found: BTreeSet<String>,
 }
@@ -251,17 +245,18 @@ impl Search<'_> {
         // All keys in it are one item.
         let is_one = !path.is_empty() && self.page.common(&format!("{path}/")).is_some();
         let walked = walk(self.dir, &folder, path, |met| {
+            if !matches!(met, Met::Pause) {
+                self.left = self.left.checked_sub(1).ok_or(Cut::Long)?;
+            }
             let below = match met {
                 Met::Pause => return Ok((self.is_wanted)()?),
                 Met::Value(key) => {
-                    self.meet()?;
                     self.offer(key.as_str());
                     let is_enough = is_one || self.has_one();
                     return if is_enough { Err(Cut::Enough) } else { Ok(()) };
                 }
                 Met::Folder(path) => path + "/",
             };
-            self.meet()?;
             if below.as_str() > after && self.may_take(&below) {
                 folders.insert(below);
             }
@@ -277,15 +272,7 @@ impl Search<'_> {
         }
     }
 
-    fn meet(&mut self) -> Result<(), Cut> {
-        self.left = self.left.checked_sub(1).ok_or(Cut::Long)?;
-        Ok(())
-    }
-
     fn offer(&mut self, key: &str) {
-        if !key.starts_with(&self.page.prefix) {
-            return;
-        }
         let item = self.page.item(key);
         if !self.page.has(item) || self.is_beyond(item) {
             return;
@@ -329,7 +316,7 @@ impl<'d> Entries<'d> {
     }
 
     /// The entry under `key`; absent if its folder cannot be read.
-    pub fn look_up(&mut self, key: &Key<'_>) -> Result<NameKind, Failure> {
+    pub fn look_up(&mut self, key: &Key<'_>) -> Result<NameKind, Error> {
         let dir = self.dir;
         let Some(folder) = self.folder(key.folder())? else {
             return Ok(NameKind::Absent);
@@ -338,7 +325,7 @@ impl<'d> Entries<'d> {
             Err(errno) if !key.is_flat() && dir.leaves_out(key.folder(), errno) => {
                 Ok(NameKind::Absent)
             }
-            Err(errno) => Err(Failure::errno_while("look up")(errno)),
+            Err(errno) => Err(Error::new("look up", errno)),
             Ok(entry) => {
                 dir.found_in(key.folder());
                 Ok(entry)
@@ -346,7 +333,7 @@ impl<'d> Entries<'d> {
         }
     }
 
-    fn folder(&mut self, path: &str) -> Result<Option<&Folder<'d>>, Failure> {
+    fn folder(&mut self, path: &str) -> Result<Option<&Folder<'d>>, Error> {
         if self.last.as_ref().is_none_or(|(last, _)| last != path) {
             self.last = Some((path.to_owned(), self.dir.open(path)?));
         }

@@ -164,7 +164,7 @@ mod tests {
         let (reply_to, reply) = batch_reply::channel();
         let outcome = Ok(Some(Meta::new(0, Version::from_nanos(7))));
         let made = AppliedChange {
-            event: Some((Key::new("a/b/k").unwrap().to_owned(), None)),
+            event: Some((Key::new("a/b/k").unwrap().into_owned(), None)),
             syncs_name: true,
             outcome,
             reply_to,

@@ -191,7 +191,7 @@ impl Case<'_> {
         });
         let first = self.first[ask.key];
         ChangeRequest {
-            key: Key::new(KEYS[ask.key]).expect("a key").to_owned(),
+            key: Key::new(KEYS[ask.key]).expect("a key").into_owned(),
             value: ask.is_put.then(|| NewValue::without_bytes(ask.is_large)),
             condition: Some(Box::new(move |current| {
                 asking.store(writer, Relaxed);

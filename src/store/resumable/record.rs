@@ -69,7 +69,7 @@ impl Record {
             key: entry.key.as_str().to_owned(),
             length,
             fields,
-            uploader: entry.uploader().map(|it| it.as_str().to_owned()),
+            uploader: entry.uploader().map(|it| it.0.to_string()),
             started: started(),
             boot: clock::boot_id().map(str::to_owned),
             synced,

@@ -92,9 +92,7 @@ impl Registry {
         }
         if entries.len() >= MOST {
             let Some(claim) = least(&entries, &entry) else {
-                return Err(Error::Exhausted {
-                    reason: "room for unfinished uploads",
-                });
+                return Err(Error::Exhausted("room for unfinished uploads"));
             };
             claim.removed();
             entries.remove(&claim.entry.id);
@@ -228,7 +226,7 @@ fn left(
     let reservation = if is_complete {
         Reservation::new(quota, None)
     } else {
-        let uploader = record.uploader.as_deref().map(Uploader::new);
+        let uploader = record.uploader.as_deref().map(|name| Uploader(name.into()));
         Reservation::of_left(quota, uploader, len)
     };
     Ok(Some(UploadEntry::new(id, key, progress, reservation)))
@@ -249,7 +247,7 @@ mod tests {
     /// An unfinished upload of `client` with so many bytes, to which nothing was done for `age` seconds.
     fn entry(client: &str, received: u64, age: u64) -> Arc<UploadEntry> {
         let quota = StagingQuota::new(StagingBounds::default());
-        let reservation = Reservation::of_unfinished(&quota, Uploader::new(client)).unwrap();
+        let reservation = Reservation::of_unfinished(&quota, Uploader(client.into())).unwrap();
         let progress = Progress {
             length: None,
             synced: None,

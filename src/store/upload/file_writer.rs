@@ -101,7 +101,7 @@ impl FileWriter {
                 Ok(((), end))
             })
         };
-        self.writing = Some(Box::pin(self.file.file.disk.spawn(job)));
+        self.writing = Some(Box::pin(self.file.file.disk.run(job)));
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl FileWriter {
                     Ok(((pipe, taken), end + taken))
                 })
             };
-            let job = Box::pin(self.file.file.disk.spawn(job));
+            let job = Box::pin(self.file.file.disk.run(job));
             let passed = self.passing.insert(job).await;
             self.passing = None;
             let (emptied, taken) = passed?;
