@@ -64,13 +64,10 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The trusted proxies.
 #[derive(Clone, Debug, Default)]
-pub struct TrustedProxies(Vec<Trusted>);
-
-#[derive(Clone, Copy, Debug)]
-enum Trusted {
-    Net(IpNet),
+pub struct TrustedProxies {
+    nets: Vec<IpNet>,
     /// All peers on unix sockets.
-    Unix,
+    on_unix: bool,
 }
 
 /// The error of a field that is no list of hops, as far as it is read.
@@ -79,17 +76,17 @@ struct Malformed;
 impl TrustedProxies {
     /// Adds a network or an address, or by `unix` all peers on unix sockets.
     pub fn add(&mut self, given: &str) -> Result<(), AddrParseError> {
-        self.0.push(match given.parse::<IpAddr>() {
-            _ if given == "unix" => Trusted::Unix,
-            Ok(address) => Trusted::Net(address.to_canonical().into()),
-            Err(_) => Trusted::Net(canonical(given.parse()?)),
-        });
+        match given.parse::<IpAddr>() {
+            _ if given == "unix" => self.on_unix = true,
+            Ok(address) => self.nets.push(address.to_canonical().into()),
+            Err(_) => self.nets.push(canonical(given.parse()?)),
+        }
         Ok(())
     }
 
     /// True where there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.nets.is_empty() && !self.on_unix
     }
 
     /// The client of a request with these fields: `peer` or, if that is a trusted proxy, its client. Where the two fields disagree, or
@@ -109,11 +106,13 @@ impl TrustedProxies {
     }
 
     fn trust(&self, peer: Peer) -> bool {
-        self.0.iter().any(|trusted| match (trusted, peer) {
-            (Trusted::Net(net), Peer::Address(of)) => net.contains(&of.ip().to_canonical()),
-            (Trusted::Unix, Peer::Process { .. }) => true,
-            _ => false,
-        })
+        match peer {
+            Peer::Address(of) => {
+                let ip = of.ip().to_canonical();
+                self.nets.iter().any(|net| net.contains(&ip))
+            }
+            Peer::Process { .. } => self.on_unix,
+        }
     }
 
     /// The last hop of a field that is no trusted proxy, or the first of all, if there is a hop.

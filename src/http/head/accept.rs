@@ -6,7 +6,7 @@
 
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName};
 
-use crate::http::head::syntax::is_token;
+use crate::http::head::syntax::{is_token, split};
 
 /// A weight in thousandths: 0 refuses.
 type Weight = u16;
@@ -16,7 +16,7 @@ type Weight = u16;
 ///
 /// Offers are plain `type/subtype`. Of two of equal weight, the one that is named goes before the one that a wildcard covers.
 pub fn media_type(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
-    let ranges = media_ranges(headers);
+    let ranges = media_ranges(headers, is_harmless);
     if ranges.is_empty() {
         return (!offers.is_empty()).then_some(0);
     }
@@ -29,11 +29,10 @@ pub fn media_type(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
 /// True if problems are sent as `application/problem+json` rather than as a line of text: Accept names that type, and ranks it at
 /// least as high as `text/plain`.
 pub fn prefers_problem(headers: &HeaderMap) -> bool {
-    let ranges = media_ranges(headers);
+    let ranges = media_ranges(headers, is_harmless);
     let text = weight_of_type(&ranges, "text/plain").map_or(0, |(_, weight)| weight);
-    weight_of_type(&ranges, "application/problem+json").is_some_and(|(precision, weight)| {
-        precision == Precision::Named && weight > 0 && weight >= text
-    })
+    let problem = weight_of_name(&ranges, "application/problem+json");
+    problem > 0 && problem >= text
 }
 
 /// True if metrics are sent as `OpenMetrics`: Accept names that type, in a version that is written here, and ranks it at least as
@@ -45,28 +44,17 @@ pub fn prefers_open_metrics(headers: &HeaderMap) -> bool {
         "escaping" => true,
         _ => is_harmless(key, value),
     };
-    let members = fields(headers, &ACCEPT).filter_map(|field| Member::parse(field, is_spoken));
-    let mut weights = [None; 2];
-    for member in members {
-        for (weight, name) in weights.iter_mut().zip(METRICS) {
-            if member.name.eq_ignore_ascii_case(name) {
-                *weight = (*weight).max(Some(member.weight));
-            }
-        }
-    }
-    let [open, text] = weights;
-    open.is_some_and(|open| open > 0 && open >= text.unwrap_or(0))
+    let ranges = media_ranges(headers, is_spoken);
+    let open = weight_of_name(&ranges, "application/openmetrics-text");
+    open > 0 && open >= weight_of_name(&ranges, "text/plain")
 }
-
-/// The types of metrics.
-const METRICS: [&str; 2] = ["application/openmetrics-text", "text/plain"];
 
 /// The content coding to answer with, as its place in `offers`; `None` is no coding.
 ///
 /// A client gets no coding that does not ask for one, that ranks `identity` higher, or that refuses all codings and `identity`: a value
 /// that it may not decode is better than none (section 12.5.3 leaves the choice).
 pub fn content_coding(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
-    let members: Vec<Member<'_>> = members(headers, &ACCEPT_ENCODING).collect();
+    let members: Vec<Member<'_>> = members(headers, &ACCEPT_ENCODING, is_harmless).collect();
     let weight_of = |coding: &str| {
         let named = members.iter().filter(|m| is_coding(m.name, coding));
         let any = members.iter().filter(|m| m.name == "*");
@@ -105,50 +93,42 @@ enum Precision {
     Named,
 }
 
-struct MediaRange<'a> {
-    kind: &'a str,
-    subtype: &'a str,
-    weight: Weight,
-}
-
-impl<'a> MediaRange<'a> {
-    fn new(member: &Member<'a>) -> Option<Self> {
-        let (kind, subtype) = member.name.split_once('/')?;
-        let is_well_formed = is_token(kind) && is_token(subtype) && (kind != "*" || subtype == "*");
-        is_well_formed.then_some(Self {
-            kind,
-            subtype,
-            weight: member.weight,
-        })
-    }
-
-    fn precision(&self, offer: &str) -> Option<Precision> {
-        let (kind, subtype) = offer.split_once('/')?;
-        if self.kind == "*" {
-            Some(Precision::Anything)
-        } else if !self.kind.eq_ignore_ascii_case(kind) {
-            None
-        } else if self.subtype == "*" {
-            Some(Precision::Kind)
-        } else {
-            let is_same = self.subtype.eq_ignore_ascii_case(subtype);
-            is_same.then_some(Precision::Named)
-        }
+/// The precision with which this media range names `offer`, if it does.
+fn precision(range: &str, offer: &str) -> Option<Precision> {
+    let (kind, subtype) = range.split_once('/')?;
+    let (offered_kind, offered_subtype) = offer.split_once('/')?;
+    match (kind, subtype) {
+        ("*", _) => Some(Precision::Anything),
+        _ if !kind.eq_ignore_ascii_case(offered_kind) => None,
+        (_, "*") => Some(Precision::Kind),
+        _ => subtype
+            .eq_ignore_ascii_case(offered_subtype)
+            .then_some(Precision::Named),
     }
 }
 
-fn media_ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
-    members(headers, &ACCEPT)
-        .filter_map(|member| MediaRange::new(&member))
+fn media_ranges(headers: &HeaderMap, is_harmless: impl Fn(&str, &str) -> bool) -> Vec<Member<'_>> {
+    let is_range =
+        |(kind, subtype)| is_token(kind) && is_token(subtype) && (kind != "*" || subtype == "*");
+    members(headers, &ACCEPT, is_harmless)
+        .filter(|member| member.name.split_once('/').is_some_and(is_range))
         .collect()
 }
 
 /// The weight of a type, by the most precise range.
-fn weight_of_type(ranges: &[MediaRange<'_>], offer: &str) -> Option<(Precision, Weight)> {
+fn weight_of_type(ranges: &[Member<'_>], offer: &str) -> Option<(Precision, Weight)> {
     ranges
         .iter()
-        .filter_map(|range| Some((range.precision(offer)?, range.weight)))
+        .filter_map(|range| Some((precision(range.name, offer)?, range.weight)))
         .max()
+}
+
+/// The weight of a type that is named, else 0.
+fn weight_of_name(ranges: &[Member<'_>], offer: &str) -> Weight {
+    match weight_of_type(ranges, offer) {
+        Some((Precision::Named, weight)) => weight,
+        _ => 0,
+    }
 }
 
 /// A member of a list of preferences: its name without parameters, and its weight.
@@ -158,22 +138,22 @@ struct Member<'a> {
 }
 
 /// The well-formed members of all lines of a field.
-fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Member<'a>> {
-    fields(headers, name).filter_map(|field| Member::parse(field, is_harmless))
-}
-
-/// The members of all lines of a field, as they are.
-fn fields<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+fn members<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+    is_harmless: impl Fn(&str, &str) -> bool,
+) -> impl Iterator<Item = Member<'a>> {
     let lines = headers.get_all(name).into_iter();
     lines
         .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| split(line, b','))
+        .flat_map(|line| split(line, ','))
+        .filter_map(move |member| Member::parse(member, &is_harmless))
 }
 
 impl<'a> Member<'a> {
     /// `None` for what is malformed, or has a parameter that makes a difference.
     fn parse(member: &'a str, is_harmless: impl Fn(&str, &str) -> bool) -> Option<Self> {
-        let mut parts = split(member, b';');
+        let mut parts = split(member, ';');
         let name = parts.next().filter(|name| !name.is_empty())?;
         for parameter in parts.filter(|part| !part.is_empty()) {
             let (key, value) = parameter.split_once('=')?;
@@ -208,22 +188,6 @@ fn weight(text: &str) -> Option<Weight> {
         ("1", 0) => Some(1000),
         _ => None,
     }
-}
-
-/// The parts of `text` between the separators that stand in no quoted string, without the white space around them.
-fn split(text: &str, separator: u8) -> impl Iterator<Item = &str> {
-    let (mut quoted, mut escaped) = (false, false);
-    let is_separator = move |c: char| {
-        if escaped {
-            escaped = false;
-        } else if quoted && c == '\\' {
-            escaped = true;
-        } else if c == '"' {
-            quoted = !quoted;
-        }
-        !quoted && c == char::from(separator)
-    };
-    text.split(is_separator).map(str::trim_ascii)
 }
 
 #[cfg(test)]
@@ -287,7 +251,7 @@ mod tests {
         let accept = "text/*;q=0.3, text/plain;q=0.7, text/plain;format=flowed, text/plain;format=fixed;q=0.4, \
                       */*;q=0.5";
         let headers = headers(&ACCEPT, &[accept]);
-        let ranges = media_ranges(&headers);
+        let ranges = media_ranges(&headers, is_harmless);
         for (offer, weight) in [("text/plain", 700), ("text/html", 300), ("image/jpeg", 500)] {
             let found = weight_of_type(&ranges, offer).map(|(_, weight)| weight);
             assert_eq!(found, Some(weight), "{offer}");

@@ -11,8 +11,8 @@ pub mod syntax;
 
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST,
-    HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN,
-    RANGE, TRANSFER_ENCODING, USER_AGENT,
+    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
+    TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -20,7 +20,7 @@ use hyper::{Method, Version};
 use crate::http::auth::credentials::AuthorizationFields;
 use crate::http::client::Client;
 use crate::http::exchange::request_log::REQUEST_ID;
-use crate::http::head::allowlists::{Hosts, NotAllowlisted, is_own};
+use crate::http::head::allowlists::{Hosts, NotAllowlisted, host_and_port, is_own};
 use crate::http::head::syntax::{FramingError, MAX_FIELDS, has_member};
 use crate::http::refusal::Refusal;
 use crate::http::uploads::UPLOAD_COMPLETE;
@@ -79,19 +79,14 @@ impl<'a> Host<'a> {
 
 impl<'a> CommonHeaders<'a> {
     pub fn of(head: &'a Parts) -> Self {
-        let mut common = Self::of_fields(&head.headers);
+        let mut common = Self::default();
+        for (name, value) in &head.headers {
+            common.note(name, value.as_bytes());
+        }
         if head.version == Version::HTTP_2
             && let Some(authority) = head.uri.authority()
         {
             common.host.add(authority.as_str().as_bytes());
-        }
-        common
-    }
-
-    fn of_fields(headers: &'a HeaderMap) -> Self {
-        let mut common = Self::default();
-        for (name, value) in headers {
-            common.note(name, value.as_bytes());
         }
         common
     }
@@ -183,19 +178,17 @@ impl<'a> CommonHeaders<'a> {
 
 /// `uri-host [ ":" port ]` (RFC 3986, section 3.2), the host by its bytes alone.
 pub fn is_authority(host: &[u8]) -> bool {
-    let (name, port) = match host.strip_prefix(b"[") {
-        Some(literal) => match literal.iter().position(|&b| b == b']') {
-            Some(end) => (&literal[..end], &literal[end + 1..]),
-            None => return false,
-        },
-        None => host.split_at(host.iter().position(|&b| b == b':').unwrap_or(host.len())),
+    let Some((name, port)) = str::from_utf8(host).ok().and_then(host_and_port) else {
+        return false;
     };
-    let is_literal = host.starts_with(b"[");
-    let is_name = |b: &u8| {
-        b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(b) || (is_literal && *b == b':')
+    let is_name = |b: u8| {
+        b.is_ascii_alphanumeric()
+            || b"-._~!$&'()*+,;=%".contains(&b)
+            || (b == b':' && host.starts_with(b"["))
     };
-    let is_port = port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit));
-    !name.is_empty() && name.iter().all(is_name) && is_port
+    let are_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let is_port = port.is_empty() || port.strip_prefix(':').is_some_and(are_digits);
+    !name.is_empty() && name.bytes().all(is_name) && is_port
 }
 
 /// The number of fields that HTTP/1.1 would have had: HTTP/2 may send the pairs of one Cookie as a field each (RFC 9113, section 8.2.3).
@@ -211,14 +204,13 @@ fn fields(head: &Parts) -> usize {
 #[cfg(test)]
 mod tests {
     use crate::http::head::*;
-    use hyper::header::HeaderValue;
 
     #[test]
     fn no_field_that_says_how_a_value_is_stored_is_passed_over() {
         let is_stored = |name| {
-            let name = HeaderName::from_static(name);
-            let headers = HeaderMap::from_iter([(name, HeaderValue::from_static("x"))]);
-            CommonHeaders::of_fields(&headers).has_stored_fields
+            let request = hyper::Request::builder().header(name, "x");
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            CommonHeaders::of(&head).has_stored_fields
         };
         for name in [
             "cache-control",
