@@ -311,7 +311,10 @@ impl Multiplexer<'_> {
         let begun = catch_panic(|| {
             // HTTP/2 has no upgrades, and no request has the socket.
             match service.call(&state, client, request, None) {
-                Responding::Ready(Some(response)) => exchange.try_send(response),
+                Responding::Left(known) => {
+                    let Ok(response) = known.into_inner();
+                    exchange.try_send(response)
+                }
                 responding => Some(Stage::Responding(responding)),
             }
         });

@@ -63,18 +63,6 @@ impl Body {
         Poll::Ready(piece)
     }
 
-    /// The next bytes, or `None` at the end.
-    pub fn poll_bytes(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, store::Error>>> {
-        let bytes = ready!(self.content.poll_bytes(cx));
-        if let Some(Ok(bytes)) = &bytes {
-            self.note(bytes.len());
-        }
-        Poll::Ready(bytes)
-    }
-
     /// All of it, where it is short and in memory.
     pub fn take_short(&mut self) -> Option<Bytes> {
         let bytes = match &self.content {

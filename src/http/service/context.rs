@@ -207,12 +207,13 @@ impl Service {
         method: &Method,
         path: &str,
         head: Option<&Parts>,
-    ) {
+    ) -> Refusal {
         let entry = || self.log_entry(head, client, None);
         let request_id = connection.record().request_id(entry);
         tracing::error!(request_id, peer = %client.peer, %method, key = path, "a request panicked");
         connection.counters().panics.add(1);
         connection.leave_unread();
+        Refusal::Panicked
     }
 }
 
@@ -305,19 +306,14 @@ pub fn audit_events(
     result: &Result<Outcome, Refusal>,
     config: &ServiceConfig,
 ) -> (Vec<AuditEvent>, bool) {
-    let mut events = Vec::new();
     let refusal = match result {
-        Ok(outcome) => {
-            add_changes(outcome, &mut events);
-            return (events, true);
-        }
+        Ok(outcome) => return (changes(outcome), true),
         Err(refusal) => refusal,
     };
-    let mut file = None;
-    if let Refusal::OfForm(halted) = refusal {
-        events.extend(changed(&halted.stored));
-        file = halted.file.as_ref().map(path);
-    }
+    let (mut events, file) = match refusal {
+        Refusal::OfForm(halted) => (changed(&halted.stored), halted.file.as_ref().map(path)),
+        _ => (Vec::new(), None),
+    };
     let row = refusal.row(config);
     if row.has(Flag::Audited) {
         events.push(AuditEvent::Refused(row.name, file));
@@ -329,21 +325,22 @@ pub fn audit_events(
     (events, !is_unknown)
 }
 
-fn add_changes(outcome: &Outcome, events: &mut Vec<AuditEvent>) {
+fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
     match outcome {
-        Outcome::Stored(_) | Outcome::Deleted => events.push(AuditEvent::Changed(None)),
+        Outcome::Stored(_) | Outcome::Deleted => vec![AuditEvent::Changed(None)],
         Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
-            events.push(AuditEvent::Changed(Some(path(key))));
+            vec![AuditEvent::Changed(Some(path(key)))]
         }
-        Outcome::Upload(outcome, _) => add_changes(outcome, events),
-        Outcome::FormStored(stored) => events.extend(changed(&stored.files)),
-        _ => {}
+        Outcome::Upload(outcome, _) => changes(outcome),
+        Outcome::FormStored(stored) => changed(&stored.files),
+        _ => Vec::new(),
     }
 }
 
-fn changed(files: &[StoredFile]) -> impl Iterator<Item = AuditEvent> {
+fn changed(files: &[StoredFile]) -> Vec<AuditEvent> {
     let stored = files.iter().filter(|file| file.published.is_some());
-    stored.map(|file| AuditEvent::Changed(Some(path(&file.key))))
+    let events = stored.map(|file| AuditEvent::Changed(Some(path(&file.key))));
+    events.collect()
 }
 
 fn path(key: &Key<'_>) -> String {

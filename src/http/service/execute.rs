@@ -4,16 +4,14 @@
 
 use std::pin::pin;
 
-use hyper::Response;
-
 use crate::failpoint;
 use crate::http::body::request::{Received, RequestBody};
-use crate::http::body::response::Body;
 use crate::http::exchange::record::catch_panic_in;
 use crate::http::forms::perform::store_form;
 use crate::http::listing::perform::{folder_of, list, ui_page};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
+use crate::http::service::Answer;
 use crate::http::service::context::{RequestContext, attach};
 use crate::http::service::operation::Operation;
 use crate::http::uploads::perform::{create_upload, use_upload};
@@ -26,7 +24,7 @@ pub async fn perform(
     request: RequestContext,
     operation: Operation<'static>,
     body: RequestBody,
-) -> Response<Body> {
+) -> Answer {
     let (service, connection) = (&*request.service, &*request.guard.connection);
     let record = connection.record();
     let mut response = {
@@ -48,8 +46,7 @@ pub async fn perform(
         });
         let result = catch_panic_in(performed).await.unwrap_or_else(|_| {
             let (method, path) = (&request.method, &*request.path);
-            service.panicked(connection, request.client, method, path, None);
-            Err(Refusal::Panicked)
+            Err(service.panicked(connection, request.client, method, path, None))
         });
         failpoint::reach("respond", &request.path);
         let peer = request.client.peer;
@@ -61,7 +58,7 @@ pub async fn perform(
             .await;
     }
     attach(&mut response, request.guard);
-    response
+    Ok(response)
 }
 
 /// The outcome of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it is begun, and
