@@ -112,14 +112,11 @@ pub struct ClientTrust {
 
 fn check_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
     let valid = validity(certificate).ok_or(CertificateError::BadEncoding)?;
-    let now = now.as_secs();
-    if now < *valid.start() {
-        return Err(CertificateError::NotValidYet.into());
+    match now.as_secs() {
+        now if now < *valid.start() => Err(CertificateError::NotValidYet.into()),
+        now if now > *valid.end() => Err(CertificateError::Expired.into()),
+        _ => Ok(()),
     }
-    if now > *valid.end() {
-        return Err(CertificateError::Expired.into());
-    }
-    Ok(())
 }
 
 impl ServerCertVerifier for ServerTrust {

@@ -75,15 +75,11 @@ impl Target {
             return (!path.is_empty()).then(|| Self::Unix(path.into()));
         }
         let uri: Uri = url.parse().ok()?;
-        let has_host = uri.host().is_some_and(|host| !host.is_empty());
-        let has_path = uri.path() != "/" || uri.query().is_some();
         let scheme = uri
             .scheme_str()
-            .filter(|scheme| ["http", "https"].contains(scheme))?;
-        if !has_host {
-            return None;
-        }
-        if has_path {
+            .filter(|it| ["http", "https"].contains(it))?;
+        uri.host().filter(|host| !host.is_empty())?;
+        if uri.path() != "/" || uri.query().is_some() {
             return Some(Self::Tcp(uri));
         }
         let uri = format!("{scheme}://{}{PATH}", uri.authority()?);

@@ -97,8 +97,9 @@ impl TrustedProxies {
         }
         let standard = self.first_untrusted(headers, &FORWARDED, |element| node(of_for(element)?));
         let usual = self.first_untrusted(headers, &X_FORWARDED_FOR, node);
+        let ip = |address: SocketAddr| address.ip().to_canonical();
         let client = match (standard, usual) {
-            (Ok(Some(one)), Ok(Some(other))) if is_same(one, other) => Some(one),
+            (Ok(Some(one)), Ok(Some(other))) if ip(one) == ip(other) => Some(one),
             (Ok(client), Ok(None)) | (Ok(None), Ok(client)) => client,
             _ => None,
         };
@@ -150,10 +151,6 @@ fn canonical(net: IpNet) -> IpNet {
     }
 }
 
-fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
-    one.ip().to_canonical() == other.ip().to_canonical()
-}
-
 /// The value of `for` in an element of Forwarded; `None` where the element is malformed, or has none.
 ///
 /// Strict, so that no piece of a quoted value passes for pairs: a proxy may quote what its client chose, such as Host.
@@ -161,18 +158,13 @@ fn of_for(element: &str) -> Option<&str> {
     let mut of_for = None;
     for pair in element.split(';').map(str::trim) {
         let (name, value) = pair.split_once('=')?;
-        let quoted = value.strip_prefix('"');
-        let value = match quoted {
+        let value = match value.strip_prefix('"') {
             Some(quoted) => quoted.strip_suffix('"')?,
+            None if value.is_empty() || value.contains(char::is_whitespace) => return None,
             None => value,
         };
-        let is_plain = !value.contains(['"', '\\']);
-        if !is_plain
-            || (quoted.is_none() && (value.is_empty() || value.contains(char::is_whitespace)))
-        {
-            return None;
-        }
-        if name.eq_ignore_ascii_case("for") && of_for.replace(value).is_some() {
+        let is_second = name.eq_ignore_ascii_case("for") && of_for.replace(value).is_some();
+        if is_second || value.contains(['"', '\\']) {
             return None;
         }
     }

@@ -9,7 +9,6 @@ pub mod operation;
 pub mod parse;
 
 use std::cell::Cell;
-use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -24,7 +23,7 @@ use crate::failpoint;
 use crate::http::admin::Admin;
 use crate::http::auth::credentials::Principal;
 use crate::http::auth::{Guard, Identified};
-use crate::http::body::request::RequestBody;
+use crate::http::body::request::{RequestBody, content_length};
 use crate::http::body::response::Body;
 use crate::http::client::Client;
 use crate::http::exchange::record::{Panicked, catch_panic};
@@ -38,7 +37,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, attach};
-use crate::http::service::execute::perform;
+use crate::http::service::execute::{Answer, perform};
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
@@ -81,9 +80,6 @@ impl ServiceBuilder {
         }
     }
 }
-
-/// The response to a request, as hyper takes it.
-pub type Answer = Result<Response<Body>, Infallible>;
 
 /// The response to a request, or the work on it.
 pub type Responding = Either<Ready<Answer>, Pin<Box<dyn Future<Output = Answer>>>>;
@@ -250,7 +246,15 @@ impl Service {
             }
             (operation, _) => operation,
         };
-        let request = RequestContext::new(self, head, client, guard, context);
+        let request = RequestContext {
+            service: Rc::clone(self),
+            guard,
+            client,
+            context,
+            method: head.method.clone(),
+            path: head.uri.path().into(),
+            size: content_length(&head.headers),
+        };
         Either::Right(Box::pin(perform(request, operation, body)))
     }
 

@@ -28,7 +28,6 @@ use super::reactor::ConnectionContext;
 use super::socket_reader::SocketReader;
 use crate::http::{
     MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, catch_panic,
-    continue_100,
 };
 use crate::metrics::TimeLimit;
 use exchange::{Exchange, Place, Stage};
@@ -293,7 +292,7 @@ impl Multiplexer<'_> {
         let reactor = self.context.reactor;
         let state = Rc::new(self.context.state.of_stream());
         let stream = Rc::new(Stream::new(body, response));
-        let body = StreamBody::new(&stream, &state, &head.headers, continue_100);
+        let body = StreamBody::new(&stream, &state, &head.headers);
         let exchange = Exchange {
             reactor: Rc::clone(reactor),
             client: self.context.client,

@@ -21,7 +21,7 @@ use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
 use crate::http::exchange::ConnectionState;
 use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
-use crate::http::response::encode_interim;
+use crate::http::response::{continue_100, encode_interim};
 use crate::store::{self, BodySource};
 
 /// The body of a request that has just arrived, by what brings it.
@@ -246,26 +246,20 @@ pub struct StreamBody {
     stream: Rc<Stream>,
     state: Rc<ConnectionState>,
     len: Option<u64>,
-    /// Sent once the body is waited for (RFC 9110, section 10.1.1).
-    continue_100: Option<Response<()>>,
+    /// 100 (Continue) is sent once the body is waited for (RFC 9110, section 10.1.1).
+    is_awaited: bool,
 }
 
 impl StreamBody {
-    /// The body of the request with these `headers` on `stream`, whose state is `state`; a client that expects it is sent
-    /// `continue_100`.
-    pub fn new(
-        stream: &Rc<Stream>,
-        state: &Rc<ConnectionState>,
-        headers: &HeaderMap,
-        continue_100: impl FnOnce() -> Response<()>,
-    ) -> Self {
+    /// The body of the request with these `headers` on `stream`, whose state is `state`.
+    pub fn new(stream: &Rc<Stream>, state: &Rc<ConnectionState>, headers: &HeaderMap) -> Self {
         let len = content_length(headers);
         let is_empty = stream.is_received();
         Self {
             stream: Rc::clone(stream),
             state: Rc::clone(state),
             len: if is_empty { Some(0) } else { len },
-            continue_100: headers.contains_key(EXPECT).then(continue_100),
+            is_awaited: headers.contains_key(EXPECT),
         }
     }
 
@@ -273,25 +267,15 @@ impl StreamBody {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        let polled = self.poll_received(cx);
+        let mut polled = self.stream.poll_data(cx).map_ok(Frame::data);
+        if let Poll::Ready(None) = polled {
+            let trailers = self.stream.received.borrow_mut().poll_trailers(cx);
+            polled = trailers.map(Result::transpose).map_ok(Frame::trailers);
+        }
         self.state.progress().set_reading(polled.is_pending());
-        if polled.is_pending()
-            && let Some(continue_100) = self.continue_100.take()
-        {
-            self.stream.announce(continue_100);
+        if polled.is_pending() && std::mem::take(&mut self.is_awaited) {
+            self.stream.announce(continue_100());
         }
         polled
-    }
-
-    fn poll_received(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        if let Some(data) = ready!(self.stream.poll_data(cx).map_ok(Frame::data)) {
-            return Poll::Ready(Some(data));
-        }
-        let mut received = self.stream.received.borrow_mut();
-        let trailers = ready!(received.poll_trailers(cx)).transpose();
-        Poll::Ready(trailers).map_ok(Frame::trailers)
     }
 }

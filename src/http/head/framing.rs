@@ -371,31 +371,30 @@ impl Scan {
 
 /// The request whose head `bytes` begin with, which was passed, and the length of that head.
 pub fn request(bytes: &[u8]) -> Result<(Request<()>, usize), FramingError> {
-    let (mut request, mut at) = (None, 0);
-    while let Some(line) = line(&bytes[at..])? {
+    let mut at = 0;
+    let mut next = || {
+        let line = line(&bytes[at..])?.ok_or(FramingError::Line)?;
         at += line.len() + 2;
-        request = match (request, line) {
-            (None, []) => None,
-            (None, line) => {
-                let mut words = line.split(|&byte| byte == b' ');
-                let (method, target) = (words.next(), words.next());
-                if words.next() != Some(b"HTTP/1.1") || words.next().is_some() {
-                    break;
-                }
-                let request = Request::builder().method(method.unwrap_or_default());
-                Some(request.uri(target.unwrap_or_default()))
-            }
-            (Some(request), []) => {
-                let request = request.body(()).map_err(|_| FramingError::Line)?;
-                return Ok((request, at));
-            }
-            (Some(request), line) => {
-                let colon = memchr(b':', line).ok_or(FramingError::Line)?;
-                Some(request.header(&line[..colon], trim(&line[colon + 1..])))
-            }
-        };
+        Ok(line)
+    };
+    let mut first = next()?;
+    while first.is_empty() {
+        first = next()?;
     }
-    Err(FramingError::Line)
+    let words: Vec<_> = first.split(|&byte| byte == b' ').collect();
+    let [method, target, b"HTTP/1.1"] = *words else {
+        return Err(FramingError::Line);
+    };
+    let mut request = Request::builder().method(method).uri(target);
+    loop {
+        let line = next()?;
+        if line.is_empty() {
+            let request = request.body(()).map_err(|_| FramingError::Line)?;
+            return Ok((request, at));
+        }
+        let colon = memchr(b':', line).ok_or(FramingError::Line)?;
+        request = request.header(&line[..colon], trim(&line[colon + 1..]));
+    }
 }
 
 /// The Accept fields of a head that is invalid, which say in which form its client takes errors.

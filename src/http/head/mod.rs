@@ -33,7 +33,9 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The findings of one pass over the fields; most requests have no field that needs a second one.
 #[derive(Debug, Default)]
 pub struct CommonHeaders<'a> {
-    host: Host<'a>,
+    /// The number of different names in Host, and the last of them.
+    hosts: usize,
+    host: &'a [u8],
     lengths: usize,
     pub presented: AuthorizationFields<'a>,
     origin: Option<&'a [u8]>,
@@ -60,33 +62,20 @@ pub struct CommonHeaders<'a> {
     pub has_stored_fields: bool,
 }
 
-/// The fields Host of a request.
-#[derive(Debug, Default)]
-struct Host<'a> {
-    count: usize,
-    last: &'a [u8],
-}
-
-impl<'a> Host<'a> {
-    /// Adds the authority of HTTP/2, which replaces the field, or equals it (RFC 9113, section 8.3.1).
-    fn add(&mut self, authority: &'a [u8]) {
-        if self.count == 0 || !self.last.eq_ignore_ascii_case(authority) {
-            self.count += 1;
-            self.last = authority;
-        }
-    }
-}
-
 impl<'a> CommonHeaders<'a> {
     pub fn of(head: &'a Parts) -> Self {
         let mut common = Self::default();
         for (name, value) in &head.headers {
             common.note(name, value.as_bytes());
         }
+        // The authority of HTTP/2 replaces the field, or equals it (RFC 9113, section 8.3.1).
+        let authority = head.uri.authority().map(|it| it.as_str().as_bytes());
         if head.version == Version::HTTP_2
-            && let Some(authority) = head.uri.authority()
+            && let Some(authority) = authority
+            && (common.hosts == 0 || !common.host.eq_ignore_ascii_case(authority))
         {
-            common.host.add(authority.as_str().as_bytes());
+            common.hosts += 1;
+            common.host = authority;
         }
         common
     }
@@ -94,8 +83,8 @@ impl<'a> CommonHeaders<'a> {
     fn note(&mut self, name: &HeaderName, value: &'a [u8]) {
         match *name {
             HOST => {
-                self.host.count += 1;
-                self.host.last = value;
+                self.hosts += 1;
+                self.host = value;
             }
             EXPECT => self.has_unknown_expectation |= !value.eq_ignore_ascii_case(b"100-continue"),
             IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE => {
@@ -129,10 +118,8 @@ impl<'a> CommonHeaders<'a> {
     /// True for a request of a page of another origin, as far as the browser says so. Older browsers, and all browsers over plain HTTP
     /// from other machines, send only Origin.
     pub fn is_foreign(&self, client: Client) -> bool {
-        let by_origin = || {
-            self.origin
-                .is_some_and(|origin| !is_own(origin, self.host.last, client.by_tls))
-        };
+        let is_foreign = |origin| !is_own(origin, self.host, client.by_tls);
+        let by_origin = || self.origin.is_some_and(is_foreign);
         self.is_site_foreign.unwrap_or_else(by_origin)
     }
 
@@ -152,15 +139,15 @@ impl<'a> CommonHeaders<'a> {
             return Err(Refusal::FramingError(FramingError::Length));
         }
         // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
-        let is_host_missing = self.host.count == 0 && head.version >= Version::HTTP_11;
+        let is_host_missing = self.hosts == 0 && head.version >= Version::HTTP_11;
         let is_valid = |host: &[u8]| host.is_empty() || hosts.was_last(host) || is_authority(host);
-        if is_host_missing || self.host.count > 1 || !is_valid(self.host.last) {
+        if is_host_missing || self.hosts > 1 || !is_valid(self.host) {
             return Err(Refusal::BadHost);
         }
         // Section 3.2.2: a target in absolute form has the last word. In HTTP/2 all are: it is the authority.
         let is_absolute = head.version < Version::HTTP_2 && head.uri.scheme().is_some();
         let target = head.uri.host().filter(|_| is_absolute);
-        let asked = target.map_or(self.host.last, str::as_bytes);
+        let asked = target.map_or(self.host, str::as_bytes);
         if !hosts.allow(asked, client.by_loopback) {
             return Err(Refusal::WrongHost(NotAllowlisted::host(asked)));
         }

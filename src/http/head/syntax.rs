@@ -58,14 +58,10 @@ pub fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
 
 /// Appends the line of a field to a head, or to a text of fields.
 pub fn append_field(to: &mut Vec<u8>, name: &str, value: &HeaderValue, line_end: &str) {
-    for part in [
-        name.as_bytes(),
-        b": ",
-        value.as_bytes(),
-        line_end.as_bytes(),
-    ] {
-        to.extend_from_slice(part);
-    }
+    to.extend_from_slice(name.as_bytes());
+    to.extend_from_slice(b": ");
+    to.extend_from_slice(value.as_bytes());
+    to.extend_from_slice(line_end.as_bytes());
 }
 
 /// True for a byte of a token (section 5.6.2).

@@ -7,7 +7,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use hyper::header::CONTENT_LENGTH;
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 use tracing::field::display;
@@ -226,29 +225,10 @@ pub struct RequestContext {
     pub method: Method,
     pub path: Box<str>,
     /// The length of the body in bytes, if the head has it.
-    size: Option<u64>,
+    pub size: Option<u64>,
 }
 
 impl RequestContext {
-    pub fn new(
-        service: &Rc<Service>,
-        head: &Parts,
-        client: Client,
-        guard: RequestGuard,
-        context: ResponseContext,
-    ) -> Self {
-        let size = head.headers.get(CONTENT_LENGTH);
-        Self {
-            service: Rc::clone(service),
-            guard,
-            client,
-            context,
-            method: head.method.clone(),
-            path: head.uri.path().into(),
-            size: size.and_then(|size| size.to_str().ok()?.parse().ok()),
-        }
-    }
-
     /// True where the response is a head alone.
     pub fn is_head(&self) -> bool {
         self.method == Method::HEAD

@@ -2,22 +2,28 @@
 //!
 //! Promises that a panic costs only the request that it happened in, and that no response is begun whose first bytes cannot be read.
 
+use std::convert::Infallible;
 use std::pin::pin;
+
+use hyper::Response;
 
 use crate::failpoint;
 use crate::http::body::request::{Received, RequestBody};
+use crate::http::body::response::Body;
 use crate::http::exchange::record::catch_panic_in;
 use crate::http::forms::perform::store_form;
 use crate::http::listing::perform::{folder_of, list, ui_page};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::Answer;
 use crate::http::service::context::{RequestContext, attach};
 use crate::http::service::operation::Operation;
 use crate::http::uploads::perform::{create_upload, use_upload};
 use crate::http::values::get::get;
 use crate::http::values::put::put;
 use crate::http::watch::feed::NO_WATCH;
+
+/// The response to a request, as hyper takes it.
+pub type Answer = Result<Response<Body>, Infallible>;
 
 /// The response to a request, once it is performed.
 pub async fn perform(

@@ -215,20 +215,17 @@ pub struct BadCacheControl;
 
 /// The Cache-Control that an operator wrote as `text`; an empty one sends none.
 pub fn cache_control(text: &str) -> Result<Option<HeaderValue>, BadCacheControl> {
-    let text = text.trim_matches(' ');
-    match text {
-        "" => return Ok(None),
+    match text.trim_matches(' ') {
+        "" => Ok(None),
         // Copied into each answer: a static value has no reference count that reactors would share.
-        DEFAULT_CACHE_CONTROL => return Ok(Some(HeaderValue::from_static(DEFAULT_CACHE_CONTROL))),
-        _ => {}
+        DEFAULT_CACHE_CONTROL => Ok(Some(HeaderValue::from_static(DEFAULT_CACHE_CONTROL))),
+        text => {
+            let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
+            let value = HeaderValue::try_from(text).ok();
+            let value = value.filter(|_| is_plain && directives(text).is_some());
+            value.map(Some).ok_or(BadCacheControl)
+        }
     }
-    let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
-    if !is_plain || directives(text).is_none() {
-        return Err(BadCacheControl);
-    }
-    HeaderValue::try_from(text)
-        .map(Some)
-        .map_err(|_| BadCacheControl)
 }
 
 /// The members of `#cache-directive` (RFC 9111, section 5.2), as a sender writes it: without empty ones.

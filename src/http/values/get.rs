@@ -10,6 +10,7 @@ use hyper::header::{HeaderMap, IF_RANGE, RANGE};
 use hyper::http::request::Parts;
 
 use crate::http::body::sources::Encoded;
+use crate::http::head::accept::takes_gzip;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
@@ -18,9 +19,7 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
 use crate::http::values::range::ranges;
-use crate::http::values::representation::{
-    MIN_COMPRESSED, RepresentedValue, ValueResponse, takes_gzip,
-};
+use crate::http::values::representation::{MIN_COMPRESSED, RepresentedValue, ValueResponse};
 use crate::store::{CONTENDED, Found, Key, TRIES, Verdict};
 
 impl GetOptions {

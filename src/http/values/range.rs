@@ -12,8 +12,6 @@ use std::ops::Range;
 use bytes::Bytes;
 use hyper::header::{HeaderMap, RANGE};
 
-use crate::http::head::syntax::only;
-
 /// The most parts of one response: zsync and electron-updater, which patch a value, ask for hundreds.
 pub const MAX_PARTS: usize = 256;
 
@@ -26,7 +24,9 @@ const MAX_FIELD: usize = 16 << 10;
 /// The ranges that a GET with these `headers` asks for of a value of `len` bytes, in the order asked for: empty where none of them holds
 /// a byte of it. `None` is all of the value, as if no range were asked for.
 pub fn ranges(headers: &HeaderMap, len: u64) -> Option<Vec<Range<u64>>> {
-    evaluate(only(headers, &RANGE)?.as_bytes(), len)
+    let mut lines = headers.get_all(RANGE).iter();
+    let field = lines.next().filter(|_| lines.next().is_none())?;
+    evaluate(field.as_bytes(), len)
 }
 
 /// The Content-Range of a part.
@@ -113,9 +113,6 @@ fn number(digits: &[u8]) -> Option<u64> {
 /// Joins ranges that overlap, touch or nearly touch. A joined range has the place of the first range in it
 /// (section 15.3.7.2).
 fn coalesce(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    if ranges.len() < 2 {
-        return ranges;
-    }
     let mut sorted: Vec<_> = ranges.into_iter().enumerate().collect();
     sorted.sort_unstable_by_key(|(_, range)| range.start);
     let mut joined: Vec<(usize, Range<u64>)> = Vec::new();
