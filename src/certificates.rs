@@ -10,7 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_name;
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -89,34 +90,36 @@ pub fn is_authority(certificate: &CertificateDer<'_>) -> bool {
     })
 }
 
-/// Trusts `certificates` themselves, and of all others those that `others` trusts.
+/// The trust in servers: in the `certificates` themselves, and of all others in those that `others` trusts.
 #[derive(Debug)]
-pub struct Listed<V: ?Sized> {
+pub struct ServerTrust {
+    /// The certificates that are trusted whatever they may be used for.
+    pub certificates: Certificates,
+    /// The verifier of all others; without one, each is trusted.
+    pub others: Option<Arc<WebPkiServerVerifier>>,
+    /// The algorithms by which a server signs that it has the key.
+    pub algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// The trust in clients: in the `certificates` themselves, and of all others in those that `others` trusts.
+#[derive(Debug)]
+pub struct ClientTrust {
     /// The certificates that are trusted whatever they may be used for.
     pub certificates: Certificates,
     /// The verifier of all others.
-    pub others: Arc<V>,
-}
-
-impl<V: ?Sized> Listed<V> {
-    fn has(&self, shown: &CertificateDer<'_>) -> bool {
-        self.certificates.contains(shown)
-    }
+    pub others: Arc<dyn ClientCertVerifier>,
 }
 
 fn check_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
     let valid = validity(certificate).ok_or(CertificateError::BadEncoding)?;
-    let now = now.as_secs();
-    if now < *valid.start() {
-        return Err(CertificateError::NotValidYet.into());
+    match now.as_secs() {
+        now if now < *valid.start() => Err(CertificateError::NotValidYet.into()),
+        now if now > *valid.end() => Err(CertificateError::Expired.into()),
+        _ => Ok(()),
     }
-    if now > *valid.end() {
-        return Err(CertificateError::Expired.into());
-    }
-    Ok(())
 }
 
-impl ServerCertVerifier for Listed<dyn ServerCertVerifier> {
+impl ServerCertVerifier for ServerTrust {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,
@@ -125,12 +128,12 @@ impl ServerCertVerifier for Listed<dyn ServerCertVerifier> {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if !self.has(shown) {
-            let others = &self.others;
+        if self.certificates.contains(shown) {
+            check_dates(shown, now)?;
+            verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
+        } else if let Some(others) = &self.others {
             return others.verify_server_cert(shown, intermediates, name, ocsp, now);
         }
-        check_dates(shown, now)?;
-        verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -140,8 +143,7 @@ impl ServerCertVerifier for Listed<dyn ServerCertVerifier> {
         shown: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.others
-            .verify_tls12_signature(message, shown, signature)
+        verify_tls12_signature(message, shown, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -150,23 +152,22 @@ impl ServerCertVerifier for Listed<dyn ServerCertVerifier> {
         shown: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.others
-            .verify_tls13_signature(message, shown, signature)
+        verify_tls13_signature(message, shown, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.others.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
-impl ClientCertVerifier for Listed<dyn ClientCertVerifier> {
+impl ClientCertVerifier for ClientTrust {
     fn verify_client_cert(
         &self,
         shown: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        if !self.has(shown) {
+        if !self.certificates.contains(shown) {
             return self.others.verify_client_cert(shown, intermediates, now);
         }
         check_dates(shown, now)?;
@@ -204,10 +205,6 @@ impl ClientCertVerifier for Listed<dyn ClientCertVerifier> {
     fn client_auth_mandatory(&self) -> bool {
         self.others.client_auth_mandatory()
     }
-
-    fn offer_client_auth(&self) -> bool {
-        self.others.offer_client_auth()
-    }
 }
 
 #[cfg(test)]
@@ -231,7 +228,7 @@ mod tests {
         let others = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
         let others: Arc<dyn ClientCertVerifier> = others.build().unwrap();
         let verify = |listed: &[CertificateDer<'static>], year| {
-            let verifier = Listed {
+            let verifier = ClientTrust {
                 certificates: listed.to_vec(),
                 others: Arc::clone(&others),
             };

@@ -16,22 +16,16 @@ use hyper::client::conn::http1::handshake;
 use hyper::header::HOST;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WantsClientCert, WebPkiServerVerifier};
-use rustls::crypto::{
-    WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
-};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    WantsVerifier,
-};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::certificates::{Listed, add_authorities};
+use crate::certificates::{ServerTrust, add_authorities};
 
 /// The path that is requested when the URL has none.
 const PATH: &str = "/-/healthz";
@@ -81,15 +75,11 @@ impl Target {
             return (!path.is_empty()).then(|| Self::Unix(path.into()));
         }
         let uri: Uri = url.parse().ok()?;
-        let has_host = uri.host().is_some_and(|host| !host.is_empty());
-        let has_path = uri.path() != "/" || uri.query().is_some();
         let scheme = uri
             .scheme_str()
-            .filter(|scheme| ["http", "https"].contains(scheme))?;
-        if !has_host {
-            return None;
-        }
-        if has_path {
+            .filter(|it| ["http", "https"].contains(it))?;
+        uri.host().filter(|host| !host.is_empty())?;
+        if uri.path() != "/" || uri.query().is_some() {
             return Some(Self::Tcp(uri));
         }
         let uri = format!("{scheme}://{}{PATH}", uri.authority()?);
@@ -173,14 +163,7 @@ impl Trust {
                 let trusting = tls_client(RootCertStore::empty(), Some(file));
                 trusting.map_err(|why| format!("--ca {why}"))?
             }
-            Trust::Any => {
-                let client = untrusting_client()?;
-                let algorithms = client.crypto_provider().signature_verification_algorithms;
-                let verifier = Arc::new(AnyCertificate(algorithms));
-                client
-                    .dangerous()
-                    .with_custom_certificate_verifier(verifier)
-            }
+            Trust::Any => trusting(untrusting_client()?, Vec::new(), None),
         };
         let mut config = client.with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -200,12 +183,24 @@ pub fn tls_client(
     let certificates = add_authorities(file, &mut roots)?;
     let provider = Arc::clone(client.crypto_provider());
     let others = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    let verifier: Listed<dyn ServerCertVerifier> = Listed {
+    let others = others.map_err(|error| error.to_string())?;
+    Ok(trusting(client, certificates, Some(others)))
+}
+
+/// `client`, which trusts these certificates themselves, and others as [`ServerTrust`] does.
+fn trusting(
+    client: ConfigBuilder<ClientConfig, WantsVerifier>,
+    certificates: Vec<CertificateDer<'static>>,
+    others: Option<Arc<WebPkiServerVerifier>>,
+) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    let trust = ServerTrust {
         certificates,
-        others: others.map_err(|error| error.to_string())?,
+        others,
+        algorithms: client.crypto_provider().signature_verification_algorithms,
     };
-    let client = client.dangerous();
-    Ok(client.with_custom_certificate_verifier(Arc::new(verifier)))
+    client
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(trust))
 }
 
 /// A client whose trust is still to be configured.
@@ -219,45 +214,6 @@ pub fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots
-}
-
-/// Accepts any certificate whose key the server has.
-#[derive(Debug)]
-struct AnyCertificate(WebPkiSupportedAlgorithms);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
 }
 
 #[cfg(test)]

@@ -64,13 +64,10 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The trusted proxies.
 #[derive(Clone, Debug, Default)]
-pub struct TrustedProxies(Vec<Trusted>);
-
-#[derive(Clone, Copy, Debug)]
-enum Trusted {
-    Net(IpNet),
+pub struct TrustedProxies {
+    nets: Vec<IpNet>,
     /// All peers on unix sockets.
-    Unix,
+    on_unix: bool,
 }
 
 /// The error of a field that is no list of hops, as far as it is read.
@@ -79,17 +76,17 @@ struct Malformed;
 impl TrustedProxies {
     /// Adds a network or an address, or by `unix` all peers on unix sockets.
     pub fn add(&mut self, given: &str) -> Result<(), AddrParseError> {
-        self.0.push(match given.parse::<IpAddr>() {
-            _ if given == "unix" => Trusted::Unix,
-            Ok(address) => Trusted::Net(address.to_canonical().into()),
-            Err(_) => Trusted::Net(canonical(given.parse()?)),
-        });
+        match given.parse::<IpAddr>() {
+            _ if given == "unix" => self.on_unix = true,
+            Ok(address) => self.nets.push(address.to_canonical().into()),
+            Err(_) => self.nets.push(canonical(given.parse()?)),
+        }
         Ok(())
     }
 
     /// True where there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.nets.is_empty() && !self.on_unix
     }
 
     /// The client of a request with these fields: `peer` or, if that is a trusted proxy, its client. Where the two fields disagree, or
@@ -100,8 +97,9 @@ impl TrustedProxies {
         }
         let standard = self.first_untrusted(headers, &FORWARDED, |element| node(of_for(element)?));
         let usual = self.first_untrusted(headers, &X_FORWARDED_FOR, node);
+        let ip = |address: SocketAddr| address.ip().to_canonical();
         let client = match (standard, usual) {
-            (Ok(Some(one)), Ok(Some(other))) if is_same(one, other) => Some(one),
+            (Ok(Some(one)), Ok(Some(other))) if ip(one) == ip(other) => Some(one),
             (Ok(client), Ok(None)) | (Ok(None), Ok(client)) => client,
             _ => None,
         };
@@ -109,11 +107,13 @@ impl TrustedProxies {
     }
 
     fn trust(&self, peer: Peer) -> bool {
-        self.0.iter().any(|trusted| match (trusted, peer) {
-            (Trusted::Net(net), Peer::Address(of)) => net.contains(&of.ip().to_canonical()),
-            (Trusted::Unix, Peer::Process { .. }) => true,
-            _ => false,
-        })
+        match peer {
+            Peer::Address(of) => {
+                let ip = of.ip().to_canonical();
+                self.nets.iter().any(|net| net.contains(&ip))
+            }
+            Peer::Process { .. } => self.on_unix,
+        }
     }
 
     /// The last hop of a field that is no trusted proxy, or the first of all, if there is a hop.
@@ -151,10 +151,6 @@ fn canonical(net: IpNet) -> IpNet {
     }
 }
 
-fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
-    one.ip().to_canonical() == other.ip().to_canonical()
-}
-
 /// The value of `for` in an element of Forwarded; `None` where the element is malformed, or has none.
 ///
 /// Strict, so that no piece of a quoted value passes for pairs: a proxy may quote what its client chose, such as Host.
@@ -162,18 +158,13 @@ fn of_for(element: &str) -> Option<&str> {
     let mut of_for = None;
     for pair in element.split(';').map(str::trim) {
         let (name, value) = pair.split_once('=')?;
-        let quoted = value.strip_prefix('"');
-        let value = match quoted {
+        let value = match value.strip_prefix('"') {
             Some(quoted) => quoted.strip_suffix('"')?,
+            None if value.is_empty() || value.contains(char::is_whitespace) => return None,
             None => value,
         };
-        let is_plain = !value.contains(['"', '\\']);
-        if !is_plain
-            || (quoted.is_none() && (value.is_empty() || value.contains(char::is_whitespace)))
-        {
-            return None;
-        }
-        if name.eq_ignore_ascii_case("for") && of_for.replace(value).is_some() {
+        let is_second = name.eq_ignore_ascii_case("for") && of_for.replace(value).is_some();
+        if is_second || value.contains(['"', '\\']) {
             return None;
         }
     }

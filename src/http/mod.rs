@@ -43,7 +43,7 @@ pub use head::framing::{Framing, Stop, request};
 pub use head::path::{folder_of_path, key_of_path};
 pub use head::syntax::{FramingError, MAX_HEAD};
 pub use response::{closes, continue_100, encode_interim};
-pub use service::{Responding, Service, ServiceBuilder, Upgrade};
+pub use service::{Responding, Service, ServiceBuilder, Upgrade, known};
 pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
 pub use values::fields::{BadCacheControl, DEFAULT_CACHE_CONTROL as CACHE_CONTROL, cache_control};
 pub use values::media::is_guessed_text;

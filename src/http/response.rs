@@ -302,10 +302,8 @@ fn begin_head(status: StatusCode, fields: &HeaderMap) -> Vec<u8> {
 
 /// True for a response that ends its connection.
 pub fn closes(parts: &Parts) -> bool {
-    parts
-        .headers
-        .get(CONNECTION)
-        .is_some_and(|value| value == "close")
+    let close = HeaderValue::from_static("close");
+    parts.headers.get(CONNECTION) == Some(&close)
 }
 
 /// The date of this second since 1970.

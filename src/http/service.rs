@@ -9,21 +9,21 @@ pub mod operation;
 pub mod parse;
 
 use std::cell::Cell;
-use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
+use futures_util::future::Either;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 
 use crate::access::Access;
 use crate::failpoint;
 use crate::http::admin::Admin;
-use crate::http::auth::credentials::{AuthCache, Principal};
-use crate::http::auth::{Guard, Identified, UncheckedPassword};
-use crate::http::body::request::RequestBody;
+use crate::http::auth::credentials::Principal;
+use crate::http::auth::{Guard, Identified};
+use crate::http::body::request::{RequestBody, content_length};
 use crate::http::body::response::Body;
 use crate::http::client::Client;
 use crate::http::exchange::record::{Panicked, catch_panic};
@@ -37,7 +37,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, attach};
-use crate::http::service::execute::perform;
+use crate::http::service::execute::{Answer, perform};
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
@@ -81,25 +81,12 @@ impl ServiceBuilder {
     }
 }
 
-/// The response to a request, as a future with a name.
-pub enum Responding {
-    /// The response, until it is taken.
-    Ready(Option<Response<Body>>),
-    /// The work on the response.
-    Later(Pin<Box<dyn Future<Output = Response<Body>>>>),
-}
+/// The response to a request, or the work on it.
+pub type Responding = Either<Ready<Answer>, Pin<Box<dyn Future<Output = Answer>>>>;
 
-impl Future for Responding {
-    type Output = Result<Response<Body>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self {
-            Self::Ready(response) => response
-                .take()
-                .map_or(Poll::Pending, |it| Poll::Ready(Ok(it))),
-            Self::Later(work) => work.as_mut().poll(cx).map(Ok),
-        }
-    }
+/// A response that is known.
+pub fn known(response: Response<Body>) -> Responding {
+    Either::Left(ready(Ok(response)))
 }
 
 /// The protocol that follows a response, which the connection takes when hyper has sent it.
@@ -147,8 +134,12 @@ impl Service {
             Ok(Ok(begun)) => Ok(begun),
             Ok(Err(unchecked)) => {
                 let (service, upgrade) = (Rc::clone(self), upgrade.cloned());
-                return Responding::Later(Box::pin(async move {
-                    let principal = service.check(*unchecked, guard.connection.proven()).await;
+                return Either::Right(Box::pin(async move {
+                    let (proven, compute) = (guard.connection.proven(), service.store.compute());
+                    let principal = match &service.guard {
+                        Some(of) => of.check(*unchecked, proven, compute).await,
+                        None => Err(Refusal::ChecksBusy),
+                    };
                     let begun = catch_panic(|| {
                         let common = CommonHeaders::of(&head);
                         let config = &service.config;
@@ -160,26 +151,12 @@ impl Service {
                     let responding =
                         service.answer(&head, client, begun, body, guard, context, upgrade);
                     drop(head);
-                    match responding.await {
-                        Ok(response) => response,
-                    }
+                    responding.await
                 }));
             }
             Err(panicked) => Err(panicked),
         };
         self.answer(&head, client, begun, body, guard, context, upgrade)
-    }
-
-    /// Checks the password of a client.
-    async fn check(
-        &self,
-        unchecked: UncheckedPassword,
-        proven: &AuthCache,
-    ) -> Result<Rc<Principal>, Refusal> {
-        match &self.guard {
-            Some(guard) => guard.check(unchecked, proven, self.store.compute()).await,
-            None => Err(Refusal::ChecksBusy),
-        }
     }
 
     /// Begins with the request of an authenticated client: parses it, and has a value in the cache at once.
@@ -200,31 +177,21 @@ impl Service {
         if common.wants_close {
             connection.close_after_response();
         }
-        match understood {
-            Err(refusal) => Ok(Err(refusal)),
-            Ok(operation) => {
-                let found = self.try_now(&operation, connection);
-                found.ok_or_else(|| operation.into_owned())
+        let operation = match understood {
+            Err(refusal) => return Ok(Err(refusal)),
+            Ok(operation) => operation,
+        };
+        if let Operation::Get { key, options, .. } = &operation {
+            connection.record().begin_store();
+            let options = options.as_deref();
+            if options.is_none_or(|options| options.digest.is_none())
+                && let Some(value) = self.store.get_cached(key, connection.counters())
+            {
+                let found = found(self, Found::File(value), key, options);
+                return Ok(found.map(Outcome::Value));
             }
         }
-    }
-
-    /// The outcome of a GET of a value in the cache.
-    fn try_now(
-        &self,
-        operation: &Operation<'_>,
-        connection: &ConnectionState,
-    ) -> Option<Result<Outcome, Refusal>> {
-        let Operation::Get { key, options, .. } = operation else {
-            return None;
-        };
-        connection.record().begin_store();
-        let options = options.as_deref();
-        if options.is_some_and(|options| options.digest.is_some()) {
-            return None;
-        }
-        let value = self.store.get_cached(key, connection.counters())?;
-        Some(found(self, Found::File(value), key, options))
+        Err(operation.into_owned())
     }
 
     /// The response to a request that has `begun`.
@@ -241,14 +208,14 @@ impl Service {
     ) -> Responding {
         let connection = &guard.connection;
         let begun = begun.unwrap_or_else(|_| {
-            self.panicked(
+            let (method, path) = (&head.method, head.uri.path());
+            Ok(Err(self.panicked(
                 connection,
                 client,
-                &head.method,
-                head.uri.path(),
+                method,
+                path,
                 Some(head),
-            );
-            Ok(Err(Refusal::Panicked))
+            )))
         });
         let operation = match begun {
             Ok(outcome) => {
@@ -257,13 +224,13 @@ impl Service {
                 let mut response = self.conclude(outcome, &context, connection, client.peer, None);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     attach(&mut response, guard);
-                    return Responding::Ready(Some(response));
+                    return known(response);
                 }
                 let service = Rc::clone(self);
-                return Responding::Later(Box::pin(async move {
+                return Either::Right(Box::pin(async move {
                     let mut response = service.wait_for_first_bytes(response, &context).await;
                     attach(&mut response, guard);
-                    response
+                    Ok(response)
                 }));
             }
             Err(operation) => operation,
@@ -275,12 +242,20 @@ impl Service {
                 if let Some(upgrade) = upgrade {
                     upgrade.set(session);
                 }
-                return Responding::Ready(Some(response));
+                return known(response);
             }
             (operation, _) => operation,
         };
-        let request = RequestContext::new(self, head, client, guard, context);
-        Responding::Later(Box::pin(perform(request, operation, body)))
+        let request = RequestContext {
+            service: Rc::clone(self),
+            guard,
+            client,
+            context,
+            method: head.method.clone(),
+            path: head.uri.path().into(),
+            size: content_length(&head.headers),
+        };
+        Either::Right(Box::pin(perform(request, operation, body)))
     }
 
     /// The response to an invalid or late head, which `received` begins with.

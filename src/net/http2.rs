@@ -28,7 +28,6 @@ use super::reactor::ConnectionContext;
 use super::socket_reader::SocketReader;
 use crate::http::{
     MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, catch_panic,
-    continue_100,
 };
 use crate::metrics::TimeLimit;
 use exchange::{Exchange, Place, Stage};
@@ -293,7 +292,7 @@ impl Multiplexer<'_> {
         let reactor = self.context.reactor;
         let state = Rc::new(self.context.state.of_stream());
         let stream = Rc::new(Stream::new(body, response));
-        let body = StreamBody::new(&stream, &state, &head.headers, continue_100);
+        let body = StreamBody::new(&stream, &state, &head.headers);
         let exchange = Exchange {
             reactor: Rc::clone(reactor),
             client: self.context.client,
@@ -311,7 +310,10 @@ impl Multiplexer<'_> {
         let begun = catch_panic(|| {
             // HTTP/2 has no upgrades, and no request has the socket.
             match service.call(&state, client, request, None) {
-                Responding::Ready(Some(response)) => exchange.try_send(response),
+                Responding::Left(known) => {
+                    let Ok(response) = known.into_inner();
+                    exchange.try_send(response)
+                }
                 responding => Some(Stage::Responding(responding)),
             }
         });

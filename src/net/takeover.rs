@@ -24,7 +24,7 @@ use super::reactor::ConnectionContext;
 use super::socket::Socket;
 use super::socket_writer::{Follows, SocketWriter};
 use crate::http::{
-    Body, BodySource, ConnectionState, RequestBody, closes, content_length, continue_100,
+    Body, BodySource, ConnectionState, Piece, RequestBody, closes, content_length, continue_100,
     encode_interim, request,
 };
 use crate::metrics::Direction;
@@ -74,9 +74,12 @@ async fn send(head: Vec<u8>, mut body: Body, writer: &SocketWriter) -> io::Resul
     let mut bytes = head;
     // For a client that is gone, no more is read.
     while !writer.has_lost_client()
-        && let Some(piece) = poll_fn(|cx| body.poll_bytes(cx)).await
+        && let Some(piece) = poll_fn(|cx| body.poll_piece(cx)).await
     {
-        bytes.extend_from_slice(&piece.map_err(io::Error::other)?);
+        match piece.map_err(io::Error::other)? {
+            Piece::Bytes(piece) => bytes.extend_from_slice(&piece),
+            Piece::Region(_) => return Err(io::ErrorKind::Unsupported.into()),
+        }
     }
     // The record of the request ends with its body, and counts when all has been sent.
     drop(body);

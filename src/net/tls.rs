@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 use webpki::EndEntityCert;
 
 use crate::certificates::{
-    Listed, add_authorities, is_authority, read_certificates, read_key, validity,
+    ClientTrust, add_authorities, is_authority, read_certificates, read_key, validity,
 };
 use crate::http::ClientCertificate;
 use crate::metrics::CERTIFICATE_END;
@@ -193,7 +193,7 @@ fn verifier(
         let file = authority.file.display();
         TlsError::File(format!("{file}: {error}"))
     })?;
-    Ok(Arc::new(Listed {
+    Ok(Arc::new(ClientTrust {
         certificates: listed,
         others,
     }))

@@ -24,7 +24,7 @@ use crate::http::head::path::{self, Segments};
 use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::values::conditional::{if_range, preconditions as preconditions_of};
 use crate::http::values::digest_fields::{CONTENT_DIGEST, REPR_DIGEST, field as written};
-use crate::http::values::range::{MAX_PARTS, Ranges, ranges};
+use crate::http::values::range::{MAX_PARTS, ranges};
 use crate::store::{Current, Digest, Digests, Key, Listing};
 
 pub use access::{access_file, authorization, link};
@@ -82,14 +82,10 @@ pub fn range(data: &[u8]) {
         return;
     };
     let (len, headers) = (u64::from_le_bytes(*len), fields(&[RANGE], field));
-    let asked = match ranges(&headers, len) {
-        Ranges::Whole | Ranges::Unsatisfiable => return,
-        Ranges::Single(range) => vec![range],
-        Ranges::Multi(parts) => {
-            assert!((2..=MAX_PARTS).contains(&parts.len()));
-            parts
-        }
+    let Some(asked) = ranges(&headers, len) else {
+        return;
     };
+    assert!(asked.len() <= MAX_PARTS);
     for part in &asked {
         assert!(
             part.start < part.end && part.end <= len,

@@ -62,7 +62,6 @@ impl Piece {
 
 /// The content that is left of a body.
 pub enum Content {
-    Empty,
     Bytes(Bytes),
     File(FileBody),
     /// A value of an S3 store.
@@ -76,16 +75,20 @@ pub enum Content {
 }
 
 impl Content {
+    pub const fn empty() -> Self {
+        Self::Bytes(Bytes::new())
+    }
+
     pub fn remote(part: RemoteBody) -> Self {
         match part.remaining() {
-            0 => Self::Empty,
+            0 => Self::empty(),
             _ => Self::Remote(Box::new(part)),
         }
     }
 
     pub fn part(object: &Arc<Object>, range: Range<u64>) -> Self {
         if range.is_empty() {
-            return Self::Empty;
+            return Self::empty();
         }
         if let Some(bytes) = &object.bytes {
             // A value in memory is shorter than any usize.
@@ -111,7 +114,7 @@ impl Content {
         match self {
             Self::File(_) | Self::Encoded(_) => Some(self),
             Self::Parts(parts, _) => parts.iter_mut().find(|it| matches!(it, Self::File(_))),
-            Self::Empty | Self::Bytes(_) | Self::Remote(_) | Self::Endless(_) => None,
+            Self::Bytes(_) | Self::Remote(_) | Self::Endless(_) => None,
         }
     }
 
@@ -136,7 +139,6 @@ impl Content {
     /// The number of bytes that are left, where it is known.
     pub fn remaining(&self) -> Option<u64> {
         match self {
-            Self::Empty => Some(0),
             Self::Bytes(bytes) => Some(bytes.len() as u64),
             Self::File(file) => Some(file.remaining()),
             Self::Remote(part) => Some(part.remaining()),
@@ -152,61 +154,38 @@ impl Content {
             Self::Parts(_, left) => *left > IN_MEMORY,
             _ => false,
         };
-        if is_long && failpoint::takes_over() {
-            return self.poll_piece(cx);
-        }
-        self.poll_bytes(cx).map_ok(Piece::Bytes)
+        self.poll_piece(cx, is_long && failpoint::takes_over())
     }
 
-    /// The next bytes; files are read for them.
-    pub fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        match self {
-            Self::Empty => Poll::Ready(None),
-            Self::Bytes(bytes) => {
-                let bytes = std::mem::take(bytes);
-                *self = Self::Empty;
-                Poll::Ready(Some(Ok(bytes)))
+    /// The next piece. Files are left to the connection if `takes_files`, else read.
+    pub fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        takes_files: bool,
+    ) -> Poll<Option<Result<Piece, Error>>> {
+        let bytes = match self {
+            Self::Bytes(bytes) if bytes.is_empty() => return Poll::Ready(None),
+            Self::Bytes(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Self::File(file) if takes_files => {
+                return file.poll_region(cx).map_ok(Piece::Region);
             }
             Self::File(file) => file.poll_bytes(cx),
             Self::Remote(part) => part.poll_next(cx),
             Self::Parts(parts, left) => {
-                poll_parts(parts, left, Bytes::len, |part| part.poll_bytes(cx))
+                while let Some(part) = parts.front_mut() {
+                    if let Some(piece) = ready!(part.poll_piece(cx, takes_files)?) {
+                        *left -= piece.len() as u64;
+                        return Poll::Ready(Some(Ok(piece)));
+                    }
+                    parts.pop_front();
+                }
+                return Poll::Ready(None);
             }
             Self::Encoded(encoded) => encoded.poll_piece(cx),
             Self::Endless(body) => body.poll_piece(cx).map(|piece| piece.map(Ok)),
-        }
+        };
+        bytes.map_ok(Piece::Bytes)
     }
-
-    /// The next piece; files are left to the connection.
-    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, Error>>> {
-        match self {
-            Self::File(file) => file.poll_region(cx).map_ok(Piece::Region),
-            Self::Parts(parts, left) => {
-                poll_parts(parts, left, Piece::len, |part| part.poll_piece(cx))
-            }
-            _ => self.poll_bytes(cx).map_ok(Piece::Bytes),
-        }
-    }
-}
-
-/// The bytes that `poll` gives of the first part that has some left; `left` is less by their `len`.
-fn poll_parts<T>(
-    parts: &mut VecDeque<Content>,
-    left: &mut u64,
-    len: impl FnOnce(&T) -> usize,
-    mut poll: impl FnMut(&mut Content) -> Poll<Option<Result<T, Error>>>,
-) -> Poll<Option<Result<T, Error>>> {
-    while let Some(part) = parts.front_mut() {
-        match ready!(poll(part)) {
-            Some(piece) => {
-                let piece = piece?;
-                *left -= len(&piece) as u64;
-                return Poll::Ready(Some(Ok(piece)));
-            }
-            None => drop(parts.pop_front()),
-        }
-    }
-    Poll::Ready(None)
 }
 
 /// The longest slice that hyper gets of a hole, in bytes.

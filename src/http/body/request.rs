@@ -1,4 +1,4 @@
-//! The body of a request as it arrives: counted, held to the limit, never complete when truncated; and the framing of a chunked body.
+//! The body of a request as it arrives: counted, held to the limit, never complete when truncated.
 //!
 //! A body comes in frames from hyper or from a stream of HTTP/2, or, when it is large, from the socket itself ([`BodySource`]),
 //! which counts what it moves. Bytes taken from a stream are added to its flow-control window (RFC 9113, section 6.9), so unread
@@ -17,12 +17,11 @@ use h2::{Reason, RecvStream, SendStream};
 use hyper::Response;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
-use memchr::memchr3;
 
 use crate::http::exchange::ConnectionState;
-use crate::http::head::syntax::{FramingError, number};
+use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
-use crate::http::response::encode_interim;
+use crate::http::response::{continue_100, encode_interim};
 use crate::store::{self, BodySource};
 
 /// The body of a request that has just arrived, by what brings it.
@@ -247,26 +246,20 @@ pub struct StreamBody {
     stream: Rc<Stream>,
     state: Rc<ConnectionState>,
     len: Option<u64>,
-    /// Sent once the body is waited for (RFC 9110, section 10.1.1).
-    continue_100: Option<Response<()>>,
+    /// 100 (Continue) is sent once the body is waited for (RFC 9110, section 10.1.1).
+    is_awaited: bool,
 }
 
 impl StreamBody {
-    /// The body of the request with these `headers` on `stream`, whose state is `state`; a client that expects it is sent
-    /// `continue_100`.
-    pub fn new(
-        stream: &Rc<Stream>,
-        state: &Rc<ConnectionState>,
-        headers: &HeaderMap,
-        continue_100: impl FnOnce() -> Response<()>,
-    ) -> Self {
+    /// The body of the request with these `headers` on `stream`, whose state is `state`.
+    pub fn new(stream: &Rc<Stream>, state: &Rc<ConnectionState>, headers: &HeaderMap) -> Self {
         let len = content_length(headers);
         let is_empty = stream.is_received();
         Self {
             stream: Rc::clone(stream),
             state: Rc::clone(state),
             len: if is_empty { Some(0) } else { len },
-            continue_100: headers.contains_key(EXPECT).then(continue_100),
+            is_awaited: headers.contains_key(EXPECT),
         }
     }
 
@@ -274,122 +267,15 @@ impl StreamBody {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        let polled = self.poll_received(cx);
+        let mut polled = self.stream.poll_data(cx).map_ok(Frame::data);
+        if let Poll::Ready(None) = polled {
+            let trailers = self.stream.received.borrow_mut().poll_trailers(cx);
+            polled = trailers.map(Result::transpose).map_ok(Frame::trailers);
+        }
         self.state.progress().set_reading(polled.is_pending());
-        if polled.is_pending()
-            && let Some(continue_100) = self.continue_100.take()
-        {
-            self.stream.announce(continue_100);
+        if polled.is_pending() && std::mem::take(&mut self.is_awaited) {
+            self.stream.announce(continue_100());
         }
         polled
-    }
-
-    fn poll_received(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        if let Some(data) = ready!(self.stream.poll_data(cx).map_ok(Frame::data)) {
-            return Poll::Ready(Some(data));
-        }
-        let mut received = self.stream.received.borrow_mut();
-        let trailers = ready!(received.poll_trailers(cx)).transpose();
-        Poll::Ready(trailers).map_ok(Frame::trailers)
-    }
-}
-
-/// The framing of a chunked body (RFC 9112, section 7.1): the place of the next byte in it. Stricter than hyper, which decodes it: a
-/// size has at most 16 digits, and no line holds a bare LF or NUL. hyper limits the length of extensions and trailers.
-#[derive(Debug)]
-pub enum Chunks {
-    Size {
-        size: u64,
-        digits: u8,
-    },
-    Extension {
-        size: u64,
-    },
-    SizeLf {
-        size: u64,
-    },
-    Data {
-        left: u64,
-    },
-    DataCr,
-    DataLf,
-    /// At the beginning of a trailer, or of the empty line that ends all.
-    Line,
-    Trailer,
-    TrailerLf,
-    LastLf,
-}
-
-impl Chunks {
-    pub const START: Self = Self::Size { size: 0, digits: 0 };
-
-    /// Follows the body through `bytes`: how many of them it has, and whether it ended.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), FramingError> {
-        let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            let (len, next) = match *self {
-                Self::Data { left } => skip(left, bytes.len() - at),
-                Self::Extension { size } => to_cr(&bytes[at..], Self::SizeLf { size }, || {
-                    Self::Extension { size }
-                })?,
-                Self::Trailer => to_cr(&bytes[at..], Self::TrailerLf, || Self::Trailer)?,
-                Self::LastLf if byte == b'\n' => return Ok((at + 1, true)),
-                _ => (1, self.next(byte).ok_or(FramingError::Chunks)?),
-            };
-            at += len;
-            *self = next;
-        }
-        Ok((at, false))
-    }
-
-    /// The state after one byte of the framing.
-    fn next(&self, byte: u8) -> Option<Self> {
-        match (self, byte) {
-            (&Self::Size { size, digits }, _) => {
-                if let (Some(digit), 0..16) = (char::from(byte).to_digit(16), digits) {
-                    let size = size << 4 | u64::from(digit);
-                    let digits = digits + 1;
-                    return Some(Self::Size { size, digits });
-                }
-                match byte {
-                    b'\r' if digits > 0 => Some(Self::SizeLf { size }),
-                    b';' | b' ' | b'\t' if digits > 0 => Some(Self::Extension { size }),
-                    _ => None,
-                }
-            }
-            (Self::SizeLf { size: 0 } | Self::TrailerLf, b'\n') => Some(Self::Line),
-            (&Self::SizeLf { size }, b'\n') => Some(Self::Data { left: size }),
-            (Self::DataCr, b'\r') => Some(Self::DataLf),
-            (Self::DataLf, b'\n') => Some(Self::START),
-            (Self::Line, b'\r') => Some(Self::LastLf),
-            (Self::Line, b'\n' | 0) => None,
-            (Self::Line, _) => Some(Self::Trailer),
-            _ => None,
-        }
-    }
-}
-
-/// The length of the data at the front of `there` bytes, where `left` are to come, and the state behind it.
-fn skip(left: u64, there: usize) -> (usize, Chunks) {
-    let len = usize::try_from(left).map_or(there, |left| left.min(there));
-    match left - len as u64 {
-        0 => (len, Chunks::DataCr),
-        left => (len, Chunks::Data { left }),
-    }
-}
-
-/// The length of the line at the front, with its CR, and the `next` state; all of `bytes` and the `same` state where it has no end.
-fn to_cr(
-    bytes: &[u8],
-    next: Chunks,
-    same: impl FnOnce() -> Chunks,
-) -> Result<(usize, Chunks), FramingError> {
-    match memchr3(b'\r', b'\n', 0, bytes) {
-        Some(end) if bytes[end] == b'\r' => Ok((end + 1, next)),
-        Some(_) => Err(FramingError::Chunks),
-        None => Ok((bytes.len(), same())),
     }
 }

@@ -33,17 +33,11 @@ impl Body {
     }
 
     pub(crate) fn empty() -> Self {
-        Self::of(Content::Empty)
+        Self::of(Content::empty())
     }
 
     pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
-        let bytes = bytes.into();
-        let content = if bytes.is_empty() {
-            Content::Empty
-        } else {
-            Content::Bytes(bytes)
-        };
-        Self::of(content)
+        Self::of(Content::Bytes(bytes.into()))
     }
 
     /// Its length in bytes, where that is known.
@@ -56,34 +50,20 @@ impl Body {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Piece, store::Error>>> {
-        let piece = ready!(self.content.poll_piece(cx));
+        let piece = ready!(self.content.poll_piece(cx, true));
         if let Some(Ok(piece)) = &piece {
             self.note(piece.len());
         }
         Poll::Ready(piece)
     }
 
-    /// The next bytes, or `None` at the end.
-    pub fn poll_bytes(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, store::Error>>> {
-        let bytes = ready!(self.content.poll_bytes(cx));
-        if let Some(Ok(bytes)) = &bytes {
-            self.note(bytes.len());
-        }
-        Poll::Ready(bytes)
-    }
-
     /// All of it, where it is short and in memory.
     pub fn take_short(&mut self) -> Option<Bytes> {
-        let bytes = match &self.content {
-            Content::Empty => Bytes::new(),
-            Content::Bytes(bytes) if bytes.len() as u64 <= IN_MEMORY => bytes.clone(),
+        let bytes = match &mut self.content {
+            Content::Bytes(bytes) if bytes.len() as u64 <= IN_MEMORY => std::mem::take(bytes),
             _ => return None,
         };
         self.note(bytes.len());
-        self.content = Content::Empty;
         Some(bytes)
     }
 
@@ -131,7 +111,7 @@ impl HttpBody for Body {
         if connection.has_lost_client() {
             // The bytes are thrown away; a body without a known end ends with its client.
             let left = content.remaining().filter(|&left| left > 0);
-            *content = Content::Empty;
+            *content = Content::empty();
             let hole = left.map(|left| Chunk::Hole(usize::try_from(left).unwrap_or(usize::MAX)));
             return Poll::Ready(hole.map(|hole| Ok(Frame::data(hole))));
         }

@@ -11,6 +11,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use flate2::write::GzEncoder;
+use futures_util::Stream;
+use futures_util::future::OptionFuture;
+use futures_util::stream::try_unfold;
 
 use crate::store::{BlockingPool, Descriptor, Error, Object};
 
@@ -44,18 +47,15 @@ pub struct FileBody {
     object: Arc<Object>,
     next: u64,
     end: u64,
-    window: Window,
-    reading: Option<Reading>,
+    /// The next window is known to lie in memory.
+    is_resident: bool,
+    /// The next window, while it is brought into memory.
+    coming: Option<Coming<()>>,
+    /// The next bytes, while they are read.
+    reading: Option<Coming<Bytes>>,
 }
 
-type Reading = Pin<Box<dyn Future<Output = Result<Bytes, Error>>>>;
-
-/// The next window of a file, as far as the server knows whether it lies in memory.
-enum Window {
-    Unknown,
-    Coming(Pin<Box<dyn Future<Output = Result<(), Error>>>>),
-    Resident,
-}
+type Coming<T> = Pin<Box<dyn Future<Output = Result<T, Error>>>>;
 
 impl FileBody {
     pub fn new(object: Arc<Object>, range: Range<u64>) -> Self {
@@ -63,7 +63,8 @@ impl FileBody {
             object,
             next: range.start,
             end: range.end,
-            window: Window::Unknown,
+            is_resident: false,
+            coming: None,
             reading: None,
         }
     }
@@ -75,29 +76,25 @@ impl FileBody {
 
     /// True where the next window lies in memory.
     pub fn is_resident(&mut self) -> bool {
-        let is_unknown = matches!(self.window, Window::Unknown);
-        if is_unknown && self.object.is_resident(self.next, self.len(WINDOW) as u64) {
-            self.window = Window::Resident;
+        if self.coming.is_none() && !self.is_resident {
+            let len = self.len(WINDOW) as u64;
+            self.is_resident = self.object.is_resident(self.next, len);
         }
-        matches!(self.window, Window::Resident)
+        self.is_resident
     }
 
     /// Brings the next window into memory.
     pub fn poll_resident(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        while !self.is_resident() {
-            if let Window::Coming(coming) = &mut self.window {
-                let come = ready!(coming.as_mut().poll(cx));
-                self.window = Window::Unknown;
-                come?;
-                self.window = Window::Resident;
-            } else {
-                let coming = self
-                    .object
-                    .make_resident(self.next, self.len(WINDOW) as u64);
-                self.window = Window::Coming(Box::pin(coming));
-            }
+        if self.is_resident() {
+            return Poll::Ready(Ok(()));
         }
-        Poll::Ready(Ok(()))
+        let len = self.len(WINDOW) as u64;
+        let begin = || Box::pin(self.object.make_resident(self.next, len)) as Coming<()>;
+        let coming = self.coming.get_or_insert_with(begin);
+        let come = ready!(coming.as_mut().poll(cx));
+        self.coming = None;
+        self.is_resident = come.is_ok();
+        Poll::Ready(come)
     }
 
     /// The next window, once it lies in memory; `None` at the end.
@@ -138,7 +135,7 @@ impl FileBody {
 
     fn advance(&mut self, len: usize) {
         self.next += len as u64;
-        self.window = Window::Unknown;
+        (self.is_resident, self.coming) = (false, None);
     }
 
     /// The length of the next piece, at most `most`.
@@ -154,32 +151,29 @@ const COMPRESSED_AT_ONCE: usize = 256 << 10;
 struct Work {
     object: Arc<Object>,
     offset: u64,
-    encoder: Option<GzEncoder<Vec<u8>>>,
+    encoder: GzEncoder<Vec<u8>>,
 }
-
-type Job = Pin<Box<dyn Future<Output = Result<(Work, Vec<u8>), Error>>>>;
 
 /// A value compressed by gzip. Between two pieces the encoder rests with the body.
 pub struct Encoded {
-    compute: BlockingPool,
-    work: Option<Work>,
-    job: Option<Job>,
+    pieces: Pin<Box<dyn Stream<Item = Result<Bytes, Error>>>>,
     /// The first bytes, compressed before they are asked for.
     first: Option<Bytes>,
 }
 
 impl Encoded {
     pub fn new(object: Arc<Object>, compute: BlockingPool) -> Self {
-        let encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
         let work = Work {
             object,
             offset: 0,
-            encoder: Some(encoder),
+            encoder: GzEncoder::new(Vec::new(), flate2::Compression::default()),
         };
+        let pieces = try_unfold(Some(work), move |work| {
+            let step = work.map(|work| compute.spawn(move || work.step()));
+            async { OptionFuture::from(step).await.transpose() }
+        });
         Self {
-            compute,
-            work: Some(work),
-            job: None,
+            pieces: Box::pin(pieces),
             first: None,
         }
     }
@@ -199,38 +193,23 @@ impl Encoded {
 
     /// The next bytes, or `None` at the end.
     pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(first)));
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(first))),
+            None => self.pieces.as_mut().poll_next(cx),
         }
-        if let Some(work) = self.work.take().filter(|work| work.encoder.is_some()) {
-            self.job = Some(Box::pin(self.compute.run(move || work.step())));
-        }
-        let Some(job) = &mut self.job else {
-            return Poll::Ready(None);
-        };
-        let done = ready!(job.as_mut().poll(cx));
-        self.job = None;
-        Poll::Ready(Some(done.map(|(work, bytes)| {
-            self.work = Some(work);
-            bytes.into()
-        })))
     }
 }
 
 impl Work {
-    /// Compresses until there is something to send.
-    fn step(mut self) -> Result<(Self, Vec<u8>), Error> {
+    /// Compresses until there is something to send. At the end no work is left.
+    fn step(mut self) -> Result<(Bytes, Option<Self>), Error> {
         let mut piece = vec![0; COMPRESSED_AT_ONCE];
         loop {
-            let left =
-                usize::try_from(self.object.meta.len - self.offset).unwrap_or(COMPRESSED_AT_ONCE);
-            let wanted = left.min(COMPRESSED_AT_ONCE);
-            let Some(mut encoder) = self.encoder.take() else {
-                return Ok((self, Vec::new()));
-            };
+            let left = usize::try_from(self.object.meta.len - self.offset);
+            let wanted = left.map_or(COMPRESSED_AT_ONCE, |left| left.min(COMPRESSED_AT_ONCE));
             if wanted == 0 {
-                let rest = encoder.finish().map_err(Error::failed("compress"))?;
-                return Ok((self, rest));
+                let rest = self.encoder.finish().map_err(Error::failed("compress"))?;
+                return Ok((rest.into(), None));
             }
             let n = self
                 .object
@@ -239,13 +218,11 @@ impl Work {
                 return Err(Error::Truncated);
             }
             self.offset += n as u64;
-            encoder
-                .write_all(&piece[..n])
-                .map_err(Error::failed("compress"))?;
-            let bytes = std::mem::take(encoder.get_mut());
-            self.encoder = Some(encoder);
+            let written = self.encoder.write_all(&piece[..n]);
+            written.map_err(Error::failed("compress"))?;
+            let bytes = std::mem::take(self.encoder.get_mut());
             if !bytes.is_empty() {
-                return Ok((self, bytes));
+                return Ok((bytes.into(), Some(self)));
             }
         }
     }

@@ -4,9 +4,11 @@
 //! list of only such members as no list: no request is refused for a malformed preference. Offers are in the server's own order of
 //! preference, which decides among offers of equal rank.
 
+use std::cmp::Reverse;
+
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName};
 
-use crate::http::head::syntax::is_token;
+use crate::http::head::syntax::{is_token, split};
 
 /// A weight in thousandths: 0 refuses.
 type Weight = u16;
@@ -16,24 +18,24 @@ type Weight = u16;
 ///
 /// Offers are plain `type/subtype`. Of two of equal weight, the one that is named goes before the one that a wildcard covers.
 pub fn media_type(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
-    let ranges = media_ranges(headers);
+    let ranges = media_ranges(headers, is_harmless);
     if ranges.is_empty() {
         return (!offers.is_empty()).then_some(0);
     }
-    best(offers, |offer| {
+    let ranked = offers.iter().enumerate().filter_map(|(place, offer)| {
         let (precision, weight) = weight_of_type(&ranges, offer)?;
-        (weight > 0).then_some((weight, precision))
-    })
+        (weight > 0).then_some((weight, precision, Reverse(place)))
+    });
+    ranked.max().map(|(_, _, Reverse(place))| place)
 }
 
 /// True if problems are sent as `application/problem+json` rather than as a line of text: Accept names that type, and ranks it at
 /// least as high as `text/plain`.
 pub fn prefers_problem(headers: &HeaderMap) -> bool {
-    let ranges = media_ranges(headers);
+    let ranges = media_ranges(headers, is_harmless);
     let text = weight_of_type(&ranges, "text/plain").map_or(0, |(_, weight)| weight);
-    weight_of_type(&ranges, "application/problem+json").is_some_and(|(precision, weight)| {
-        precision == Precision::Named && weight > 0 && weight >= text
-    })
+    let problem = weight_of_name(&ranges, "application/problem+json");
+    problem > 0 && problem >= text
 }
 
 /// True if metrics are sent as `OpenMetrics`: Accept names that type, in a version that is written here, and ranks it at least as
@@ -45,56 +47,25 @@ pub fn prefers_open_metrics(headers: &HeaderMap) -> bool {
         "escaping" => true,
         _ => is_harmless(key, value),
     };
-    let members = fields(headers, &ACCEPT).filter_map(|field| Member::parse(field, is_spoken));
-    let mut weights = [None; 2];
-    for member in members {
-        for (weight, name) in weights.iter_mut().zip(METRICS) {
-            if member.name.eq_ignore_ascii_case(name) {
-                *weight = (*weight).max(Some(member.weight));
-            }
-        }
-    }
-    let [open, text] = weights;
-    open.is_some_and(|open| open > 0 && open >= text.unwrap_or(0))
+    let ranges = media_ranges(headers, is_spoken);
+    let open = weight_of_name(&ranges, "application/openmetrics-text");
+    open > 0 && open >= weight_of_name(&ranges, "text/plain")
 }
 
-/// The types of metrics.
-const METRICS: [&str; 2] = ["application/openmetrics-text", "text/plain"];
-
-/// The content coding to answer with, as its place in `offers`; `None` is no coding.
+/// True where the client prefers gzip to no coding.
 ///
 /// A client gets no coding that does not ask for one, that ranks `identity` higher, or that refuses all codings and `identity`: a value
 /// that it may not decode is better than none (section 12.5.3 leaves the choice).
-pub fn content_coding(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
-    let members: Vec<Member<'_>> = members(headers, &ACCEPT_ENCODING).collect();
-    let weight_of = |coding: &str| {
-        let named = members.iter().filter(|m| is_coding(m.name, coding));
-        let any = members.iter().filter(|m| m.name == "*");
-        let heaviest = |weight: Option<Weight>, m: &Member<'_>| weight.max(Some(m.weight));
-        named
-            .fold(None, heaviest)
-            .or_else(|| any.fold(None, heaviest))
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
+    let members: Vec<_> = members(headers, &ACCEPT_ENCODING, is_harmless).collect();
+    let weight_of = |names: &[&str]| {
+        let is_named = |m: &&Member<'_>| names.iter().any(|name| m.name.eq_ignore_ascii_case(name));
+        members.iter().filter(is_named).map(|m| m.weight).max()
     };
-    // Where it is not named, identity is acceptable, but not preferred.
-    let identity = weight_of("identity").unwrap_or(0);
-    best(offers, |offer| {
-        weight_of(offer).filter(|weight| *weight > 0 && *weight >= identity)
-    })
-}
-
-/// Section 8.4.1.3: `x-gzip` is gzip.
-fn is_coding(name: &str, coding: &str) -> bool {
-    name.eq_ignore_ascii_case(coding) || (coding == "gzip" && name.eq_ignore_ascii_case("x-gzip"))
-}
-
-/// The first of the offers that rank highest, of those that have a rank.
-fn best<R: Ord>(offers: &[&str], rank: impl Fn(&str) -> Option<R>) -> Option<usize> {
-    let ranked = offers
-        .iter()
-        .enumerate()
-        .filter_map(|(place, offer)| Some((rank(offer)?, place)));
-    let highest = ranked.max_by(|(a, at), (b, bt)| a.cmp(b).then(bt.cmp(at)));
-    highest.map(|(_, place)| place)
+    let weight_of = |names| weight_of(names).or_else(|| weight_of(&["*"])).unwrap_or(0);
+    // Section 8.4.1.3: `x-gzip` is gzip. Where it is not named, identity is acceptable, but not preferred.
+    let (gzip, identity) = (weight_of(&["gzip", "x-gzip"]), weight_of(&["identity"]));
+    gzip > 0 && gzip >= identity
 }
 
 /// The precision of a media range; the most precise one decides (section 12.5.1).
@@ -105,50 +76,42 @@ enum Precision {
     Named,
 }
 
-struct MediaRange<'a> {
-    kind: &'a str,
-    subtype: &'a str,
-    weight: Weight,
-}
-
-impl<'a> MediaRange<'a> {
-    fn new(member: &Member<'a>) -> Option<Self> {
-        let (kind, subtype) = member.name.split_once('/')?;
-        let is_well_formed = is_token(kind) && is_token(subtype) && (kind != "*" || subtype == "*");
-        is_well_formed.then_some(Self {
-            kind,
-            subtype,
-            weight: member.weight,
-        })
-    }
-
-    fn precision(&self, offer: &str) -> Option<Precision> {
-        let (kind, subtype) = offer.split_once('/')?;
-        if self.kind == "*" {
-            Some(Precision::Anything)
-        } else if !self.kind.eq_ignore_ascii_case(kind) {
-            None
-        } else if self.subtype == "*" {
-            Some(Precision::Kind)
-        } else {
-            let is_same = self.subtype.eq_ignore_ascii_case(subtype);
-            is_same.then_some(Precision::Named)
-        }
+/// The precision with which this media range names `offer`, if it does.
+fn precision(range: &str, offer: &str) -> Option<Precision> {
+    let (kind, subtype) = range.split_once('/')?;
+    let (offered_kind, offered_subtype) = offer.split_once('/')?;
+    match (kind, subtype) {
+        ("*", _) => Some(Precision::Anything),
+        _ if !kind.eq_ignore_ascii_case(offered_kind) => None,
+        (_, "*") => Some(Precision::Kind),
+        _ => subtype
+            .eq_ignore_ascii_case(offered_subtype)
+            .then_some(Precision::Named),
     }
 }
 
-fn media_ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
-    members(headers, &ACCEPT)
-        .filter_map(|member| MediaRange::new(&member))
+fn media_ranges(headers: &HeaderMap, is_harmless: impl Fn(&str, &str) -> bool) -> Vec<Member<'_>> {
+    let is_range =
+        |(kind, subtype)| is_token(kind) && is_token(subtype) && (kind != "*" || subtype == "*");
+    members(headers, &ACCEPT, is_harmless)
+        .filter(|member| member.name.split_once('/').is_some_and(is_range))
         .collect()
 }
 
 /// The weight of a type, by the most precise range.
-fn weight_of_type(ranges: &[MediaRange<'_>], offer: &str) -> Option<(Precision, Weight)> {
+fn weight_of_type(ranges: &[Member<'_>], offer: &str) -> Option<(Precision, Weight)> {
     ranges
         .iter()
-        .filter_map(|range| Some((range.precision(offer)?, range.weight)))
+        .filter_map(|range| Some((precision(range.name, offer)?, range.weight)))
         .max()
+}
+
+/// The weight of a type that is named, else 0.
+fn weight_of_name(ranges: &[Member<'_>], offer: &str) -> Weight {
+    match weight_of_type(ranges, offer) {
+        Some((Precision::Named, weight)) => weight,
+        _ => 0,
+    }
 }
 
 /// A member of a list of preferences: its name without parameters, and its weight.
@@ -158,22 +121,22 @@ struct Member<'a> {
 }
 
 /// The well-formed members of all lines of a field.
-fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Member<'a>> {
-    fields(headers, name).filter_map(|field| Member::parse(field, is_harmless))
-}
-
-/// The members of all lines of a field, as they are.
-fn fields<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+fn members<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+    is_harmless: impl Fn(&str, &str) -> bool,
+) -> impl Iterator<Item = Member<'a>> {
     let lines = headers.get_all(name).into_iter();
     lines
         .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| split(line, b','))
+        .flat_map(|line| split(line, ','))
+        .filter_map(move |member| Member::parse(member, &is_harmless))
 }
 
 impl<'a> Member<'a> {
     /// `None` for what is malformed, or has a parameter that makes a difference.
     fn parse(member: &'a str, is_harmless: impl Fn(&str, &str) -> bool) -> Option<Self> {
-        let mut parts = split(member, b';');
+        let mut parts = split(member, ';');
         let name = parts.next().filter(|name| !name.is_empty())?;
         for parameter in parts.filter(|part| !part.is_empty()) {
             let (key, value) = parameter.split_once('=')?;
@@ -210,22 +173,6 @@ fn weight(text: &str) -> Option<Weight> {
     }
 }
 
-/// The parts of `text` between the separators that stand in no quoted string, without the white space around them.
-fn split(text: &str, separator: u8) -> impl Iterator<Item = &str> {
-    let (mut quoted, mut escaped) = (false, false);
-    let is_separator = move |c: char| {
-        if escaped {
-            escaped = false;
-        } else if quoted && c == '\\' {
-            escaped = true;
-        } else if c == '"' {
-            quoted = !quoted;
-        }
-        !quoted && c == char::from(separator)
-    };
-    text.split(is_separator).map(str::trim_ascii)
-}
-
 #[cfg(test)]
 mod tests {
     use crate::http::head::accept::*;
@@ -242,8 +189,8 @@ mod tests {
         media_type(&headers(&ACCEPT, &[accept]), offers).map(|place| offers[place])
     }
 
-    fn code<'a>(accept: &str, offers: &[&'a str]) -> Option<&'a str> {
-        content_coding(&headers(&ACCEPT_ENCODING, &[accept]), offers).map(|place| offers[place])
+    fn is_coded(accept: &str) -> bool {
+        takes_gzip(&headers(&ACCEPT_ENCODING, &[accept]))
     }
 
     #[test]
@@ -287,7 +234,7 @@ mod tests {
         let accept = "text/*;q=0.3, text/plain;q=0.7, text/plain;format=flowed, text/plain;format=fixed;q=0.4, \
                       */*;q=0.5";
         let headers = headers(&ACCEPT, &[accept]);
-        let ranges = media_ranges(&headers);
+        let ranges = media_ranges(&headers, is_harmless);
         for (offer, weight) in [("text/plain", 700), ("text/html", 300), ("image/jpeg", 500)] {
             let found = weight_of_type(&ranges, offer).map(|(_, weight)| weight);
             assert_eq!(found, Some(weight), "{offer}");
@@ -358,36 +305,39 @@ mod tests {
     #[test]
     fn a_coding_is_used_on_request_only() {
         for (accept, expected) in [
-            ("", None),
-            ("gzip", Some("gzip")),
-            ("GZip", Some("gzip")),
-            ("x-gzip", Some("gzip")),
-            ("gzip, deflate, br, zstd", Some("zstd")),
-            ("gzip;q=1.0, zstd;q=0.8", Some("gzip")),
-            ("gzip;q=0.001", Some("gzip")),
-            ("gzip;q=0", None),
-            ("gzip;q=0.000, zstd;q=0", None),
-            ("compress, br", None),
-            ("*", Some("zstd")),
-            ("*;q=0.5, gzip;q=1.0", Some("gzip")),
-            ("*, zstd;q=0", Some("gzip")),
-            ("*;q=0", None),
-            ("identity", None),
-            ("identity;q=0.5, gzip;q=0.4", None),
-            ("identity;q=0.5, gzip;q=0.5", Some("gzip")),
-            ("gzip;q=0.2, *;q=0.4", Some("zstd")),
-            ("gzip;q=1.0, identity; q=0.5, *;q=0", Some("gzip")),
-            ("identity;q=0, br", None),
-            ("gzip;q=x, zstd ; q=0.1", Some("zstd")),
-            ("gzip;q=0, gzip", Some("gzip")),
+            ("", false),
+            ("gzip", true),
+            ("GZip", true),
+            ("x-gzip", true),
+            ("gzip, deflate, br, zstd", true),
+            ("gzip;q=1.0, zstd;q=0.8", true),
+            ("gzip;q=0.001", true),
+            ("gzip;q=0", false),
+            ("gzip;q=0.000, zstd;q=0", false),
+            ("compress, br", false),
+            ("*", true),
+            ("*;q=0.5, gzip;q=1.0", true),
+            ("*, zstd;q=0", true),
+            ("*, gzip;q=0", false),
+            ("*;q=0", false),
+            ("identity", false),
+            ("identity;q=0.5, gzip;q=0.4", false),
+            ("identity;q=0.5, gzip;q=0.5", true),
+            ("identity;q=0.5, *;q=0.4", false),
+            // The star means identity too.
+            ("gzip;q=0.2, *;q=0.4", false),
+            ("gzip;q=1.0, identity; q=0.5, *;q=0", true),
+            ("identity;q=0, br", false),
+            ("gzip;q=x, br ; q=0.1", false),
+            ("gzip;q=0, gzip", true),
         ] {
-            assert_eq!(code(accept, &["zstd", "gzip"]), expected, "{accept}");
+            assert_eq!(is_coded(accept), expected, "{accept}");
         }
-        assert_eq!(content_coding(&HeaderMap::new(), &["zstd", "gzip"]), None);
-        let lines = headers(&ACCEPT_ENCODING, &["br", "gzip;q=0.5"]);
-        assert_eq!(content_coding(&lines, &["zstd", "gzip"]), Some(1));
-        // With only gzip on offer, the star still means identity.
-        assert_eq!(code("gzip;q=0.2, *;q=0.4", &["gzip"]), None);
+        assert!(!takes_gzip(&HeaderMap::new()));
+        assert!(takes_gzip(&headers(
+            &ACCEPT_ENCODING,
+            &["br", "gzip;q=0.5"]
+        )));
     }
 
     #[test]
@@ -463,17 +413,15 @@ mod tests {
 
         #[test]
         fn what_is_chosen_is_never_refused(accept in "([a-z*]{1,4}(;q=(0|1|0\\.[0-9]))?[ ,]{0,3}){0,5}") {
-            if let Some(chosen) = code(&accept, &["zstd", "gzip"]) {
-                let starred = accept.contains('*');
-                prop_assert!(starred || accept.contains(chosen));
-            }
+            let is_named = accept.contains('*') || accept.contains("gzip");
+            prop_assert!(is_named || !is_coded(&accept));
         }
 
         #[test]
         fn nothing_panics(accept in "[ -~\t]{0,60}") {
             let accept = accept.trim();
             choose(accept, &OFFERS);
-            code(accept, &OFFERS);
+            is_coded(accept);
         }
     }
 }

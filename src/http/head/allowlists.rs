@@ -82,7 +82,7 @@ impl Hosts {
     }
 
     fn has(&self, authority: &[u8]) -> bool {
-        let Ok(host) = std::str::from_utf8(host(authority)) else {
+        let Some(host) = host(authority) else {
             return false;
         };
         if let Ok(address) = host.parse::<IpAddr>() {
@@ -98,27 +98,32 @@ impl Hosts {
 /// True for the `origin` of the pages of `host`. Over TLS it has the scheme https: a page of http may come from any machine on the way.
 /// Without TLS it has either scheme, for a proxy may stand before this server.
 pub fn is_own(origin: &[u8], host: &[u8], by_tls: bool) -> bool {
-    let schemes = [&b"https://"[..], b"http://"];
-    schemes[..if by_tls { 1 } else { 2 }]
-        .iter()
-        .filter_map(|scheme| origin.strip_prefix(*scheme))
-        .any(|authority| !host.is_empty() && authority.eq_ignore_ascii_case(host))
+    let is_of = |scheme: &[u8]| {
+        let authority = origin.strip_prefix(scheme);
+        authority.is_some_and(|it| !host.is_empty() && it.eq_ignore_ascii_case(host))
+    };
+    is_of(b"https://") || (!by_tls && is_of(b"http://"))
+}
+
+/// The host in an authority, without its brackets, and the port with its colon, where there is one.
+pub fn host_and_port(authority: &str) -> Option<(&str, &str)> {
+    match authority.strip_prefix('[') {
+        Some(literal) => literal.split_once(']'),
+        None => Some(authority.split_at(authority.find(':').unwrap_or(authority.len()))),
+    }
 }
 
 /// The host in a valid authority, without its brackets.
-pub fn host(authority: &[u8]) -> &[u8] {
-    let end = |mark| authority.iter().position(|&b| b == mark);
-    match authority.strip_prefix(b"[") {
-        Some(literal) => &literal[..end(b']').map_or(literal.len(), |end| end - 1)],
-        None => &authority[..end(b':').unwrap_or(authority.len())],
-    }
+fn host(authority: &[u8]) -> Option<&str> {
+    let authority = std::str::from_utf8(authority).ok()?;
+    host_and_port(authority).map(|(host, _)| host)
 }
 
 fn without_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-pub fn is_of_name(b: u8) -> bool {
+fn is_of_name(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"-._".contains(&b)
 }
 
@@ -191,32 +196,30 @@ pub fn serialized(url: &str) -> Option<String> {
         return None;
     }
     let (host, port) = host_and_port(authority)?;
+    let is_name = !host.is_empty() && host.bytes().all(is_of_name);
+    let host = if authority.starts_with('[') {
+        format!("[{}]", host.parse::<Ipv6Addr>().ok()?)
+    } else {
+        is_name.then(|| host.to_ascii_lowercase())?
+    };
     let default = match &*scheme {
         "http" => Some(80),
         "https" => Some(443),
         _ => None,
     };
-    let port = port.filter(|&port| Some(port) != default);
+    let port = port_of(port)?.filter(|&port| Some(port) != default);
     let port = port.map_or_else(String::new, |port| format!(":{port}"));
     Some(format!("{scheme}://{host}{port}"))
 }
 
-/// The host in its one spelling, and the port if there is one.
-fn host_and_port(authority: &str) -> Option<(String, Option<u16>)> {
-    let (host, port) = if let Some(literal) = authority.strip_prefix('[') {
-        let (literal, port) = literal.split_once(']')?;
-        (format!("[{}]", literal.parse::<Ipv6Addr>().ok()?), port)
-    } else {
-        let (name, port) = authority.split_at(authority.find(':').unwrap_or(authority.len()));
-        let is_name = !name.is_empty() && name.bytes().all(is_of_name);
-        (is_name.then(|| name.to_ascii_lowercase())?, port)
-    };
-    let digits = match port {
-        "" | ":" => return Some((host, None)),
-        _ => port.strip_prefix(':')?,
-    };
+/// The number of a port behind its colon, if there is one; `None` where it is none.
+fn port_of(text: &str) -> Option<Option<u16>> {
+    if matches!(text, "" | ":") {
+        return Some(None);
+    }
+    let digits = text.strip_prefix(':')?;
     let is_number = digits.bytes().all(|b| b.is_ascii_digit());
-    Some((host, Some(digits.parse().ok().filter(|_| is_number)?)))
+    digits.parse().ok().filter(|_| is_number).map(Some)
 }
 
 /// The longest name that is reported whole, in bytes; longer names end in dots.
@@ -234,8 +237,7 @@ pub struct NotAllowlisted {
 impl NotAllowlisted {
     /// The host of a request, with or without a port.
     pub fn host(authority: &[u8]) -> Self {
-        let name = std::str::from_utf8(host(authority));
-        let name = name.ok().filter(|name| name.len() <= SHOWN);
+        let name = host(authority).filter(|name| name.len() <= SHOWN);
         let name = name.filter(|name| Hosts::default().add(name).is_ok());
         let remedy = name.map_or("--allowed-host adds one".to_owned(), |name| {
             format!("--allowed-host {name} adds it")

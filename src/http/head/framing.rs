@@ -13,7 +13,6 @@ use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
 use memchr::memchr;
 
 use crate::failpoint;
-use crate::http::body::request::Chunks;
 use crate::http::head::syntax::{
     FramingError, MAX_FIELDS, MAX_HEAD, is_token_byte, line, number, trim,
 };
@@ -41,12 +40,12 @@ impl Default for Section {
     }
 }
 
-impl From<Body> for Section {
-    fn from(body: Body) -> Self {
-        match body {
-            Body::Length(0) => Self::default(),
-            Body::Length(length) => Self::Data(length),
-            Body::Chunked => Self::Chunks(Chunks::START),
+impl Section {
+    /// A body of which `left` bytes are to come, or the head behind it.
+    fn data(left: u64) -> Self {
+        match left {
+            0 => Self::default(),
+            left => Self::Data(left),
         }
     }
 }
@@ -99,13 +98,13 @@ impl Framing {
                 let Some((passed, body)) = scan.feed(bytes, self.keeps_client_fields)? else {
                     return Ok(Passed::default());
                 };
-                self.section = body.into();
+                self.section = body;
                 self.heads += 1;
                 return Ok(passed);
             }
             Section::Data(left) => {
-                let len = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
-                self.section = Body::Length(*left - len as u64).into();
+                let len = least(*left, bytes.len());
+                self.section = Section::data(*left - len as u64);
                 len
             }
             Section::Chunks(chunks) => {
@@ -116,12 +115,74 @@ impl Framing {
                 len
             }
         };
-        let kept = len;
         Ok(Passed {
             len,
-            kept,
+            kept: len,
             is_long_upload: false,
         })
+    }
+}
+
+/// The number of bytes at hand of a body of which `left` are to come, where there are `there`.
+fn least(left: u64, there: usize) -> usize {
+    usize::try_from(left).map_or(there, |left| left.min(there))
+}
+
+/// The part that comes next of a chunked body (RFC 9112, section 7.1). Stricter than hyper, which decodes the body: a size has at most
+/// 16 digits, and no line holds a bare CR, LF or NUL, or is longer than a head. hyper limits extensions and trailers.
+#[derive(Debug)]
+enum Chunks {
+    /// The line with the size of a chunk.
+    Size,
+    /// The bytes that are left of a chunk, and the line end behind it.
+    Data(u64),
+    /// A trailer, or the empty line that ends all.
+    Trailer,
+}
+
+impl Chunks {
+    /// Follows the body through `bytes`: how many of them it has, and whether it ended. A line that is not whole comes again.
+    fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), FramingError> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            if let Self::Data(left @ 1..) = self {
+                let len = least(*left, rest.len());
+                *left -= len as u64;
+                at += len;
+                continue;
+            }
+            let whole = line(rest).map_err(|_| FramingError::Chunks)?;
+            let begun = whole.unwrap_or(rest.strip_suffix(b"\r").unwrap_or(rest));
+            // A line that is malformed is refused before it is whole.
+            let next = match (&*self, begun) {
+                (Self::Size, line) => chunk_of(line),
+                (Self::Data(_), []) => Some(Self::Size),
+                (Self::Data(_), _) => None,
+                (Self::Trailer, _) => Some(Self::Trailer),
+            };
+            let next = next.filter(|_| begun.len() <= MAX_HEAD);
+            let next = next.ok_or(FramingError::Chunks)?;
+            let Some(line) = whole else { break };
+            at += line.len() + 2;
+            if matches!((&*self, line), (Self::Trailer, [])) {
+                return Ok((at, true));
+            }
+            *self = next;
+        }
+        Ok((at, false))
+    }
+}
+
+/// What follows the line with the size of a chunk, or the beginning of one.
+fn chunk_of(line: &[u8]) -> Option<Chunks> {
+    let end = line.iter().position(|b| !b.is_ascii_hexdigit());
+    let (digits, extension) = line.split_at(end.unwrap_or(line.len()));
+    let is_good = digits.len() <= 16 && matches!(extension, [] | [b';' | b' ' | b'\t', ..]);
+    let size = std::str::from_utf8(digits).ok().filter(|_| is_good)?;
+    match u64::from_str_radix(size, 16).ok()? {
+        0 => Some(Chunks::Trailer),
+        size => Some(Chunks::Data(size)),
     }
 }
 
@@ -152,14 +213,6 @@ fn is_unread(name: &[u8]) -> bool {
 /// True for an unread field that the access log may have.
 fn is_client_field(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"user-agent") || name.eq_ignore_ascii_case(b"referer")
-}
-
-/// The framing of the body after a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
-    /// A body of this length in bytes.
-    Length(u64),
-    Chunked,
 }
 
 /// The bytes that were passed.
@@ -203,7 +256,7 @@ const LONG_UPLOAD: u64 = 256 << 10;
 
 /// A head that is being received, with the facts of its whole lines.
 #[derive(Debug, Default)]
-pub struct Scan {
+struct Scan {
     /// The place of the first line that is not whole.
     at: usize,
     /// Bytes of the whole lines that are kept, which lie at the beginning.
@@ -221,11 +274,11 @@ pub struct Scan {
 impl Scan {
     /// Reads on in `bytes`, which begin where the head does. Returns the passed head and the framing of its body once the head is
     /// whole.
-    pub fn feed(
+    fn feed(
         &mut self,
         bytes: &mut [u8],
         keeps_client_fields: bool,
-    ) -> Result<Option<(Passed, Body)>, FramingError> {
+    ) -> Result<Option<(Passed, Section)>, FramingError> {
         while let Some(line) = line(&bytes[self.at..])? {
             let whole = self.at..self.at + line.len() + 2;
             if whole.end > MAX_HEAD {
@@ -306,43 +359,42 @@ impl Scan {
     }
 
     /// RFC 9112, section 6.1: a coding beside a length, or before HTTP/1.1, is an attack or a mistake.
-    fn body(&self) -> Result<Body, FramingError> {
+    fn body(&self) -> Result<Section, FramingError> {
         match (self.chunked, self.length) {
             (true, Some(_)) => Err(FramingError::Length),
             (true, None) if self.is_1_0 => Err(FramingError::Length),
-            (true, None) => Ok(Body::Chunked),
-            (false, length) => Ok(Body::Length(length.unwrap_or(0))),
+            (true, None) => Ok(Section::Chunks(Chunks::Size)),
+            (false, length) => Ok(Section::data(length.unwrap_or(0))),
         }
     }
 }
 
 /// The request whose head `bytes` begin with, which was passed, and the length of that head.
 pub fn request(bytes: &[u8]) -> Result<(Request<()>, usize), FramingError> {
-    let (mut request, mut at) = (None, 0);
-    while let Some(line) = line(&bytes[at..])? {
+    let mut at = 0;
+    let mut next = || {
+        let line = line(&bytes[at..])?.ok_or(FramingError::Line)?;
         at += line.len() + 2;
-        request = match (request, line) {
-            (None, []) => None,
-            (None, line) => {
-                let mut words = line.split(|&byte| byte == b' ');
-                let (method, target) = (words.next(), words.next());
-                if words.next() != Some(b"HTTP/1.1") || words.next().is_some() {
-                    break;
-                }
-                let request = Request::builder().method(method.unwrap_or_default());
-                Some(request.uri(target.unwrap_or_default()))
-            }
-            (Some(request), []) => {
-                let request = request.body(()).map_err(|_| FramingError::Line)?;
-                return Ok((request, at));
-            }
-            (Some(request), line) => {
-                let colon = memchr(b':', line).ok_or(FramingError::Line)?;
-                Some(request.header(&line[..colon], trim(&line[colon + 1..])))
-            }
-        };
+        Ok(line)
+    };
+    let mut first = next()?;
+    while first.is_empty() {
+        first = next()?;
     }
-    Err(FramingError::Line)
+    let words: Vec<_> = first.split(|&byte| byte == b' ').collect();
+    let [method, target, b"HTTP/1.1"] = *words else {
+        return Err(FramingError::Line);
+    };
+    let mut request = Request::builder().method(method).uri(target);
+    loop {
+        let line = next()?;
+        if line.is_empty() {
+            let request = request.body(()).map_err(|_| FramingError::Line)?;
+            return Ok((request, at));
+        }
+        let colon = memchr(b':', line).ok_or(FramingError::Line)?;
+        request = request.header(&line[..colon], trim(&line[colon + 1..]));
+    }
 }
 
 /// The Accept fields of a head that is invalid, which say in which form its client takes errors.

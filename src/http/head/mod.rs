@@ -11,8 +11,8 @@ pub mod syntax;
 
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST,
-    HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN,
-    RANGE, TRANSFER_ENCODING, USER_AGENT,
+    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
+    TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -20,7 +20,7 @@ use hyper::{Method, Version};
 use crate::http::auth::credentials::AuthorizationFields;
 use crate::http::client::Client;
 use crate::http::exchange::request_log::REQUEST_ID;
-use crate::http::head::allowlists::{Hosts, NotAllowlisted, is_own};
+use crate::http::head::allowlists::{Hosts, NotAllowlisted, host_and_port, is_own};
 use crate::http::head::syntax::{FramingError, MAX_FIELDS, has_member};
 use crate::http::refusal::Refusal;
 use crate::http::uploads::UPLOAD_COMPLETE;
@@ -33,7 +33,9 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The findings of one pass over the fields; most requests have no field that needs a second one.
 #[derive(Debug, Default)]
 pub struct CommonHeaders<'a> {
-    host: Host<'a>,
+    /// The number of different names in Host, and the last of them.
+    hosts: usize,
+    host: &'a [u8],
     lengths: usize,
     pub presented: AuthorizationFields<'a>,
     origin: Option<&'a [u8]>,
@@ -60,38 +62,20 @@ pub struct CommonHeaders<'a> {
     pub has_stored_fields: bool,
 }
 
-/// The fields Host of a request.
-#[derive(Debug, Default)]
-struct Host<'a> {
-    count: usize,
-    last: &'a [u8],
-}
-
-impl<'a> Host<'a> {
-    /// Adds the authority of HTTP/2, which replaces the field, or equals it (RFC 9113, section 8.3.1).
-    fn add(&mut self, authority: &'a [u8]) {
-        if self.count == 0 || !self.last.eq_ignore_ascii_case(authority) {
-            self.count += 1;
-            self.last = authority;
-        }
-    }
-}
-
 impl<'a> CommonHeaders<'a> {
     pub fn of(head: &'a Parts) -> Self {
-        let mut common = Self::of_fields(&head.headers);
-        if head.version == Version::HTTP_2
-            && let Some(authority) = head.uri.authority()
-        {
-            common.host.add(authority.as_str().as_bytes());
-        }
-        common
-    }
-
-    fn of_fields(headers: &'a HeaderMap) -> Self {
         let mut common = Self::default();
-        for (name, value) in headers {
+        for (name, value) in &head.headers {
             common.note(name, value.as_bytes());
+        }
+        // The authority of HTTP/2 replaces the field, or equals it (RFC 9113, section 8.3.1).
+        let authority = head.uri.authority().map(|it| it.as_str().as_bytes());
+        if head.version == Version::HTTP_2
+            && let Some(authority) = authority
+            && (common.hosts == 0 || !common.host.eq_ignore_ascii_case(authority))
+        {
+            common.hosts += 1;
+            common.host = authority;
         }
         common
     }
@@ -99,8 +83,8 @@ impl<'a> CommonHeaders<'a> {
     fn note(&mut self, name: &HeaderName, value: &'a [u8]) {
         match *name {
             HOST => {
-                self.host.count += 1;
-                self.host.last = value;
+                self.hosts += 1;
+                self.host = value;
             }
             EXPECT => self.has_unknown_expectation |= !value.eq_ignore_ascii_case(b"100-continue"),
             IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE => {
@@ -134,10 +118,8 @@ impl<'a> CommonHeaders<'a> {
     /// True for a request of a page of another origin, as far as the browser says so. Older browsers, and all browsers over plain HTTP
     /// from other machines, send only Origin.
     pub fn is_foreign(&self, client: Client) -> bool {
-        let by_origin = || {
-            self.origin
-                .is_some_and(|origin| !is_own(origin, self.host.last, client.by_tls))
-        };
+        let is_foreign = |origin| !is_own(origin, self.host, client.by_tls);
+        let by_origin = || self.origin.is_some_and(is_foreign);
         self.is_site_foreign.unwrap_or_else(by_origin)
     }
 
@@ -157,15 +139,15 @@ impl<'a> CommonHeaders<'a> {
             return Err(Refusal::FramingError(FramingError::Length));
         }
         // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
-        let is_host_missing = self.host.count == 0 && head.version >= Version::HTTP_11;
+        let is_host_missing = self.hosts == 0 && head.version >= Version::HTTP_11;
         let is_valid = |host: &[u8]| host.is_empty() || hosts.was_last(host) || is_authority(host);
-        if is_host_missing || self.host.count > 1 || !is_valid(self.host.last) {
+        if is_host_missing || self.hosts > 1 || !is_valid(self.host) {
             return Err(Refusal::BadHost);
         }
         // Section 3.2.2: a target in absolute form has the last word. In HTTP/2 all are: it is the authority.
         let is_absolute = head.version < Version::HTTP_2 && head.uri.scheme().is_some();
         let target = head.uri.host().filter(|_| is_absolute);
-        let asked = target.map_or(self.host.last, str::as_bytes);
+        let asked = target.map_or(self.host, str::as_bytes);
         if !hosts.allow(asked, client.by_loopback) {
             return Err(Refusal::WrongHost(NotAllowlisted::host(asked)));
         }
@@ -183,19 +165,17 @@ impl<'a> CommonHeaders<'a> {
 
 /// `uri-host [ ":" port ]` (RFC 3986, section 3.2), the host by its bytes alone.
 pub fn is_authority(host: &[u8]) -> bool {
-    let (name, port) = match host.strip_prefix(b"[") {
-        Some(literal) => match literal.iter().position(|&b| b == b']') {
-            Some(end) => (&literal[..end], &literal[end + 1..]),
-            None => return false,
-        },
-        None => host.split_at(host.iter().position(|&b| b == b':').unwrap_or(host.len())),
+    let Some((name, port)) = str::from_utf8(host).ok().and_then(host_and_port) else {
+        return false;
     };
-    let is_literal = host.starts_with(b"[");
-    let is_name = |b: &u8| {
-        b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(b) || (is_literal && *b == b':')
+    let is_name = |b: u8| {
+        b.is_ascii_alphanumeric()
+            || b"-._~!$&'()*+,;=%".contains(&b)
+            || (b == b':' && host.starts_with(b"["))
     };
-    let is_port = port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit));
-    !name.is_empty() && name.iter().all(is_name) && is_port
+    let are_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let is_port = port.is_empty() || port.strip_prefix(':').is_some_and(are_digits);
+    !name.is_empty() && name.bytes().all(is_name) && is_port
 }
 
 /// The number of fields that HTTP/1.1 would have had: HTTP/2 may send the pairs of one Cookie as a field each (RFC 9113, section 8.2.3).
@@ -211,14 +191,13 @@ fn fields(head: &Parts) -> usize {
 #[cfg(test)]
 mod tests {
     use crate::http::head::*;
-    use hyper::header::HeaderValue;
 
     #[test]
     fn no_field_that_says_how_a_value_is_stored_is_passed_over() {
         let is_stored = |name| {
-            let name = HeaderName::from_static(name);
-            let headers = HeaderMap::from_iter([(name, HeaderValue::from_static("x"))]);
-            CommonHeaders::of_fields(&headers).has_stored_fields
+            let request = hyper::Request::builder().header(name, "x");
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            CommonHeaders::of(&head).has_stored_fields
         };
         for name in [
             "cache-control",

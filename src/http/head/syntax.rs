@@ -58,14 +58,10 @@ pub fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
 
 /// Appends the line of a field to a head, or to a text of fields.
 pub fn append_field(to: &mut Vec<u8>, name: &str, value: &HeaderValue, line_end: &str) {
-    for part in [
-        name.as_bytes(),
-        b": ",
-        value.as_bytes(),
-        line_end.as_bytes(),
-    ] {
-        to.extend_from_slice(part);
-    }
+    to.extend_from_slice(name.as_bytes());
+    to.extend_from_slice(b": ");
+    to.extend_from_slice(value.as_bytes());
+    to.extend_from_slice(line_end.as_bytes());
 }
 
 /// True for a byte of a token (section 5.6.2).
@@ -88,8 +84,34 @@ pub fn has_member(list: &[u8], member: &str) -> bool {
         .any(|element| element.trim_ascii().eq_ignore_ascii_case(member.as_bytes()))
 }
 
+/// The parts of `text` between the separators that stand in no quoted string, without the white space around them.
+pub fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let is_separator = move |c: char| {
+        if escaped {
+            escaped = false;
+        } else if quoted && c == '\\' {
+            escaped = true;
+        } else if c == '"' {
+            quoted = !quoted;
+        }
+        !quoted && c == separator
+    };
+    text.split(is_separator).map(str::trim_ascii)
+}
+
+/// True for `token "=" ( token / quoted-string )` (section 5.6.6).
+pub fn is_parameter(part: &str) -> bool {
+    let is_value = |value: &str| match value.strip_prefix('"') {
+        Some(quoted) => skip_quoted(quoted) == Some(""),
+        None => is_token(value),
+    };
+    let parameter = part.split_once('=');
+    parameter.is_some_and(|(name, value)| is_token(name) && is_value(value))
+}
+
 /// The text behind the end of a quoted string (section 5.6.4).
-pub fn skip_quoted(text: &str) -> Option<&str> {
+fn skip_quoted(text: &str) -> Option<&str> {
     let mut escaped = false;
     let end = text.find(|c| {
         let ends = c == '"' && !escaped;
@@ -130,12 +152,9 @@ pub fn number(digits: &[u8]) -> Option<u64> {
 
 /// True where a `%` is not followed by two hexadecimal digits.
 pub fn has_bad_escape(segment: &str) -> bool {
-    let is_hex = |b: Option<&u8>| b.is_some_and(u8::is_ascii_hexdigit);
-    let bytes = segment.as_bytes();
-    let bad = |(i, &b): (usize, &u8)| {
-        b == b'%' && !(is_hex(bytes.get(i + 1)) && is_hex(bytes.get(i + 2)))
-    };
-    bytes.iter().enumerate().any(bad)
+    let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    let mut behind = segment.split('%').skip(1).map(str::as_bytes);
+    behind.any(|rest| !rest.get(..2).is_some_and(is_hex))
 }
 
 /// All but the unreserved characters (RFC 3986, section 2.3) and the `/` between segments. A `:` is among them: in the first

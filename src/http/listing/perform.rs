@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hyper::http::request::Parts;
 
 use crate::http::auth::credentials::{AuthMethod, Principal};
+use crate::http::head::accept::takes_gzip;
 use crate::http::head::syntax::{depth, encoded, up};
 use crate::http::listing::{ListFormat, ListTarget, Query, json, text};
 use crate::http::refusal::Refusal;
@@ -14,7 +15,6 @@ use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{Operation, UiRequest};
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
-use crate::http::values::representation::takes_gzip;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
 /// The most items of a listing that a reactor writes itself.

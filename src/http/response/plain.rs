@@ -79,14 +79,8 @@ fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<B
         _ => None,
     };
     if let Some(depth) = context.page {
-        let failure = Failure {
-            status: status.as_u16(),
-            name,
-            why: &refusal.to_string(),
-            depth,
-            form,
-        };
-        let response = error(status, "text/html; charset=utf-8", failure.page());
+        let page = failure(status.as_u16(), name, &refusal.to_string(), depth, form);
+        let response = error(status, "text/html; charset=utf-8", page);
         return with(response, |headers| {
             put(headers, CONTENT_SECURITY_POLICY, FAILURE_POLICY.clone());
         });
@@ -194,86 +188,69 @@ static FAILURE_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// A failure, for its page.
-struct Failure<'a> {
-    status: u16,
-    /// The name of the problem.
-    name: &'a str,
-    /// The line that programs get.
-    why: &'a str,
-    /// The number of folders between the root and the target.
-    depth: usize,
-    form: Option<&'a HaltedForm>,
-}
-
-impl Failure<'_> {
-    fn page(&self) -> String {
-        let (title, advice) = self.words();
-        let (title, advice) = (Text(&title), Text(&advice));
-        let form = self.form.map_or_else(String::new, stored_files);
-        let links = self.links();
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+/// The page of the problem with this `name`, of which programs get the line `why`: for a target that is `depth` folders below the root.
+fn failure(status: u16, name: &str, why: &str, depth: usize, form: Option<&HaltedForm>) -> String {
+    let file = form.and_then(|form| form.file.as_ref()).map(Key::as_str);
+    let (title, advice) = words(status, name, why, file);
+    let (title, advice) = (Text(&title), Text(&advice));
+    let stored = form.map_or_else(String::new, stored_files);
+    let links = links(status, depth, form);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"robots\" content=\"noindex\">\n<title>{title} \u{2013} data-server</title>\n\
-             <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p>{advice}</p>\n{form}\
-             <p class=\"muted\">Status {}</p>\n<nav aria-label=\"Ways on\">{links}</nav>\n</main>\n</body>\n</html>\n",
-            self.status
-        )
-    }
+             <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p>{advice}</p>\n{stored}\
+             <p class=\"muted\">Status {status}</p>\n<nav aria-label=\"Ways on\">{links}</nav>\n</main>\n</body>\n</html>\n"
+    )
+}
 
-    /// The title, which says what failed, and the advice.
-    fn words(&self) -> (String, String) {
-        let both = |title: &str, advice: &str| (title.to_owned(), advice.to_owned());
-        let file = self
-            .form
-            .and_then(|form| form.file.as_ref())
-            .map(Key::as_str);
-        match (self.status, file) {
-            (401, _) if self.name == SIGNED_OUT => both(
-                "You are signed out",
-                "If you still see your name on the page, this browser keeps the password until it is closed.",
-            ),
-            (401, _) => both("Sign in to see this", "It takes a name and a password that this server knows."),
-            (404, _) => both(
-                "There is no such file",
-                "It may have been deleted or renamed, or there is a slip in the address.",
-            ),
-            (412, Some(file)) => (
-                format!("\u{201c}{file}\u{201d} is there already"),
-                "It was not replaced. To replace it, tick \u{201c}Replace what is there\u{201d} and send the files again.".to_owned(),
-            ),
-            (412, None) => both("It has changed meanwhile", "Look at what is there now, and try again."),
-            (status, _) => both(general(status), &sentence(self.why)),
-        }
+/// The title, which says what failed, and the advice.
+fn words(status: u16, name: &str, why: &str, file: Option<&str>) -> (String, String) {
+    let both = |title: &str, advice: &str| (title.to_owned(), advice.to_owned());
+    match (status, file) {
+        (401, _) if name == SIGNED_OUT => both(
+            "You are signed out",
+            "If you still see your name on the page, this browser keeps the password until it is closed.",
+        ),
+        (401, _) => both("Sign in to see this", "It takes a name and a password that this server knows."),
+        (404, _) => both(
+            "There is no such file",
+            "It may have been deleted or renamed, or there is a slip in the address.",
+        ),
+        (412, Some(file)) => (
+            format!("\u{201c}{file}\u{201d} is there already"),
+            "It was not replaced. To replace it, tick \u{201c}Replace what is there\u{201d} and send the files again.".to_owned(),
+        ),
+        (412, None) => both("It has changed meanwhile", "Look at what is there now, and try again."),
+        (status, _) => both(general(status), &sentence(why)),
     }
+}
 
-    /// The folder, all files, and where it helps, a way to sign in.
-    fn links(&self) -> String {
-        let root = match up(self.depth) {
-            root if root.is_empty() => "./".to_owned(),
-            root => root,
-        };
-        let mut links = String::new();
-        let mut link = |href: &str, text: &str| {
-            let _ = write!(links, "<a href=\"{href}\">{text}</a>"); // cannot fail
-        };
-        if self.status == 401 {
-            link(&format!("{root}?sign-in"), "Sign in");
-        }
-        match self.form {
-            Some(form) if !form.folder.is_empty() => {
-                link(
-                    &format!("{root}{}", encoded(&form.folder)),
-                    "Back to the folder",
-                );
-            }
-            None if self.depth > 0 => link("./", "Back to the folder"),
-            _ => {}
-        }
-        link(&root, "All files");
-        links
+/// The folder, all files, and where it helps, a way to sign in.
+fn links(status: u16, depth: usize, form: Option<&HaltedForm>) -> String {
+    let root = match up(depth) {
+        root if root.is_empty() => "./".to_owned(),
+        root => root,
+    };
+    let mut links = String::new();
+    let mut link = |href: &str, text: &str| {
+        let _ = write!(links, "<a href=\"{href}\">{text}</a>"); // cannot fail
+    };
+    if status == 401 {
+        link(&format!("{root}?sign-in"), "Sign in");
     }
+    match form {
+        Some(form) if !form.folder.is_empty() => {
+            link(
+                &format!("{root}{}", encoded(&form.folder)),
+                "Back to the folder",
+            );
+        }
+        None if depth > 0 => link("./", "Back to the folder"),
+        _ => {}
+    }
+    link(&root, "All files");
+    links
 }
 
 /// The sentence about the files of a form that were stored.
@@ -311,16 +288,6 @@ mod tests {
     use crate::http::forms::StoredFile;
     use crate::http::response::plain::*;
     use data_server_testing::HtmlPage;
-
-    fn failure(status: u16, why: &str, depth: usize) -> Failure<'_> {
-        Failure {
-            status,
-            name: "x",
-            why,
-            depth,
-            form: None,
-        }
-    }
 
     fn links(page: &HtmlPage) -> Vec<(String, String)> {
         let links = page.named("a");
@@ -366,11 +333,11 @@ mod tests {
                 &[("./", "All files")],
             ),
         ] {
-            let page = HtmlPage::parse(failure(status, "why", depth).page().as_bytes());
+            let page = HtmlPage::parse(failure(status, "x", "why", depth, None).as_bytes());
             assert_eq!(page.named("h1").next().unwrap().text, title);
             assert_eq!(links(&page), pairs(ways));
         }
-        let page = failure(403, "not allowed: it takes <b>", 0).page();
+        let page = failure(403, "x", "not allowed: it takes <b>", 0, None);
         assert!(
             page.contains("<p>Not allowed: it takes &lt;b&gt;.</p>"),
             "{page}"
@@ -388,11 +355,7 @@ mod tests {
             }],
             why: Refusal::Precondition,
         };
-        let failure = Failure {
-            form: Some(&form),
-            ..failure(412, "", 1)
-        };
-        let text = failure.page();
+        let text = failure(412, "x", "", 1, Some(&form));
         let page = HtmlPage::parse(text.as_bytes());
         assert_eq!(
             page.named("h1").next().unwrap().text,

@@ -7,7 +7,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use hyper::header::CONTENT_LENGTH;
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 use tracing::field::display;
@@ -207,12 +206,13 @@ impl Service {
         method: &Method,
         path: &str,
         head: Option<&Parts>,
-    ) {
+    ) -> Refusal {
         let entry = || self.log_entry(head, client, None);
         let request_id = connection.record().request_id(entry);
         tracing::error!(request_id, peer = %client.peer, %method, key = path, "a request panicked");
         connection.counters().panics.add(1);
         connection.leave_unread();
+        Refusal::Panicked
     }
 }
 
@@ -225,29 +225,10 @@ pub struct RequestContext {
     pub method: Method,
     pub path: Box<str>,
     /// The length of the body in bytes, if the head has it.
-    size: Option<u64>,
+    pub size: Option<u64>,
 }
 
 impl RequestContext {
-    pub fn new(
-        service: &Rc<Service>,
-        head: &Parts,
-        client: Client,
-        guard: RequestGuard,
-        context: ResponseContext,
-    ) -> Self {
-        let size = head.headers.get(CONTENT_LENGTH);
-        Self {
-            service: Rc::clone(service),
-            guard,
-            client,
-            context,
-            method: head.method.clone(),
-            path: head.uri.path().into(),
-            size: size.and_then(|size| size.to_str().ok()?.parse().ok()),
-        }
-    }
-
     /// True where the response is a head alone.
     pub fn is_head(&self) -> bool {
         self.method == Method::HEAD
@@ -305,19 +286,14 @@ pub fn audit_events(
     result: &Result<Outcome, Refusal>,
     config: &ServiceConfig,
 ) -> (Vec<AuditEvent>, bool) {
-    let mut events = Vec::new();
     let refusal = match result {
-        Ok(outcome) => {
-            add_changes(outcome, &mut events);
-            return (events, true);
-        }
+        Ok(outcome) => return (changes(outcome), true),
         Err(refusal) => refusal,
     };
-    let mut file = None;
-    if let Refusal::OfForm(halted) = refusal {
-        events.extend(changed(&halted.stored));
-        file = halted.file.as_ref().map(path);
-    }
+    let (mut events, file) = match refusal {
+        Refusal::OfForm(halted) => (changed(&halted.stored), halted.file.as_ref().map(path)),
+        _ => (Vec::new(), None),
+    };
     let row = refusal.row(config);
     if row.has(Flag::Audited) {
         events.push(AuditEvent::Refused(row.name, file));
@@ -329,21 +305,22 @@ pub fn audit_events(
     (events, !is_unknown)
 }
 
-fn add_changes(outcome: &Outcome, events: &mut Vec<AuditEvent>) {
+fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
     match outcome {
-        Outcome::Stored(_) | Outcome::Deleted => events.push(AuditEvent::Changed(None)),
+        Outcome::Stored(_) | Outcome::Deleted => vec![AuditEvent::Changed(None)],
         Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
-            events.push(AuditEvent::Changed(Some(path(key))));
+            vec![AuditEvent::Changed(Some(path(key)))]
         }
-        Outcome::Upload(outcome, _) => add_changes(outcome, events),
-        Outcome::FormStored(stored) => events.extend(changed(&stored.files)),
-        _ => {}
+        Outcome::Upload(outcome, _) => changes(outcome),
+        Outcome::FormStored(stored) => changed(&stored.files),
+        _ => Vec::new(),
     }
 }
 
-fn changed(files: &[StoredFile]) -> impl Iterator<Item = AuditEvent> {
+fn changed(files: &[StoredFile]) -> Vec<AuditEvent> {
     let stored = files.iter().filter(|file| file.published.is_some());
-    stored.map(|file| AuditEvent::Changed(Some(path(&file.key))))
+    let events = stored.map(|file| AuditEvent::Changed(Some(path(&file.key))));
+    events.collect()
 }
 
 fn path(key: &Key<'_>) -> String {

@@ -2,6 +2,7 @@
 //!
 //! Promises that a panic costs only the request that it happened in, and that no response is begun whose first bytes cannot be read.
 
+use std::convert::Infallible;
 use std::pin::pin;
 
 use hyper::Response;
@@ -21,12 +22,15 @@ use crate::http::values::get::get;
 use crate::http::values::put::put;
 use crate::http::watch::feed::NO_WATCH;
 
+/// The response to a request, as hyper takes it.
+pub type Answer = Result<Response<Body>, Infallible>;
+
 /// The response to a request, once it is performed.
 pub async fn perform(
     request: RequestContext,
     operation: Operation<'static>,
     body: RequestBody,
-) -> Response<Body> {
+) -> Answer {
     let (service, connection) = (&*request.service, &*request.guard.connection);
     let record = connection.record();
     let mut response = {
@@ -48,8 +52,7 @@ pub async fn perform(
         });
         let result = catch_panic_in(performed).await.unwrap_or_else(|_| {
             let (method, path) = (&request.method, &*request.path);
-            service.panicked(connection, request.client, method, path, None);
-            Err(Refusal::Panicked)
+            Err(service.panicked(connection, request.client, method, path, None))
         });
         failpoint::reach("respond", &request.path);
         let peer = request.client.peer;
@@ -61,7 +64,7 @@ pub async fn perform(
             .await;
     }
     attach(&mut response, request.guard);
-    response
+    Ok(response)
 }
 
 /// The outcome of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it is begun, and

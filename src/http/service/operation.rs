@@ -1,6 +1,6 @@
 //! The typed request, and the context of its response.
 //!
-//! The parser makes an operation, authorization narrows it, and the executor performs it. The key of an operation borrows from the head, so
+//! The parser makes an operation, authorization narrows it, and the executor performs it. The key of a GET borrows from the head, so
 //! that a value in the cache is found without an allocation.
 
 use std::rc::Rc;
@@ -31,14 +31,14 @@ pub enum Operation<'a> {
     },
     /// Store the body, of `len` bytes if the head has the length.
     Put {
-        key: Key<'a>,
+        key: Key<'static>,
         len: Option<u64>,
         options: Box<PutOptions>,
     },
     /// Store the files of the form in the body.
     Form(Box<FormRequest>),
     Delete {
-        key: Key<'a>,
+        key: Key<'static>,
         preconditions: Option<Preconditions>,
     },
     List(Box<ListTarget>),
@@ -164,16 +164,9 @@ impl Operation<'_> {
                 options,
                 by_browser,
             },
-            Self::Put { key, len, options } => Operation::Put {
-                key: key.into_owned(),
-                len,
-                options,
-            },
+            Self::Put { key, len, options } => Operation::Put { key, len, options },
             Self::Form(request) => Operation::Form(request),
-            Self::Delete { key, preconditions } => Operation::Delete {
-                key: key.into_owned(),
-                preconditions,
-            },
+            Self::Delete { key, preconditions } => Operation::Delete { key, preconditions },
             Self::List(target) => Operation::List(target),
             Self::Ui(request) => Operation::Ui(request),
             Self::SignIn(to) => Operation::SignIn(to),

@@ -172,7 +172,7 @@ impl<'a> RequestHead<'a> {
             // Clients that only know resumable uploads create them by POST.
             Method::POST if self.common.resumable && config.resumes() => self.put(),
             Method::DELETE => {
-                let key = self.changed_key()?;
+                let key = self.changed_key()?.into_owned();
                 if config.read_only {
                     return Err(Refusal::ReadOnly);
                 }
@@ -322,6 +322,7 @@ impl<'a> RequestHead<'a> {
         if head.method == Method::POST && options.creation.is_none() {
             return Err(Refusal::Method);
         }
+        let key = key.into_owned();
         Ok(Operation::Put { key, len, options })
     }
 }

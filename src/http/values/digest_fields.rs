@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
-use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
+use sfv::{Dictionary, ListEntry, Parser};
 
 use crate::http::head::syntax::has_member;
 use crate::store::{Checksum, ChecksumKind, Digest, Digests};
@@ -190,12 +190,12 @@ pub fn are_announced(headers: &HeaderMap) -> bool {
 /// The algorithm of the digest that the client wants, by [`WANT_REPR_DIGEST`]. A malformed field counts as absent.
 pub fn want(headers: &HeaderMap) -> Option<Algorithm> {
     let members = dictionary(&joined(headers, &WANT_REPR_DIGEST).ok()??)?;
-    let weight = |algorithm: &Algorithm| match members.get(algorithm.name()) {
-        Some(ListEntry::Item(Item {
-            bare_item: BareItem::Integer(weight),
-            ..
-        })) => Some(i64::from(*weight)).filter(|weight| (0..=10).contains(weight)),
-        _ => None,
+    let weight = |algorithm: &Algorithm| {
+        let Some(ListEntry::Item(item)) = members.get(algorithm.name()) else {
+            return None;
+        };
+        let weight = item.bare_item.as_integer().map(i64::from);
+        weight.filter(|weight| (0..=10).contains(weight))
     };
     // RFC 9530, section 4: 0 is "not acceptable".
     let wanted = Algorithm::ALL.into_iter().filter(|a| weight(a) > Some(0));
@@ -205,13 +205,10 @@ pub fn want(headers: &HeaderMap) -> Option<Algorithm> {
 
 /// All lines of a field as one (RFC 9651, section 4.2), empty ones left out; `None` where there is none.
 fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, BadDigest> {
-    let mut lines = Vec::new();
-    for line in headers.get_all(name) {
-        let line = line.to_str().map_err(|_| BadDigest::Malformed)?;
-        if !line.is_empty() {
-            lines.push(line);
-        }
-    }
+    let lines = headers.get_all(name).iter().map(HeaderValue::to_str);
+    let lines: Result<Vec<_>, _> = lines.collect();
+    let mut lines = lines.map_err(|_| BadDigest::Malformed)?;
+    lines.retain(|line| !line.is_empty());
     Ok((!lines.is_empty()).then(|| lines.join(", ")))
 }
 
@@ -233,17 +230,13 @@ fn digest<const N: usize>(
     members: &Dictionary,
     algorithm: &'static str,
 ) -> Result<Option<[u8; N]>, BadDigest> {
-    match members.get(algorithm) {
-        None => Ok(None),
-        Some(ListEntry::Item(Item {
-            bare_item: BareItem::ByteSequence(digest),
-            ..
-        })) => match digest.as_slice().try_into() {
-            Ok(digest) => Ok(Some(digest)),
-            Err(_) => Err(BadDigest::Length(algorithm)),
-        },
-        Some(_) => Err(BadDigest::Malformed),
-    }
+    let digest = match members.get(algorithm) {
+        Some(ListEntry::Item(item)) => item.bare_item.as_byte_sequence(),
+        Some(_) => None,
+        None => return Ok(None),
+    };
+    let digest = digest.ok_or(BadDigest::Malformed)?.try_into();
+    digest.map(Some).map_err(|_| BadDigest::Length(algorithm))
 }
 
 /// The bytes of a digest in base64.

@@ -14,7 +14,8 @@ use hyper::header::{
 };
 
 use crate::http::auth::credentials::Principal;
-use crate::http::head::syntax::{append_field, has_member, is_token, skip_quoted};
+use crate::http::head::syntax::{append_field, has_member, is_parameter, is_token, split};
+use crate::http::values::media::has_suffix;
 
 /// A field that is kept.
 struct Field {
@@ -108,11 +109,7 @@ impl StoredFields {
     /// The fields of the value of `key`. A compressed SVG that was stored without a coding gets the coding of its name: browsers cannot
     /// read it otherwise.
     pub fn with_coding_of(mut self, key: &str) -> Self {
-        let end = key.len().saturating_sub(SVGZ.len());
-        let is_svgz = key
-            .get(end..)
-            .is_some_and(|end| end.eq_ignore_ascii_case(SVGZ));
-        if is_svgz && !self.has_coding() {
+        if has_suffix(key, SVGZ) && !self.has_coding() {
             self.0
                 .push((CONTENT_ENCODING, HeaderValue::from_static("gzip")));
         }
@@ -218,33 +215,25 @@ pub struct BadCacheControl;
 
 /// The Cache-Control that an operator wrote as `text`; an empty one sends none.
 pub fn cache_control(text: &str) -> Result<Option<HeaderValue>, BadCacheControl> {
-    let text = text.trim_matches(' ');
-    match text {
-        "" => return Ok(None),
+    match text.trim_matches(' ') {
+        "" => Ok(None),
         // Copied into each answer: a static value has no reference count that reactors would share.
-        DEFAULT_CACHE_CONTROL => return Ok(Some(HeaderValue::from_static(DEFAULT_CACHE_CONTROL))),
-        _ => {}
+        DEFAULT_CACHE_CONTROL => Ok(Some(HeaderValue::from_static(DEFAULT_CACHE_CONTROL))),
+        text => {
+            let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
+            let value = HeaderValue::try_from(text).ok();
+            let value = value.filter(|_| is_plain && directives(text).is_some());
+            value.map(Some).ok_or(BadCacheControl)
+        }
     }
-    let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
-    if !is_plain || directives(text).is_none() {
-        return Err(BadCacheControl);
-    }
-    HeaderValue::try_from(text)
-        .map(Some)
-        .map_err(|_| BadCacheControl)
 }
 
 /// The members of `#cache-directive` (RFC 9111, section 5.2), as a sender writes it: without empty ones.
 fn directives(text: &str) -> Option<Vec<&str>> {
-    let (mut directives, mut rest) = (Vec::new(), text.trim_matches(' '));
-    loop {
-        let behind = skip_directive(rest)?;
-        directives.push(&rest[..rest.len() - behind.len()]);
-        match behind.trim_matches(' ') {
-            "" => return Some(directives),
-            more => rest = more.strip_prefix(',')?.trim_matches(' '),
-        }
-    }
+    let is_directive = |it: &&str| is_token(it) || is_parameter(it);
+    split(text, ',')
+        .map(|it| is_directive(&it).then_some(it))
+        .collect()
 }
 
 /// `given`, restricted to one client (RFC 9111, section 5.2.2.7): without the directives that let a shared cache keep the answer.
@@ -274,24 +263,6 @@ pub fn mark_private(headers: &mut HeaderMap, principal: Option<&Principal>, is_v
         let private = private(headers.get(CACHE_CONTROL));
         headers.insert(CACHE_CONTROL, private);
     }
-}
-
-/// The text behind the directive at the front.
-fn skip_directive(text: &str) -> Option<&str> {
-    let rest = skip_token(text)?;
-    match rest.strip_prefix('=') {
-        None => Some(rest),
-        Some(value) => match value.strip_prefix('"') {
-            Some(quoted) => skip_quoted(quoted),
-            None => skip_token(value),
-        },
-    }
-}
-
-fn skip_token(text: &str) -> Option<&str> {
-    let end = text.find(['=', ',', ' ']).unwrap_or(text.len());
-    let (token, rest) = text.split_at(end);
-    is_token(token).then_some(rest)
 }
 
 #[cfg(test)]

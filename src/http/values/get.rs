@@ -10,6 +10,7 @@ use hyper::header::{HeaderMap, IF_RANGE, RANGE};
 use hyper::http::request::Parts;
 
 use crate::http::body::sources::Encoded;
+use crate::http::head::accept::takes_gzip;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
@@ -17,10 +18,8 @@ use crate::http::service::operation::GetOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
-use crate::http::values::range::{Ranges, ranges};
-use crate::http::values::representation::{
-    MIN_COMPRESSED, RepresentedValue, ValueResponse, takes_gzip,
-};
+use crate::http::values::range::ranges;
+use crate::http::values::representation::{MIN_COMPRESSED, RepresentedValue, ValueResponse};
 use crate::store::{CONTENDED, Found, Key, TRIES, Verdict};
 
 impl GetOptions {
@@ -67,11 +66,14 @@ impl GetOptions {
                 && parts.len() <= value.max_parts()
                 && representation.len_of(parts, len) <= len
         };
-        match ranges(&self.ranges, len) {
-            Ranges::Single(range) => Ok(Selection::Part(range)),
-            Ranges::Multi(parts) if are_worth_it(&parts) => Ok(Selection::Parts(parts)),
-            Ranges::Whole | Ranges::Multi(_) => Ok(Selection::Whole),
-            Ranges::Unsatisfiable => Err(Refusal::Unsatisfiable { len }),
+        let Some(mut parts) = ranges(&self.ranges, len) else {
+            return Ok(Selection::Whole);
+        };
+        match parts.len() {
+            0 => Err(Refusal::Unsatisfiable { len }),
+            1 => Ok(Selection::Part(parts.remove(0))),
+            _ if are_worth_it(&parts) => Ok(Selection::Parts(parts)),
+            _ => Ok(Selection::Whole),
         }
     }
 }
@@ -88,18 +90,10 @@ pub async fn get(
         let Some(value) = service.store.get(service.reactor, key, all).await? else {
             return Ok(Outcome::NoValue);
         };
-        let outcome = found(service, value, key, options)?;
-        let Outcome::Value(mut response) = outcome else {
-            return Ok(outcome);
-        };
-        let ValueResponse {
-            value,
-            selection,
-            digest: of_value,
-            ..
-        } = &mut response;
+        let mut response = found(service, value, key, options)?;
+        let value = &mut response.value;
         // No store sends several ranges.
-        if let Selection::Whole | Selection::Part(_) = selection
+        if let Selection::Whole | Selection::Part(_) = response.selection
             && let Some(to) = value.found.link(is_head)?
         {
             return Ok(Outcome::RedirectToStore(to));
@@ -109,10 +103,10 @@ pub async fn get(
             let Some(digest) = service.store.digest(&value.found, sha512).await? else {
                 continue;
             };
-            *of_value = Some(field(&digest));
+            response.digest = Some(field(&digest));
         }
-        let first = selection.first(value.found.len()).filter(|_| !is_head);
-        if let Some(first) = first
+        let first = response.selection.first(value.found.len());
+        if let Some(first) = first.filter(|_| !is_head)
             && !value.found.begin(first).await?
         {
             continue;
@@ -128,7 +122,7 @@ pub fn found(
     found: Found,
     key: &Key<'_>,
     options: Option<&GetOptions>,
-) -> Result<Outcome, Refusal> {
+) -> Result<ValueResponse, Refusal> {
     let value = RepresentedValue::new(found, key, &service.config);
     let (mut selection, mut encoded) = (Selection::Whole, None);
     if let Some(options) = options {
@@ -145,10 +139,10 @@ pub fn found(
             encoded = Some(Box::new(Encoded::new(Arc::clone(object), compute)));
         }
     }
-    Ok(Outcome::Value(ValueResponse {
+    Ok(ValueResponse {
         value,
         selection,
         digest: None,
         encoded,
-    }))
+    })
 }

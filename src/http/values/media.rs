@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::http::head::syntax::{is_token, skip_quoted};
+use crate::http::head::syntax::{is_parameter, split};
 use crate::store::guessed_type as guess;
 
 pub use crate::store::UNKNOWN_TYPE as UNKNOWN;
@@ -28,7 +28,7 @@ pub fn check(content_type: &[u8]) -> Option<&str> {
         && is_plain
         && is_name(kind)
         && is_name(subtype)
-        && are_parameters(parameters);
+        && split(parameters, ';').all(|it| it.is_empty() || is_parameter(it));
     is_good.then_some(text)
 }
 
@@ -136,7 +136,8 @@ pub fn has_prefix(text: &str, prefix: &str) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-fn has_suffix(text: &str, suffix: &str) -> bool {
+/// True where `text` ends with this `suffix`, in any case.
+pub fn has_suffix(text: &str, suffix: &str) -> bool {
     let start = text.len().checked_sub(suffix.len());
     start
         .and_then(|start| text.get(start..))
@@ -149,35 +150,9 @@ fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.bytes().all(is_good)
 }
 
-/// `parameters` of RFC 9110, section 5.6.6: from the first semicolon on, or nothing.
-fn are_parameters(mut text: &str) -> bool {
-    while let Some(rest) = text.trim_matches(' ').strip_prefix(';') {
-        let Some(behind) = skip_parameter(rest.trim_start_matches(' ')) else {
-            return false;
-        };
-        text = behind;
-    }
-    text.trim_matches(' ').is_empty()
-}
-
-/// The text behind the parameter at the front, which may be missing.
-fn skip_parameter(text: &str) -> Option<&str> {
-    if text.is_empty() || text.starts_with(';') {
-        return Some(text);
-    }
-    let (name, value) = text.split_once('=')?;
-    if !is_token(name) {
-        return None;
-    }
-    if let Some(quoted) = value.strip_prefix('"') {
-        return skip_quoted(quoted);
-    }
-    let end = value.find([' ', ';']).unwrap_or(value.len());
-    is_token(&value[..end]).then_some(&value[end..])
-}
-
 #[cfg(test)]
 mod tests {
+    use crate::http::head::syntax::is_token;
     use crate::http::values::media::*;
     use proptest::prelude::*;
 

@@ -219,15 +219,11 @@ fn check_parameters(
     let of_one = of_one.flat_map(|(_, names)| *names);
     let of_changes = OPERATIONS.iter().filter(|_| changes);
     let refused: Vec<_> = CONDITIONS.iter().chain(of_changes).chain(of_one).collect();
-    for (name, _) in parse(query.as_bytes()) {
-        if let Some(refused) = refused
-            .iter()
-            .find(|refused| name.eq_ignore_ascii_case(refused))
-        {
-            return Err(OtherStore::Parameter(refused));
-        }
-    }
-    Ok(())
+    let refused = parse(query.as_bytes()).find_map(|(name, _)| {
+        let mut refused = refused.iter();
+        refused.find(|refused| name.eq_ignore_ascii_case(refused))
+    });
+    refused.map_or(Ok(()), |refused| Err(OtherStore::Parameter(refused)))
 }
 
 /// Refuses a request signed for S3 that does not concern one object: no other means the same here.

@@ -144,13 +144,9 @@ pub async fn compare(
 
 /// Refuses a value whose `digests` are not the `expected` ones.
 pub fn verify(expected: &Digests, digests: &Digests) -> Result<(), Refusal> {
-    let same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
+    let is_same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
         && (expected.sha512.is_none() || expected.sha512 == digests.sha512)
         && (expected.md5.is_none() || expected.md5 == digests.md5)
         && (expected.checksum.is_none() || expected.checksum == digests.checksum);
-    if same {
-        Ok(())
-    } else {
-        Err(Refusal::DigestMismatch)
-    }
+    is_same.then_some(()).ok_or(Refusal::DigestMismatch)
 }

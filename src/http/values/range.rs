@@ -21,26 +21,12 @@ const NEAR: u64 = 80;
 /// A longer field is ignored: [`MAX_PARTS`] ranges of any size need two thirds of it.
 const MAX_FIELD: usize = 16 << 10;
 
-/// The ranges to send of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ranges {
-    /// All of it, as if no range were asked for.
-    Whole,
-    /// One part of it, which may be all.
-    Single(Range<u64>),
-    /// Two parts of it at least, in the order asked for.
-    Multi(Vec<Range<u64>>),
-    /// Nothing: none of the ranges holds a byte of it.
-    Unsatisfiable,
-}
-
-/// The ranges that a GET with these `headers` asks for of a value of `len` bytes.
-pub fn ranges(headers: &HeaderMap, len: u64) -> Ranges {
+/// The ranges that a GET with these `headers` asks for of a value of `len` bytes, in the order asked for: empty where none of them holds
+/// a byte of it. `None` is all of the value, as if no range were asked for.
+pub fn ranges(headers: &HeaderMap, len: u64) -> Option<Vec<Range<u64>>> {
     let mut lines = headers.get_all(RANGE).iter();
-    match (lines.next(), lines.next()) {
-        (Some(field), None) => evaluate(field.as_bytes(), len),
-        _ => Ranges::Whole,
-    }
+    let field = lines.next().filter(|_| lines.next().is_none())?;
+    evaluate(field.as_bytes(), len)
 }
 
 /// The Content-Range of a part.
@@ -53,25 +39,16 @@ pub fn unsatisfied(len: u64) -> String {
     format!("bytes */{len}")
 }
 
-fn evaluate(field: &[u8], len: u64) -> Ranges {
-    let Some(specs) = specs(field) else {
-        return Ranges::Whole;
-    };
+fn evaluate(field: &[u8], len: u64) -> Option<Vec<Range<u64>>> {
+    let specs = specs(field)?;
     // Section 14.1.2: a suffix satisfies an empty value, which no Content-Range can express. Players that ask for all bytes from the
     // first on get the empty value, as from nginx.
-    let is_all =
-        |spec: &Spec| matches!(spec, Spec::Last(1..) | Spec::From(0) | Spec::Between(0, _));
+    let is_all = |spec: &Spec| matches!(spec, Spec::Last(1..) | Spec::Between(0, _));
     if len == 0 && specs.iter().any(is_all) {
-        return Ranges::Whole;
+        return None;
     }
     let found = specs.iter().filter_map(|spec| spec.within(len)).collect();
-    let mut parts = coalesce(found);
-    match parts.len() {
-        0 => Ranges::Unsatisfiable,
-        1 => Ranges::Single(parts.remove(0)),
-        2..=MAX_PARTS => Ranges::Multi(parts),
-        _ => Ranges::Whole,
-    }
+    Some(coalesce(found)).filter(|parts| parts.len() <= MAX_PARTS)
 }
 
 /// The ranges asked for, one at least; `None` where the field is ignored.
@@ -92,7 +69,6 @@ fn specs(field: &[u8]) -> Option<Vec<Spec>> {
 /// One range as asked for.
 #[derive(Clone, Copy)]
 enum Spec {
-    From(u64),
     /// Both inclusive.
     Between(u64, u64),
     /// The last bytes, of this number.
@@ -104,7 +80,7 @@ impl Spec {
         let dash = spec.iter().position(|b| *b == b'-')?;
         match (&spec[..dash], &spec[dash + 1..]) {
             ([], suffix) => Some(Self::Last(number(suffix)?)),
-            (first, []) => Some(Self::From(number(first)?)),
+            (first, []) => Some(Self::Between(number(first)?, u64::MAX)),
             (first, last) => {
                 let (first, last) = (number(first)?, number(last)?);
                 (first <= last).then_some(Self::Between(first, last))
@@ -115,7 +91,6 @@ impl Spec {
     /// The bytes meant, of a value of `len` bytes; `None` where there are none.
     fn within(self, len: u64) -> Option<Range<u64>> {
         let range = match self {
-            Self::From(first) => first..len,
             Self::Between(first, last) => first..last.saturating_add(1).min(len),
             Self::Last(count) => len.saturating_sub(count)..len,
         };
@@ -138,9 +113,6 @@ fn number(digits: &[u8]) -> Option<u64> {
 /// Joins ranges that overlap, touch or nearly touch. A joined range has the place of the first range in it
 /// (section 15.3.7.2).
 fn coalesce(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    if ranges.len() < 2 {
-        return ranges;
-    }
     let mut sorted: Vec<_> = ranges.into_iter().enumerate().collect();
     sorted.sort_unstable_by_key(|(_, range)| range.start);
     let mut joined: Vec<(usize, Range<u64>)> = Vec::new();
@@ -213,24 +185,24 @@ mod tests {
 
     use crate::http::values::range::*;
 
-    fn of(field: &str, len: u64) -> Ranges {
+    fn of(field: &str, len: u64) -> Option<Vec<Range<u64>>> {
         evaluate(field.as_bytes(), len)
     }
 
     #[test]
     fn the_examples_of_14_1_2() {
         for (field, expected) in [
-            ("bytes=0-499", Ranges::Single(0..500)),
-            ("bytes=500-999", Ranges::Single(500..1000)),
-            ("bytes=-500", Ranges::Single(9500..10_000)),
-            ("bytes=9500-", Ranges::Single(9500..10_000)),
-            ("bytes=0-0,-1", Ranges::Multi(vec![0..1, 9999..10_000])),
+            ("bytes=0-499", Some(vec![0..500])),
+            ("bytes=500-999", Some(vec![500..1000])),
+            ("bytes=-500", Some(vec![9500..10_000])),
+            ("bytes=9500-", Some(vec![9500..10_000])),
+            ("bytes=0-0,-1", Some(vec![0..1, 9999..10_000])),
             (
                 "bytes= 0-999, 4500-5499, -1000",
-                Ranges::Multi(vec![0..1000, 4500..5500, 9000..10_000]),
+                Some(vec![0..1000, 4500..5500, 9000..10_000]),
             ),
-            ("bytes=500-600,601-999", Ranges::Single(500..1000)),
-            ("bytes=500-700,601-999", Ranges::Single(500..1000)),
+            ("bytes=500-600,601-999", Some(vec![500..1000])),
+            ("bytes=500-700,601-999", Some(vec![500..1000])),
         ] {
             assert_eq!(of(field, 10_000), expected, "{field}");
         }
@@ -240,35 +212,35 @@ mod tests {
     fn ends_are_clamped_and_numbers_of_any_size_understood() {
         let huge = "9".repeat(60);
         for (field, expected) in [
-            ("bytes=0-10".to_owned(), Ranges::Single(0..10)),
-            ("bytes=9-9".to_owned(), Ranges::Single(9..10)),
-            (format!("bytes=3-{huge}"), Ranges::Single(3..10)),
-            (format!("bytes=3-{}", u64::MAX), Ranges::Single(3..10)),
-            (format!("bytes=-{huge}"), Ranges::Single(0..10)),
-            ("bytes=-10".to_owned(), Ranges::Single(0..10)),
-            ("bytes=-11".to_owned(), Ranges::Single(0..10)),
-            ("bytes=0-".to_owned(), Ranges::Single(0..10)),
+            ("bytes=0-10".to_owned(), Some(vec![0..10])),
+            ("bytes=9-9".to_owned(), Some(vec![9..10])),
+            (format!("bytes=3-{huge}"), Some(vec![3..10])),
+            (format!("bytes=3-{}", u64::MAX), Some(vec![3..10])),
+            (format!("bytes=-{huge}"), Some(vec![0..10])),
+            ("bytes=-10".to_owned(), Some(vec![0..10])),
+            ("bytes=-11".to_owned(), Some(vec![0..10])),
+            ("bytes=0-".to_owned(), Some(vec![0..10])),
             ("bytes=0000000000000000000000001-2".to_owned(), {
-                Ranges::Single(1..3)
+                Some(vec![1..3])
             }),
-            (format!("bytes={huge}-"), Ranges::Unsatisfiable),
-            (format!("bytes={huge}-{huge}"), Ranges::Unsatisfiable),
-            ("bytes=10-".to_owned(), Ranges::Unsatisfiable),
-            ("bytes=10-20".to_owned(), Ranges::Unsatisfiable),
-            ("bytes=-0".to_owned(), Ranges::Unsatisfiable),
-            ("bytes=-0,10-20,99-".to_owned(), Ranges::Unsatisfiable),
-            ("bytes=-0,2-3,99-".to_owned(), Ranges::Single(2..4)),
+            (format!("bytes={huge}-"), Some(vec![])),
+            (format!("bytes={huge}-{huge}"), Some(vec![])),
+            ("bytes=10-".to_owned(), Some(vec![])),
+            ("bytes=10-20".to_owned(), Some(vec![])),
+            ("bytes=-0".to_owned(), Some(vec![])),
+            ("bytes=-0,10-20,99-".to_owned(), Some(vec![])),
+            ("bytes=-0,2-3,99-".to_owned(), Some(vec![2..4])),
         ] {
             assert_eq!(of(&field, 10), expected, "{field}");
         }
         let last = format!("bytes={}-", u64::MAX - 1);
-        assert_eq!(of(&last, u64::MAX), Ranges::Single(u64::MAX - 1..u64::MAX));
+        assert_eq!(of(&last, u64::MAX), Some(vec![u64::MAX - 1..u64::MAX]));
     }
 
     #[test]
     fn an_empty_value_has_no_ranges() {
         for field in ["bytes=1-", "bytes=5-9", "bytes=-0"] {
-            assert_eq!(of(field, 0), Ranges::Unsatisfiable, "{field}");
+            assert_eq!(of(field, 0), Some(vec![]), "{field}");
         }
         for field in [
             "bytes=0-",
@@ -277,7 +249,7 @@ mod tests {
             "bytes=-99999",
             "bytes=0-0,-1",
         ] {
-            assert_eq!(of(field, 0), Ranges::Whole, "{field}");
+            assert_eq!(of(field, 0), None, "{field}");
         }
     }
 
@@ -311,14 +283,14 @@ mod tests {
             "bytes=\u{661}-\u{662}",
             &long,
         ] {
-            assert_eq!(of(field, 10), Ranges::Whole, "{field:?}");
+            assert_eq!(of(field, 10), None, "{field:?}");
         }
     }
 
     #[test]
     fn units_have_no_case_and_lists_may_be_spaced() {
         for field in ["BYTES=1-2", "Bytes=1-2", "bytes=\t1-2 ,, ", "bytes=,1-2"] {
-            assert_eq!(of(field, 10), Ranges::Single(1..3), "{field:?}");
+            assert_eq!(of(field, 10), Some(vec![1..3]), "{field:?}");
         }
     }
 
@@ -326,19 +298,13 @@ mod tests {
     fn the_order_asked_for_is_kept_and_only_what_pays_is_joined() {
         assert_eq!(
             of("bytes=-1,500-509,0-9", 1000),
-            Ranges::Multi(vec![999..1000, 500..510, 0..10])
+            Some(vec![999..1000, 500..510, 0..10])
         );
         let near = |gap: u64| of(&format!("bytes=0-9,{}-199", 10 + gap), 1000);
-        assert_eq!(near(0), Ranges::Single(0..200));
-        assert_eq!(near(NEAR), Ranges::Single(0..200));
-        assert_eq!(
-            near(NEAR + 1),
-            Ranges::Multi(vec![0..10, 10 + NEAR + 1..200])
-        );
-        assert_eq!(
-            of("bytes=0-,0-,0-,0-,5-", 1 << 40),
-            Ranges::Single(0..1 << 40)
-        );
+        assert_eq!(near(0), Some(vec![0..200]));
+        assert_eq!(near(NEAR), Some(vec![0..200]));
+        assert_eq!(near(NEAR + 1), Some(vec![0..10, 10 + NEAR + 1..200]));
+        assert_eq!(of("bytes=0-,0-,0-,0-,5-", 1 << 40), Some(vec![0..1 << 40]));
     }
 
     #[test]
@@ -347,20 +313,20 @@ mod tests {
             let specs: Vec<_> = (0..count).map(|i| format!("{0}-{0}", i * 100)).collect();
             of(&format!("bytes={}", specs.join(",")), 1 << 20)
         };
-        assert!(matches!(apart(256), Ranges::Multi(parts) if parts.len() == 256));
-        assert_eq!(apart(257), Ranges::Whole);
+        assert!(matches!(apart(256), Some(parts) if parts.len() == 256));
+        assert_eq!(apart(257), None);
         let together = format!("bytes={}", "0-0,".repeat(1000));
-        assert_eq!(of(&together, 10), Ranges::Single(0..1));
+        assert_eq!(of(&together, 10), Some(vec![0..1]));
     }
 
     #[test]
     fn one_line_counts_and_several_do_not() {
         let mut headers = HeaderMap::new();
-        assert_eq!(ranges(&headers, 10), Ranges::Whole);
+        assert_eq!(ranges(&headers, 10), None);
         headers.append(RANGE, "bytes=1-2".parse().unwrap());
-        assert_eq!(ranges(&headers, 10), Ranges::Single(1..3));
+        assert_eq!(ranges(&headers, 10), Some(vec![1..3]));
         headers.append(RANGE, "bytes=1-2".parse().unwrap());
-        assert_eq!(ranges(&headers, 10), Ranges::Whole);
+        assert_eq!(ranges(&headers, 10), None);
     }
 
     #[test]
@@ -407,7 +373,7 @@ mod tests {
     }
 
     /// Byte by byte: which are asked for, which gaps are too small to leave out, which runs remain.
-    fn slow(wanted: &[Wanted], len: u64) -> Ranges {
+    fn slow(wanted: &[Wanted], len: u64) -> Option<Vec<Range<u64>>> {
         let mut sent: Vec<bool> = (0..len)
             .map(|at| wanted.iter().any(|spec| spec.holds(at, len)))
             .collect();
@@ -434,12 +400,7 @@ mod tests {
             wanted.iter().position(asks)
         };
         runs.sort_by_key(place);
-        match runs.len() {
-            0 => Ranges::Unsatisfiable,
-            1 => Ranges::Single(runs.remove(0)),
-            2..=MAX_PARTS => Ranges::Multi(runs),
-            _ => Ranges::Whole,
-        }
+        (runs.len() <= MAX_PARTS).then_some(runs)
     }
 
     proptest! {
@@ -459,14 +420,8 @@ mod tests {
             set in "[0-9,\\- ]{0,60}",
             len in prop_oneof![0_u64..200, any::<u64>()],
         ) {
-            let parts = match of(&format!("bytes={set}"), len) {
-                Ranges::Single(range) => vec![range],
-                Ranges::Multi(ranges) => {
-                    prop_assert!((2..=MAX_PARTS).contains(&ranges.len()));
-                    ranges
-                }
-                Ranges::Whole | Ranges::Unsatisfiable => vec![],
-            };
+            let parts = of(&format!("bytes={set}"), len).unwrap_or_default();
+            prop_assert!(parts.len() <= MAX_PARTS);
             let mut sum = 0_u64;
             for part in parts {
                 prop_assert!(part.start < part.end && part.end <= len);
@@ -478,7 +433,7 @@ mod tests {
         #[test]
         fn bytes_of_any_kind_are_ignored(field in vec(any::<u8>(), 0..40)) {
             // Anything but `bytes=`, in any case, comes up too rarely to matter.
-            prop_assert_eq!(evaluate(&field, 10), Ranges::Whole);
+            prop_assert_eq!(evaluate(&field, 10), None);
         }
     }
 

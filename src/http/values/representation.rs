@@ -8,16 +8,16 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::time::SystemTime;
 
+use httpdate::fmt_http_date;
 use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, SERVER, VARY,
+    CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LAST_MODIFIED, SERVER, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 
 use crate::http::body::Content;
 use crate::http::body::response::Body;
 use crate::http::body::sources::Encoded;
-use crate::http::head::accept::content_coding;
 use crate::http::head::syntax::put;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::Selection;
@@ -49,17 +49,6 @@ pub struct Representation {
     pub is_compressible: bool,
 }
 
-/// The fields with these validators.
-fn validators(etag: &str, modified: SystemTime) -> [(HeaderName, HeaderValue); 2] {
-    let none = HeaderValue::from_static("");
-    let etag = HeaderValue::from_str(etag);
-    let modified = HeaderValue::try_from(httpdate::fmt_http_date(modified));
-    [
-        (ETAG, etag.unwrap_or(none.clone())),
-        (LAST_MODIFIED, modified.unwrap_or(none)),
-    ]
-}
-
 impl Representation {
     pub fn new(
         Validators { etag, modified }: Validators,
@@ -77,7 +66,8 @@ impl Representation {
             CONTENT_TYPE,
             content_type.unwrap_or(HeaderValue::from_static(media::UNKNOWN)),
         );
-        headers.extend(validators(&etag, modified));
+        put(&mut headers, ETAG, etag.clone());
+        put(&mut headers, LAST_MODIFIED, fmt_http_date(modified));
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if let Some(value) = &config.cache_control {
@@ -128,9 +118,7 @@ impl Representation {
     /// The headers of a 304: those that a cache needs to find its answer (RFC 9110, section 15.4.5), and the policy of the page.
     fn not_modified(&self, etag: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        if let Ok(etag) = HeaderValue::from_str(etag) {
-            headers.insert(ETAG, etag);
-        }
+        put(&mut headers, ETAG, etag.to_owned());
         for name in [LAST_MODIFIED, CACHE_CONTROL, VARY, CONTENT_SECURITY_POLICY] {
             if let Some(value) = self.headers.get(&name) {
                 headers.insert(name, value.clone());
@@ -154,11 +142,6 @@ const MAX_REMOTE_PARTS: usize = 16;
 
 /// Values shorter than this are sent as they are: the coding would save less than it costs.
 pub const MIN_COMPRESSED: u64 = 1 << 10;
-
-/// True where the client prefers gzip to no coding.
-pub fn takes_gzip(headers: &HeaderMap) -> bool {
-    content_coding(headers, &[GZIP]).is_some()
-}
 
 /// A value, as it is represented.
 #[derive(Debug)]
@@ -284,8 +267,8 @@ pub fn sent(response: ValueResponse) -> (HeaderMap, Body) {
 pub fn describe_stored(headers: &mut HeaderMap, stored: Published) {
     // With what every response has, so that the map of a PUT does not grow.
     headers.reserve(6);
-    match stored.modified {
-        Some(modified) => headers.extend(validators(&stored.etag, modified)),
-        None => put(headers, ETAG, stored.etag),
+    put(headers, ETAG, stored.etag);
+    if let Some(modified) = stored.modified {
+        put(headers, LAST_MODIFIED, fmt_http_date(modified));
     }
 }

@@ -19,7 +19,7 @@ use rustix::io::pread;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::frame_io::Output;
-use crate::http::{Body, Client, ConnectionState, Phase, Piece, Responding, Stream};
+use crate::http::{Body, Client, ConnectionState, Phase, Piece, Responding, Stream, known};
 use crate::net::connection_limit::Permit;
 use crate::net::connections::{Command, LINGER};
 use crate::net::reactor::Reactor;
@@ -44,7 +44,7 @@ pub(super) enum Stage {
 
 /// The stage of a response that is known, and is not taken at once.
 fn later(response: Response<Body>) -> Stage {
-    Stage::Responding(Responding::Ready(Some(response)))
+    Stage::Responding(known(response))
 }
 
 /// A request on its stream.
