@@ -87,26 +87,21 @@ impl Remembered {
             end: now,
             refused: 0,
         };
-        let is_full = self.debts.len() >= MAX_SOURCES;
-        let debt = match self.debts.get_mut(&source) {
-            Some(debt) => debt,
-            None if is_full => return Err(EACH),
-            None => self.debts.entry(source).or_insert(fresh),
-        };
+        if self.debts.len() >= MAX_SOURCES && !self.debts.contains_key(&source) {
+            return Err(EACH);
+        }
+        let debt = self.debts.entry(source).or_insert(fresh);
         if debt.end <= now {
             *debt = fresh;
         }
         let end = debt.end + EACH;
-        match end.checked_duration_since(now + BURST * EACH) {
-            Some(wait) if !wait.is_zero() => {
-                debt.refused = debt.refused.saturating_add(1);
-                Err(wait)
-            }
-            _ => {
-                debt.end = end;
-                Ok(())
-            }
+        let wait = end.saturating_duration_since(now + BURST * EACH);
+        if wait.is_zero() {
+            debt.end = end;
+            return Ok(());
         }
+        debt.refused = debt.refused.saturating_add(1);
+        Err(wait)
     }
 }
 

@@ -326,7 +326,7 @@ impl PageRights {
 
 #[cfg(test)]
 mod tests {
-    use crate::access::{Grant, Right, RightSet};
+    use crate::access::{Grant, Right};
     use crate::http::ui::frame::*;
     use proptest::prelude::*;
 
@@ -425,19 +425,11 @@ mod tests {
         }
     }
 
-    fn grant(rules: &[(&str, &[Right])]) -> Grant {
-        let rules = rules.iter().map(|(prefix, rights)| {
-            let rights: RightSet = rights.iter().copied().collect();
-            (*prefix, rights)
-        });
-        Grant::new(&rules.collect::<Vec<_>>())
-    }
-
     #[test]
     fn a_page_has_the_rights_of_its_client_where_it_may_list() {
         use Right::{Create, Delete, List, Read, Watch, Write};
-        let grant = grant(&[
-            ("pub/", &[List, Read, Watch]),
+        let grant = Grant::new(&[
+            ("pub/", &[List, Read, Watch][..]),
             ("pub/in", &[Write]),
             ("box/5e1f/", &[Create, Delete]),
             ("p", &[Delete]),
@@ -460,7 +452,7 @@ mod tests {
     #[test]
     fn files_are_stored_in_folders_that_may_have_them() {
         let may = |prefix, folder| {
-            let grant = grant(&[(prefix, &[Right::Create, Right::List])]);
+            let grant = Grant::new(&[(prefix, &[Right::Create, Right::List])]);
             PageRights::new(Some(&grant), false).may_create_in(folder)
         };
         for (prefix, folder) in [

@@ -17,7 +17,7 @@ use slab::Slab;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use crate::access::{Access, Right, Subject};
+use crate::access::{Access, Policy, Right, Subject};
 use crate::http::auth::credentials::Principal;
 use crate::http::exchange::ConnectionState;
 use crate::store::{Change, Changes, Error, Gap, Prefixes, etag};
@@ -110,7 +110,7 @@ fn relay(subscribers: &Rc<Subscribers>) {
 }
 
 /// Resolves when the rules have been replaced, where there are any.
-async fn replaced(rules: &mut Option<watch::Receiver<u64>>) {
+async fn replaced(rules: &mut Option<watch::Receiver<Arc<Policy>>>) {
     if let Some(rules) = rules
         && rules.changed().await.is_ok()
     {
@@ -402,7 +402,7 @@ mod tests {
             let access = Arc::new(Access::read(path.clone()).unwrap());
             let subscribers = subscribers(Some(Arc::clone(&access)));
             let connection = Rc::new(ConnectionState::new(Arc::default()));
-            let subject = Arc::clone(access.policy().anonymous());
+            let subject = Arc::clone(&access.policy().anonymous);
             let principal = Rc::new(Principal {
                 subject,
                 by: AuthMethod::Nothing,
