@@ -10,6 +10,7 @@ mod file;
 mod passwords;
 mod policy;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +28,6 @@ pub use passwords::{CheckError, Passwords};
 pub use policy::{Grant, Policy, Right, Rule, Subject};
 
 /// The policy of the moment, read anew while the server runs.
-#[derive(Debug)]
 pub struct Access {
     path: PathBuf,
     policy: watch::Sender<Arc<Policy>>,
@@ -93,6 +93,13 @@ impl Access {
     /// Receives each replacement of the policy.
     pub fn replacements(&self) -> watch::Receiver<Arc<Policy>> {
         self.policy.subscribe()
+    }
+}
+
+impl fmt::Debug for Access {
+    /// Without secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").finish_non_exhaustive()
     }
 }
 

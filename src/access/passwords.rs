@@ -10,7 +10,6 @@
 //! remembered tag cannot be turned back into a password, and is useless in another process.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -294,12 +293,6 @@ fn evidence(name: &str, hash: &PasswordHash) -> Evidence {
     Evidence::Password {
         name: name.into(),
         hash: hash.clone(),
-    }
-}
-
-impl fmt::Debug for Passwords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passwords").finish_non_exhaustive()
     }
 }
 

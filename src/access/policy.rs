@@ -61,7 +61,6 @@ pub struct Subject {
 }
 
 /// The policy of one reading of the file.
-#[derive(Debug)]
 pub struct Policy {
     /// The name of the server in challenges.
     pub realm: Box<str>,

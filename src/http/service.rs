@@ -49,7 +49,6 @@ use crate::store::{Found, Store};
 pub use context::Service;
 
 /// The parts of a service. They go to the thread of a reactor, which a service itself cannot.
-#[derive(Debug)]
 pub struct ServiceBuilder {
     /// The store of the values.
     pub store: Arc<Store>,

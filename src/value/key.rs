@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
+
 /// The longest key, in bytes.
 pub const MAX_LEN: usize = 1024;
 
@@ -227,6 +229,12 @@ impl Prefixes {
     /// Its prefixes, in byte order; none is the beginning of another.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|prefix| &**prefix)
+    }
+}
+
+impl Serialize for Prefixes {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.iter())
     }
 }
 

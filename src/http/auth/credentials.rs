@@ -81,12 +81,6 @@ impl fmt::Debug for Credentials<'_> {
     }
 }
 
-impl fmt::Debug for NameAndPassword {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NameAndPassword").finish_non_exhaustive()
-    }
-}
-
 /// The fields Authorization of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum AuthorizationFields<'a> {

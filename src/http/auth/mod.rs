@@ -25,7 +25,6 @@ use crate::metrics::AuthResult;
 use crate::store::BlockingPool;
 
 /// The result of an authentication.
-#[derive(Debug)]
 pub enum Identified {
     /// The client is known; `None` where there are no rules.
     Known(Option<Rc<Principal>>),
@@ -34,7 +33,6 @@ pub enum Identified {
 }
 
 /// A password that is yet to be checked, with the field that it came in.
-#[derive(Debug)]
 pub struct UncheckedPassword {
     pub field: Box<[u8]>,
     pub pair: NameAndPassword,

@@ -124,8 +124,10 @@ impl FormUpload<'_, '_, '_> {
             ..
         } = &*self.request.service;
         check_depth(&key, config.limits.max_key_depth)?;
+        // The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
+        let only_new = (!self.state.replaces()).then_some(Preconditions::NEW);
         let mut options = PutOptions {
-            preconditions: self.preconditions(),
+            preconditions: self.preconditions.clone().or(only_new),
             media_type,
             ..PutOptions::default()
         };
@@ -157,19 +159,10 @@ impl FormUpload<'_, '_, '_> {
                 None => None,
             })
         };
-        let mut stored = stored.await;
-        if options.is_only_new {
-            stored = self.request.narrowed(stored);
-        }
-        let published = stored?;
+        let stored = stored.await;
+        let published = self.request.narrowed(options.is_only_new, stored)?;
         self.stored.push(StoredFile { key, published });
         Ok(())
-    }
-
-    /// The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
-    fn preconditions(&self) -> Option<Preconditions> {
-        let asked = self.preconditions.clone();
-        asked.or((!self.state.replaces()).then_some(Preconditions::NEW))
     }
 }
 

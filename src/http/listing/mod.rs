@@ -195,15 +195,14 @@ impl Query {
 
     /// The format for a client without a preference: one that sends no parameter of listings follows links.
     pub fn usual_format(&self) -> ListFormat {
-        match self {
-            Self {
-                prefix: None,
-                after: None,
-                limit: None,
-                by_folder: None,
-                ..
-            } => ListFormat::Html,
-            _ => ListFormat::Json,
+        let of_no_listing = Self {
+            format: self.format,
+            ..Self::default()
+        };
+        if *self == of_no_listing {
+            ListFormat::Html
+        } else {
+            ListFormat::Json
         }
     }
 }

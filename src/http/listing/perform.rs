@@ -120,19 +120,16 @@ pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Outco
         takes_gzip,
     } = asked;
     let principal = request.principal();
-    let mut rights = PageRights::new(principal.map(Principal::grant), config.read_only);
-    if let Some(principal) = principal {
-        rights = rights.of(&principal.subject, principal.by == AuthMethod::Basic);
-    }
+    let subject = principal.map(|principal| &*principal.subject);
+    let signs_out = principal.is_some_and(|principal| principal.by == AuthMethod::Basic);
+    let rights = PageRights::new(subject, config.read_only, signs_out);
     let listing = store.list(*reactor, target.page.clone()).await?;
     let next = target.next_link(&listing);
     let render = move |listing: &Listing| {
-        let document = ui::document(&target, listing, &rights);
-        let document = if takes_gzip {
-            document.compressed()
-        } else {
-            document
-        };
+        let mut document = ui::document(&target, listing, &rights);
+        if takes_gzip {
+            document = document.compressed();
+        }
         let is_known = ui::is_known(preconditions.as_ref(), &document.etag);
         (document, is_known)
     };

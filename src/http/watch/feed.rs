@@ -14,10 +14,9 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use slab::Slab;
-use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use crate::access::{Access, Policy, Right, Subject};
+use crate::access::{Access, Right, Subject};
 use crate::http::auth::credentials::Principal;
 use crate::http::exchange::ConnectionState;
 use crate::store::{Change, Changes, Error, Gap, Prefixes, etag};
@@ -100,23 +99,13 @@ fn relay(subscribers: &Rc<Subscribers>) {
         while !subscribers.waiting.borrow().is_empty() {
             tokio::select! {
                 changed = latest.changed() => if changed.is_err() { break },
-                () = replaced(&mut rules) => {}
+                Some(Ok(())) = async { Some(rules.as_mut()?.changed().await) } => {}
             }
             latest.mark_unchanged();
             subscribers.wake().await;
         }
         subscribers.is_relaying.set(false);
     });
-}
-
-/// Resolves when the rules have been replaced, where there are any.
-async fn replaced(rules: &mut Option<watch::Receiver<Arc<Policy>>>) {
-    if let Some(rules) = rules
-        && rules.changed().await.is_ok()
-    {
-        return;
-    }
-    std::future::pending::<()>().await;
 }
 
 /// A message for a subscriber.
@@ -174,12 +163,14 @@ impl Event {
 /// A subscriber's position in the order of changes.
 pub struct Subscription {
     subscribers: Rc<Subscribers>,
-    connection: Rc<ConnectionState>,
+    /// The connection of the subscriber.
+    pub connection: Rc<ConnectionState>,
     place: usize,
     prefix: Box<str>,
     /// `None` where there are no rules: it covers all keys.
     permission: Option<Permission>,
-    seen: u64,
+    /// The number of the last change that was sent or skipped.
+    pub seen: u64,
 }
 
 impl Subscription {
@@ -204,16 +195,6 @@ impl Subscription {
             permission,
             seen: since.unwrap_or(latest),
         }
-    }
-
-    /// The connection of the subscriber.
-    pub fn connection(&self) -> &ConnectionState {
-        &self.connection
-    }
-
-    /// The number of the last change that was sent or skipped.
-    pub fn seen(&self) -> u64 {
-        self.seen
     }
 
     /// True once the client may get no more changes.
@@ -422,7 +403,7 @@ mod tests {
             };
             on_reactor(async {
                 let mut subscription = subscribe(None);
-                let (begin, mut all) = (subscription.seen(), Vec::new());
+                let (begin, mut all) = (subscription.seen, Vec::new());
                 for (rules, changes) in steps {
                     // They are told of by the rules that hold when they are told, also if others held when they were made.
                     subscribers.changes.tell(changes.iter().map(String::as_str));
