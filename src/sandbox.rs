@@ -33,15 +33,6 @@ const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
 /// The rights by which a unix socket's file comes and goes.
 const SOCKET: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeSock | RemoveFile});
 
-/// The files of the system that the process needs, wherever its values are: its own figures and descriptors, and where bytes are dropped.
-const OWN: [(&str, BitFlags<AccessFs>); 2] = [
-    ("/proc", READ),
-    (
-        "/dev/null",
-        make_bitflags!(AccessFs::{ReadFile | WriteFile}),
-    ),
-];
-
 /// The most links that the kernel follows (`path_resolution(7)`).
 const MOST_LINKS: usize = 40;
 
@@ -125,7 +116,9 @@ fn restrict(allowed: &Allowed) -> Result<RestrictionStatus, RulesetError> {
         Some(_) => ruleset.handle_access(AccessNet::BindTcp)?,
         None => ruleset,
     };
-    let own = OWN.map(|(path, access)| (PathBuf::from(path), access));
+    // The process needs its own figures and descriptors, and where bytes are dropped, wherever its values are.
+    let null = make_bitflags!(AccessFs::{ReadFile | WriteFile});
+    let own = [("/proc".into(), READ), ("/dev/null".into(), null)];
     let paths = allowed.paths().chain(own);
     let mut created = ruleset.create()?;
     for (path, access) in paths {

@@ -203,20 +203,15 @@ impl LinkKey {
     }
 
     fn mac(&self, terms: &LinkTerms<'_>) -> Option<Hmac<Sha256>> {
-        let LinkTerms {
-            kind,
-            key,
-            expires,
-            max,
-        } = terms;
+        let LinkTerms { key, expires, .. } = terms;
         if !key.starts_with(&*self.prefix) {
             return None;
         }
-        let method = match kind {
+        let method = match terms.kind {
             LinkKind::Read => "GET",
             LinkKind::Create => "PUT",
         };
-        let max = max.map_or_else(String::new, |max| max.to_string());
+        let max = terms.max.map_or_else(String::new, |max| max.to_string());
         let text = format!("data-server-link-1\n{method}\n{expires}\n{max}\n{key}");
         let mac = Hmac::<Sha256>::new_from_slice(&self.secret).ok()?;
         Some(mac.chain_update(text))

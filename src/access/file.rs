@@ -308,16 +308,13 @@ fn check_mode(path: &Path) -> Result<(), BadAccess> {
     Ok(())
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
     realm: Option<Spanned<String>>,
     htpasswd: Option<Spanned<PathBuf>>,
-    #[serde(default)]
     subject: Vec<SubjectEntry>,
-    #[serde(default)]
     link_key: Vec<LinkKeyEntry>,
-    #[serde(default)]
     rule: Vec<RuleEntry>,
 }
 

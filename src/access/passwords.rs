@@ -85,13 +85,6 @@ struct Check {
     is_known: bool,
 }
 
-impl UnderWay {
-    /// True while it runs or a request waits for it.
-    fn is_wanted(&self) -> bool {
-        self.waiting.is_none() || self.result.receiver_count() > 0
-    }
-}
-
 impl Passwords {
     /// A checker that remembers nothing yet. Fails if the system has no random bytes: the keys of two
     /// processes could be equal.
@@ -197,7 +190,9 @@ impl Passwords {
 
     /// Ends the checks that have not begun and that no request waits for any more.
     fn drop_unwanted(&self, under_way: &mut Vec<UnderWay>) {
-        for unwanted in under_way.extract_if(.., |check| !check.is_wanted()) {
+        let is_unwanted =
+            |check: &mut UnderWay| check.waiting.is_some() && check.result.receiver_count() == 0;
+        for unwanted in under_way.extract_if(.., is_unwanted) {
             for source in unwanted.sources {
                 self.failures.give_back(source);
             }

@@ -48,7 +48,7 @@ impl Rule {
 }
 
 /// A user or a program with a name, or an anonymous client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Subject {
     /// The name, as in the access log.
     pub name: Box<str>,
@@ -61,6 +61,7 @@ pub struct Subject {
 }
 
 /// The policy of one reading of the file.
+#[derive(Default)]
 pub struct Policy {
     /// The name of the server in challenges.
     pub realm: Box<str>,
@@ -88,35 +89,23 @@ impl Policy {
         let anonymous = Subject {
             name: Rule::ANONYMOUS.into(),
             is_anonymous: true,
-            not_after: None,
             grant: grant(&rules, None),
+            ..Subject::default()
         };
         Self {
             realm: realm.into(),
             anonymous: Arc::new(anonymous),
             rules,
-            subjects: HashMap::new(),
-            tokens: HashMap::new(),
-            certificates: HashMap::new(),
-            passwords: HashMap::new(),
-            link_keys: HashMap::new(),
-            warnings: Vec::new(),
-            doubts: Vec::new(),
+            ..Self::default()
         }
     }
 
     /// Adds a subject with its credentials, or returns which of them another subject has already: the policy is then of no use.
     pub fn add(&mut self, name: &str, credentials: Credentials) -> Result<(), &'static str> {
-        let Credentials {
-            tokens,
-            password,
-            certificates,
-            not_after,
-        } = credentials;
         let subject = Arc::new(Subject {
             name: name.into(),
             is_anonymous: false,
-            not_after,
+            not_after: credentials.not_after,
             grant: grant(&self.rules, Some(name)),
         });
         let of_another =
@@ -125,19 +114,19 @@ impl Policy {
         if known.is_some() {
             return Err("the name");
         }
-        for token in tokens {
+        for token in credentials.tokens {
             if of_another(self.tokens.insert(token, Arc::clone(&subject))) {
                 return Err("a token");
             }
         }
-        for name in certificates {
+        for name in credentials.certificates {
             let name = name.to_ascii_lowercase().into();
             if of_another(self.certificates.insert(name, Arc::clone(&subject))) {
                 return Err("the name of a certificate");
             }
         }
-        self.passwords
-            .extend(password.map(|hash| (name.into(), hash)));
+        let password = credentials.password.map(|hash| (name.into(), hash));
+        self.passwords.extend(password);
         Ok(())
     }
 
@@ -195,9 +184,8 @@ impl Policy {
         }
         Some(Subject {
             name: format!("link:{by}").into(),
-            is_anonymous: false,
-            not_after: None,
             grant: Grant::new(&[(terms.key, &[right])]),
+            ..Subject::default()
         })
     }
 
@@ -295,7 +283,7 @@ impl Right {
 }
 
 /// The grants of one subject: for each right, the keys that it holds for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Grant([Prefixes; Right::NAMED.len()]);
 
 impl Grant {

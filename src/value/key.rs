@@ -172,7 +172,7 @@ pub fn guessed_type(key: &str) -> &'static str {
 }
 
 /// Keys that begin with one of some prefixes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Prefixes(
     /// In byte order, none of them the beginning of another.
     Arc<[Box<str>]>,

@@ -124,7 +124,23 @@ impl Guard {
         kind: LinkKind,
         key: &str,
     ) -> Result<Rc<Principal>, BadLink> {
-        let followed = link.and_then(|link| self.follow(&link, kind, key));
+        let (policy, now) = (self.0.policy(), SystemTime::now());
+        let followed = link.and_then(|link| {
+            let terms = LinkTerms {
+                kind,
+                key,
+                expires: link.expires,
+                max: link.max,
+            };
+            let subject = policy.by_link(&link.by, &terms, &link.signature, now);
+            let subject = subject.ok_or(BadLink::Invalid)?;
+            let is_over = |now: Duration| now.as_secs() >= link.expires;
+            if now.duration_since(UNIX_EPOCH).is_ok_and(is_over) {
+                return Err(BadLink::Expired);
+            }
+            let by = AuthMethod::Link { max: link.max };
+            Ok(self.principal(Arc::new(subject), by, Evidence::Nothing))
+        });
         self.0.count(match followed {
             Ok(_) => AuthResult::Link,
             Err(_) => AuthResult::Wrong,
@@ -151,18 +167,14 @@ impl Guard {
         compute: &BlockingPool,
     ) -> Result<Rc<Principal>, Refusal> {
         let access = &self.0;
-        let UncheckedPassword {
-            field,
-            pair: NameAndPassword { name, password },
-            source,
-        } = unchecked;
+        let (pair, source) = (unchecked.pair, unchecked.source);
         let presented = Presented {
-            field: Some(&field),
+            field: Some(&unchecked.field),
             source,
             generation: access.generation(),
         };
         let (policy, passwords) = (access.policy(), &access.passwords);
-        let checking = passwords.check(&policy, &name, password, source, compute);
+        let checking = passwords.check(&policy, &pair.name, pair.password, source, compute);
         let checking = checking.map_err(|why| match why {
             CheckError::NoPasswords => self.wrong_credentials(source),
             CheckError::Limited(wait) => self.limited(wait),
@@ -207,29 +219,6 @@ impl Guard {
         }
         let passwords = &self.0.passwords;
         passwords.remembered(policy, name, password, source, Instant::now())
-    }
-
-    fn follow(
-        &self,
-        link: &SignedLink,
-        kind: LinkKind,
-        key: &str,
-    ) -> Result<Rc<Principal>, BadLink> {
-        let (policy, now) = (self.0.policy(), SystemTime::now());
-        let terms = LinkTerms {
-            kind,
-            key,
-            expires: link.expires,
-            max: link.max,
-        };
-        let subject = policy.by_link(&link.by, &terms, &link.signature, now);
-        let subject = subject.ok_or(BadLink::Invalid)?;
-        let is_over = |now: Duration| now.as_secs() >= link.expires;
-        if now.duration_since(UNIX_EPOCH).is_ok_and(is_over) {
-            return Err(BadLink::Expired);
-        }
-        let by = AuthMethod::Link { max: link.max };
-        Ok(self.principal(Arc::new(subject), by, Evidence::Nothing))
     }
 
     /// The refusal of wrong credentials.

@@ -21,7 +21,7 @@ use crate::http::forms::{
 use crate::http::head::path::check_depth;
 use crate::http::refusal::{HaltedForm, Refusal};
 use crate::http::response::outcome::{FormStored, Outcome};
-use crate::http::service::context::{RequestContext, Service};
+use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
 use crate::http::values::put::CountedUpload;
 use crate::store::{Key, Preconditions, UploadHead};
@@ -117,12 +117,8 @@ impl FormUpload<'_, '_, '_> {
         key: Key<'static>,
         media_type: Option<Box<str>>,
     ) -> Result<(), Refusal> {
-        let Service {
-            store,
-            reactor,
-            config,
-            ..
-        } = &*self.request.service;
+        let service = &*self.request.service;
+        let (store, config) = (&service.store, &service.config);
         check_depth(&key, config.limits.max_key_depth)?;
         // The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
         let only_new = (!self.state.replaces()).then_some(Preconditions::NEW);
@@ -142,7 +138,7 @@ impl FormUpload<'_, '_, '_> {
             let mut upload = if config.discard {
                 None
             } else {
-                Some(store.upload(*reactor, &key, &mut head).await?)
+                Some(store.upload(service.reactor, &key, &mut head).await?)
             };
             let mut len = 0;
             while let Some(data) = self.form.data().await? {

@@ -406,8 +406,8 @@ mod tests {
         Subject {
             name: "anonymous".into(),
             is_anonymous: true,
-            not_after: None,
             grant: Grant::new(rules),
+            ..Subject::default()
         }
     }
 

@@ -204,12 +204,10 @@ pub fn upload(path: &str) -> Option<Result<UploadId, Refusal>> {
 /// The fields of `headers` that are kept. Bytes that are no UTF-8 are replaced: such a value matches nothing and is valid nowhere,
 /// before and after.
 fn kept(headers: &HeaderMap) -> Vec<Field> {
-    let fields = KEPT.iter().flat_map(|name| {
-        let values = headers.get_all(name).iter();
-        values.map(move |value| {
-            let text = String::from_utf8_lossy(value.as_bytes());
-            (name.as_str().to_owned(), text.into_owned())
-        })
+    let fields = headers.iter().filter(|(name, _)| KEPT.contains(name));
+    let fields = fields.map(|(name, value)| {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        (name.as_str().to_owned(), text.into_owned())
     });
     fields.collect()
 }

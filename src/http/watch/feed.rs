@@ -78,12 +78,6 @@ impl Subscribers {
             tokio::task::yield_now().await;
         }
     }
-
-    fn wait(&self, place: usize, cx: &Context<'_>) {
-        if let Some(waiting) = self.waiting.borrow_mut().get_mut(place) {
-            *waiting = Some(cx.waker().clone());
-        }
-    }
 }
 
 /// Wakes the subscribers of this reactor when there are changes or other rules, as long as there are subscribers.
@@ -140,14 +134,6 @@ impl Event {
             etag: value.map(etag),
             size: value.map(|value| value.len),
             seq: change.seq,
-        })
-    }
-
-    fn resync(Gap { latest }: Gap) -> Self {
-        Self::new(&Json {
-            op: "resync",
-            seq: latest,
-            ..Json::default()
         })
     }
 
@@ -208,13 +194,18 @@ impl Subscription {
         loop {
             let changes = match self.subscribers.changes.since(self.seen, CHANGES_AT_ONCE) {
                 Ok(changes) => changes,
-                Err(gap) => {
-                    self.seen = gap.latest;
-                    return Poll::Ready(vec![Event::resync(gap)]);
+                Err(Gap { latest }) => {
+                    self.seen = latest;
+                    return Poll::Ready(vec![Event::new(&Json {
+                        op: "resync",
+                        seq: latest,
+                        ..Json::default()
+                    })]);
                 }
             };
             if changes.is_empty() {
-                self.subscribers.wait(self.place, cx);
+                let waiting = &mut self.subscribers.waiting.borrow_mut()[self.place];
+                *waiting = Some(cx.waker().clone());
                 return Poll::Pending;
             }
             let granted = self.permission.as_ref().map(Permission::keys);
@@ -264,32 +255,24 @@ impl Permission {
         }
     }
 
-    /// True while changes of any key may be reported.
+    /// True while the evidence is valid by the current rules, and changes of any key may be reported.
     fn holds(&mut self) -> bool {
-        self.look_again() && !self.keys().is_empty()
+        let (access, now) = (&self.principal.access, SystemTime::now());
+        let generation = access.generation();
+        if generation != self.generation {
+            let policy = access.policy();
+            let Some(subject) = policy.prove(&self.principal.evidence, now) else {
+                return false;
+            };
+            self.subject = Arc::clone(subject);
+            self.generation = generation;
+        }
+        self.subject.is_valid(now) && !self.keys().is_empty()
     }
 
     /// The keys whose changes may be reported; for use after [`Permission::holds`].
     fn keys(&self) -> &Prefixes {
         self.subject.grant.keys(Right::Watch)
-    }
-
-    /// Finds the subject by the current rules. Returns false if the evidence is no longer valid.
-    fn look_again(&mut self) -> bool {
-        let Principal {
-            access, evidence, ..
-        } = &*self.principal;
-        let (generation, now) = (access.generation(), SystemTime::now());
-        if generation == self.generation {
-            return self.subject.is_valid(now);
-        }
-        let policy = access.policy();
-        let Some(subject) = policy.prove(evidence, now) else {
-            return false;
-        };
-        self.subject = Arc::clone(subject);
-        self.generation = generation;
-        true
     }
 }
 

@@ -37,16 +37,12 @@ pub fn subscribe(
     context: &ResponseContext,
     guard: RequestGuard,
 ) -> (Response<Body>, Option<Box<Session>>) {
-    let WatchRequest {
-        transport,
-        prefix,
-        since,
-    } = request;
+    let (prefix, since) = (request.prefix, request.since);
     let connection = &guard.connection;
     let permission = context.principal.as_ref().map(Permission::new);
     let subscription = Subscription::new(subscribers, connection, prefix, since, permission);
     connection.begin_watching();
-    match transport {
+    match request.transport {
         WatchTransport::Events => {
             // The send buffer of a subscriber is small, too small for the responses to other requests.
             connection.close_after_response();
@@ -119,13 +115,12 @@ fn position(comment: &str, seen: u64) -> String {
 
 fn with_event(mut text: String, event: &Event) -> String {
     let Event { seq, json, .. } = event;
-    let kind = if event.is_resync {
-        "event: resync\n"
-    } else {
-        ""
-    };
     // Writing to a String does not fail; JSON holds no line break.
-    let _ = write!(text, "id: {seq}\n{kind}data: {json}\n\n");
+    let _ = writeln!(text, "id: {seq}");
+    if event.is_resync {
+        text.push_str("event: resync\n");
+    }
+    let _ = write!(text, "data: {json}\n\n");
     text
 }
 
