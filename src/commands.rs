@@ -18,10 +18,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::access::{
-    Access, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, Policy, Right, Rule,
-    SHORTEST_SECRET,
+    Access, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, Policy, Right, Rule, read_secret,
 };
-use crate::file_error::unreadable;
 use crate::http::{folder_of_path, key_of_path};
 use crate::lifecycle::ask_reload;
 use crate::store;
@@ -244,7 +242,7 @@ fn explain_access(
 ) -> Result<(String, bool), Failure> {
     let policy = Access::read(file.to_owned())?.policy();
     let name = (who != Rule::ANONYMOUS).then_some(who);
-    if name.is_some_and(|name| policy.subject(name).is_none()) {
+    if name.is_some_and(|name| !policy.subjects.contains_key(name)) {
         return Err(UsageError(format!("there is no subject {who:?}")).into());
     }
     let (rights, key) = asked(method, path)?;
@@ -343,10 +341,13 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
         max,
     };
     let signature = match (&order.secret_file, &order.access) {
-        (Some(file), _) => LinkKey::new(&secret(file)?, "", None).sign(&terms),
+        (Some(file), _) => {
+            let secret = read_secret(file).map_err(UsageError)?;
+            LinkKey::new(&secret, "", None).sign(&terms)
+        }
         (None, Some(file)) => {
             let policy = Access::read(file.clone())?.policy();
-            let Some(link_key) = policy.link_key(by) else {
+            let Some(link_key) = policy.link_keys.get(&**by) else {
                 let why = format!("{}: there is no link-key {by:?}", file.display());
                 return Err(UsageError(why).into());
             };
@@ -365,14 +366,4 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
     Ok(format!(
         "{url}?expires={expires}&by={by}{max}&signature={signature}\n"
     ))
-}
-
-fn secret(file: &Path) -> Result<Vec<u8>, Failure> {
-    let bad = |why: String| UsageError(format!("{}: {why}", file.display()));
-    let secret = std::fs::read(file).map_err(|error| bad(unreadable(file, &error)))?;
-    let secret = secret.trim_ascii();
-    if secret.len() < SHORTEST_SECRET {
-        return Err(bad(format!("a secret has {SHORTEST_SECRET} bytes or more")).into());
-    }
-    Ok(secret.to_vec())
 }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort,
-    PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, Scope, make_bitflags,
+    PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    Scope, make_bitflags,
 };
 
 /// The newest rights that are given up. Later ones have to be tried first: a program that does not know a right gives up what it
@@ -32,15 +32,6 @@ const STORE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
 /// The rights by which a unix socket's file comes and goes.
 const SOCKET: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeSock | RemoveFile});
-
-/// The files of the system that the process needs, wherever its values are: its own figures and descriptors, and where bytes are dropped.
-const OWN: [(&str, BitFlags<AccessFs>); 2] = [
-    ("/proc", READ),
-    (
-        "/dev/null",
-        make_bitflags!(AccessFs::{ReadFile | WriteFile}),
-    ),
-];
 
 /// The most links that the kernel follows (`path_resolution(7)`).
 const MOST_LINKS: usize = 40;
@@ -83,9 +74,7 @@ pub enum Confined {
     /// The rights that this Landlock knows were given up, but these.
     By(ABI, Allowed),
     /// No right was given up, for this reason.
-    No(&'static str),
-    /// No right was given up, for an error.
-    Failed(String),
+    No(String),
     /// No right was to be given up.
     Off,
 }
@@ -105,7 +94,7 @@ pub fn confine(mode: Mode, allowed: Allowed) -> Result<Confined, SandboxError> {
     }
     let confined = match restrict(&allowed) {
         Ok(status) => Confined::of(&status, allowed),
-        Err(error) => Confined::Failed(error.to_string()),
+        Err(error) => Confined::No(format!(": {error}")),
     };
     if mode == Mode::Require && !confined.is_full() {
         return Err(SandboxError(confined.to_string()));
@@ -127,11 +116,16 @@ fn restrict(allowed: &Allowed) -> Result<RestrictionStatus, RulesetError> {
         Some(_) => ruleset.handle_access(AccessNet::BindTcp)?,
         None => ruleset,
     };
-    let own = OWN.map(|(path, access)| (PathBuf::from(path), access));
+    // The process needs its own figures and descriptors, and where bytes are dropped, wherever its values are.
+    let null = make_bitflags!(AccessFs::{ReadFile | WriteFile});
+    let own = [("/proc".into(), READ), ("/dev/null".into(), null)];
     let paths = allowed.paths().chain(own);
     let mut created = ruleset.create()?;
     for (path, access) in paths {
-        created = with_path(created, &path, access)?;
+        // What cannot be opened here cannot be opened later either, so it is left out.
+        if let Ok(fd) = PathFd::new(path) {
+            created = created.add_rule(PathBeneath::new(fd, access))?;
+        }
     }
     for &port in &allowed.connect {
         created = created.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
@@ -140,18 +134,6 @@ fn restrict(allowed: &Allowed) -> Result<RestrictionStatus, RulesetError> {
         created = created.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
     }
     created.restrict_self()
-}
-
-/// Allows `access` at `path` and below. What cannot be opened here cannot be opened later either, so it is left out.
-fn with_path(
-    ruleset: RulesetCreated,
-    path: &Path,
-    access: BitFlags<AccessFs>,
-) -> Result<RulesetCreated, RulesetError> {
-    match PathFd::new(path) {
-        Ok(fd) => ruleset.add_rule(PathBeneath::new(fd, access)),
-        Err(_) => Ok(ruleset),
-    }
 }
 
 /// True where `file` may be read, but not by this process. Landlock restricts what is opened, and `access(2)` opens nothing.
@@ -216,16 +198,17 @@ fn folder(file: &Path) -> PathBuf {
 
 impl Confined {
     fn of(status: &RestrictionStatus, allowed: Allowed) -> Self {
-        match status.landlock {
+        let why = match status.landlock {
             LandlockStatus::Available { effective_abi, .. } if effective_abi >= RENAMES => {
-                Self::By(effective_abi, allowed)
+                return Self::By(effective_abi, allowed);
             }
             LandlockStatus::Available { .. } => {
-                Self::No("its Landlock has no renames between directories, as Linux 5.19 has")
+                "its Landlock has no renames between directories, as Linux 5.19 has"
             }
-            LandlockStatus::NotEnabled => Self::No("it has Landlock, which is not enabled (lsm=)"),
-            LandlockStatus::NotImplemented => Self::No("it has no Landlock, or refuses its calls"),
-        }
+            LandlockStatus::NotEnabled => "it has Landlock, which is not enabled (lsm=)",
+            LandlockStatus::NotImplemented => "it has no Landlock, or refuses its calls",
+        };
+        Self::No(format!(" by this kernel: {why}"))
     }
 
     /// True where files and the network are out of reach.
@@ -244,7 +227,7 @@ impl Confined {
                 tracing::info!(paths = paths.join(" "), connect, "sandbox: {self}");
             }
             Self::Off => tracing::info!("sandbox: {self}"),
-            Self::No(_) | Self::Failed(_) => tracing::warn!("sandbox: {self}"),
+            Self::No(_) => tracing::warn!("sandbox: {self}"),
         }
     }
 }
@@ -253,8 +236,7 @@ impl fmt::Display for Confined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let abi = match self {
             Self::By(abi, _) => *abi,
-            Self::No(why) => return write!(f, "nothing is enforced by this kernel: {why}"),
-            Self::Failed(why) => return write!(f, "nothing is enforced: {why}"),
+            Self::No(why) => return write!(f, "nothing is enforced{why}"),
             Self::Off => return f.write_str("nothing is enforced, as --sandbox off says"),
         };
         let files = if abi >= FILES {

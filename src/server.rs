@@ -239,7 +239,6 @@ impl Server {
 }
 
 /// A server that serves.
-#[derive(Debug)]
 pub struct Running {
     config: Config,
     store: Arc<Store>,

@@ -48,7 +48,26 @@ impl Failures {
     pub fn count(&self, source: Source, now: Instant) -> Result<(), Duration> {
         let mut remembered = self.remembered();
         remembered.make_room(now);
-        remembered.count(source, now)
+        let debts = &mut remembered.debts;
+        if debts.len() >= MAX_SOURCES && !debts.contains_key(&source) {
+            return Err(EACH);
+        }
+        let fresh = Debt {
+            end: now,
+            refused: 0,
+        };
+        let debt = debts.entry(source).or_insert(fresh);
+        if debt.end <= now {
+            *debt = fresh;
+        }
+        let end = debt.end + EACH;
+        let wait = end.saturating_duration_since(now + BURST * EACH);
+        if wait.is_zero() {
+            debt.end = end;
+            return Ok(());
+        }
+        debt.refused = debt.refused.saturating_add(1);
+        Err(wait)
     }
 
     /// Takes back one failure of `source`.
@@ -80,33 +99,6 @@ impl Remembered {
         self.swept = Some(now);
         self.debts.retain(|_, debt| debt.end > now);
         true
-    }
-
-    fn count(&mut self, source: Source, now: Instant) -> Result<(), Duration> {
-        let fresh = Debt {
-            end: now,
-            refused: 0,
-        };
-        let is_full = self.debts.len() >= MAX_SOURCES;
-        let debt = match self.debts.get_mut(&source) {
-            Some(debt) => debt,
-            None if is_full => return Err(EACH),
-            None => self.debts.entry(source).or_insert(fresh),
-        };
-        if debt.end <= now {
-            *debt = fresh;
-        }
-        let end = debt.end + EACH;
-        match end.checked_duration_since(now + BURST * EACH) {
-            Some(wait) if !wait.is_zero() => {
-                debt.refused = debt.refused.saturating_add(1);
-                Err(wait)
-            }
-            _ => {
-                debt.end = end;
-                Ok(())
-            }
-        }
     }
 }
 

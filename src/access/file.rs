@@ -4,6 +4,7 @@
 //! message has one.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
@@ -22,7 +23,7 @@ use crate::value::Key;
 const REALM: &str = "data-server";
 
 /// The shortest secret of signed links, in bytes.
-pub const SHORTEST_SECRET: usize = 32;
+const SHORTEST_SECRET: usize = 32;
 
 /// The fault of the file, or of one that it names.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +48,18 @@ pub fn parse(path: &Path, text: &str) -> Result<Policy, BadAccess> {
         read.wrong(at, error.message().trim().replace('\n', ", "))
     })?;
     read.policy(&file)
+}
+
+/// The secret of signed links in the file at `path`, or why there is none.
+pub fn read_secret(path: &Path) -> Result<Vec<u8>, String> {
+    let bad = |why: &dyn Display| format!("{}: {why}", path.display());
+    let secret = fs::read(path).map_err(|error| bad(&unreadable(path, &error)))?;
+    let secret = secret.trim_ascii();
+    if secret.len() < SHORTEST_SECRET {
+        let why = format!("a secret has {SHORTEST_SECRET} bytes or more");
+        return Err(bad(&why));
+    }
+    Ok(secret.to_vec())
 }
 
 /// A file that is being read.
@@ -97,7 +110,8 @@ impl Reading<'_> {
         }
         for entry in &file.link_key {
             let key = self.link_key(entry)?;
-            if !policy.add_link_key(entry.name.get_ref(), key) {
+            let name = entry.name.get_ref().as_str();
+            if policy.link_keys.insert(name.into(), key).is_some() {
                 return Err(self.wrong(entry.name.span().start, "two link keys of one name"));
             }
         }
@@ -151,7 +165,7 @@ impl Reading<'_> {
     fn rule(&self, entry: &RuleEntry) -> Result<Rule, BadAccess> {
         let (may, at) = (entry.may.get_ref().all(), entry.may.span().start);
         let wrong = |what: &str| {
-            let all = Right::ALL.map(Right::name).join(", ");
+            let all = Right::NAMED.map(|(_, name)| name).join(", ");
             self.wrong(at, format!("may has one or more of {all}{what}"))
         };
         if may.is_empty() {
@@ -191,22 +205,11 @@ impl Reading<'_> {
         self.name(&entry.name)?;
         let prefix = self.prefix(entry.prefix.as_ref())?;
         let path = self.beside(&entry.secret_file)?;
-        let wrong = |why: String| self.wrong(entry.secret_file.span().start, why);
-        let secret = fs::read(&path).map_err(|error| {
-            let why = unreadable(&path, &error);
-            wrong(format!("{}: {why}", path.display()))
-        })?;
+        let secret = read_secret(&path);
+        let secret = secret.map_err(|why| self.wrong(entry.secret_file.span().start, why))?;
         check_mode(&path)?;
-        let secret = secret.trim_ascii();
-        if secret.len() < SHORTEST_SECRET {
-            let why = format!(
-                "{}: a secret has {SHORTEST_SECRET} bytes or more",
-                path.display()
-            );
-            return Err(wrong(why));
-        }
         let subject = entry.subject.as_ref().map(|name| name.get_ref().as_str());
-        Ok(LinkKey::new(secret, prefix, subject))
+        Ok(LinkKey::new(&secret, prefix, subject))
     }
 
     /// Warns of each name in a rule or a link key that no subject has. Such a name gives no client a right. The file is not refused for
@@ -224,7 +227,7 @@ impl Reading<'_> {
         }
         let links = file.link_key.iter().filter_map(|key| key.subject.as_ref());
         unknown.extend(links.map(|name| (name.get_ref(), name.span().start)));
-        unknown.retain(|(name, _)| policy.subject(name).is_none());
+        unknown.retain(|(name, _)| !policy.subjects.contains_key(name.as_str()));
         for (name, at) in unknown {
             let warning = self.wrong(at, format!("there is no subject {name:?}"));
             policy.warnings.push(warning.to_string());
@@ -305,16 +308,13 @@ fn check_mode(path: &Path) -> Result<(), BadAccess> {
     Ok(())
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
     realm: Option<Spanned<String>>,
     htpasswd: Option<Spanned<PathBuf>>,
-    #[serde(default)]
     subject: Vec<SubjectEntry>,
-    #[serde(default)]
     link_key: Vec<LinkKeyEntry>,
-    #[serde(default)]
     rule: Vec<RuleEntry>,
 }
 

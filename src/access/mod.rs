@@ -10,9 +10,10 @@ mod file;
 mod passwords;
 mod policy;
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::watch;
 
@@ -22,20 +23,18 @@ pub use attempts::Source;
 pub use credentials::{
     BadHash, Credentials, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, TokenDigest,
 };
-pub use file::{BadAccess, SHORTEST_SECRET, parse};
+pub use file::{BadAccess, parse, read_secret};
 pub use passwords::{CheckError, Passwords};
-pub use policy::{Grant, Policy, Right, RightSet, Rule, Subject};
+pub use policy::{Grant, Policy, Right, Rule, Subject};
 
 /// The policy of the moment, read anew while the server runs.
-#[derive(Debug)]
 pub struct Access {
     path: PathBuf,
-    policy: RwLock<Arc<Policy>>,
+    policy: watch::Sender<Arc<Policy>>,
     /// The number of replacements of the policy. A decision of an earlier policy is made anew.
     generation: AtomicU64,
-    replaced: watch::Sender<u64>,
-    passwords: Arc<Passwords>,
-    counters: Arc<AccessCounters>,
+    /// The checker of passwords, with the failures of clients.
+    pub passwords: Arc<Passwords>,
 }
 
 impl Access {
@@ -47,22 +46,18 @@ impl Access {
             place: "random bytes".to_owned(),
             why: error.to_string(),
         };
-        let counters = Arc::<AccessCounters>::default();
-        let passwords = Passwords::new(Arc::clone(&counters)).map_err(no_random)?;
+        let passwords = Passwords::new().map_err(no_random)?;
         Ok(Self {
             path,
-            policy: RwLock::new(Arc::new(policy)),
+            policy: watch::Sender::new(Arc::new(policy)),
             generation: AtomicU64::new(0),
-            replaced: watch::Sender::new(0),
             passwords: Arc::new(passwords),
-            counters,
         })
     }
 
     /// The policy that holds now.
     pub fn policy(&self) -> Arc<Policy> {
-        let policy = self.policy.read();
-        Arc::clone(&policy.unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.policy.borrow())
     }
 
     /// Replacements of the policy so far. Read it before [`Access::policy`]: what is remembered with it is then never newer
@@ -74,37 +69,37 @@ impl Access {
     /// Reads the file again. A file that cannot be used leaves the policy as it is.
     pub fn reload(&self) -> Result<(), BadAccess> {
         let read = file::read(&self.path);
-        self.counters.reloads[usize::from(read.is_err())].add(1);
+        self.counters().reloads[usize::from(read.is_err())].add(1);
         let policy = read?;
         warn(&policy);
-        self.replace(policy);
+        // Those that wait for a replacement find its generation.
+        self.policy.send_modify(|held| {
+            *held = Arc::new(policy);
+            self.generation.fetch_add(1, Ordering::Release);
+        });
         Ok(())
-    }
-
-    fn replace(&self, policy: Policy) {
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
-        let generation = 1 + self.generation.fetch_add(1, Ordering::Release);
-        self.replaced.send_replace(generation);
     }
 
     /// The counters.
     pub fn counters(&self) -> &AccessCounters {
-        &self.counters
+        &self.passwords.counters
     }
 
     /// Counts an authentication or a refusal.
     pub fn count(&self, result: AuthResult) {
-        self.counters.results[result as usize].add(1);
+        self.counters().results[result as usize].add(1);
     }
 
-    /// The checker of passwords, with the failures of clients.
-    pub fn passwords(&self) -> &Arc<Passwords> {
-        &self.passwords
+    /// Receives each replacement of the policy.
+    pub fn replacements(&self) -> watch::Receiver<Arc<Policy>> {
+        self.policy.subscribe()
     }
+}
 
-    /// Receives the generation of each replacement.
-    pub fn replacements(&self) -> watch::Receiver<u64> {
-        self.replaced.subscribe()
+impl fmt::Debug for Access {
+    /// Without secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,6 @@
 //! remembered tag cannot be turned back into a password, and is useless in another process.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -57,8 +56,10 @@ pub enum CheckError {
 /// The checker of passwords, on the compute threads, with its memory of checks.
 pub struct Passwords {
     keyed: Hmac<Sha256>,
-    counters: Arc<AccessCounters>,
-    failures: Failures,
+    /// The counters of all authentications.
+    pub counters: AccessCounters,
+    /// The failures of clients.
+    pub failures: Failures,
     verified: Mutex<HashMap<(Tag, Source), Instant>>,
     /// The checks that run and those that wait, the oldest first.
     under_way: Mutex<Vec<UnderWay>>,
@@ -84,31 +85,19 @@ struct Check {
     is_known: bool,
 }
 
-impl UnderWay {
-    /// True while it runs or a request waits for it.
-    fn is_wanted(&self) -> bool {
-        self.waiting.is_none() || self.result.receiver_count() > 0
-    }
-}
-
 impl Passwords {
     /// A checker that remembers nothing yet. Fails if the system has no random bytes: the keys of two
     /// processes could be equal.
-    pub fn new(counters: Arc<AccessCounters>) -> std::io::Result<Self> {
+    pub fn new() -> std::io::Result<Self> {
         let key = [random()?, random()?].map(u128::to_ne_bytes).concat();
         let keyed = Hmac::new_from_slice(&key);
         Ok(Self {
             keyed: keyed.map_err(std::io::Error::other)?,
-            counters,
+            counters: AccessCounters::default(),
             failures: Failures::default(),
             verified: Mutex::default(),
             under_way: Mutex::default(),
         })
-    }
-
-    /// The failures of clients.
-    pub fn failures(&self) -> &Failures {
-        &self.failures
     }
 
     /// The evidence that this is the password of `name`, if `source` proved it a short while ago, at `now`.
@@ -120,7 +109,7 @@ impl Passwords {
         source: Source,
         now: Instant,
     ) -> Option<Evidence> {
-        let hash = policy.password(name)?;
+        let hash = policy.passwords.get(name)?;
         let tag = self.tag(name, password, hash);
         self.is_remembered(tag, source, now)
             .then(|| evidence(name, hash))
@@ -136,8 +125,9 @@ impl Passwords {
         source: Source,
         compute: &BlockingPool,
     ) -> Result<impl Future<Output = Option<Evidence>> + use<>, CheckError> {
-        let known = policy.password(name).map(|hash| evidence(name, hash));
-        let hash = policy.password(name).or(policy.stand_in());
+        let of_name = policy.passwords.get(name);
+        let known = of_name.map(|hash| evidence(name, hash));
+        let hash = of_name.or(policy.stand_in());
         let hash = hash.ok_or(CheckError::NoPasswords)?.clone();
         let tag = self.tag(name, &password, &hash);
         let check = Check {
@@ -200,7 +190,9 @@ impl Passwords {
 
     /// Ends the checks that have not begun and that no request waits for any more.
     fn drop_unwanted(&self, under_way: &mut Vec<UnderWay>) {
-        for unwanted in under_way.extract_if(.., |check| !check.is_wanted()) {
+        let is_unwanted =
+            |check: &mut UnderWay| check.waiting.is_some() && check.result.receiver_count() == 0;
+        for unwanted in under_way.extract_if(.., is_unwanted) {
             for source in unwanted.sources {
                 self.failures.give_back(source);
             }
@@ -299,12 +291,6 @@ fn evidence(name: &str, hash: &PasswordHash) -> Evidence {
     }
 }
 
-impl fmt::Debug for Passwords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passwords").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -318,8 +304,8 @@ mod tests {
         let hash = bcrypt::hash("secret", 4).unwrap();
         let text = format!("[[subject]]\nname = \"bob\"\npassword = \"{hash}\"\n");
         let policy = parse(Path::new("access.toml"), &text).unwrap();
-        let counters = Arc::new(AccessCounters::default());
-        let passwords = Arc::new(Passwords::new(Arc::clone(&counters)).unwrap());
+        let passwords = Arc::new(Passwords::new().unwrap());
+        let counters = &passwords.counters;
         let compute = BlockingPool::compute(1, None).unwrap();
         let source = Source::User(0);
         let check = |password: &str| {
@@ -340,8 +326,8 @@ mod tests {
         let hash = bcrypt::hash("secret", 4).unwrap();
         let text = format!("[[subject]]\nname = \"bob\"\npassword = \"{hash}\"\n");
         let policy = parse(Path::new("access.toml"), &text).unwrap();
-        let counters = Arc::new(AccessCounters::default());
-        let passwords = Arc::new(Passwords::new(Arc::clone(&counters)).unwrap());
+        let passwords = Arc::new(Passwords::new().unwrap());
+        let counters = &passwords.counters;
         let compute = BlockingPool::compute(1, None).unwrap();
         let (go, wait) = std::sync::mpsc::channel::<()>();
         compute.spawn_detached(move || wait.recv().unwrap());
@@ -349,12 +335,8 @@ mod tests {
             passwords.check(&policy, name, b"guess".into(), Source::User(user), &compute)
         };
         let failed = |user| {
-            let counted = |_: &i32| {
-                passwords
-                    .failures()
-                    .count(Source::User(user), Instant::now())
-            };
-            10 - (0..10).filter(|at| counted(at).is_ok()).count()
+            let count = || passwords.failures.count(Source::User(user), Instant::now());
+            10 - (0..10).filter(|_| count().is_ok()).count()
         };
         // The first two have begun: they have the thread next.
         let [begun, waiting] =
@@ -372,7 +354,7 @@ mod tests {
         let text = "[[subject]]\nname = \"bob\"\npassword = \"HASH\"\n";
         let text = text.replace("HASH", &bcrypt::hash("secret", 4).unwrap());
         let policy = parse(Path::new("access.toml"), &text).unwrap();
-        let passwords = Arc::new(Passwords::new(Arc::default()).unwrap());
+        let passwords = Arc::new(Passwords::new().unwrap());
         let compute = BlockingPool::compute(1, None).unwrap();
         let (go, wait) = std::sync::mpsc::channel::<()>();
         compute.spawn_detached(move || wait.recv().unwrap());

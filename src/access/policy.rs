@@ -22,7 +22,7 @@ pub struct Rule {
     /// The beginning of the keys; `{name}` in it is the name of the subject.
     pub prefix: String,
     /// The rights that are allowed.
-    pub may: RightSet,
+    pub may: Vec<Right>,
 }
 
 impl Rule {
@@ -48,7 +48,7 @@ impl Rule {
 }
 
 /// A user or a program with a name, or an anonymous client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Subject {
     /// The name, as in the access log.
     pub name: Box<str>,
@@ -61,17 +61,22 @@ pub struct Subject {
 }
 
 /// The policy of one reading of the file.
-#[derive(Debug)]
+#[derive(Default)]
 pub struct Policy {
-    realm: Box<str>,
+    /// The name of the server in challenges.
+    pub realm: Box<str>,
     /// The rules, in the order of the file.
     pub rules: Vec<Rule>,
-    anonymous: Arc<Subject>,
-    subjects: HashMap<Box<str>, Arc<Subject>>,
+    /// The subject of anonymous clients.
+    pub anonymous: Arc<Subject>,
+    /// The subjects, by name.
+    pub subjects: HashMap<Box<str>, Arc<Subject>>,
     tokens: HashMap<TokenDigest, Arc<Subject>>,
     certificates: HashMap<Box<str>, Arc<Subject>>,
-    passwords: HashMap<Box<str>, PasswordHash>,
-    link_keys: HashMap<Box<str>, LinkKey>,
+    /// The hashes of passwords, by the name of the subject.
+    pub passwords: HashMap<Box<str>, PasswordHash>,
+    /// The keys of signed links, by name.
+    pub link_keys: HashMap<Box<str>, LinkKey>,
     /// The parts of the file that mean nothing, a sentence each.
     pub warnings: Vec<String>,
     /// The prefixes that may cover other keys than was meant, a sentence each.
@@ -84,73 +89,45 @@ impl Policy {
         let anonymous = Subject {
             name: Rule::ANONYMOUS.into(),
             is_anonymous: true,
-            not_after: None,
             grant: grant(&rules, None),
+            ..Subject::default()
         };
         Self {
             realm: realm.into(),
             anonymous: Arc::new(anonymous),
             rules,
-            subjects: HashMap::new(),
-            tokens: HashMap::new(),
-            certificates: HashMap::new(),
-            passwords: HashMap::new(),
-            link_keys: HashMap::new(),
-            warnings: Vec::new(),
-            doubts: Vec::new(),
+            ..Self::default()
         }
     }
 
-    /// Adds a subject with its credentials, or returns which of them another subject has already.
+    /// Adds a subject with its credentials, or returns which of them another subject has already: the policy is then of no use.
     pub fn add(&mut self, name: &str, credentials: Credentials) -> Result<(), &'static str> {
-        let Credentials {
-            tokens,
-            password,
-            certificates,
-            not_after,
-        } = credentials;
-        let certificates: Vec<Box<str>> = certificates
-            .iter()
-            .map(|name| name.to_ascii_lowercase().into())
-            .collect();
-        if self.subjects.contains_key(name) {
-            return Err("the name");
-        }
-        if tokens.iter().any(|token| self.tokens.contains_key(token)) {
-            return Err("a token");
-        }
-        let is_taken = |name| self.certificates.contains_key(name);
-        if certificates.iter().any(is_taken) {
-            return Err("the name of a certificate");
-        }
         let subject = Arc::new(Subject {
             name: name.into(),
             is_anonymous: false,
-            not_after,
+            not_after: credentials.not_after,
             grant: grant(&self.rules, Some(name)),
         });
-        self.subjects.insert(name.into(), Arc::clone(&subject));
-        let tokens = tokens
-            .into_iter()
-            .map(|token| (token, Arc::clone(&subject)));
-        self.tokens.extend(tokens);
-        let certificates = certificates.into_iter();
-        let certificates = certificates.map(|name| (name, Arc::clone(&subject)));
-        self.certificates.extend(certificates);
-        if let Some(hash) = password {
-            self.passwords.insert(name.into(), hash);
+        let of_another =
+            |known: Option<Arc<Subject>>| known.is_some_and(|it| it.name != subject.name);
+        let known = self.subjects.insert(name.into(), Arc::clone(&subject));
+        if known.is_some() {
+            return Err("the name");
         }
+        for token in credentials.tokens {
+            if of_another(self.tokens.insert(token, Arc::clone(&subject))) {
+                return Err("a token");
+            }
+        }
+        for name in credentials.certificates {
+            let name = name.to_ascii_lowercase().into();
+            if of_another(self.certificates.insert(name, Arc::clone(&subject))) {
+                return Err("the name of a certificate");
+            }
+        }
+        let password = credentials.password.map(|hash| (name.into(), hash));
+        self.passwords.extend(password);
         Ok(())
-    }
-
-    /// The name of the server in challenges.
-    pub fn realm(&self) -> &str {
-        &self.realm
-    }
-
-    /// The subject of this name.
-    pub fn subject(&self, name: &str) -> Option<&Arc<Subject>> {
-        self.subjects.get(name)
     }
 
     /// The subject that `evidence` proves, at the time `now`.
@@ -174,21 +151,11 @@ impl Policy {
         found.map(|name| Evidence::Certificate(name.into()))
     }
 
-    /// The hash of the password of the subject `name`.
-    pub fn password(&self, name: &str) -> Option<&PasswordHash> {
-        self.passwords.get(name)
-    }
-
     /// A hash that the password of an unknown name is held against, so that it takes as long as one of a known name; `None`
     /// where no subject has a password.
     pub fn stand_in(&self) -> Option<&PasswordHash> {
         let first = self.passwords.iter().min_by_key(|(name, _)| *name);
         first.map(|(_, hash)| hash)
-    }
-
-    /// The key of signed links of this name.
-    pub fn link_key(&self, name: &str) -> Option<&LinkKey> {
-        self.link_keys.get(name)
     }
 
     /// The subject of a client with a link of the key `by`, with these terms and this `signature`, at the time `now`: it may do what the
@@ -200,7 +167,7 @@ impl Policy {
         signature: &str,
         now: SystemTime,
     ) -> Option<Subject> {
-        let link_key = self.link_key(by)?;
+        let link_key = self.link_keys.get(by)?;
         if !link_key.verify(terms, signature) {
             return None;
         }
@@ -217,33 +184,20 @@ impl Policy {
         }
         Some(Subject {
             name: format!("link:{by}").into(),
-            is_anonymous: false,
-            not_after: None,
-            grant: Grant::new(&[(terms.key, RightSet::from_iter([right]))]),
+            grant: Grant::new(&[(terms.key, &[right])]),
+            ..Subject::default()
         })
-    }
-
-    /// Adds a key of signed links; false where there is one of this name.
-    pub fn add_link_key(&mut self, name: &str, key: LinkKey) -> bool {
-        self.link_keys.insert(name.into(), key).is_none()
-    }
-
-    /// The subject of anonymous clients.
-    pub fn anonymous(&self) -> &Arc<Subject> {
-        &self.anonymous
     }
 
     /// The first rule that allows `right` on `key` to the subject `name`, or to anonymous clients. A listing or a feed is
     /// narrowed to what is allowed of it.
     pub fn deciding(&self, name: Option<&str>, right: Right, key: &str) -> Option<&Rule> {
         let allows = |rule: &&Rule| {
-            let prefix = rule.prefix_for(name).filter(|_| rule.may.has(right));
+            let prefix = rule.prefix_for(name).filter(|_| right.is_of(&rule.may));
             prefix.is_some_and(|prefix| match right {
                 Right::Metrics => true,
                 Right::List | Right::Watch => key.starts_with(&prefix) || prefix.starts_with(key),
-                Right::Read | Right::Create | Right::Write | Right::Delete | Right::Link => {
-                    key.starts_with(&prefix)
-                }
+                _ => key.starts_with(&prefix),
             })
         };
         self.rules.iter().find(allows)
@@ -272,16 +226,9 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
 }
 
 fn grant(rules: &[Rule], name: Option<&str>) -> Grant {
-    let rules = rules.iter().filter_map(|rule| {
-        let prefix = rule.prefix_for(name)?;
-        Some((prefix, rule.may))
-    });
-    let rules: Vec<(String, RightSet)> = rules.collect();
-    let rules: Vec<_> = rules
-        .iter()
-        .map(|(prefix, may)| (prefix.as_str(), *may))
-        .collect();
-    Grant::new(&rules)
+    let rules = rules.iter();
+    let rules = rules.filter_map(|rule| Some((rule.prefix_for(name)?, &*rule.may)));
+    Grant::new(&rules.collect::<Vec<_>>())
 }
 
 /// A right that a request needs.
@@ -306,82 +253,46 @@ pub enum Right {
 }
 
 impl Right {
-    /// Every right.
-    pub const ALL: [Self; 8] = [
-        Self::Read,
-        Self::Create,
-        Self::Write,
-        Self::Delete,
-        Self::List,
-        Self::Watch,
-        Self::Link,
-        Self::Metrics,
+    /// Every right, with its name in the file.
+    pub const NAMED: [(Self, &'static str); 8] = [
+        (Self::Read, "read"),
+        (Self::Create, "create"),
+        (Self::Write, "write"),
+        (Self::Delete, "delete"),
+        (Self::List, "list"),
+        (Self::Watch, "watch"),
+        (Self::Link, "link"),
+        (Self::Metrics, "metrics"),
     ];
 
-    /// Its name in the file.
+    /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Create => "create",
-            Self::Write => "write",
-            Self::Delete => "delete",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Link => "link",
-            Self::Metrics => "metrics",
-        }
+        Self::NAMED[self as usize].1
     }
 
     /// The right of this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|right| right.name() == name)
+        let (right, _) = Self::NAMED.into_iter().find(|(_, known)| *known == name)?;
+        Some(right)
     }
-}
 
-/// A set of rights.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RightSet(u8);
-
-impl RightSet {
-    /// True where `right` is in the set.
-    pub fn has(self, right: Right) -> bool {
-        self.0 & bit(right) != 0
+    /// True where it is one of `rights`; `write` implies `create`.
+    fn is_of(self, rights: &[Self]) -> bool {
+        rights.contains(&self) || (self == Self::Create && rights.contains(&Self::Write))
     }
-}
-
-impl FromIterator<Right> for RightSet {
-    /// `write` implies `create`.
-    fn from_iter<I: IntoIterator<Item = Right>>(rights: I) -> Self {
-        let all = rights.into_iter().fold(0, |all, right| all | bit(right));
-        let implied = if all & bit(Right::Write) == 0 {
-            0
-        } else {
-            bit(Right::Create)
-        };
-        Self(all | implied)
-    }
-}
-
-fn bit(right: Right) -> u8 {
-    1 << right as u8
 }
 
 /// The grants of one subject: for each right, the keys that it holds for.
-#[derive(Clone, Debug)]
-pub struct Grant([Prefixes; Right::ALL.len()]);
+#[derive(Clone, Debug, Default)]
+pub struct Grant([Prefixes; Right::NAMED.len()]);
 
 impl Grant {
     /// The grant of `rules`, each a prefix of keys and the rights that hold there.
-    pub fn new(rules: &[(&str, RightSet)]) -> Self {
-        Self(Right::ALL.map(|right| {
-            let rules = rules.iter().filter(|(_, rights)| rights.has(right));
-            Prefixes::new(rules.map(|&(prefix, _)| prefix))
+    pub fn new<P: AsRef<str>>(rules: &[(P, &[Right])]) -> Self {
+        Self(Right::NAMED.map(|(right, _)| {
+            let rules = rules.iter().filter(|(_, rights)| right.is_of(rights));
+            Prefixes::new(rules.map(|(prefix, _)| prefix.as_ref()))
         }))
-    }
-
-    /// Every right to every key.
-    pub fn all() -> Self {
-        Self(Right::ALL.map(|_| Prefixes::all()))
     }
 
     /// True where `right` holds for `key`.
@@ -407,7 +318,7 @@ mod tests {
         Rule {
             who: who.iter().map(|&name| name.to_owned()).collect(),
             prefix: prefix.to_owned(),
-            may: may.iter().copied().collect(),
+            may: may.to_vec(),
         }
     }
 
@@ -431,15 +342,14 @@ mod tests {
             ..Credentials::default()
         };
         assert_eq!(policy.add("ann", ann), Ok(()));
-        assert!(policy.add("bob", bob).is_err(), "a token of two subjects");
         assert_eq!(policy.add("carl", Credentials::default()), Ok(()));
 
-        let ann = policy.subject("ann").unwrap();
+        let ann = &policy.subjects["ann"];
         assert!(ann.grant.allows(Right::Write, "ann/x"));
         assert!(!ann.grant.allows(Right::Write, "carl/x"));
         assert!(!ann.grant.allows(Right::Read, "public/x"));
-        assert!(policy.anonymous().grant.allows(Right::Read, "public/x"));
-        assert!(!policy.anonymous().grant.allows(Right::Write, "anonymous/x"));
+        assert!(policy.anonymous.grant.allows(Right::Read, "public/x"));
+        assert!(!policy.anonymous.grant.allows(Right::Write, "anonymous/x"));
         let before = ends - Duration::from_secs(1);
         let proved = |evidence: &Evidence, now| {
             let subject = policy.prove(evidence, now);
@@ -460,20 +370,17 @@ mod tests {
             "{name}/"
         );
         assert!(policy.deciding(None, Right::Write, "public/x").is_none());
+        assert_eq!(policy.add("bob", bob), Err("a token"), "of two subjects");
     }
 
     #[test]
     fn every_right_has_a_name_and_a_place() {
-        for right in Right::ALL {
-            assert_eq!(Right::named(right.name()), Some(right));
-            let one = RightSet::from_iter([right]);
-            for other in Right::ALL {
+        for (right, name) in Right::NAMED {
+            assert_eq!((right.name(), Right::named(name)), (name, Some(right)));
+            for (other, _) in Right::NAMED {
                 let implied = right == Right::Write && other == Right::Create;
-                assert_eq!(
-                    one.has(other),
-                    other == right || implied,
-                    "{right:?} {other:?}"
-                );
+                let is_of = other.is_of(&[right]);
+                assert_eq!(is_of, other == right || implied, "{right:?} {other:?}");
             }
         }
         assert_eq!(Right::named("Read"), None);
@@ -481,11 +388,7 @@ mod tests {
 
     #[test]
     fn rights_add_up_and_hold_for_their_prefixes_alone() {
-        let rules = [
-            ("a/", RightSet::from_iter([Right::Read])),
-            ("a/b/", RightSet::from_iter([Right::Write])),
-        ];
-        let grant = Grant::new(&rules);
+        let grant = Grant::new(&[("a/", &[Right::Read]), ("a/b/", &[Right::Write])]);
         assert!(grant.allows(Right::Read, "a/x"));
         assert!(grant.allows(Right::Read, "a/b/x"));
         assert!(grant.allows(Right::Create, "a/b/x"));

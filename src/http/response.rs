@@ -108,7 +108,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::NoContent | Outcome::Cancelled(_) => empty(S::NO_CONTENT),
         Outcome::UploadCreated => empty(S::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
-            uploads::describe(headers, state, config);
+            uploads::describe(headers, &state, config);
         }),
         Outcome::Subscribed(events) => {
             let response = plain(S::OK, Body::of(Content::Endless(events)));

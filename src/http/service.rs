@@ -49,7 +49,6 @@ use crate::store::{Found, Store};
 pub use context::Service;
 
 /// The parts of a service. They go to the thread of a reactor, which a service itself cannot.
-#[derive(Debug)]
 pub struct ServiceBuilder {
     /// The store of the values.
     pub store: Arc<Store>,
@@ -74,7 +73,7 @@ impl ServiceBuilder {
             admin: self.admin,
             ids: IdGenerator::default(),
             throttle: Throttle::default(),
-            guard: self.access.clone().map(Guard::new),
+            guard: self.access.clone().map(Guard),
             subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes, self.access))),
             encoder: Encoder::default(),
         }

@@ -217,10 +217,6 @@ const LINE: usize = 160;
 /// The column of the times, as in nginx.
 const TIMES: usize = 51;
 
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
-
 /// The index of `listing`, of `target`.
 pub fn index(target: &ListTarget, listing: &Listing) -> Vec<u8> {
     let folder = &*target.folder;
@@ -257,12 +253,10 @@ fn line(index: &mut String, folder: &str, item: &Item<'_>) {
     let _ = write!(index, "<a href=\"{href}\">{text}</a>");
     let gap = TIMES.saturating_sub(name.chars().count()).max(1);
     if let Some(value) = item.value {
-        let time = humantime::format_rfc3339_seconds(value.validators.modified).to_string();
-        let month = time[5..7].parse::<usize>().unwrap_or_default();
-        let month = MONTHS[month.saturating_sub(1) % MONTHS.len()];
-        let (year, day, clock) = (&time[..4], &time[8..10], &time[11..16]);
-        let len = value.len;
-        let _ = write!(index, "{:gap$}{day}-{month}-{year} {clock} {len:>19}", "");
+        // As in "Sun, 06 Nov 1994 08:49:37 GMT".
+        let time = httpdate::fmt_http_date(value.validators.modified);
+        let (date, clock, len) = (time[5..16].replace(' ', "-"), &time[17..22], value.len);
+        let _ = write!(index, "{:gap$}{date} {clock} {len:>19}", "");
     } else {
         let _ = write!(index, "{:gap$}{:>17} {:>19}", "", "-", "-");
     }
@@ -331,13 +325,13 @@ mod tests {
     }
 
     fn page(place: &ListTarget, listing: &Listing) -> HtmlPage {
-        HtmlPage::parse(&document(place, listing, &PageRights::new(None, false)).html)
+        HtmlPage::parse(&document(place, listing, &PageRights::new(None, false, false)).html)
     }
 
     #[test]
     fn every_slot_of_the_frame_has_a_value_and_every_value_a_slot() {
         let (place, listing) = (place("", ""), listing(&[], &[], None));
-        let slots = slots(&place, &listing, &PageRights::new(None, false));
+        let slots = slots(&place, &listing, &PageRights::new(None, false, false));
         let mut values: Vec<_> = slots.map(|(name, _)| name).into();
         let mut names: Vec<_> = FRAME.pieces.iter().map(|(_, slot)| *slot).collect();
         assert_eq!(names.pop(), Some(""));
@@ -445,7 +439,7 @@ mod tests {
         ];
         assert_eq!(fields, expected.map(|(name, value)| (Some(name), value)));
         for (folder, read_only) in [("a/", true), ("a\nb/", false), ("\r/", false)] {
-            let rights = PageRights::new(None, read_only);
+            let rights = PageRights::new(None, read_only, false);
             let document = document(&place(folder, ""), &none, &rights);
             assert_eq!(HtmlPage::parse(&document.html).within("send").count(), 0);
         }

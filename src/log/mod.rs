@@ -263,19 +263,9 @@ fn name(field: &Field) -> &'static str {
     name.strip_prefix("r#").unwrap_or(name)
 }
 
-/// A writer of text to a line, which never fails.
-struct Memory<'a>(&'a mut Vec<u8>);
-
-impl fmt::Write for Memory<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-}
-
 /// Appends `text`; formatting errors are ignored.
 fn put(line: &mut Vec<u8>, text: fmt::Arguments<'_>) {
-    let _ = fmt::Write::write_fmt(&mut Memory(line), text);
+    let _ = io::Write::write_fmt(line, text);
 }
 
 fn json(line: &mut Vec<u8>, value: impl Serialize) {

@@ -64,7 +64,7 @@ pub fn start(queue: Arc<Queue>, report: fn(&Queue)) -> io::Result<()> {
             let lost = stderr.write(&batch);
             next_write = Instant::now() + GATHER;
             LOG_LINES_LOST.add(lost);
-            if lost == 0 && (queue.is_empty() || Instant::now() >= next_report) {
+            if lost == 0 && (queue.lock().lines.is_empty() || Instant::now() >= next_report) {
                 report(&queue);
                 next_report = Instant::now() + REPORT_EVERY;
             }
@@ -89,10 +89,6 @@ impl Queue {
         if before == 0 || is_batch {
             self.filled.notify_one();
         }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lock().lines.is_empty()
     }
 
     /// Lines lost since the last call.

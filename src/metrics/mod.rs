@@ -24,9 +24,9 @@ pub static LAST_RELOAD_FAILED: AtomicBool = AtomicBool::new(false);
 pub static CERTIFICATE_END: AtomicU64 = AtomicU64::new(0);
 
 /// Lines of the log that were lost: there was no room for them, or standard error refused them.
-pub static LOG_LINES_LOST: SharedCounter = SharedCounter::new();
+pub static LOG_LINES_LOST: SharedCounter = SharedCounter(AtomicU64::new(0));
 
-/// The capacity for the bounds of any [`Scale`], and for the bucket above them.
+/// The capacity for the bounds of any scale, and for the bucket above them.
 const MOST: usize = 17;
 
 /// A counter with one writer.
@@ -52,11 +52,6 @@ impl Counter {
 pub struct SharedCounter(AtomicU64);
 
 impl SharedCounter {
-    /// A count of none.
-    pub const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
     /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
@@ -68,37 +63,41 @@ impl SharedCounter {
     }
 }
 
-/// The upper bounds of a histogram's buckets.
-#[derive(Debug)]
-pub struct Scale {
+/// The scale of a histogram.
+struct Scale {
+    /// The upper bounds of the buckets.
     bounds: &'static [u64],
     /// The divisor from the bounds' unit to the unit that is shown.
     unit: f64,
 }
 
-impl Scale {
-    /// Durations of requests and syncs.
-    pub const DURATION: Self = Self {
+/// The scale of durations of requests and syncs.
+pub const DURATION: usize = 0;
+/// The scale of delays, in coarser steps.
+pub const DELAY: usize = 1;
+/// The scale of the sizes of batches.
+pub const BATCH: usize = 2;
+
+const SCALES: [Scale; 3] = [
+    Scale {
         bounds: &nanos([
             50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
             500_000, 1_000_000, 2_500_000, 5_000_000,
         ]),
         unit: 1e9,
-    };
-    /// Delays, in coarser steps.
-    pub const DELAY: Self = Self {
+    },
+    Scale {
         bounds: &nanos([
             50, 100, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000,
             5_000_000,
         ]),
         unit: 1e9,
-    };
-    /// Sizes of batches.
-    pub const BATCH: Self = Self {
+    },
+    Scale {
         bounds: &[1, 2, 4, 8, 16, 32, 64, 128, 256],
         unit: 1.0,
-    };
-}
+    },
+];
 
 /// Microseconds as nanoseconds.
 const fn nanos<const N: usize>(mut micros: [u64; N]) -> [u64; N] {
@@ -112,35 +111,20 @@ const fn nanos<const N: usize>(mut micros: [u64; N]) -> [u64; N] {
 }
 
 /// A histogram with one writer; of durations, if nothing else is said.
-#[derive(Debug)]
-pub struct Histogram {
-    scale: &'static Scale,
+#[derive(Debug, Default)]
+pub struct Histogram<const SCALE: usize = DURATION> {
     counts: [Counter; MOST],
     sum: Counter,
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self::new(&Scale::DURATION)
-    }
-}
-
-impl Histogram {
-    /// An empty one.
-    pub fn new(scale: &'static Scale) -> Self {
-        Self {
-            scale,
-            counts: Default::default(),
-            sum: Counter::default(),
-        }
-    }
+impl<const SCALE: usize> Histogram<SCALE> {
+    const BOUNDS: &[u64] = SCALES[SCALE].bounds;
 
     /// Counts `value`, in the unit of the scale's bounds. One thread alone may call this.
     #[inline]
     pub fn observe(&self, value: u64) {
-        let bounds = self.scale.bounds;
-        let bucket = bounds.iter().position(|&bound| value <= bound);
-        self.counts[bucket.unwrap_or(bounds.len())].add(1);
+        let bucket = Self::BOUNDS.iter().position(|&bound| value <= bound);
+        self.counts[bucket.unwrap_or(Self::BOUNDS.len())].add(1);
         self.sum.add(value);
     }
 
@@ -157,8 +141,8 @@ impl Histogram {
         reason = "bounds are round and a sum of nanoseconds is exact for a hundred days"
     )]
     pub fn read(&self) -> (Vec<(f64, u64)>, f64) {
-        let unit = self.scale.unit;
-        let bounds = self.scale.bounds.iter().map(|&bound| bound as f64 / unit);
+        let unit = SCALES[SCALE].unit;
+        let bounds = Self::BOUNDS.iter().map(|&bound| bound as f64 / unit);
         let bounds = bounds.chain([f64::INFINITY]);
         let buckets = bounds.zip(self.counts.iter().map(Counter::get)).collect();
         (buckets, self.sum.get() as f64 / unit)
@@ -230,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_bound_belongs_to_its_bucket() {
-        let histogram = Histogram::new(&Scale::DURATION);
+        let histogram = Histogram::<DURATION>::default();
         for nanos in [0, 50_000, 50_001, 5_000_000_000, 5_000_000_001] {
             histogram.observe_duration(Duration::from_nanos(nanos));
         }
@@ -246,7 +230,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_value_is_in_one_bucket_and_below_its_bound(values in prop::collection::vec(0..600_u32, 0..50)) {
-            let histogram = Histogram::new(&Scale::BATCH);
+            let histogram = Histogram::<BATCH>::default();
             for &value in &values {
                 histogram.observe(value.into());
             }

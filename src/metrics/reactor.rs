@@ -3,7 +3,7 @@
 //! A reactor's thread writes its own without an atomic addition; authentication is rare enough for counters that all
 //! threads share. An array of counters has one for each variant of an enum, whose `NAMES` are in the same order.
 
-use super::{Counter, Histogram, Scale, SharedCounter, SharedHistogram};
+use super::{Counter, DELAY, Histogram, SharedCounter, SharedHistogram};
 
 /// The methods that are counted apart; a client may invent any number of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,24 +116,14 @@ pub struct ReactorCounters {
 }
 
 /// How long the requests of a reactor took, and how late its timers ran.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LatencyHistograms {
     /// Time from the request head to the last byte of the response.
     pub request: Histogram,
     /// Time from the request head to the first byte of the response.
-    pub first_byte: Histogram,
+    pub first_byte: Histogram<DELAY>,
     /// How much later than it was due a timer ran.
-    pub event_loop: Histogram,
-}
-
-impl Default for LatencyHistograms {
-    fn default() -> Self {
-        Self {
-            request: Histogram::default(),
-            first_byte: Histogram::new(&Scale::DELAY),
-            event_loop: Histogram::new(&Scale::DELAY),
-        }
-    }
+    pub event_loop: Histogram<DELAY>,
 }
 
 /// The counters of the thread that accepts, for one reactor. Kept on cache lines of its own: it writes these while the

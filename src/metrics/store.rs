@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::reactor::{STATUSES, class_of};
-use super::{Counter, Histogram, Scale, SharedCounter, SharedHistogram};
+use super::{BATCH, Counter, Histogram, SharedCounter, SharedHistogram};
 
 /// The counters of a store.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StoreCounters {
     /// Changes published together. The publisher alone writes it.
-    pub batches: Histogram,
+    pub batches: Histogram<BATCH>,
     /// Durations of the syncs of values, and of the syncs of names.
     pub syncs: SharedHistogram,
     /// The kinds of listings.
@@ -20,18 +20,6 @@ pub struct StoreCounters {
     pub journal: Journal,
     /// Resumable uploads that expired unfinished.
     pub uploads_expired: SharedCounter,
-}
-
-impl Default for StoreCounters {
-    fn default() -> Self {
-        Self {
-            batches: Histogram::new(&Scale::BATCH),
-            syncs: SharedHistogram::default(),
-            listings: Arc::default(),
-            journal: Journal::default(),
-            uploads_expired: SharedCounter::default(),
-        }
-    }
 }
 
 /// The journal of a directory.

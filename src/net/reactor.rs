@@ -45,7 +45,6 @@ pub enum Http2 {
 }
 
 /// The parts of a reactor.
-#[derive(Debug)]
 pub struct ReactorConfig {
     /// Its number, from 0.
     pub index: usize,

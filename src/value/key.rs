@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
+
 /// The longest key, in bytes.
 pub const MAX_LEN: usize = 1024;
 
@@ -151,7 +153,7 @@ pub fn guessed_type(key: &str) -> &'static str {
 }
 
 /// Keys that begin with one of some prefixes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Prefixes(
     /// In byte order, none of them the beginning of another.
     Arc<[Box<str>]>,
@@ -198,6 +200,12 @@ impl Prefixes {
         let from = self.0.partition_point(|prefix| **prefix < *start);
         let below = self.0[from..].iter().map(|prefix| &**prefix);
         below.take_while(move |prefix| prefix.starts_with(start))
+    }
+}
+
+impl Serialize for Prefixes {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.below(""))
     }
 }
 

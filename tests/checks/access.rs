@@ -27,15 +27,15 @@ pub fn access_file(data: &[u8]) {
             return;
         }
     };
-    assert!(!policy.realm().contains(['"', '\\', '\r', '\n']));
+    assert!(!policy.realm.contains(['"', '\\', '\r', '\n']));
     let given = policy.rules.iter().flat_map(|rule| &rule.who);
-    let names = given.filter(|name| policy.subject(name).is_some());
+    let names = given.filter(|name| policy.subjects.contains_key(name.as_str()));
     for name in names.map(|name| Some(name.as_str())).chain([None]) {
-        let subject = name.and_then(|name| policy.subject(name));
-        let grant = &subject.unwrap_or(policy.anonymous()).grant;
+        let subject = name.and_then(|name| policy.subjects.get(name));
+        let grant = &subject.unwrap_or(&policy.anonymous).grant;
         let prefixes = policy.rules.iter().map(|rule| rule.prefix_for(name));
         for prefix in prefixes.flatten().chain([String::new()]) {
-            for right in Right::ALL {
+            for (right, _) in Right::NAMED {
                 let key = prefix.clone() + "x";
                 let decided = policy.deciding(name, right, &key).is_some();
                 let allowed = match right {

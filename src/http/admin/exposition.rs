@@ -124,22 +124,22 @@ impl Samples<'_> {
         }
     }
 
-    /// Adds the metric's only histogram.
-    pub fn histogram(&mut self, histogram: &Histogram) {
-        self.buckets("", histogram);
-    }
-
     /// Adds a histogram for each reactor.
-    pub fn histograms<'h>(&mut self, histograms: impl Iterator<Item = &'h Histogram>) {
+    pub fn histograms<'h, const SCALE: usize>(
+        &mut self,
+        histograms: impl Iterator<Item = &'h Histogram<SCALE>>,
+    ) {
         for (reactor, histogram) in histograms.enumerate() {
-            self.buckets(&reactor.to_string(), histogram);
+            self.histogram(&[("reactor", &reactor.to_string())], histogram);
         }
     }
 
-    fn buckets(&mut self, reactor: &str, histogram: &Histogram) {
+    pub fn histogram<const SCALE: usize>(
+        &mut self,
+        label: &[(&str, &str)],
+        histogram: &Histogram<SCALE>,
+    ) {
         self.declare("histogram");
-        let label = [("reactor", reactor)];
-        let label: &[_] = if reactor.is_empty() { &[] } else { &label };
         let (buckets, sum) = histogram.read();
         let count: u64 = buckets.iter().map(|(_, count)| count).sum();
         self.sample("_sum", label, float(sum));

@@ -3,8 +3,6 @@
 //! The store is probed on the disk threads, never on a reactor, at most once a second whatever the number of requests, and by one
 //! probe at a time: one thread waits for a disk that does not answer, not one for each request.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
@@ -26,51 +24,42 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub type Readiness = Result<String, String>;
 
 /// The prober of the store.
-pub struct Probe {
-    store: Arc<Store>,
-    state: Mutex<ProbeState>,
-    /// Bytes free for values; [`u64::MAX`] where the store cannot report it.
-    free: AtomicU64,
-}
+#[derive(Default)]
+pub struct Probe(Mutex<ProbeState>);
 
 #[derive(Default)]
 struct ProbeState {
     last: Option<(Instant, Readiness)>,
     /// The probe that the store has not answered yet.
     pending: Option<store::Probe>,
+    /// Bytes free for values, where the store can report it.
+    free: Option<u64>,
 }
 
 impl Probe {
-    pub fn new(store: Arc<Store>) -> Self {
-        Self {
-            store,
-            state: Mutex::default(),
-            free: AtomicU64::new(u64::MAX),
-        }
-    }
-
     /// Bytes free for values, as the last probe found.
-    pub fn free(&self) -> Option<u64> {
-        Some(self.free.load(Ordering::Relaxed)).filter(|&free| free != u64::MAX)
+    pub async fn free(&self) -> Option<u64> {
+        self.0.lock().await.free
     }
 
-    /// Returns ready if the directory is still where it was opened and, unless it is only read, takes values.
-    pub async fn readiness(&self) -> Readiness {
-        let mut state = self.state.lock().await;
-        if let Some((at, known)) = &state.last
-            && at.elapsed() < FRESH
-        {
-            return known.clone();
+    /// Returns ready if the directory is still where it was opened and, unless it is only read, takes values. A scrape sends no request
+    /// to an S3 store: requests cost, and the scrape counts them.
+    pub async fn readiness(&self, store: &Store, is_scrape: bool) -> Readiness {
+        let mut state = self.0.lock().await;
+        let costs = is_scrape && matches!(store, Store::S3(_));
+        match &state.last {
+            Some((at, known)) if costs || at.elapsed() < FRESH => return known.clone(),
+            None if costs => return Ok(READY.to_owned()),
+            _ => {}
         }
-        let probe = state.pending.get_or_insert_with(|| self.store.probe());
+        let probe = state.pending.get_or_insert_with(|| store.probe());
         let readiness = if let Ok(answer) = timeout(TIMEOUT, probe).await {
             state.pending = None;
-            let free = answer.as_ref().ok().and_then(|free| *free);
-            let free = free.map_or(u64::MAX, |free| free.bytes);
-            self.free.store(free, Ordering::Relaxed);
-            self.judge(answer)
+            let free = answer.as_ref().ok().copied().flatten();
+            state.free = free.map(|free| free.bytes);
+            judge(store, answer)
         } else {
-            let store = match &*self.store {
+            let store = match store {
                 Store::Directory(_) => "disk",
                 Store::S3(_) => "store",
             };
@@ -80,46 +69,26 @@ impl Probe {
         state.last = Some((Instant::now(), readiness.clone()));
         readiness
     }
-
-    /// The readiness for a scrape, which sends no request to an S3 store: requests cost, and the scrape counts them.
-    pub async fn for_scrape(&self) -> Readiness {
-        match &*self.store {
-            Store::Directory(_) => self.readiness().await,
-            Store::S3(_) => {
-                let last = &self.state.lock().await.last;
-                let known = last.as_ref().map(|(_, known)| known.clone());
-                known.unwrap_or_else(|| Ok(READY.to_owned()))
-            }
-        }
-    }
-
-    /// The readiness by the answer of the store. A full disk does not end readiness: otherwise one client that fills the disk would
-    /// stop the reads of all others.
-    fn judge(&self, answer: Result<Option<Free>, Error>) -> Readiness {
-        match answer {
-            Err(Error::Displaced(reason)) => Err(reason.to_string()),
-            Err(Error::NoSpace(reason)) => Ok(format!("{READS_ONLY}: {reason}")),
-            Err(error) => Err(match &*self.store {
-                Store::Directory(_) => format!("the disk refuses writes: {error}"),
-                Store::S3(_) => error.to_string(),
-            }),
-            Ok(Some(Free { bytes, floor })) if bytes <= floor && floor > 0 => Ok(format!(
-                "{READS_ONLY}: {bytes} bytes are free, and --min-free keeps {floor}"
-            )),
-            Ok(_) => Ok(match self.store.unjournaled() {
-                None => READY.to_owned(),
-                Some(why) => {
-                    format!(
-                        "ready, but without a journal, as {why}: each write is synced by itself"
-                    )
-                }
-            }),
-        }
-    }
 }
 
-impl std::fmt::Debug for Probe {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Probe").finish_non_exhaustive()
+/// The readiness by the answer of the store. A full disk does not end readiness: otherwise one client that fills the disk would
+/// stop the reads of all others.
+fn judge(store: &Store, answer: Result<Option<Free>, Error>) -> Readiness {
+    match answer {
+        Err(Error::Displaced(reason)) => Err(reason.to_string()),
+        Err(Error::NoSpace(reason)) => Ok(format!("{READS_ONLY}: {reason}")),
+        Err(error) => Err(match store {
+            Store::Directory(_) => format!("the disk refuses writes: {error}"),
+            Store::S3(_) => error.to_string(),
+        }),
+        Ok(Some(Free { bytes, floor })) if bytes <= floor && floor > 0 => Ok(format!(
+            "{READS_ONLY}: {bytes} bytes are free, and --min-free keeps {floor}"
+        )),
+        Ok(_) => Ok(match store.unjournaled() {
+            None => READY.to_owned(),
+            Some(why) => {
+                format!("ready, but without a journal, as {why}: each write is synced by itself")
+            }
+        }),
     }
 }

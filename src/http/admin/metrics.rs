@@ -12,36 +12,21 @@ use crate::http::admin::exposition::{Exposition, MetricsFormat, Samples, float};
 use crate::metrics::{
     AccessCounters, AuthResult, CERTIFICATE_END, Counter, Direction, Handshake, LAST_RELOAD_FAILED,
     LOG_LINES_LOST, Method, ReactorCounters, S3Counters, STATUSES, StoreOperation, TimeLimit,
-    cpu_seconds, open_descriptors, process_start, resident_bytes,
+    cpu_seconds, open_descriptors, resident_bytes,
 };
 use crate::s3::S3;
 use crate::store::{Directory, StagingQuota, Store};
 
 /// The collector of all metrics.
-#[derive(Debug)]
 pub struct Collector {
     /// The start of the process, in seconds since 1970.
-    started: f64,
-    reactors: Vec<Arc<ReactorCounters>>,
-    store: Arc<Store>,
-    access: Option<Arc<Access>>,
+    pub started: f64,
+    pub reactors: Vec<Arc<ReactorCounters>>,
+    pub store: Arc<Store>,
+    pub access: Option<Arc<Access>>,
 }
 
 impl Collector {
-    /// To be made once, when the process starts.
-    pub fn new(
-        reactors: Vec<Arc<ReactorCounters>>,
-        store: Arc<Store>,
-        access: Option<Arc<Access>>,
-    ) -> Self {
-        Self {
-            started: process_start(),
-            reactors,
-            store,
-            access,
-        }
-    }
-
     /// All metrics, with the results of the last probe: the readiness, and the bytes that are free.
     pub fn text(&self, format: MetricsFormat, is_ready: bool, free: Option<u64>) -> String {
         let mut to = Exposition::new(format);
@@ -198,9 +183,9 @@ fn add_directory(directory: &Directory, to: &mut Exposition) {
     to.metric("data_server_listing_index_bytes Memory of the index of the directory.")
         .number(counters.listings.index_bytes.load(Relaxed));
     to.metric("data_server_publish_batch_size Changes that the publisher made together.")
-        .histogram(&counters.batches);
+        .histogram(&[], &counters.batches);
     to.metric("data_server_sync_duration_seconds Syncs of values, of names and of the journal, under --durability disk.")
-        .histogram(&counters.syncs.lock());
+        .histogram(&[], &counters.syncs.lock());
     to.metric("data_server_journal_appended_bytes_total Bytes appended to the journal.")
         .number(counters.journal.appended.get());
     to.metric("data_server_journal_unsettled_bytes Bytes that a replay would read: changes in the journal that no checkpoint covers.")
@@ -210,9 +195,9 @@ fn add_directory(directory: &Directory, to: &mut Exposition) {
     to.metric("data_server_journal_failures_total Writes and syncs of the journal that failed.")
         .number(counters.journal.failures.get());
     to.metric("data_server_journal_checkpoint_duration_seconds Checkpoints of the journal.")
-        .histogram(&counters.journal.checkpoints.lock());
+        .histogram(&[], &counters.journal.checkpoints.lock());
     to.metric("data_server_journal_wait_duration_seconds How long all writers waited for a free segment of the journal, each time a segment was full.")
-        .histogram(&counters.journal.waits.lock());
+        .histogram(&[], &counters.journal.waits.lock());
 }
 
 fn add_s3(s3: &S3, to: &mut Exposition) {
@@ -258,7 +243,7 @@ fn add_access(access: &AccessCounters, to: &mut Exposition) {
     to.metric("data_server_auth_cache_hits_total Passwords accepted without a check, as they were right a short while ago.")
         .number(access.remembered.get());
     to.metric("data_server_password_checks_seconds Time that checking a password took.")
-        .histogram(&access.checks.lock());
+        .histogram(&[], &access.checks.lock());
     to.metric("data_server_access_reloads_total Rereads of the access file, by result.")
         .named("result", ["ok", "failed"], &access.reloads);
 }

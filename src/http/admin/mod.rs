@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::access::Access;
 use crate::http::admin::health::{Probe, Readiness};
 use crate::http::admin::metrics::Collector;
-use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
+use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
 
 pub use exposition::MetricsFormat;
@@ -50,7 +50,6 @@ impl Page {
 }
 
 /// The state that the pages show; the server has one.
-#[derive(Debug)]
 pub struct Admin {
     is_serving: AtomicBool,
     is_draining: AtomicBool,
@@ -68,8 +67,13 @@ impl Admin {
         Self {
             is_serving: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
-            probe: Probe::new(Arc::clone(store)),
-            metrics: Collector::new(reactors, Arc::clone(store), access),
+            probe: Probe::default(),
+            metrics: Collector {
+                started: process_start(),
+                reactors,
+                store: Arc::clone(store),
+                access,
+            },
         }
     }
 
@@ -99,10 +103,11 @@ impl Admin {
             }
             Page::Metrics => {
                 let is_ready = self.readiness(true).await.is_ok();
+                let free = self.probe.free().await;
                 PageText {
                     is_good: true,
                     media_type: format.media_type(),
-                    body: self.metrics.text(format, is_ready, self.probe.free()),
+                    body: self.metrics.text(format, is_ready, free),
                 }
             }
         }
@@ -113,10 +118,8 @@ impl Admin {
             Err("draining".to_owned())
         } else if !self.is_serving.load(Relaxed) {
             Err("starting".to_owned())
-        } else if is_scrape {
-            self.probe.for_scrape().await
         } else {
-            self.probe.readiness().await
+            self.probe.readiness(&self.metrics.store, is_scrape).await
         }
     }
 }

@@ -17,11 +17,7 @@ use crate::store::{self, Preconditions, WriteCondition};
 
 /// True for a page that needs no right: monitors of a server have no secret.
 pub fn is_open(page: Option<Page>, routes: Routes) -> bool {
-    match page {
-        Some(Page::Health | Page::Ready | Page::Index) => true,
-        Some(Page::Metrics) => routes == Routes::Pages,
-        None => false,
-    }
+    page.is_some_and(|page| page != Page::Metrics || routes == Routes::Pages)
 }
 
 /// The kind of signed link that allows this method.
@@ -36,7 +32,7 @@ pub fn link_kind(method: &Method) -> Option<LinkKind> {
 /// The refusal of a client that has to authenticate, counted as `result`.
 pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
     access.count(result);
-    let realm = access.policy().realm().into();
+    let realm = access.policy().realm.clone();
     Refusal::Unauthenticated { realm }
 }
 

@@ -17,7 +17,6 @@ use base64::engine::general_purpose::GeneralPurposeConfig;
 use form_urlencoded::parse;
 
 use crate::access::{Access, Evidence, Source, Subject};
-use crate::http::client::Client;
 
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
 const LONGEST: usize = 1024;
@@ -79,12 +78,6 @@ impl fmt::Debug for Credentials<'_> {
             Self::Token(_) => "Token",
             Self::Password(_) => "Password",
         })
-    }
-}
-
-impl fmt::Debug for NameAndPassword {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NameAndPassword").finish_non_exhaustive()
     }
 }
 
@@ -211,6 +204,13 @@ impl Principal {
     }
 }
 
+/// The field Authorization of a client, if it has one, to be held against the policy of a generation.
+pub struct Presented<'a> {
+    pub field: Option<&'a [u8]>,
+    pub source: Source,
+    pub generation: u64,
+}
+
 /// The last principal, and the field Authorization that proved it.
 #[derive(Debug)]
 struct CachedPrincipal {
@@ -256,19 +256,15 @@ impl AuthCache {
         certificate.flat_map(|certificate| certificate.names.iter().map(String::as_str))
     }
 
-    /// The principal that `field` proved before, by the policy of this `generation`. Other credentials end it, and a password counts for the
-    /// `client` that sent it: several may share the connection of a proxy, and would guess by what is let through.
-    pub fn kept(
-        &self,
-        field: Option<&[u8]>,
-        generation: u64,
-        client: Client,
-    ) -> Option<Rc<Principal>> {
+    /// The principal that the `presented` field proved before, by the same policy. Other credentials end it, and a password counts for the
+    /// client that sent it: several may share the connection of a proxy, and would guess by what is let through.
+    pub fn kept(&self, presented: &Presented<'_>) -> Option<Rc<Principal>> {
         let mut cached = self.kept.borrow_mut();
         let kept = cached.as_ref()?;
-        let is_same = kept.generation == generation && kept.field.as_deref() == field;
+        let is_same =
+            kept.generation == presented.generation && kept.field.as_deref() == presented.field;
         let Principal { subject, by, .. } = &*kept.principal;
-        let is_of_client = || *by != AuthMethod::Basic || kept.source == client.peer.source();
+        let is_of_client = || *by != AuthMethod::Basic || kept.source == presented.source;
         let is_valid = || subject.not_after.is_none() || subject.is_valid(SystemTime::now());
         if is_same && is_of_client() && is_valid() {
             return Some(Rc::clone(&kept.principal));
@@ -277,19 +273,13 @@ impl AuthCache {
         None
     }
 
-    /// Keeps the `principal` that the `field` of `source` proved by the policy of this `generation`.
-    pub fn keep(
-        &self,
-        field: Option<&[u8]>,
-        source: Source,
-        generation: u64,
-        principal: Rc<Principal>,
-    ) {
+    /// Keeps the `principal` that the `presented` field proved.
+    pub fn keep(&self, presented: &Presented<'_>, principal: &Rc<Principal>) {
         *self.kept.borrow_mut() = Some(CachedPrincipal {
-            field: field.map(Box::from),
-            source,
-            generation,
-            principal,
+            field: presented.field.map(Box::from),
+            source: presented.source,
+            generation: presented.generation,
+            principal: Rc::clone(principal),
         });
     }
 }

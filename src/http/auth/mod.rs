@@ -6,18 +6,17 @@
 pub mod authorize;
 pub mod credentials;
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
 
-use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
+use crate::access::{Access, CheckError, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
 use crate::http::auth::authorize::unauthenticated;
 use crate::http::auth::credentials::{
-    AuthCache, AuthMethod, AuthorizationFields, BadLink, Credentials, NameAndPassword, Principal,
-    SignedLink, credentials,
+    AuthCache, AuthMethod, AuthorizationFields, BadLink, Credentials, NameAndPassword, Presented,
+    Principal, SignedLink, credentials,
 };
 use crate::http::client::Client;
 use crate::http::head::syntax::only;
@@ -26,7 +25,6 @@ use crate::metrics::AuthResult;
 use crate::store::BlockingPool;
 
 /// The result of an authentication.
-#[derive(Debug)]
 pub enum Identified {
     /// The client is known; `None` where there are no rules.
     Known(Option<Rc<Principal>>),
@@ -35,7 +33,6 @@ pub enum Identified {
 }
 
 /// A password that is yet to be checked, with the field that it came in.
-#[derive(Debug)]
 pub struct UncheckedPassword {
     pub field: Box<[u8]>,
     pub pair: NameAndPassword,
@@ -44,19 +41,9 @@ pub struct UncheckedPassword {
 
 /// The guard of one reactor.
 #[derive(Debug)]
-pub struct Guard {
-    access: Arc<Access>,
-    /// The policy that this reactor saw last, with its generation.
-    policy: RefCell<(u64, Arc<Policy>)>,
-}
+pub struct Guard(pub Arc<Access>);
 
 impl Guard {
-    pub fn new(access: Arc<Access>) -> Self {
-        let generation = access.generation();
-        let policy = RefCell::new((generation, access.policy()));
-        Self { access, policy }
-    }
-
     /// Authenticates a client by the fields of its request, or by what its connection has proved.
     pub fn identify(
         &self,
@@ -70,11 +57,15 @@ impl Guard {
             AuthorizationFields::Field(field) => Some(field),
             AuthorizationFields::Several => return Err(self.wrong_credentials(source)),
         };
-        let generation = self.access.generation();
-        if let Some(principal) = proven.kept(field, generation, client) {
+        let presented = Presented {
+            field,
+            source,
+            generation: self.0.generation(),
+        };
+        if let Some(principal) = proven.kept(&presented) {
             return Ok(Identified::Known(Some(principal)));
         }
-        let (policy, now) = (self.policy(generation), SystemTime::now());
+        let policy = self.0.policy();
         let (evidence, by) = match field {
             None => match policy.certificate(proven.certificate_names()) {
                 Some(evidence) => (evidence, AuthMethod::Certificate),
@@ -84,7 +75,7 @@ impl Guard {
                 None => return Err(self.wrong_credentials(source)),
                 Some(Credentials::Token(token)) => (Evidence::token(token), AuthMethod::Bearer),
                 Some(Credentials::Password(pair)) => {
-                    let Some(evidence) = self.known_evidence(&policy, &pair, source, now) else {
+                    let Some(evidence) = self.known_evidence(&policy, &pair, source) else {
                         let field = field.into();
                         return Ok(Identified::Unchecked(Box::new(UncheckedPassword {
                             field,
@@ -96,21 +87,34 @@ impl Guard {
                 }
             },
         };
-        let subject = match policy.prove(&evidence, now) {
-            Some(subject) => Arc::clone(subject),
+        let principal = self.admit(&policy, evidence, by, &presented, proven)?;
+        Ok(Identified::Known(Some(principal)))
+    }
+
+    /// The client that `evidence` proves, kept with its connection.
+    fn admit(
+        &self,
+        policy: &Policy,
+        evidence: Evidence,
+        by: AuthMethod,
+        presented: &Presented<'_>,
+        proven: &AuthCache,
+    ) -> Result<Rc<Principal>, Refusal> {
+        let subject = match policy.prove(&evidence, SystemTime::now()) {
+            Some(subject) => subject,
             // A certificate of an expired subject is no failure: its client is anonymous.
-            None if by == AuthMethod::Certificate => Arc::clone(policy.anonymous()),
-            None => return Err(self.wrong_credentials(source)),
+            None if by == AuthMethod::Certificate => &policy.anonymous,
+            None => return Err(self.wrong_credentials(presented.source)),
         };
         match by {
             AuthMethod::Nothing | AuthMethod::Link { .. } => {}
-            AuthMethod::Bearer => self.access.count(AuthResult::Token),
-            AuthMethod::Basic => self.access.count(AuthResult::Password),
-            AuthMethod::Certificate => self.access.count(AuthResult::Certificate),
+            AuthMethod::Bearer => self.0.count(AuthResult::Token),
+            AuthMethod::Basic => self.0.count(AuthResult::Password),
+            AuthMethod::Certificate => self.0.count(AuthResult::Certificate),
         }
-        let principal = self.principal(subject, by, evidence);
-        proven.keep(field, source, generation, Rc::clone(&principal));
-        Ok(Identified::Known(Some(principal)))
+        let principal = self.principal(Arc::clone(subject), by, evidence);
+        proven.keep(presented, &principal);
+        Ok(principal)
     }
 
     /// Authenticates a client by a signed link to `key`.
@@ -120,8 +124,24 @@ impl Guard {
         kind: LinkKind,
         key: &str,
     ) -> Result<Rc<Principal>, BadLink> {
-        let followed = link.and_then(|link| self.follow(&link, kind, key));
-        self.access.count(match followed {
+        let (policy, now) = (self.0.policy(), SystemTime::now());
+        let followed = link.and_then(|link| {
+            let terms = LinkTerms {
+                kind,
+                key,
+                expires: link.expires,
+                max: link.max,
+            };
+            let subject = policy.by_link(&link.by, &terms, &link.signature, now);
+            let subject = subject.ok_or(BadLink::Invalid)?;
+            let is_over = |now: Duration| now.as_secs() >= link.expires;
+            if now.duration_since(UNIX_EPOCH).is_ok_and(is_over) {
+                return Err(BadLink::Expired);
+            }
+            let by = AuthMethod::Link { max: link.max };
+            Ok(self.principal(Arc::new(subject), by, Evidence::Nothing))
+        });
+        self.0.count(match followed {
             Ok(_) => AuthResult::Link,
             Err(_) => AuthResult::Wrong,
         });
@@ -134,8 +154,8 @@ impl Guard {
         let Some(Credentials::Password(pair)) = credentials(field.as_bytes()) else {
             return None;
         };
-        let policy = self.policy(self.access.generation());
-        let subject = policy.subject(&pair.name)?;
+        let policy = self.0.policy();
+        let subject = policy.subjects.get(&*pair.name)?;
         Some(subject.name.clone())
     }
 
@@ -146,35 +166,28 @@ impl Guard {
         proven: &AuthCache,
         compute: &BlockingPool,
     ) -> Result<Rc<Principal>, Refusal> {
-        let access = &self.access;
-        let generation = access.generation();
-        let UncheckedPassword {
-            field,
-            pair: NameAndPassword { name, password },
+        let access = &self.0;
+        let (pair, source) = (unchecked.pair, unchecked.source);
+        let presented = Presented {
+            field: Some(&unchecked.field),
             source,
-        } = unchecked;
-        let policy = access.policy();
-        let passwords = access.passwords();
-        let checking = match passwords.check(&policy, &name, password, source, compute) {
-            Ok(checking) => checking,
-            Err(access::CheckError::NoPasswords) => return Err(self.wrong_credentials(source)),
-            Err(access::CheckError::Limited(wait)) => return Err(self.limited(wait)),
-            Err(access::CheckError::Busy) => {
-                access.count(AuthResult::Busy);
-                return Err(Refusal::ChecksBusy);
-            }
+            generation: access.generation(),
         };
+        let (policy, passwords) = (access.policy(), &access.passwords);
+        let checking = passwords.check(&policy, &pair.name, pair.password, source, compute);
+        let checking = checking.map_err(|why| match why {
+            CheckError::NoPasswords => self.wrong_credentials(source),
+            CheckError::Limited(wait) => self.limited(wait),
+            CheckError::Busy => {
+                access.count(AuthResult::Busy);
+                Refusal::ChecksBusy
+            }
+        })?;
         // The check has counted the failure.
         let Some(evidence) = checking.await else {
             return Err(unauthenticated(access, AuthResult::Wrong));
         };
-        let Some(subject) = policy.prove(&evidence, SystemTime::now()) else {
-            return Err(self.wrong_credentials(source));
-        };
-        let principal = self.principal(Arc::clone(subject), AuthMethod::Basic, evidence);
-        access.count(AuthResult::Password);
-        proven.keep(Some(&field), source, generation, Rc::clone(&principal));
-        Ok(principal)
+        self.admit(&policy, evidence, AuthMethod::Basic, &presented, proven)
     }
 
     fn principal(
@@ -187,7 +200,7 @@ impl Guard {
             subject,
             by,
             evidence,
-            access: Arc::clone(&self.access),
+            access: Arc::clone(&self.0),
         })
     }
 
@@ -198,61 +211,26 @@ impl Guard {
         policy: &Policy,
         pair: &NameAndPassword,
         source: Source,
-        now: SystemTime,
     ) -> Option<Evidence> {
         let NameAndPassword { name, password } = pair;
         let token = Evidence::token(password);
-        if policy.prove(&token, now).is_some() {
+        if policy.prove(&token, SystemTime::now()).is_some() {
             return Some(token);
         }
-        let passwords = self.access.passwords();
+        let passwords = &self.0.passwords;
         passwords.remembered(policy, name, password, source, Instant::now())
-    }
-
-    fn follow(
-        &self,
-        link: &SignedLink,
-        kind: LinkKind,
-        key: &str,
-    ) -> Result<Rc<Principal>, BadLink> {
-        let policy = self.policy(self.access.generation());
-        let now = SystemTime::now();
-        let terms = LinkTerms {
-            kind,
-            key,
-            expires: link.expires,
-            max: link.max,
-        };
-        let subject = policy.by_link(&link.by, &terms, &link.signature, now);
-        let subject = subject.ok_or(BadLink::Invalid)?;
-        let is_over = |now: Duration| now.as_secs() >= link.expires;
-        if now.duration_since(UNIX_EPOCH).is_ok_and(is_over) {
-            return Err(BadLink::Expired);
-        }
-        let by = AuthMethod::Link { max: link.max };
-        Ok(self.principal(Arc::new(subject), by, Evidence::Nothing))
-    }
-
-    fn policy(&self, generation: u64) -> Arc<Policy> {
-        let (seen, policy) = &mut *self.policy.borrow_mut();
-        if *seen != generation {
-            *policy = self.access.policy();
-            *seen = generation;
-        }
-        Arc::clone(policy)
     }
 
     /// The refusal of wrong credentials.
     fn wrong_credentials(&self, source: Source) -> Refusal {
-        let failures = self.access.passwords().failures();
-        match failures.count(source, Instant::now()) {
-            Ok(()) => unauthenticated(&self.access, AuthResult::Wrong),
+        match self.0.passwords.failures.count(source, Instant::now()) {
+            Ok(()) => unauthenticated(&self.0, AuthResult::Wrong),
             Err(wait) => self.limited(wait),
         }
     }
 
     fn limited(&self, wait: Duration) -> Refusal {
-        self.access.count(AuthResult::Limited);
+        self.0.count(AuthResult::Limited);
         Refusal::TooManyFailures {
             retry_after: wait.as_secs() + 1,
         }

@@ -334,10 +334,7 @@ impl FormState {
 
     /// Refuses a form that has ended without a file.
     pub fn end(&self) -> Result<(), BadForm> {
-        if self.files == 0 {
-            return Err(BadForm::NoFile);
-        }
-        Ok(())
+        (self.files > 0).then_some(()).ok_or(BadForm::NoFile)
     }
 }
 

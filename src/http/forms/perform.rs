@@ -21,7 +21,7 @@ use crate::http::forms::{
 use crate::http::head::path::check_depth;
 use crate::http::refusal::{HaltedForm, Refusal};
 use crate::http::response::outcome::{FormStored, Outcome};
-use crate::http::service::context::{RequestContext, Service};
+use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
 use crate::http::values::put::CountedUpload;
 use crate::store::{Key, Preconditions, UploadHead};
@@ -117,15 +117,13 @@ impl FormUpload<'_, '_, '_> {
         key: Key<'static>,
         media_type: Option<Box<str>>,
     ) -> Result<(), Refusal> {
-        let Service {
-            store,
-            reactor,
-            config,
-            ..
-        } = &*self.request.service;
+        let service = &*self.request.service;
+        let (store, config) = (&service.store, &service.config);
         check_depth(&key, config.limits.max_key_depth)?;
+        // The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
+        let only_new = (!self.state.replaces()).then_some(Preconditions::NEW);
         let mut options = PutOptions {
-            preconditions: self.preconditions(),
+            preconditions: self.preconditions.clone().or(only_new),
             media_type,
             ..PutOptions::default()
         };
@@ -141,7 +139,7 @@ impl FormUpload<'_, '_, '_> {
             let mut upload = if config.discard {
                 None
             } else {
-                Some(store.upload(*reactor, &key, &mut head).await?)
+                Some(store.upload(service.reactor, &key, &mut head).await?)
             };
             let mut len = 0;
             while let Some(data) = self.form.data().await? {
@@ -158,19 +156,10 @@ impl FormUpload<'_, '_, '_> {
                 None => None,
             })
         };
-        let mut stored = stored.await;
-        if options.is_only_new {
-            stored = self.request.narrowed(stored);
-        }
-        let published = stored?;
+        let stored = stored.await;
+        let published = self.request.narrowed(options.is_only_new, stored)?;
         self.stored.push(StoredFile { key, published });
         Ok(())
-    }
-
-    /// The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
-    fn preconditions(&self) -> Option<Preconditions> {
-        let asked = self.preconditions.clone();
-        asked.or((!self.state.replaces()).then_some(Preconditions::NEW))
     }
 }
 

@@ -195,15 +195,14 @@ impl Query {
 
     /// The format for a client without a preference: one that sends no parameter of listings follows links.
     pub fn usual_format(&self) -> ListFormat {
-        match self {
-            Self {
-                prefix: None,
-                after: None,
-                limit: None,
-                by_folder: None,
-                ..
-            } => ListFormat::Html,
-            _ => ListFormat::Json,
+        let of_no_listing = Self {
+            format: self.format,
+            ..Self::default()
+        };
+        if *self == of_no_listing {
+            ListFormat::Html
+        } else {
+            ListFormat::Json
         }
     }
 }
@@ -217,22 +216,15 @@ fn is_mistyped(name: &str) -> bool {
 }
 
 /// The bytes that are encoded in a path (RFC 3986, section 3.3), and those that end a line. The `/` of a key separates segments.
-const UNSAFE: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'%')
-    .add(b'<')
-    .add(b'>')
-    .add(b'?')
-    .add(b'[')
-    .add(b'\\')
-    .add(b']')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}');
+const UNSAFE: &AsciiSet = &{
+    let (mut set, bytes) = (CONTROLS.add(b' '), b"\"#%<>?[\\]^`{|}");
+    let mut at = 0;
+    while at < bytes.len() {
+        set = set.add(bytes[at]);
+        at += 1;
+    }
+    set
+};
 
 /// The page as text: an item a line, encoded as in a path, so that no key looks like two. A folder ends with `/`.
 pub fn text(listing: &Listing) -> Vec<u8> {

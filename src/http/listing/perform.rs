@@ -108,35 +108,23 @@ pub async fn folder_of(
 
 /// The page for browsers, as the client may use it.
 pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Outcome, Refusal> {
-    let Service {
-        config,
-        store,
-        reactor,
-        ..
-    } = &*request.service;
-    let UiRequest {
-        target,
-        preconditions,
-        takes_gzip,
-    } = asked;
+    let service = &*request.service;
     let principal = request.principal();
-    let mut rights = PageRights::new(principal.map(Principal::grant), config.read_only);
-    if let Some(principal) = principal {
-        rights = rights.of(&principal.subject, principal.by == AuthMethod::Basic);
-    }
-    let listing = store.list(*reactor, target.page.clone()).await?;
-    let next = target.next_link(&listing);
+    let subject = principal.map(|principal| &*principal.subject);
+    let signs_out = principal.is_some_and(|principal| principal.by == AuthMethod::Basic);
+    let rights = PageRights::new(subject, service.config.read_only, signs_out);
+    let page = asked.target.page.clone();
+    let listing = service.store.list(service.reactor, page).await?;
+    let (next, takes_long) = (asked.target.next_link(&listing), asked.takes_gzip);
     let render = move |listing: &Listing| {
-        let document = ui::document(&target, listing, &rights);
-        let document = if takes_gzip {
-            document.compressed()
-        } else {
-            document
-        };
-        let is_known = ui::is_known(preconditions.as_ref(), &document.etag);
+        let mut document = ui::document(&asked.target, listing, &rights);
+        if asked.takes_gzip {
+            document = document.compressed();
+        }
+        let is_known = ui::is_known(asked.preconditions.as_ref(), &document.etag);
         (document, is_known)
     };
-    let (document, is_known) = written(store, listing, takes_gzip, render).await?;
+    let (document, is_known) = written(&service.store, listing, takes_long, render).await?;
     Ok(Outcome::Ui {
         is_known: is_known?,
         document,

@@ -137,7 +137,7 @@ impl Refusal {
         match self {
             Self::OfUpload(why, state) => {
                 why.describe(headers, config);
-                uploads::describe(headers, *state, config);
+                uploads::describe(headers, state, config);
             }
             Self::OfForm(halted) => halted.why.describe(headers, config),
             Self::Unsatisfiable { len } => put(headers, CONTENT_RANGE, unsatisfied(*len)),

@@ -36,7 +36,6 @@ use crate::metrics::ReactorCounters;
 use crate::store::{Error, Key, Store, Uploader};
 
 /// The service of one reactor.
-#[derive(Debug)]
 pub struct Service {
     pub(crate) store: Arc<Store>,
     /// The number of the reactor.
@@ -260,11 +259,11 @@ impl RequestContext {
         self.principal().map_or(Ok(()), permit)
     }
 
-    /// The result of a PUT that was narrowed to a key without a value. Its client gave no precondition that could fail: it is refused
+    /// The result of a PUT. Where it was narrowed to a key without a value, its client gave no precondition that could fail: it is refused
     /// because it may not replace.
-    pub fn narrowed<T>(&self, stored: Result<T, Refusal>) -> Result<T, Refusal> {
+    pub fn narrowed<T>(&self, is_only_new: bool, stored: Result<T, Refusal>) -> Result<T, Refusal> {
         stored.map_err(|why| match (why, self.principal()) {
-            (Refusal::Precondition, Some(principal)) => principal.deny(Right::Write),
+            (Refusal::Precondition, Some(client)) if is_only_new => client.deny(Right::Write),
             (why, _) => why,
         })
     }

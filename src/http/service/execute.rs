@@ -102,10 +102,7 @@ async fn execute(
             } else {
                 put(request, key, len, options, body).await
             };
-            if is_only_new {
-                return request.narrowed(stored);
-            }
-            stored
+            request.narrowed(is_only_new, stored)
         }
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,

@@ -13,10 +13,10 @@ use std::sync::LazyLock;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::access::{Grant, Right, Subject};
+use crate::access::{Right, Subject};
 use crate::store::{Prefixes, gzip_tag};
 
 const HTML: &str = include_str!("index.html");
@@ -244,17 +244,11 @@ impl Display for Size {
 /// refused.
 #[derive(Debug, Serialize)]
 pub struct PageRights {
-    #[serde(serialize_with = "sequence")]
     list: Prefixes,
-    #[serde(serialize_with = "sequence")]
     read: Prefixes,
-    #[serde(serialize_with = "sequence")]
     create: Prefixes,
-    #[serde(serialize_with = "sequence")]
     write: Prefixes,
-    #[serde(serialize_with = "sequence")]
     delete: Prefixes,
-    #[serde(serialize_with = "sequence")]
     watch: Prefixes,
     metrics: bool,
     /// The name of the client; empty for an anonymous one, `None` where there are no rules.
@@ -265,53 +259,32 @@ pub struct PageRights {
     pub signs_out: bool,
 }
 
-fn sequence<S: Serializer>(prefixes: &Prefixes, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(prefixes.below(""))
-}
-
 impl PageRights {
-    /// The rights of a client with `grant`, or all where there are no rules; none to change a server that is `read_only`.
-    pub fn new(grant: Option<&Grant>, read_only: bool) -> Self {
-        let keys = |right| grant.map_or_else(Prefixes::all, |grant| grant.keys(right).clone());
-        let listed = keys(Right::List);
-        let shown = |right| {
+    /// The rights of `subject`, or all where there are no rules; none to change a server that is `read_only`. `signs_out` says whether the
+    /// browser can forget the password.
+    pub fn new(subject: Option<&Subject>, read_only: bool, signs_out: bool) -> Self {
+        let keys =
+            |right| subject.map_or_else(Prefixes::all, |subject| subject.grant.keys(right).clone());
+        let list = keys(Right::List);
+        let shown = |right, is_offered: bool| {
             let keys = keys(right);
-            Prefixes::new(
-                keys.below("")
-                    .filter(|prefix| listed.may_have_below(prefix)),
-            )
+            let is_shown = |prefix: &&str| is_offered && list.may_have_below(prefix);
+            Prefixes::new(keys.below("").filter(is_shown))
         };
-        let changed = |right| {
-            if read_only {
-                Prefixes::new([])
-            } else {
-                shown(right)
-            }
+        let name = |subject: &Subject| {
+            let name = Some(&*subject.name).filter(|_| !subject.is_anonymous);
+            name.unwrap_or_default().into()
         };
         Self {
-            read: shown(Right::Read),
-            create: changed(Right::Create),
-            write: changed(Right::Write),
-            delete: changed(Right::Delete),
-            watch: shown(Right::Watch),
+            read: shown(Right::Read, true),
+            create: shown(Right::Create, !read_only),
+            write: shown(Right::Write, !read_only),
+            delete: shown(Right::Delete, !read_only),
+            watch: shown(Right::Watch, true),
             metrics: keys(Right::Metrics).may_have_below(""),
-            list: listed,
-            name: None,
-            signs_out: false,
-        }
-    }
-
-    /// These rights for `subject`; `signs_out` says whether its browser can forget the password.
-    pub fn of(self, subject: &Subject, signs_out: bool) -> Self {
-        let name = if subject.is_anonymous {
-            ""
-        } else {
-            &subject.name
-        };
-        Self {
-            name: Some(name.into()),
+            list,
+            name: subject.map(name),
             signs_out,
-            ..self
         }
     }
 
@@ -329,7 +302,7 @@ impl PageRights {
 
 #[cfg(test)]
 mod tests {
-    use crate::access::{Grant, Right, RightSet};
+    use crate::access::Grant;
     use crate::http::ui::frame::*;
     use proptest::prelude::*;
 
@@ -428,18 +401,20 @@ mod tests {
         }
     }
 
-    fn grant(rules: &[(&str, &[Right])]) -> Grant {
-        let rules = rules.iter().map(|(prefix, rights)| {
-            let rights: RightSet = rights.iter().copied().collect();
-            (*prefix, rights)
-        });
-        Grant::new(&rules.collect::<Vec<_>>())
+    /// An anonymous client with these rights.
+    fn client(rules: &[(&str, &[Right])]) -> Subject {
+        Subject {
+            name: "anonymous".into(),
+            is_anonymous: true,
+            grant: Grant::new(rules),
+            ..Subject::default()
+        }
     }
 
     #[test]
     fn a_page_has_the_rights_of_its_client_where_it_may_list() {
         use Right::{Create, Delete, List, Read, Watch, Write};
-        let grant = grant(&[
+        let client = client(&[
             ("pub/", &[List, Read, Watch]),
             ("pub/in", &[Write]),
             ("box/5e1f/", &[Create, Delete]),
@@ -447,15 +422,15 @@ mod tests {
             ("hidden/", &[Watch]),
         ]);
         let text = |rights| serde_json::to_string(rights).unwrap();
-        let rights = PageRights::new(Some(&grant), false);
-        let json = r#"{"list":["pub/"],"read":["pub/"],"create":["pub/in"],"write":["pub/in"],"delete":["p"],"watch":["pub/"],"metrics":false}"#;
+        let rights = PageRights::new(Some(&client), false, false);
+        let json = r#"{"list":["pub/"],"read":["pub/"],"create":["pub/in"],"write":["pub/in"],"delete":["p"],"watch":["pub/"],"metrics":false,"name":""}"#;
         assert_eq!(text(&rights), json);
-        let rights = PageRights::new(Some(&grant), true);
+        let rights = PageRights::new(Some(&client), true, false);
         assert_eq!(
             text(&rights),
-            r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[],"watch":["pub/"],"metrics":false}"#
+            r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[],"watch":["pub/"],"metrics":false,"name":""}"#
         );
-        let all = PageRights::new(None, false);
+        let all = PageRights::new(None, false, false);
         let json = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true}"#;
         assert_eq!(text(&all), json);
     }
@@ -463,8 +438,8 @@ mod tests {
     #[test]
     fn files_are_stored_in_folders_that_may_have_them() {
         let may = |prefix, folder| {
-            let grant = grant(&[(prefix, &[Right::Create, Right::List])]);
-            PageRights::new(Some(&grant), false).may_create_in(folder)
+            let client = client(&[(prefix, &[Right::Create, Right::List])]);
+            PageRights::new(Some(&client), false, false).may_create_in(folder)
         };
         for (prefix, folder) in [
             ("", ""),

@@ -20,7 +20,7 @@ use sfv::{BareItem, Item, Parser};
 use crate::http::head::syntax::{depth, only, put};
 use crate::http::refusal::Refusal;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
-use crate::http::uploads::state::{UPLOADS, UploadAddress, UploadState};
+use crate::http::uploads::state::{UPLOADS, UploadState};
 use crate::http::values::digest_fields::{BadDigest, DIGEST, REPR_DIGEST};
 use crate::store::{Digests, Field, UploadId};
 
@@ -204,12 +204,10 @@ pub fn upload(path: &str) -> Option<Result<UploadId, Refusal>> {
 /// The fields of `headers` that are kept. Bytes that are no UTF-8 are replaced: such a value matches nothing and is valid nowhere,
 /// before and after.
 fn kept(headers: &HeaderMap) -> Vec<Field> {
-    let fields = KEPT.iter().flat_map(|name| {
-        let values = headers.get_all(name).iter();
-        values.map(move |value| {
-            let text = String::from_utf8_lossy(value.as_bytes());
-            (name.as_str().to_owned(), text.into_owned())
-        })
+    let fields = headers.iter().filter(|(name, _)| KEPT.contains(name));
+    let fields = fields.map(|(name, value)| {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        (name.as_str().to_owned(), text.into_owned())
     });
     fields.collect()
 }
@@ -227,10 +225,7 @@ pub fn kept_headers(fields: &[Field]) -> HeaderMap {
 }
 
 fn upload_complete(headers: &HeaderMap) -> Option<bool> {
-    match item(headers, &UPLOAD_COMPLETE)? {
-        BareItem::Boolean(complete) => Some(complete),
-        _ => None,
-    }
+    item(headers, &UPLOAD_COMPLETE)?.as_boolean()
 }
 
 /// True where the client understands a 104 of this server.
@@ -239,10 +234,8 @@ fn wants_104(headers: &HeaderMap) -> bool {
 }
 
 fn integer(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
-    match item(headers, name)? {
-        BareItem::Integer(integer) => u64::try_from(i64::from(integer)).ok(),
-        _ => None,
-    }
+    let integer = item(headers, name)?.as_integer()?;
+    u64::try_from(i64::from(integer)).ok()
 }
 
 /// The value of a field that is an item (RFC 9651, section 3.3), if there is exactly one.
@@ -252,7 +245,7 @@ fn item(headers: &HeaderMap, name: &HeaderName) -> Option<BareItem> {
 }
 
 /// Adds the fields with the state of an upload.
-pub fn describe(headers: &mut HeaderMap, state: UploadState, config: &ServiceConfig) {
+pub fn describe(headers: &mut HeaderMap, state: &UploadState, config: &ServiceConfig) {
     let complete = if state.complete { "?1" } else { "?0" };
     headers.insert(UPLOAD_COMPLETE, HeaderValue::from_static(complete));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -262,8 +255,8 @@ pub fn describe(headers: &mut HeaderMap, state: UploadState, config: &ServiceCon
     if let Some(length) = state.length {
         headers.insert(UPLOAD_LENGTH, length.into());
     }
-    if let Some(address) = state.location {
-        put(headers, LOCATION, address.to_string());
+    if let Some(address) = &state.location {
+        put(headers, LOCATION, address.clone());
     }
     add_limit(headers, config);
 }
@@ -294,12 +287,12 @@ fn limit(of: &UploadLimits) -> String {
 }
 
 /// A 104, which tells a client where its upload can be resumed ("Status Code 104").
-fn resumption_supported(address: UploadAddress, config: &ServiceConfig) -> Response<()> {
+fn resumption_supported(address: String, config: &ServiceConfig) -> Response<()> {
     let response = Response::builder().status(104).body(());
     let mut response = response.expect("a response");
     let headers = response.headers_mut();
     headers.insert(INTEROP_VERSION, INTEROP.into());
-    put(headers, LOCATION, address.to_string());
+    put(headers, LOCATION, address);
     add_limit(headers, config);
     response
 }

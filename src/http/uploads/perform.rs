@@ -10,7 +10,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
-use crate::http::uploads::state::{UploadAddress, UploadState};
+use crate::http::uploads::state::{UploadState, address};
 use crate::http::uploads::{
     UploadCreation, UploadPart, UploadRequest, kept_headers, resumption_supported,
 };
@@ -53,20 +53,16 @@ pub async fn create_upload(
         let stored = put(request, key, part.len, options, body).await?;
         return Ok(of_upload(stored, state));
     };
-    let announce = |upload: &mut Resumable| UploadAddress {
-        id: upload.announce(),
-        depth: creation.depth,
-    };
     if can_tell {
-        let interim = resumption_supported(announce(&mut upload), config);
-        body.announce(interim).await;
+        let address = address(upload.announce(), creation.depth);
+        body.announce(resumption_supported(address, config)).await;
     }
     let of_value = append(request, &mut upload, 0, &part, body).await?;
     if part.is_last {
         return publish(request, &mut upload, Some(options), of_value).await;
     }
     let state = UploadState {
-        location: Some(announce(&mut upload)),
+        location: Some(address(upload.announce(), creation.depth)),
         ..state(&upload)
     };
     Ok(of_upload(Outcome::UploadCreated, state))
@@ -144,11 +140,14 @@ async fn append(
         _ => {}
     }
     let _in_flight = CountedUpload::new(request.counters());
-    let room = Room::of(upload, limit);
-    if part.len.is_some_and(|len| len > room.bytes) {
-        return Err(refused(upload, room.refusal()).await);
+    // The bytes that may still be received, and the refusal of more.
+    let length = upload.length().filter(|&length| length <= limit);
+    let room = length.unwrap_or(limit).saturating_sub(start);
+    let too_long = || length.map_or(Refusal::TooLarge { limit }, |_| Refusal::InconsistentLength);
+    if part.len.is_some_and(|len| len > room) {
+        return Err(refused(upload, too_long()).await);
     }
-    let received = append_body(upload, part.len, body, &room).await;
+    let received = append_body(upload, part.len, body, room, too_long).await;
     if let Err(Refusal::InconsistentLength | Refusal::TooLarge { .. }) = &received {
         // "Length": an upload that goes beyond its length can never be completed.
         upload.remove().await?;
@@ -163,13 +162,12 @@ async fn append(
         }
         Err(why) => Err(why.into()),
     };
-    match compared {
-        Ok(_) if !part.is_last => upload.secure().await?,
-        Ok(_) => {}
-        Err(why) => {
-            upload.take_back(start).await?;
-            return Err(refused(upload, why).await);
-        }
+    if let Err(why) = compared {
+        upload.take_back(start).await?;
+        return Err(refused(upload, why).await);
+    }
+    if !part.is_last {
+        upload.secure().await?;
     }
     compared
 }
@@ -197,12 +195,13 @@ async fn publish(
         length: None,
         ..state(upload)
     };
-    if stored.is_err() {
-        upload.remove().await?;
+    match stored {
+        Ok(stored) => Ok(of_upload(stored, state)),
+        Err(why) => {
+            upload.remove().await?;
+            Err(Refusal::OfUpload(Box::new(why), state))
+        }
     }
-    stored
-        .map(|stored| of_upload(stored, state))
-        .map_err(|why| Refusal::OfUpload(Box::new(why), state))
 }
 
 async fn publish_file(
@@ -226,42 +225,19 @@ async fn publish_file(
         .store
         .publish_resumable(upload, options.head())?;
     compare(&mut value, &expected, expected.wanted()).await?;
-    let mut published = value.publish(key.clone()).await.map_err(Refusal::from);
-    if options.is_only_new {
-        published = request.narrowed(published);
-    }
-    Ok(Outcome::Completed(key, published?))
+    let published = value.publish(key.clone()).await.map_err(Refusal::from);
+    let published = request.narrowed(options.is_only_new, published)?;
+    Ok(Outcome::Completed(key, published))
 }
 
-/// The number of bytes that may still be received, and the refusal of more.
-struct Room {
-    bytes: u64,
-    /// `None` where the length of the upload is the limit.
-    limit: Option<u64>,
-}
-
-impl Room {
-    /// The room that is left for `upload`, where a value has at most `limit` bytes.
-    fn of(upload: &Resumable, limit: u64) -> Self {
-        let length = upload.length().filter(|&length| length <= limit);
-        Self {
-            bytes: length.unwrap_or(limit).saturating_sub(upload.offset()),
-            limit: length.is_none().then_some(limit),
-        }
-    }
-
-    fn refusal(&self) -> Refusal {
-        let too_large = |limit| Refusal::TooLarge { limit };
-        self.limit.map_or(Refusal::InconsistentLength, too_large)
-    }
-}
-
-/// Appends all of `body` to the file of `upload`, `len` bytes where that is known. The bytes that arrived stay there when it breaks off.
+/// Appends all of `body` to the file of `upload`, `len` bytes where that is known, and `room` at most. The bytes that arrived stay there
+/// when it breaks off.
 async fn append_body(
     upload: &mut Resumable,
     len: Option<u64>,
     body: &mut Received<'_>,
-    room: &Room,
+    room: u64,
+    too_long: impl Fn() -> Refusal,
 ) -> Result<(), Refusal> {
     if let Some(len) = len.filter(|&len| store::is_large(len)) {
         upload.has_space(len).await?;
@@ -272,10 +248,10 @@ async fn append_body(
             // Its length was held to the room before.
             return Ok(appending.receive(source).await?);
         }
-        let mut left = room.bytes;
+        let mut left = room;
         while let Some(data) = body.next().await? {
             let rest = left.checked_sub(data.len() as u64);
-            left = rest.ok_or_else(|| room.refusal())?;
+            left = rest.ok_or_else(&too_long)?;
             appending.push(data).await?;
         }
         Ok(())

@@ -14,7 +14,6 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use slab::Slab;
-use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::access::{Access, Right, Subject};
@@ -79,12 +78,6 @@ impl Subscribers {
             tokio::task::yield_now().await;
         }
     }
-
-    fn wait(&self, place: usize, cx: &Context<'_>) {
-        if let Some(waiting) = self.waiting.borrow_mut().get_mut(place) {
-            *waiting = Some(cx.waker().clone());
-        }
-    }
 }
 
 /// Wakes the subscribers of this reactor when there are changes or other rules, as long as there are subscribers.
@@ -100,23 +93,13 @@ fn relay(subscribers: &Rc<Subscribers>) {
         while !subscribers.waiting.borrow().is_empty() {
             tokio::select! {
                 changed = latest.changed() => if changed.is_err() { break },
-                () = replaced(&mut rules) => {}
+                Some(Ok(())) = async { Some(rules.as_mut()?.changed().await) } => {}
             }
             latest.mark_unchanged();
             subscribers.wake().await;
         }
         subscribers.is_relaying.set(false);
     });
-}
-
-/// Resolves when the rules have been replaced, where there are any.
-async fn replaced(rules: &mut Option<watch::Receiver<u64>>) {
-    if let Some(rules) = rules
-        && rules.changed().await.is_ok()
-    {
-        return;
-    }
-    std::future::pending::<()>().await;
 }
 
 /// A message for a subscriber.
@@ -154,14 +137,6 @@ impl Event {
         })
     }
 
-    fn resync(Gap { latest }: Gap) -> Self {
-        Self::new(&Json {
-            op: "resync",
-            seq: latest,
-            ..Json::default()
-        })
-    }
-
     fn new(json: &Json<'_>) -> Self {
         Self {
             seq: json.seq,
@@ -174,12 +149,14 @@ impl Event {
 /// A subscriber's position in the order of changes.
 pub struct Subscription {
     subscribers: Rc<Subscribers>,
-    connection: Rc<ConnectionState>,
+    /// The connection of the subscriber.
+    pub connection: Rc<ConnectionState>,
     place: usize,
     prefix: Box<str>,
     /// `None` where there are no rules: it covers all keys.
     permission: Option<Permission>,
-    seen: u64,
+    /// The number of the last change that was sent or skipped.
+    pub seen: u64,
 }
 
 impl Subscription {
@@ -206,16 +183,6 @@ impl Subscription {
         }
     }
 
-    /// The connection of the subscriber.
-    pub fn connection(&self) -> &ConnectionState {
-        &self.connection
-    }
-
-    /// The number of the last change that was sent or skipped.
-    pub fn seen(&self) -> u64 {
-        self.seen
-    }
-
     /// True once the client may get no more changes.
     pub fn is_revoked(&mut self) -> bool {
         let permission = self.permission.as_mut();
@@ -227,13 +194,18 @@ impl Subscription {
         loop {
             let changes = match self.subscribers.changes.since(self.seen, CHANGES_AT_ONCE) {
                 Ok(changes) => changes,
-                Err(gap) => {
-                    self.seen = gap.latest;
-                    return Poll::Ready(vec![Event::resync(gap)]);
+                Err(Gap { latest }) => {
+                    self.seen = latest;
+                    return Poll::Ready(vec![Event::new(&Json {
+                        op: "resync",
+                        seq: latest,
+                        ..Json::default()
+                    })]);
                 }
             };
             if changes.is_empty() {
-                self.subscribers.wait(self.place, cx);
+                let waiting = &mut self.subscribers.waiting.borrow_mut()[self.place];
+                *waiting = Some(cx.waker().clone());
                 return Poll::Pending;
             }
             let granted = self.permission.as_ref().map(Permission::keys);
@@ -283,32 +255,24 @@ impl Permission {
         }
     }
 
-    /// True while changes of any key may be reported.
+    /// True while the evidence is valid by the current rules, and changes of any key may be reported.
     fn holds(&mut self) -> bool {
-        self.look_again() && !self.keys().is_empty()
+        let (access, now) = (&self.principal.access, SystemTime::now());
+        let generation = access.generation();
+        if generation != self.generation {
+            let policy = access.policy();
+            let Some(subject) = policy.prove(&self.principal.evidence, now) else {
+                return false;
+            };
+            self.subject = Arc::clone(subject);
+            self.generation = generation;
+        }
+        self.subject.is_valid(now) && !self.keys().is_empty()
     }
 
     /// The keys whose changes may be reported; for use after [`Permission::holds`].
     fn keys(&self) -> &Prefixes {
         self.subject.grant.keys(Right::Watch)
-    }
-
-    /// Finds the subject by the current rules. Returns false if the evidence is no longer valid.
-    fn look_again(&mut self) -> bool {
-        let Principal {
-            access, evidence, ..
-        } = &*self.principal;
-        let (generation, now) = (access.generation(), SystemTime::now());
-        if generation == self.generation {
-            return self.subject.is_valid(now);
-        }
-        let policy = access.policy();
-        let Some(subject) = policy.prove(evidence, now) else {
-            return false;
-        };
-        self.subject = Arc::clone(subject);
-        self.generation = generation;
-        true
     }
 }
 
@@ -402,7 +366,7 @@ mod tests {
             let access = Arc::new(Access::read(path.clone()).unwrap());
             let subscribers = subscribers(Some(Arc::clone(&access)));
             let connection = Rc::new(ConnectionState::new(Arc::default()));
-            let subject = Arc::clone(access.policy().anonymous());
+            let subject = Arc::clone(&access.policy().anonymous);
             let principal = Rc::new(Principal {
                 subject,
                 by: AuthMethod::Nothing,
@@ -422,7 +386,7 @@ mod tests {
             };
             on_reactor(async {
                 let mut subscription = subscribe(None);
-                let (begin, mut all) = (subscription.seen(), Vec::new());
+                let (begin, mut all) = (subscription.seen, Vec::new());
                 for (rules, changes) in steps {
                     // They are told of by the rules that hold when they are told, also if others held when they were made.
                     subscribers.changes.tell(changes.iter().map(String::as_str));

@@ -37,16 +37,12 @@ pub fn subscribe(
     context: &ResponseContext,
     guard: RequestGuard,
 ) -> (Response<Body>, Option<Box<Session>>) {
-    let WatchRequest {
-        transport,
-        prefix,
-        since,
-    } = request;
+    let (prefix, since) = (request.prefix, request.since);
     let connection = &guard.connection;
     let permission = context.principal.as_ref().map(Permission::new);
     let subscription = Subscription::new(subscribers, connection, prefix, since, permission);
     connection.begin_watching();
-    match transport {
+    match request.transport {
         WatchTransport::Events => {
             // The send buffer of a subscriber is small, too small for the responses to other requests.
             connection.close_after_response();
@@ -86,26 +82,26 @@ impl Events {
     fn poll_text(&mut self, cx: &mut Context<'_>) -> Poll<String> {
         if !self.has_started {
             self.has_started = true;
-            return Poll::Ready(position("watching", self.subscription.seen()));
+            return Poll::Ready(position("watching", self.subscription.seen));
         }
         if let Poll::Ready(events) = self.subscription.poll_events(cx) {
             self.heartbeat.reset();
             return Poll::Ready(events.iter().fold(String::new(), with_event));
         }
         let beat = self.heartbeat.poll_tick(cx);
-        beat.map(|_| position("alive", self.subscription.seen()))
+        beat.map(|_| position("alive", self.subscription.seen))
     }
 }
 
 impl EndlessBody for Events {
     /// The next bytes, or `None` when the server drains or the client's right has ended.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.subscription.connection().is_draining() || self.subscription.is_revoked() {
+        if self.subscription.connection.is_draining() || self.subscription.is_revoked() {
             return Poll::Ready(None);
         }
-        ready!(self.subscription.connection().flush().poll_taken(cx));
+        ready!(self.subscription.connection.flush().poll_taken(cx));
         self.poll_text(cx).map(|text| {
-            self.subscription.connection().flush().hold_piece();
+            self.subscription.connection.flush().hold_piece();
             Some(Bytes::from(text))
         })
     }
@@ -119,13 +115,12 @@ fn position(comment: &str, seen: u64) -> String {
 
 fn with_event(mut text: String, event: &Event) -> String {
     let Event { seq, json, .. } = event;
-    let kind = if event.is_resync {
-        "event: resync\n"
-    } else {
-        ""
-    };
     // Writing to a String does not fail; JSON holds no line break.
-    let _ = write!(text, "id: {seq}\n{kind}data: {json}\n\n");
+    let _ = writeln!(text, "id: {seq}");
+    if event.is_resync {
+        text.push_str("event: resync\n");
+    }
+    let _ = write!(text, "data: {json}\n\n");
     text
 }
 
@@ -140,7 +135,7 @@ mod tests {
     #[test]
     fn a_quiet_stream_says_where_it_is_once_an_interval_and_nothing_while_it_is_not_read() {
         subscribed(async |subscription, connection| {
-            let seen = subscription.seen();
+            let seen = subscription.seen;
             let mut events = Events::new(subscription);
             let start = Instant::now();
             let first = poll_fn(|cx| events.poll_piece(cx)).await;

@@ -76,7 +76,7 @@ impl Session {
                 .close(Some(CloseFrame { code, reason }))
                 .now_or_never();
             // Unread messages of the client must not turn the close into a reset.
-            self.subscription.connection().leave_unread();
+            self.subscription.connection.leave_unread();
         }
     }
 
@@ -85,7 +85,7 @@ impl Session {
         socket: &mut WebSocketStream<impl AsyncRead + AsyncWrite + Unpin>,
         cx: &mut Context<'_>,
     ) -> Poll<Ending> {
-        if self.subscription.connection().is_draining() {
+        if self.subscription.connection.is_draining() {
             return Poll::Ready(Ending::Close(CloseCode::Away, "the server is going away"));
         }
         if self.subscription.is_revoked() {
