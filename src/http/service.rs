@@ -135,7 +135,7 @@ impl Service {
             let common = CommonHeaders::of(&head);
             let request = RequestHead::new(&head, &body, client, &common, &self.config);
             context = request.response_context();
-            let proven = connection.proven();
+            let proven = &connection.proven;
             let principal = match request.identify(self.guard.as_ref(), proven, &context) {
                 Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
                 Ok(Identified::Known(principal)) => Ok(principal),
@@ -148,7 +148,7 @@ impl Service {
             Ok(Err(unchecked)) => {
                 let (service, upgrade) = (Rc::clone(self), upgrade.cloned());
                 return Responding::Later(Box::pin(async move {
-                    let principal = service.check(*unchecked, guard.connection.proven()).await;
+                    let principal = service.check(*unchecked, &guard.connection.proven).await;
                     let begun = catch_panic(|| {
                         let common = CommonHeaders::of(&head);
                         let config = &service.config;

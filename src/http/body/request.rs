@@ -106,7 +106,7 @@ impl<'a> Received<'a> {
                     continue;
                 }
             };
-            self.connection.progress().receive(data.len());
+            self.connection.progress.receive(data.len());
             let left = self.left.checked_sub(data.len() as u64);
             self.left = left.ok_or(Refusal::TooLarge { limit: self.limit })?;
             return Ok(Some(data));
@@ -147,9 +147,9 @@ impl<'a> Received<'a> {
             return None;
         }
         let since = self.connection.record().start_waiting();
-        let progress = self.connection.progress();
+        let progress = &self.connection.progress;
         let frame = poll_fn(|cx| match body.poll_frame(cx) {
-            Poll::Pending if progress.is_given_up() => Poll::Ready(Some(Err(Refusal::CutOff))),
+            Poll::Pending if progress.given_up.get() => Poll::Ready(Some(Err(Refusal::CutOff))),
             polled => polled,
         });
         let frame = frame.await;
@@ -275,7 +275,7 @@ impl StreamBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
         let polled = self.poll_received(cx);
-        self.state.progress().set_reading(polled.is_pending());
+        self.state.progress.reading.set(polled.is_pending());
         if polled.is_pending()
             && let Some(continue_100) = self.continue_100.take()
         {
