@@ -121,7 +121,7 @@ impl Service {
             let common = CommonHeaders::of(&head);
             let request = RequestHead::new(&head, &body, client, &common, &self.config);
             context = request.response_context();
-            let proven = connection.proven();
+            let proven = &connection.proven;
             let principal = match request.identify(self.guard.as_ref(), proven, &context) {
                 Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
                 Ok(Identified::Known(principal)) => Ok(principal),
@@ -134,7 +134,7 @@ impl Service {
             Ok(Err(unchecked)) => {
                 let (service, upgrade) = (Rc::clone(self), upgrade.cloned());
                 return Either::Right(Box::pin(async move {
-                    let (proven, compute) = (guard.connection.proven(), service.store.compute());
+                    let (proven, compute) = (&guard.connection.proven, service.store.compute());
                     let principal = match &service.guard {
                         Some(of) => of.check(*unchecked, proven, compute).await,
                         None => Err(Refusal::ChecksBusy),

@@ -112,7 +112,6 @@ pub(super) async fn accept<T: Target + Clone>(
             limit: Arc::clone(limit),
             targets: targets.clone(),
             backoff: Backoff::default(),
-            batch: Batch::default(),
         };
         accepting.run(draining.clone())
     });
@@ -126,7 +125,6 @@ struct AcceptLoop<T> {
     limit: Arc<ConnectionLimit>,
     targets: Targets<T>,
     backoff: Backoff,
-    batch: Batch,
 }
 
 impl<T: Target> AcceptLoop<T> {
@@ -149,21 +147,24 @@ impl<T: Target> AcceptLoop<T> {
     /// Accepts as long as the runtime runs.
     async fn accept(&mut self) {
         let limit = Arc::clone(&self.limit);
+        let mut batch = Batch::default();
         while self.wait_for_client().await.is_ok() {
             // Taken only when a client waits: a listener without clients leaves its vacancy to the others.
             let vacancy = limit.vacancy().await;
             let ended = limit.ended();
             match self.listener.accept() {
-                Attempt::Connection(socket, peer) => {
+                Ok((socket, peer)) => {
                     self.serve(socket, peer, vacancy);
-                    self.batch.count().await;
+                    batch.count().await;
                 }
-                Attempt::Empty => self.batch = Batch::default(),
-                Attempt::PeerFailed => self.count_error(),
-                Attempt::Exhausted(errno) => {
+                Err(Errno::AGAIN) => batch = Batch::default(),
+                Err(errno) if is_peers_fault(errno) => self.count_error(),
+                Err(errno) => {
                     self.count_error();
                     drop(vacancy);
-                    limit.make_room_after(errno);
+                    if matches!(errno, Errno::MFILE | Errno::NFILE) {
+                        limit.request_room();
+                    }
                     tokio::select! {
                         () = sleep(self.backoff.failed(errno)) => {}
                         () = ended => {}
@@ -197,7 +198,7 @@ impl<T: Target> AcceptLoop<T> {
     fn accept_queued(&mut self) {
         let limit = Arc::clone(&self.limit);
         while let Some(vacancy) = limit.try_vacancy()
-            && let Attempt::Connection(socket, peer) = self.listener.accept_now()
+            && let Ok((socket, peer)) = attempt(self.listener.socket.get_ref())
         {
             self.serve(socket, peer, vacancy);
         }
@@ -313,47 +314,21 @@ impl ReactorListener {
         self.socket.try_io(Interest::READABLE, look).is_ok()
     }
 
-    /// Accepts a client, where one may be in the queue.
-    fn accept(&self) -> Attempt {
-        let accept = |socket: &TcpListener| match attempt(socket) {
-            Attempt::Empty => Err(io::ErrorKind::WouldBlock.into()),
-            attempt => Ok(attempt),
-        };
+    /// Accepts a client, where the driver knows of one.
+    fn accept(&self) -> Result<(TcpStream, Peer), Errno> {
+        let accept = |socket: &TcpListener| Ok(attempt(socket)?);
         let accepted = self.socket.try_io(Interest::READABLE, accept);
-        accepted.unwrap_or(Attempt::Empty)
-    }
-
-    /// Accepts a client, also where the driver does not know of one yet.
-    fn accept_now(&self) -> Attempt {
-        attempt(self.socket.get_ref())
+        accepted.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
     }
 }
 
-/// The result of one attempt to accept.
-#[derive(Debug)]
-enum Attempt {
-    Connection(TcpStream, Peer),
-    /// No client waits.
-    Empty,
-    /// This peer failed: on to the next.
-    PeerFailed,
-    /// This machine is out of something.
-    Exhausted(Errno),
-}
-
-/// Accepts one connection, if one waits.
-fn attempt(listener: &TcpListener) -> Attempt {
+/// Accepts one connection; `AGAIN` where none waits. A peer without an address is at fault.
+fn attempt(listener: &TcpListener) -> Result<(TcpStream, Peer), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    match rustix::net::acceptfrom_with(listener, flags) {
-        Ok((socket, address)) => match address.and_then(|address| peer(&socket, address)) {
-            // A TcpStream is what owns any connection here, by a unix socket too: nothing asks it for addresses.
-            Some(peer) => Attempt::Connection(socket.into(), peer),
-            None => Attempt::PeerFailed,
-        },
-        Err(Errno::AGAIN) => Attempt::Empty,
-        Err(errno) if is_peers_fault(errno) => Attempt::PeerFailed,
-        Err(errno) => Attempt::Exhausted(errno),
-    }
+    let (socket, address) = rustix::net::acceptfrom_with(listener, flags)?;
+    let peer = address.and_then(|address| peer(&socket, address));
+    // A TcpStream is what owns any connection here, by a unix socket too: nothing asks it for addresses.
+    Ok((socket.into(), peer.ok_or(Errno::PROTO)?))
 }
 
 /// The peer at the other end of `socket`.

@@ -23,14 +23,13 @@ use super::connection_limit::Permit;
 use super::connections::{Command, LINGER};
 use super::http1::{self, HyperIo, Next};
 use super::http2::{self, PREFACE};
-use super::reactor::{ConnectionContext, Http2, Reactor};
-use super::socket::{Socket, TlsSession};
+use super::reactor::{ConnectionContext, ConnectionError, Http2, Reactor};
+use super::socket::Socket;
 use super::socket_reader::SocketReader;
 use super::socket_writer::BURST;
 use super::tls::HTTP2;
 use super::{proxy_header, takeover};
 use crate::http::Client;
-use crate::metrics::{Handshake, ReactorCounters};
 
 /// How long a client of HTTP/1 may go on sending a request that was refused (nginx: `lingering_time`).
 const LONGEST: Duration = Duration::from_secs(30);
@@ -40,28 +39,6 @@ const MOST_DROPPED: usize = 2 << 30;
 
 /// How long the server waits for such a client when it sends nothing (nginx: `lingering_timeout`).
 const SILENCE: Duration = Duration::from_secs(5);
-
-/// The error that broke a connection.
-#[derive(Debug, thiserror::Error)]
-enum ConnectionError {
-    #[error("{0}")]
-    Socket(#[from] io::Error),
-    #[error("{0}")]
-    Protocol(#[from] hyper::Error),
-    #[error("{0}")]
-    Http2(#[from] h2::Error),
-}
-
-impl ConnectionError {
-    /// Why the certificate that the client showed is refused, where that is the error.
-    fn refused_certificate(&self) -> Option<&rustls::Error> {
-        let Self::Socket(error) = self else {
-            return None;
-        };
-        let error = error.get_ref()?.downcast_ref::<rustls::Error>();
-        error.filter(|error| matches!(error, rustls::Error::InvalidCertificate(_)))
-    }
-}
 
 /// Serves `socket` until it is closed.
 pub(super) async fn serve(
@@ -78,7 +55,7 @@ pub(super) async fn serve(
         let peer = context.client.peer;
         tracing::debug!(%peer, %error, "connection broken");
         let message = "certificate of a client refused";
-        if let Some(why) = error.refused_certificate()
+        if let Some(why) = refused_certificate(&error)
             && let Some(left_out) = reactor.throttle.pass(message)
         {
             tracing::warn!(%peer, error = %why, left_out, "{message}");
@@ -86,22 +63,28 @@ pub(super) async fn serve(
     }
 }
 
+/// Why the certificate that the client showed is refused, where that is the error.
+fn refused_certificate(error: &ConnectionError) -> Option<&rustls::Error> {
+    let ConnectionError::Socket(error) = error else {
+        return None;
+    };
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>();
+    error.filter(|error| matches!(error, rustls::Error::InvalidCertificate(_)))
+}
+
 async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError> {
     let mut received = BytesMut::new();
     // Boxed, so that a connection at rest has no room set aside for what comes then.
     let protocol = protocol(context, &mut received).await?;
-    let is_orderly = match protocol {
+    match protocol {
         Some(Protocol::Http1) => Box::pin(serve_http1(context, &mut received)).await?,
         Some(Protocol::Http2) => Box::pin(http2::serve(context, received.split())).await?,
-        None => true,
-    };
+        None => {}
+    }
     // A client of HTTP/2 still sends frames (PING, WINDOW_UPDATE) when its last request has been answered.
     let is_http2 = matches!(protocol, Some(Protocol::Http2));
     let longest = if is_http2 { LINGER } else { LONGEST };
-    if is_orderly {
-        close(context, is_http2 || !received.is_empty(), longest).await?;
-    }
-    Ok(())
+    Ok(close(context, is_http2 || !received.is_empty(), longest).await?)
 }
 
 /// The protocol that a client speaks.
@@ -115,17 +98,21 @@ enum Protocol {
 async fn protocol(
     context: &mut ConnectionContext<'_>,
     received: &mut BytesMut,
-) -> io::Result<Option<Protocol>> {
-    if !begin(context, received).await? {
+) -> Result<Option<Protocol>, ConnectionError> {
+    if let Some(tls) = context.socket.tls() {
+        tls.count_handshake_in(&context.reactor.counters);
+    }
+    if !rest(context, received).await? {
         return Ok(None);
     }
-    context.client.tls_version = context.socket.tls().and_then(TlsSession::version);
-    let certificate = context.socket.tls();
-    if let Some(certificate) = certificate.and_then(TlsSession::client_certificate) {
-        context.state.proven().set_certificate(certificate);
-    }
     let is_http2 = match context.socket.tls() {
-        Some(tls) => tls.has_agreed_on(HTTP2),
+        Some(tls) => {
+            context.client.tls_version = tls.version();
+            if let Some(certificate) = tls.client_certificate() {
+                context.state.proven.set_certificate(certificate);
+            }
+            tls.has_agreed_on(HTTP2)
+        }
         None if context.reactor.http2 == Http2::TlsOnly => false,
         None => {
             while received.len() < PREFACE.len() && PREFACE.starts_with(received) {
@@ -143,36 +130,18 @@ async fn protocol(
     }))
 }
 
-/// Waits for the first bytes of a connection, and counts the handshake before them; false when none come.
-async fn begin(context: &ConnectionContext<'_>, received: &mut BytesMut) -> io::Result<bool> {
-    let mut handshake = HandshakeCounter {
-        session: context.socket.tls(),
-        counters: &context.reactor.counters,
-    };
-    let mut resting = pin!(rest(context, received));
-    poll_fn(|cx| {
-        let polled = resting.as_mut().poll(cx);
-        handshake.count_if_done();
-        polled
-    })
-    .await
-}
-
-/// Serves HTTP/1, whose first bytes are `received`; false when the connection is cut.
+/// Serves HTTP/1, whose first bytes are `received`.
 async fn serve_http1(
     context: &ConnectionContext<'_>,
     received: &mut BytesMut,
-) -> Result<bool, ConnectionError> {
+) -> Result<(), ConnectionError> {
     while !received.is_empty() || rest(context, received).await? {
         let mut reader = SocketReader::new(
             &context.socket,
-            &context.state,
             received.split(),
             context.reactor.service.logs_client_fields(),
         );
-        if !receive_head(context, &mut reader).await? {
-            return Ok(false);
-        }
+        receive_head(context, &mut reader).await?;
         let (next, behind) = if reader.begins_with_upload() {
             (Next::Receive, reader.into_held())
         } else {
@@ -182,7 +151,6 @@ async fn serve_http1(
         match next {
             Next::Rest => {}
             Next::Close => break,
-            Next::Cut => return Ok(false),
             Next::Reject(error) => {
                 let service = &context.reactor.service;
                 let response = service.reject(&context.state, context.client, error, received);
@@ -199,27 +167,28 @@ async fn serve_http1(
             Next::Upgrade(session) => {
                 let is_early = !received.is_empty();
                 received.clear();
-                let reader = SocketReader::raw(&context.socket, &context.state, BytesMut::new());
-                let io = TokioIo::new(HyperIo::new(reader, &context.writer, &context.state));
+                let reader = SocketReader::raw(&context.socket, BytesMut::new());
+                let io = TokioIo::new(HyperIo::new(reader));
                 let running = Box::pin(async move {
                     session.run(io, is_early).await;
                     Ok(())
                 });
-                return Ok(follow_commands(context, running).await.is_ok());
+                follow_commands(context, running).await?;
+                break;
             }
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Waits for the first bytes of a request; false when none come.
-async fn rest(context: &ConnectionContext<'_>, received: &mut BytesMut) -> io::Result<bool> {
+async fn rest(
+    context: &ConnectionContext<'_>,
+    received: &mut BytesMut,
+) -> Result<bool, ConnectionError> {
     let state = &context.state;
     poll_fn(|cx| {
-        let command = context.commands.next(cx);
-        if !context.apply_command(command) {
-            return Poll::Ready(Ok(false));
-        }
+        let command = context.next_command(cx)?;
         let polled = context.poll_read(cx, |bytes| {
             received.extend_from_slice(bytes);
             state.begin_head();
@@ -232,44 +201,40 @@ async fn rest(context: &ConnectionContext<'_>, received: &mut BytesMut) -> io::R
                 context.commands.repeat(Command::LateHead);
                 Poll::Ready(Ok(false))
             }
-            polled => polled.map_ok(|read| read > 0),
+            polled => polled
+                .map_ok(|read| read > 0)
+                .map_err(ConnectionError::from),
         }
     })
     .await
 }
 
-/// Waits for the rest of a first head without hyper, whose buffers a slow client would keep; false when the connection is cut.
+/// Waits for the rest of a first head without hyper, whose buffers a slow client would keep.
 async fn receive_head(
     context: &ConnectionContext<'_>,
     reader: &mut SocketReader,
-) -> io::Result<bool> {
+) -> Result<(), ConnectionError> {
     poll_fn(|cx| {
-        let command = context.commands.next(cx);
-        if !context.apply_command(command) {
-            return Poll::Ready(Ok(false));
-        }
+        let command = context.next_command(cx)?;
         let polled = reader.poll_head(cx);
         if polled.is_pending() && command == Some(Command::LateHead) {
             context.commands.repeat(Command::LateHead);
-            return Poll::Ready(Ok(true));
+            return Poll::Ready(Ok(()));
         }
-        polled.map_ok(|()| true)
+        polled.map_err(ConnectionError::from)
     })
     .await
 }
 
-/// Waits for a body that is `moving`, or a session, and obeys the commands meanwhile; an error when the connection is cut.
+/// Waits for a body that is `moving`, or a session, and obeys the commands meanwhile.
 /// Boxed by the caller, so that a connection at rest has no room set aside for it.
 async fn follow_commands<T>(
     context: &ConnectionContext<'_>,
     mut moving: Pin<Box<impl Future<Output = io::Result<T>>>>,
-) -> io::Result<T> {
+) -> Result<T, ConnectionError> {
     poll_fn(|cx| {
-        if context.apply_command(context.commands.next(cx)) {
-            moving.as_mut().poll(cx)
-        } else {
-            Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-        }
+        context.next_command(cx)?;
+        moving.as_mut().poll(cx).map_err(ConnectionError::from)
     })
     .await
 }
@@ -282,9 +247,9 @@ async fn close(
     may_send_on: bool,
     longest: Duration,
 ) -> io::Result<()> {
-    let (writer, socket) = (&context.writer, &context.socket.raw);
+    let socket = &context.socket.raw;
     if context.socket.tls().is_some() {
-        let closed = poll_fn(|cx| writer.poll_close(cx));
+        let closed = poll_fn(|cx| context.socket.poll_close(cx));
         if let Ok(closed) = timeout(LINGER, closed).await {
             closed?;
         }
@@ -332,28 +297,4 @@ async fn linger(context: &ConnectionContext<'_>, longest: Duration) -> io::Resul
         }
     }
     Ok(())
-}
-
-/// A handshake that has not been counted yet. In the clear there is none.
-struct HandshakeCounter<'a> {
-    session: Option<&'a TlsSession>,
-    counters: &'a ReactorCounters,
-}
-
-impl HandshakeCounter<'_> {
-    /// Counts it, if it is over by now.
-    fn count_if_done(&mut self) {
-        if let Some(handshake) = self.session.and_then(TlsSession::handshake) {
-            self.session = None;
-            self.counters.handshakes[handshake as usize].add(1);
-        }
-    }
-}
-
-impl Drop for HandshakeCounter<'_> {
-    fn drop(&mut self) {
-        if self.session.is_some() {
-            self.counters.handshakes[Handshake::Failed as usize].add(1);
-        }
-    }
 }

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
@@ -103,17 +102,10 @@ impl ConnectionLimit {
         self.admit(self.try_vacancy()?, Some(client))
     }
 
-    /// Requests that one idle connection is closed. Another request before one is found changes nothing.
-    fn request_room(&self) {
+    /// Requests that one idle connection is closed, which gives up its descriptor too. Another request before one is found changes nothing.
+    pub(super) fn request_room(&self) {
         self.wants_room.store(true, Ordering::Release);
         self.room_wanted.notify_waiters();
-    }
-
-    /// Has an idle connection closed, if a failure to accept says that there are no descriptors.
-    pub(super) fn make_room_after(&self, failure: Errno) {
-        if matches!(failure, Errno::MFILE | Errno::NFILE) {
-            self.request_room();
-        }
     }
 
     /// Waits until a connection ends, from when this is called.

@@ -77,7 +77,6 @@ pub(super) struct Connections {
 #[derive(Debug)]
 struct Entry {
     slot: Rc<CommandSlot>,
-    state: Rc<ConnectionState>,
     observed: Observed,
     /// The connection of a stream.
     connection: Option<usize>,
@@ -112,7 +111,6 @@ impl Connections {
         }
         let entry = Entry {
             slot: Rc::clone(&slot),
-            state: Rc::clone(state),
             observed: Observed::new(state, Instant::now()),
             connection,
         };
@@ -131,7 +129,7 @@ impl Connections {
         loop {
             let now = ticks.tick().await;
             for (_, entry) in &mut *self.entries.borrow_mut() {
-                let command = entry.observed.check(&entry.state, now, tick, &self.limits);
+                let command = entry.observed.check(now, tick, &self.limits);
                 if let Some(command) = command {
                     entry.slot.send(command);
                 }
@@ -151,7 +149,7 @@ impl Connections {
     /// bodies, if there is one that was not asked before and `confirm` agrees. How long is known to within a tick.
     pub(super) fn close_idlest(&self, confirm: impl FnOnce() -> bool) {
         let entries = self.entries.borrow();
-        let waited = |entry: &Entry| entry.observed.waited(&entry.state, &self.limits);
+        let waited = |entry: &Entry| entry.observed.waited(&self.limits);
         // A connection with several streams waits as long as the one that waits least: the others may go on.
         let mut of_streams = HashMap::new();
         for (_, stream) in &*entries {
@@ -162,8 +160,10 @@ impl Connections {
             }
         }
         let open = || connections(&entries).filter(|(_, entry)| !entry.slot.is_ending.get());
-        let idle = open().filter(|(_, entry)| entry.state.phase() == Phase::Idle);
-        let idlest = idle.min_by_key(|(_, entry)| entry.observed.idle_since(&entry.state));
+        let idle = open().filter(|(_, entry)| entry.observed.state.phase() == Phase::Idle);
+        // What has changed since the last sweep comes last.
+        let since = |observed: &Observed| (observed.has_changed(), observed.since);
+        let idlest = idle.min_by_key(|(_, entry)| since(&entry.observed));
         let chosen = idlest
             .map(|(_, entry)| (entry, Command::Finish))
             .or_else(|| {
@@ -204,9 +204,13 @@ impl Commands<'_> {
         self.slot.send(command);
     }
 
-    /// The next command, if there is one; else has `cx` woken when it comes.
+    /// The next command, if there is one; has `cx` woken for the one after it.
     pub(super) fn next(&self, cx: &Context<'_>) -> Option<Command> {
-        self.slot.take(cx)
+        let mut waker = self.slot.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        self.slot.command.take()
     }
 }
 
@@ -220,6 +224,7 @@ impl Drop for Commands<'_> {
 /// The observations of earlier sweeps of a connection.
 #[derive(Debug)]
 struct Observed {
+    state: Rc<ConnectionState>,
     phase: Phase,
     requests: u64,
     /// When this phase was first seen.
@@ -239,10 +244,11 @@ struct Observed {
 }
 
 impl Observed {
-    fn new(connection: &ConnectionState, now: Instant) -> Self {
+    fn new(state: &Rc<ConnectionState>, now: Instant) -> Self {
         Self {
-            phase: connection.phase(),
-            requests: connection.requests(),
+            state: Rc::clone(state),
+            phase: state.phase(),
+            requests: state.requests(),
             since: now,
             idle: None,
             last_check: now,
@@ -254,40 +260,29 @@ impl Observed {
     }
 
     /// How long the peer has kept the server waiting by now; not at all while it does not.
-    fn waited(&self, connection: &ConnectionState, limits: &Limits) -> Duration {
-        if !connection.waits_for_peer() {
+    fn waited(&self, limits: &Limits) -> Duration {
+        if !self.state.waits_for_peer() {
             return Duration::ZERO;
         }
-        let moved = connection.progress().moved() - self.moved;
+        let moved = self.state.progress.moved() - self.moved;
         self.waited.saturating_sub(limits.time_for(moved))
     }
 
-    /// An order by how long connections have been idle: what has changed since the last sweep comes last.
-    fn idle_since(&self, connection: &ConnectionState) -> (bool, Instant) {
-        (self.has_changed(connection), self.since)
+    fn has_changed(&self) -> bool {
+        (self.state.phase(), self.state.requests()) != (self.phase, self.requests)
     }
 
-    fn has_changed(&self, connection: &ConnectionState) -> bool {
-        (connection.phase(), connection.requests()) != (self.phase, self.requests)
-    }
-
-    /// The command that a connection in this state gets, `now`.
-    fn check(
-        &mut self,
-        connection: &ConnectionState,
-        now: Instant,
-        tick: Duration,
-        limits: &Limits,
-    ) -> Option<Command> {
-        if self.has_changed(connection) {
-            self.observe(connection, now);
+    /// The command that the connection gets, `now`.
+    fn check(&mut self, now: Instant, tick: Duration, limits: &Limits) -> Option<Command> {
+        if self.has_changed() {
+            self.observe(now);
         }
         // No limit ends early. A machine that was suspended is no pause of the peer: it counts as one tick.
         let elapsed = now.duration_since(self.last_check).min(tick);
         self.last_check = now;
-        if connection.waits_for_peer() {
-            let nudge = connection.progress().is_writing().then_some(Command::Nudge);
-            let limit = self.check_body(connection, elapsed, limits);
+        if self.state.waits_for_peer() {
+            let nudge = self.state.progress.writing.get().then_some(Command::Nudge);
+            let limit = self.check_body(elapsed, limits);
             return limit.map(Command::TooSlow).or(nudge);
         }
         // A body goes on: a sweep may meet the moment between two reads, and only its bytes give time back.
@@ -304,23 +299,24 @@ impl Observed {
                 is_due.then_some(Command::Rest)
             }
             Phase::Head => over(limits.header_timeout).then_some(Command::LateHead),
-            Phase::Serving if connection.may_be_alone() => {
+            Phase::Serving if self.state.may_be_alone() => {
                 over(HALF_CLOSED).then_some(Command::Abandon)
             }
             Phase::Serving | Phase::Watching | Phase::Multiplexing => None,
         }
     }
 
-    fn observe(&mut self, connection: &ConnectionState, now: Instant) {
+    fn observe(&mut self, now: Instant) {
+        let state = &self.state;
         // Requests of other streams say nothing of the bytes that wait for their client.
-        let is_next = connection.requests() != self.requests;
-        if is_next && connection.phase() != Phase::Multiplexing {
-            self.moved = connection.progress().moved();
+        let is_next = state.requests() != self.requests;
+        if is_next && state.phase() != Phase::Multiplexing {
+            self.moved = state.progress.moved();
             (self.waited, self.paused) = (Duration::ZERO, Duration::ZERO);
             self.last_check = now;
         }
         self.idle = self.idle.filter(|_| !is_next);
-        (self.phase, self.requests) = (connection.phase(), connection.requests());
+        (self.phase, self.requests) = (state.phase(), state.requests());
         (self.since, self.is_asked_to_rest) = (now, false);
         if self.phase == Phase::Idle {
             self.since = *self.idle.get_or_insert(now);
@@ -329,15 +325,10 @@ impl Observed {
 
     /// The limit that a peer exceeds which the server waits for in a body, `elapsed` after the last check: it has
     /// [`Limits::body_timeout`], and gets time back for the bytes that it moves.
-    fn check_body(
-        &mut self,
-        connection: &ConnectionState,
-        elapsed: Duration,
-        limits: &Limits,
-    ) -> Option<TimeLimit> {
+    fn check_body(&mut self, elapsed: Duration, limits: &Limits) -> Option<TimeLimit> {
         self.waited += elapsed;
-        let waited = self.waited(connection, limits);
-        let moved = connection.progress().moved();
+        let waited = self.waited(limits);
+        let moved = self.state.progress.moved();
         // Any byte ends a pause.
         self.paused = (self.paused + elapsed) * u32::from(moved == self.moved);
         (self.waited, self.moved) = (waited, moved);
@@ -390,15 +381,6 @@ impl CommandSlot {
             waker.wake_by_ref();
         }
     }
-
-    /// Takes the command that waits; has `cx` woken for the next one.
-    fn take(&self, cx: &Context<'_>) -> Option<Command> {
-        let mut waker = self.waker.borrow_mut();
-        if !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
-            *waker = Some(cx.waker().clone());
-        }
-        self.command.take()
-    }
 }
 
 #[cfg(test)]
@@ -429,9 +411,9 @@ mod tests {
             (Method::PUT, None),
             (Method::DELETE, None),
         ] {
-            let connection = ConnectionState::left_by_its_client(&method);
+            let connection = Rc::new(ConnectionState::left_by_its_client(&method));
             let mut observed = Observed::new(&connection, start);
-            let mut check = |after| observed.check(&connection, start + after, tick, &limits);
+            let mut check = |after| observed.check(start + after, tick, &limits);
             assert_eq!(check(HALF_CLOSED / 2), None, "{method}");
             assert_eq!(check(HALF_CLOSED), command, "{method}");
         }
@@ -447,11 +429,11 @@ mod tests {
             min_rate: 0,
         };
         let (start, tick) = (Instant::now(), Duration::from_secs(1));
-        let connection = ConnectionState::receiving(&Method::GET);
+        let connection = Rc::new(ConnectionState::receiving(&Method::GET));
         let mut observed = Observed::new(&connection, start);
         let mut check = |after| {
             let now = start + after * tick;
-            observed.check(&connection, now, tick, &limits)
+            observed.check(now, tick, &limits)
         };
         connection.end();
         assert_eq!(check(1), None);
@@ -472,10 +454,11 @@ mod tests {
     /// Follows a client that moves some bytes in each step of some ticks: how long it was waited for when it was cut, if it was.
     fn cut_after(limits: &Limits, steps: &[(u32, u64)]) -> Option<Duration> {
         let tick = limits.tick();
-        let (start, connection) = (Instant::now(), ConnectionState::receiving(&Method::PUT));
+        let start = Instant::now();
+        let connection = Rc::new(ConnectionState::receiving(&Method::PUT));
         let mut observed = Observed::new(&connection, start);
         let mut now = start;
-        let mut check = |now| observed.check(&connection, now, tick, limits);
+        let mut check = |now| observed.check(now, tick, limits);
         assert_eq!(check(now), None);
         for &(ticks, bytes) in steps {
             for _ in 0..ticks {
@@ -484,9 +467,7 @@ mod tests {
                     return Some(now - start);
                 }
             }
-            connection
-                .progress()
-                .receive(usize::try_from(bytes).unwrap());
+            connection.progress.receive(usize::try_from(bytes).unwrap());
         }
         None
     }
@@ -535,12 +516,12 @@ mod tests {
             min_rate: 1024,
         };
         let (start, tick) = (Instant::now(), limits.tick());
-        let connection = ConnectionState::receiving(&Method::PUT);
+        let connection = Rc::new(ConnectionState::receiving(&Method::PUT));
         let mut observed = Observed::new(&connection, start);
         let mut check = |after, is_waiting| {
-            connection.progress().receive(1);
-            connection.progress().set_reading(is_waiting);
-            observed.check(&connection, start + after * tick, tick, &limits)
+            connection.progress.receive(1);
+            connection.progress.reading.set(is_waiting);
+            observed.check(start + after * tick, tick, &limits)
         };
         let cut = (1..30).find(|&n| check(n, n % 5 != 0).is_some());
         assert_eq!(cut, Some(13));
@@ -588,9 +569,9 @@ mod tests {
             min_rate: 0,
         };
         let start = Instant::now();
-        let connection = ConnectionState::receiving(&Method::PUT);
+        let connection = Rc::new(ConnectionState::receiving(&Method::PUT));
         let mut observed = Observed::new(&connection, start);
-        let mut check = |after| observed.check(&connection, start + after, tick, &limits);
+        let mut check = |after| observed.check(start + after, tick, &limits);
         let over = Some(Command::TooSlow(TimeLimit::Body));
         // The first tick comes soon after the request.
         let first = tick / 5;
@@ -598,7 +579,7 @@ mod tests {
             assert_eq!(check(first + n * tick), None, "{n}");
         }
         assert_eq!(check(first + 8 * tick), over);
-        connection.progress().count(1);
+        connection.progress.count(1);
         let later = Duration::from_secs(100);
         assert_eq!(check(later), None);
         assert_eq!(check(later * 2), None);

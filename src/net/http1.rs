@@ -5,7 +5,6 @@
 //! place of the holes that hyper writes for them, and lets other connections have their turn after a burst of bytes. Long
 //! uploads are left to the caller.
 
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -22,10 +21,11 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{Shutdown, shutdown};
 
 use super::connections::Command;
-use super::reactor::ConnectionContext;
+use super::reactor::{ConnectionContext, ConnectionError, Cut};
+use super::socket::Socket;
 use super::socket_reader::{Held, SocketReader};
-use super::socket_writer::{BURST, Follows, SocketWriter};
-use crate::http::{ConnectionState, FramingError, Phase, RequestBody, Session, is_hole};
+use super::socket_writer::{BURST, Follows};
+use crate::http::{FramingError, Phase, RequestBody, Session, is_hole};
 use crate::metrics::TimeLimit;
 
 /// From this length on, in bytes, full packets gain more than two system calls cost.
@@ -40,8 +40,6 @@ pub(super) enum Next {
     Rest,
     /// The connection closes in order.
     Close,
-    /// The connection closes at once: nothing more is sent or read.
-    Cut,
     /// A request is rejected, and the connection closes.
     Reject(FramingError),
     /// A long upload is received, whose head the bytes behind begin with.
@@ -55,10 +53,9 @@ pub(super) enum Next {
 pub(super) async fn serve(
     context: &ConnectionContext<'_>,
     reader: SocketReader,
-) -> Result<(Next, BytesMut), hyper::Error> {
+) -> Result<(Next, BytesMut), ConnectionError> {
     let input = Rc::clone(&reader.state);
-    let io = HyperIo::new(reader, &context.writer, &context.state);
-    let unflushed = Rc::clone(&io.unflushed);
+    let io = HyperIo::new(reader);
     let upgrade = &context.upgrade;
     let service = service_fn(|request: Request<Incoming>| {
         let (service, request) = (&context.reactor.service, request.map(RequestBody::Http1));
@@ -69,15 +66,11 @@ pub(super) async fn serve(
     let buffers = context.reactor.take_buffers();
     let mut is_late = false;
     let next = poll_fn(|cx| {
-        let command = context.commands.next(cx);
-        if !context.apply_command(command) {
-            return Poll::Ready(hyper::Result::Ok(Next::Cut));
-        }
+        let command = context.next_command(cx)?;
         is_late |= command == Some(Command::LateHead);
         let asked = context.state.requests();
         let should_rest = command == Some(Command::Rest) || !buffers.may_be_kept();
         let was_watching = context.state.phase() == Phase::Watching;
-        input.is_starved.set(false);
         let polled = match hyper.poll_without_shutdown(cx) {
             // Its own refusal of a head is a response like any other: the client may still be sending.
             Poll::Ready(Err(error)) if error.is_parse() => {
@@ -90,21 +83,22 @@ pub(super) async fn serve(
         };
         // A head that came to its end in this turn is not late.
         is_late &= context.state.requests() == asked;
-        let has_more = input.requests.get() > context.state.requests() - before;
-        if polled.is_pending() && should_abort(context, was_watching, has_more, cx) {
-            return Poll::Ready(Ok(Next::Cut));
+        let held = input.held.get();
+        let ahead = input.requests.get() - (context.state.requests() - before);
+        if polled.is_pending() && should_abort(context, was_watching, ahead > 0, cx) {
+            return Poll::Ready(Err(ConnectionError::from(Cut)));
         }
         // `poll_without_shutdown` is ready while the last response is still in hyper's buffer; polling again flushes it.
-        if unflushed.get() {
+        if context.socket.has_unflushed.get() {
             return Poll::Pending;
         }
         if polled.is_ready() {
             return Poll::Ready(Ok(Next::Close));
         }
-        if context.state.is_serving() || !input.is_starved.get() {
+        if context.state.is_serving() || ahead > u64::from(held == Held::Upload) {
             return Poll::Pending;
         }
-        let next = next_step(context, input.held.get(), is_late, should_rest);
+        let next = next_step(context, held, is_late, should_rest);
         next.map_or(Poll::Pending, |next| Poll::Ready(Ok(next)))
     })
     .await;
@@ -128,8 +122,12 @@ fn next_step(
     should_rest: bool,
 ) -> Option<Next> {
     match held {
+        // hyper learns of it as it reads the body.
+        Held::Invalid(FramingError::Chunks) => None,
         Held::Invalid(error) => Some(Next::Reject(error)),
         Held::Upload => Some(Next::Receive),
+        // More may have arrived.
+        _ if !context.state.progress.reading.get() => None,
         Held::Part if is_late => {
             context.reactor.exceeds(TimeLimit::Header, context.client);
             Some(Next::Reject(FramingError::Late))
@@ -151,7 +149,7 @@ fn should_abort(
     let is_watching = context.state.phase() == Phase::Watching;
     if was_watching && context.state.is_draining() {
         // A subscriber that comes back can go on where it was.
-        return is_watching || context.state.progress().is_writing();
+        return is_watching || context.state.progress.writing.get();
     }
     if has_more || !context.state.is_for_client_alone() {
         return false;
@@ -172,69 +170,46 @@ fn should_abort(
 #[derive(Debug)]
 pub(super) struct HyperIo {
     reader: TokioIo<SocketReader>,
-    writer: Rc<SocketWriter>,
-    connection: Rc<ConnectionState>,
-    /// hyper has bytes that the socket has not. Shared: the loop of the connection reads it while hyper has the rest.
-    unflushed: Rc<Cell<bool>>,
-    /// Bytes sent since the connection last waited for anything.
-    burst: usize,
-    /// The turn in which a burst was full.
-    full: Option<u64>,
+    socket: Rc<Socket>,
     /// The socket has the small send buffer of a subscriber.
     is_narrow: bool,
 }
 
 impl HyperIo {
-    pub(super) fn new(
-        reader: SocketReader,
-        writer: &Rc<SocketWriter>,
-        connection: &Rc<ConnectionState>,
-    ) -> Self {
+    pub(super) fn new(reader: SocketReader) -> Self {
         Self {
+            socket: Rc::clone(&reader.socket),
             reader: TokioIo::new(reader),
-            writer: Rc::clone(writer),
-            connection: Rc::clone(connection),
-            unflushed: Rc::default(),
-            burst: 0,
-            full: None,
             is_narrow: false,
         }
     }
 
     /// After a burst, waits until the reactor has looked at its other sockets: a task that wakes itself would run before them, and hyper
-    /// writes for as long as the socket takes bytes. hyper tries several times in a turn, so turns are compared.
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.burst < BURST {
+    /// writes for as long as the socket takes bytes.
+    fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.socket.burst.get() < BURST {
             return Poll::Ready(());
         }
-        let turn = self.connection.turn();
-        match self.full.replace(turn) {
-            // Registers the wake-up, to come after the driver has been polled.
-            None => pin!(tokio::task::yield_now()).poll(cx),
-            Some(full) if full == turn => Poll::Pending,
-            Some(_) => {
-                (self.burst, self.full) = (0, None);
-                Poll::Ready(())
-            }
-        }
+        // Registers the wake-up, to come after the driver has been polled.
+        pin!(tokio::task::yield_now()).poll(cx)
     }
 
     /// Sends of the waiting region in the place of `hole`: how many bytes.
     fn poll_move(&self, cx: &mut Context<'_>, hole: &[u8]) -> Poll<io::Result<usize>> {
-        if self.connection.has_lost_client() {
+        if self.socket.state.has_lost_client() {
             return Poll::Ready(Ok(hole.len()));
         }
-        let mut waiting = self.connection.region().borrow_mut();
+        let mut waiting = self.socket.state.region.borrow_mut();
         let Some(region) = &mut *waiting else {
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         };
-        let follows = if self.connection.is_serving() || region.len > hole.len() {
+        let follows = if self.socket.state.is_serving() || region.len > hole.len() {
             Follows::More
         } else {
             Follows::Nothing
         };
-        self.writer.socket.raw.cork(region.len >= MIN_CORKED);
-        let moved = self.writer.poll_send_region(cx, region, follows);
+        self.socket.raw.cork(region.len >= MIN_CORKED);
+        let moved = self.socket.poll_send_region(cx, region, follows);
         // All of it, where the client is gone.
         let moved = ready!(moved)?.min(hole.len());
         region.advance(moved);
@@ -253,7 +228,7 @@ impl Read for HyperIo {
     ) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.reader).poll_read(cx, buf);
         if polled.is_pending() {
-            self.burst = 0;
+            self.socket.burst.set(0);
         }
         polled
     }
@@ -269,19 +244,19 @@ impl Write for HyperIo {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.unflushed.set(true);
+        self.socket.has_unflushed.set(true);
         ready!(self.poll_turn(cx));
         let polled = match bufs.iter().position(|buf| is_hole(buf)) {
-            None => self.writer.poll_send(cx, bufs, Follows::Nothing),
+            None => self.socket.poll_send(cx, bufs, Follows::Nothing),
             Some(0) => self.poll_move(cx, &bufs[0]),
             Some(hole) => {
                 let before = &bufs[..hole];
                 let all: usize = before.iter().map(|buf| buf.len()).sum();
-                match self.writer.poll_send(cx, before, Follows::More) {
+                match self.socket.poll_send(cx, before, Follows::More) {
                     // Of an error or a full socket hyper learns when it goes on.
                     Poll::Ready(Ok(sent)) if sent == all => match self.poll_move(cx, &bufs[hole]) {
                         Poll::Ready(Ok(moved)) => Poll::Ready(Ok(sent + moved)),
@@ -291,10 +266,10 @@ impl Write for HyperIo {
                 }
             }
         };
-        self.burst = match &polled {
-            Poll::Ready(sent) => self.burst + sent.as_ref().map_or(0, |&sent| sent),
+        self.socket.burst.set(match &polled {
+            Poll::Ready(sent) => self.socket.burst.get() + sent.as_ref().map_or(0, |&sent| sent),
             Poll::Pending => 0,
-        };
+        });
         polled
     }
 
@@ -305,15 +280,15 @@ impl Write for HyperIo {
 
     /// Called only when hyper has handed over all that it had.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.writer.poll_flush(cx))?;
-        if !self.connection.is_serving() {
-            self.writer.socket.raw.cork(false);
+        ready!(self.socket.poll_flush(cx))?;
+        if !self.socket.state.is_serving() {
+            self.socket.raw.cork(false);
         }
-        self.unflushed.set(false);
-        self.connection.flushed();
-        if self.connection.phase() == Phase::Watching && !self.is_narrow {
+        self.socket.has_unflushed.set(false);
+        self.socket.state.flushed();
+        if self.socket.state.phase() == Phase::Watching && !self.is_narrow {
             self.is_narrow = true;
-            let socket = &self.writer.socket.raw;
+            let socket = &self.socket.raw;
             socket.expect_acknowledgments();
             // Failing costs memory of the kernel, no bytes.
             let _ =
@@ -323,8 +298,8 @@ impl Write for HyperIo {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.writer.poll_close(cx))?;
-        let socket = &self.writer.socket.raw;
+        ready!(self.socket.poll_close(cx))?;
+        let socket = &self.socket.raw;
         Poll::Ready(socket.with(|socket| Ok(shutdown(socket, Shutdown::Write)?)))
     }
 }

@@ -24,7 +24,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
 
 use super::connections::{Command, LINGER};
-use super::reactor::ConnectionContext;
+use super::reactor::{ConnectionContext, ConnectionError, Cut};
 use super::socket_reader::SocketReader;
 use crate::http::{
     MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, catch_panic,
@@ -32,7 +32,7 @@ use crate::http::{
 use crate::metrics::TimeLimit;
 use exchange::{Exchange, Place, Stage};
 pub(super) use frame_io::PREFACE;
-use frame_io::{FrameIo, Input, Output};
+use frame_io::{FrameIo, Output};
 
 /// Requests of a connection at once.
 const MOST_STREAMS: u32 = 100;
@@ -53,38 +53,27 @@ const MOST_QUEUED: usize = 128 << 10;
 /// The wait for a place that is shared.
 type Waiting = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>>>>;
 
-/// Ends a connection that is not worth an orderly end.
-struct Cut;
-
-/// Serves requests, of which the first bytes were `received`, until the connection ends; false when it is cut.
+/// Serves requests, of which the first bytes were `received`, until the connection ends.
 pub(super) async fn serve(
     context: &ConnectionContext<'_>,
     received: BytesMut,
-) -> Result<bool, h2::Error> {
-    let reader = SocketReader::raw(&context.socket, &context.state, received);
-    let input = Rc::new(Input::new(reader));
-    let output = Rc::new(Output::new(&context.writer));
-    let io = FrameIo {
-        input: Rc::clone(&input),
-        output: Rc::clone(&output),
-    };
-    let connection = match begin(context, io).await {
-        Ok(connection) => connection?,
-        Err(Cut) => return Ok(false),
-    };
+) -> Result<(), ConnectionError> {
+    let reader = SocketReader::raw(&context.socket, received);
+    let output = Rc::new(Output::new(&context.socket));
+    let connection = begin(context, FrameIo::new(reader, &output)).await?;
     let mut streams = JoinSet::new();
     let mut connection = Multiplexer {
         context,
         connection,
         streams: &mut streams,
-        input,
         output: Rc::clone(&output),
         place: Rc::default(),
         waiting: None,
-        leaving: Leaving::No,
+        leaving: None,
     };
     let ended = poll_fn(|cx| connection.poll(cx)).await;
-    let is_silent = matches!(connection.leaving, Leaving::Now { rested: true });
+    let leaving = connection.leaving.as_ref();
+    let is_silent = leaving.is_some_and(|leaving| leaving.is_over && leaving.rested);
     // Nothing leaves any more; what was begun and changes something is finished, also for a client that has gone.
     drop(connection);
     output.close();
@@ -93,12 +82,12 @@ pub(super) async fn serve(
     }
     match ended {
         // One side has told the other why.
-        Err(error) if error.is_go_away() => {
+        Err(ConnectionError::Http2(error)) if error.is_go_away() => {
             tracing::debug!(peer = %context.client.peer, %error, "connection ended");
-            Ok(!is_silent)
         }
-        ended => Ok(ended?.is_ok() && !is_silent),
+        ended => ended?,
     }
+    if is_silent { Err(Cut.into()) } else { Ok(()) }
 }
 
 /// A panic where a stream is served, outside of what performs its request, has ended the stream: h2 resets it.
@@ -112,7 +101,7 @@ fn count_panic(context: &ConnectionContext<'_>, ended: &Result<(), JoinError>) {
 async fn begin(
     context: &ConnectionContext<'_>,
     io: FrameIo,
-) -> Result<Result<Connection<FrameIo, Bytes>, h2::Error>, Cut> {
+) -> Result<Connection<FrameIo, Bytes>, ConnectionError> {
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(MOST_STREAMS)
@@ -125,13 +114,13 @@ async fn begin(
     let mut handshake = pin!(builder.handshake(io));
     poll_fn(|cx| match context.commands.next(cx) {
         Some(Command::LateHead | Command::Abandon | Command::TooSlow(_) | Command::Finish) => {
-            Poll::Ready(Err(Cut))
+            Poll::Ready(Err(Cut.into()))
         }
         command => {
             if command == Some(Command::Last) {
                 context.state.drain();
             }
-            handshake.as_mut().poll(cx).map(Ok)
+            handshake.as_mut().poll(cx).map_err(ConnectionError::from)
         }
     })
     .await
@@ -143,34 +132,27 @@ struct Multiplexer<'a> {
     connection: Connection<FrameIo, Bytes>,
     /// The streams whose response is not in memory.
     streams: &'a mut JoinSet<()>,
-    input: Rc<Input>,
     output: Rc<Output>,
     /// Its own place for a stream.
     place: Rc<()>,
     waiting: Option<Waiting>,
-    leaving: Leaving,
+    leaving: Option<Leaving>,
 }
 
-/// The progress of an orderly end.
-enum Leaving {
-    No,
-    /// GOAWAY has been sent, and the client has this long to acknowledge it. The connection `rested` then, or had streams.
-    Told {
-        time: Pin<Box<Sleep>>,
-        rested: bool,
-    },
-    /// The connection ends without an acknowledgment. If it had streams, the client may still be reading their ends, before it finds the
-    /// GOAWAY: it is waited for once more.
-    Now {
-        rested: bool,
-    },
+/// An orderly end: GOAWAY has been sent.
+struct Leaving {
+    /// The client has this long to acknowledge it.
+    time: Pin<Box<Sleep>>,
+    /// The connection had no streams then. A client that had some may still be reading their ends, before it finds the GOAWAY: it is waited
+    /// for once more.
+    rested: bool,
+    /// The connection ends without an acknowledgment.
+    is_over: bool,
 }
 
 impl Multiplexer<'_> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Result<(), Cut>, h2::Error>> {
-        if !self.apply_command(cx) {
-            return Poll::Ready(Ok(Err(Cut)));
-        }
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        self.apply_command(cx)?;
         while let Poll::Ready(Some(ended)) = self.streams.poll_join_next(cx) {
             count_panic(self.context, &ended);
         }
@@ -178,11 +160,8 @@ impl Multiplexer<'_> {
         self.rest();
         self.give_up_waiting(cx);
         // All frames of the streams so far leave together.
-        if let Poll::Ready(Err(error)) = self.output.poll_flush(cx) {
-            tracing::debug!(%error, "connection broken");
-            return Poll::Ready(Ok(Err(Cut)));
-        }
-        polled.map_ok(Ok)
+        let _ = self.output.poll_flush(cx)?;
+        polled
     }
 
     /// Notes that no stream is under way: the connection rests, or receives a frame.
@@ -191,7 +170,7 @@ impl Multiplexer<'_> {
             return;
         }
         let state = &self.context.state;
-        let is_between_frames = self.input.is_between_frames();
+        let is_between_frames = self.output.is_between_frames.get();
         if is_between_frames || state.phase() == Phase::Multiplexing {
             state.end();
         }
@@ -200,25 +179,26 @@ impl Multiplexer<'_> {
         }
     }
 
-    /// Does what the reactor asks; false when the connection is to be cut.
-    fn apply_command(&mut self, cx: &Context<'_>) -> bool {
+    /// Does what the reactor asks.
+    fn apply_command(&mut self, cx: &Context<'_>) -> Result<(), Cut> {
         let command = self.context.commands.next(cx);
         let is_asked = self.context.state.is_draining()
-            || self.context.state.proven().has_ended()
+            || self.context.state.proven.has_ended()
             || matches!(command, Some(Command::Finish | Command::Last));
-        if is_asked && matches!(self.leaving, Leaving::No) {
+        if is_asked && self.leaving.is_none() {
             self.context.state.drain();
             self.connection.graceful_shutdown();
-            self.leaving = Leaving::Told {
+            self.leaving = Some(Leaving {
                 time: Box::pin(sleep(LINGER)),
                 rested: !self.connection.has_streams(),
-            };
+                is_over: false,
+            });
         }
         match command {
             Some(Command::TooSlow(limit)) => {
                 self.context.reactor.exceeds(limit, self.context.client);
                 self.context.socket.raw.reset_when_dropped();
-                return false;
+                return Err(Cut);
             }
             Some(Command::LateHead) => {
                 let reactor = self.context.reactor;
@@ -228,23 +208,24 @@ impl Multiplexer<'_> {
             Some(Command::Nudge) => self.context.socket.raw.nudge(),
             _ => {}
         }
-        true
+        Ok(())
     }
 
     /// Ends a connection whose client should have said that it knows of the end.
     fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
-        if let Leaving::Told { time, rested } = &mut self.leaving
+        if let Some(leaving) = &mut self.leaving
+            && !leaving.is_over
             && !self.connection.has_streams()
-            && time.as_mut().poll(cx).is_ready()
+            && leaving.time.as_mut().poll(cx).is_ready()
         {
-            self.leaving = Leaving::Now { rested: *rested };
+            leaving.is_over = true;
             self.connection.abrupt_shutdown(Reason::NO_ERROR);
             cx.waker().wake_by_ref();
         }
     }
 
     /// Moves frames, and accepts requests as long as the connection may have more.
-    fn poll_streams(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+    fn poll_streams(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         while let Poll::Ready(place) = self.poll_place(cx) {
             match self.connection.poll_accept(cx)? {
                 Poll::Ready(Some((request, response))) => self.accept(request, response, place),
@@ -252,7 +233,9 @@ impl Multiplexer<'_> {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        self.connection.poll_closed(cx)
+        self.connection
+            .poll_closed(cx)
+            .map_err(ConnectionError::from)
     }
 
     /// A place for another stream. Without one, the connection is woken when it may have one, also if its own streams never end.

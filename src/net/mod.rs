@@ -99,7 +99,7 @@ pub fn start(
     let limit = ConnectionLimit::new(max_connections, peers);
     match listeners.dispatch {
         Dispatch::Acceptor if reactors.len() > 1 => {
-            let start = |config| threads::start(config, Arc::clone(&limit), draining.clone());
+            let start = |config| threads::start(config, None, Arc::clone(&limit), draining.clone());
             let reactors = reactors.into_iter().map(start).collect::<io::Result<_>>()?;
             let all = listeners.into_shares().next().unwrap_or_default();
             threads::start_acceptor(all, limit, reactors, draining.clone())
@@ -108,7 +108,7 @@ pub fn start(
             let mut pairs = reactors.into_iter().zip(listeners.into_shares());
             pairs.try_for_each(|(config, listeners)| {
                 let limit = Arc::clone(&limit);
-                threads::start_accepting(config, listeners, limit, draining.clone())
+                threads::start(config, Some(listeners), limit, draining.clone()).map(drop)
             })
         }
     }

@@ -22,7 +22,7 @@ use tokio::io::Interest;
 use super::connection_limit::Permit;
 use super::connections::Command;
 use super::raw_socket::RawSocket;
-use super::reactor::ConnectionContext;
+use super::reactor::{ConnectionContext, Cut};
 use crate::http::Peer;
 
 /// The shortest header of both versions, in bytes: `PROXY UNKNOWN` and its line end.
@@ -46,20 +46,10 @@ const HEAD_OF_TLV: usize = 3;
 /// The error of a header.
 #[derive(Debug, thiserror::Error)]
 enum BadHeader {
-    #[error("the connection ended before its end")]
-    Ended,
-    #[error("it did not come in time")]
-    Late,
     #[error("the server ends")]
     Draining,
-    #[error("it is too long")]
-    TooLong,
-    #[error("its checksum is wrong")]
-    Checksum,
-    #[error("a port has a sign")]
-    SignedPort,
-    #[error("what else it says is cut off")]
-    CutOff,
+    #[error("{0}")]
+    Invalid(&'static str),
     #[error("{0}")]
     Socket(#[from] io::Error),
     #[error("{0}")]
@@ -71,11 +61,8 @@ enum BadHeader {
 /// Finds out whom the connection is for, and counts it as one of that client; false when it is to be closed.
 pub(super) async fn introduce(context: &mut ConnectionContext<'_>, permit: &mut Permit) -> bool {
     let counters = &context.reactor.counters;
-    let source = match receive(context).await {
-        Ok(header) => source(&header),
-        Err(bad) => Err(bad),
-    };
-    match source {
+    let received = receive(context).await;
+    match received.and_then(|header| source(&header)) {
         Ok(Some(source)) => {
             context.client.peer = Peer::Address(source);
             context.client.by_loopback &= source.ip().to_canonical().is_loopback();
@@ -100,10 +87,12 @@ pub(super) async fn introduce(context: &mut ConnectionContext<'_>, permit: &mut 
 async fn receive(context: &ConnectionContext<'_>) -> Result<Vec<u8>, BadHeader> {
     let mut header = Vec::new();
     let received = poll_fn(|cx| {
-        let command = context.commands.next(cx);
-        let is_late = !context.apply_command(command) || command == Some(Command::LateHead);
+        let command = context.next_command(cx);
+        let is_late = matches!(command, Err(Cut) | Ok(Some(Command::LateHead)));
         match poll_receive(&context.socket.raw, cx, &mut header) {
-            Poll::Pending if is_late => Poll::Ready(Err(BadHeader::Late)),
+            Poll::Pending if is_late => {
+                Poll::Ready(Err(BadHeader::Invalid("it did not come in time")))
+            }
             Poll::Pending if context.state.is_draining() => Poll::Ready(Err(BadHeader::Draining)),
             polled => polled,
         }
@@ -129,7 +118,11 @@ fn poll_receive(
             Ok(recv(socket, &mut piece[..own], RecvFlags::DONTWAIT)?.1)
         });
         match ready!(taken)? {
-            0 => return Poll::Ready(Err(BadHeader::Ended)),
+            0 => {
+                return Poll::Ready(Err(BadHeader::Invalid(
+                    "the connection ended before its end",
+                )));
+            }
             taken => header.extend_from_slice(&piece[..taken]),
         }
     }
@@ -155,7 +148,7 @@ fn is_whole(header: &[u8]) -> Result<bool, BadHeader> {
     };
     let is_too_long = end(header) > longest || (header.len() == longest && !is_whole);
     if is_too_long {
-        return Err(BadHeader::TooLong);
+        return Err(BadHeader::Invalid("it is too long"));
     }
     Ok(is_whole)
 }
@@ -192,7 +185,7 @@ fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
         let has_addresses = !matches!(said.addresses, v1::Addresses::Unknown);
         // The library reads a number as Rust does.
         if has_addresses && header.contains(&b'+') {
-            return Err(BadHeader::SignedPort);
+            return Err(BadHeader::Invalid("a port has a sign"));
         }
         return Ok(match said.addresses {
             v1::Addresses::Tcp4(of) => Some((of.source_address, of.source_port).into()),
@@ -222,18 +215,17 @@ fn check_rest(header: &v2::Header<'_>) -> Result<(), BadHeader> {
         _ => all.len() - header.tlv_bytes().len(),
     };
     for tlv in v2::TypeLengthValues::from(&all[end..]) {
-        let tlv = tlv.map_err(|_| BadHeader::CutOff)?;
+        let tlv = tlv.map_err(|_| BadHeader::Invalid("what else it says is cut off"))?;
         end += HEAD_OF_TLV + tlv.value.len();
         if tlv.kind != u8::from(v2::Type::CRC32C) {
             continue;
         }
-        let checksum = <[u8; 4]>::try_from(&*tlv.value).map_err(|_| BadHeader::Checksum)?;
         let mut sum = CRC32C.digest();
-        for part in [&all[..end - checksum.len()], &[0; 4], &all[end..]] {
+        for part in [&all[..end - tlv.value.len()], &[0; 4], &all[end..]] {
             sum.update(part);
         }
-        if sum.finalize() != u32::from_be_bytes(checksum) {
-            return Err(BadHeader::Checksum);
+        if *tlv.value != sum.finalize().to_be_bytes() {
+            return Err(BadHeader::Invalid("its checksum is wrong"));
         }
     }
     Ok(())

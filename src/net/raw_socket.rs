@@ -11,7 +11,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::BufMut;
 use rustix::net::sockopt::{set_socket_linger, set_tcp_cork, set_tcp_user_timeout, tcp_congestion};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, Interest, ReadBuf};
@@ -32,8 +31,9 @@ const UNACKNOWLEDGED: u32 = 60_000;
 #[derive(Debug)]
 pub(super) struct RawSocket {
     registration: RefCell<Registration>,
-    /// It may take bytes although the driver has not said so.
-    has_write_hint: Cell<bool>,
+    /// It may take bytes although the driver has not said so: until the first readiness event, and after a nudge, a write is tried before
+    /// waiting for epoll.
+    pub(super) has_write_hint: Cell<bool>,
     cork: Cell<Cork>,
 }
 
@@ -85,35 +85,19 @@ impl RawSocket {
         .map_err(|_| io::ErrorKind::NotConnected.into())
     }
 
-    /// True once the driver knows it.
-    fn is_driven(&self) -> bool {
-        matches!(*self.registration.borrow(), Registration::Driven(_))
-    }
-
-    /// True until the first readiness event, and after a nudge: the write is tried before waiting for epoll.
-    pub(super) fn has_write_hint(&self) -> bool {
-        self.has_write_hint.get()
-    }
-
     /// Has the next write tried without EPOLLOUT: Linux reports writable only when a third of the buffer is free, which
     /// takes a slow but honest reader longer than the time its rate is measured over.
     pub(super) fn nudge(&self) {
         self.has_write_hint.set(true);
     }
 
-    pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>> {
         match &*self.registration.borrow() {
-            Registration::Driven(socket) => socket.poll_read_ready(cx),
-            _ => Poll::Ready(Ok(())),
-        }
-    }
-
-    pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &*self.registration.borrow() {
+            Registration::Driven(socket) if interest.is_readable() => socket.poll_read_ready(cx),
             Registration::Driven(socket) => {
                 let ready = socket.poll_write_ready(cx);
-                self.has_write_hint
-                    .set(self.has_write_hint.get() && ready.is_pending());
+                let hint = &self.has_write_hint;
+                hint.set(hint.get() && ready.is_pending());
                 ready
             }
             _ => Poll::Ready(Ok(())),
@@ -126,13 +110,10 @@ impl RawSocket {
         interest: Interest,
         call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
-        let done = match &*self.registration.borrow() {
-            Registration::Driven(socket) => {
-                return socket.try_io(interest, || call(socket.as_fd()));
-            }
-            Registration::Fresh(socket) => call(socket.as_fd()),
-            Registration::Lost => Err(io::ErrorKind::NotConnected.into()),
-        };
+        if let Registration::Driven(socket) = &*self.registration.borrow() {
+            return socket.try_io(interest, || call(socket.as_fd()));
+        }
+        let done = self.with(call);
         if done.as_ref().is_err_and(is_again) {
             self.driven()?;
         }
@@ -147,11 +128,7 @@ impl RawSocket {
         mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
         loop {
-            ready!(if interest.is_readable() {
-                self.poll_read_ready(cx)
-            } else {
-                self.poll_write_ready(cx)
-            })?;
+            ready!(self.poll_ready(cx, interest))?;
             match self.try_io(interest, &mut call) {
                 Err(error) if is_again(&error) => {}
                 done => return Poll::Ready(done),
@@ -199,53 +176,39 @@ impl RawSocket {
         }
     }
 
-    /// Receives into `buf`: how many bytes, 0 at the end of the stream.
+    /// Receives into `buf`: how many bytes, 0 at the end of the stream. The driver need not know it where some have arrived.
     pub(super) fn poll_receive(
         &self,
         cx: &mut Context<'_>,
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.poll_read_ready(cx))?;
-            let mut received = None;
-            let is_driven = self.is_driven();
-            let tried = self.try_io(Interest::READABLE, |socket| {
-                let (_, len) = recv(socket, &mut *buf, RecvFlags::DONTWAIT)?;
-                received = Some(len);
-                // Less than there was room for is all there is: to ask once more would be a system call for nothing.
-                if is_driven && 0 < len && len < buf.len() {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                Ok(())
-            });
-            match (received, tried) {
-                (Some(len), _) => return Poll::Ready(Ok(len)),
-                (None, Err(error)) if !is_again(&error) => return Poll::Ready(Err(error)),
-                (None, _) => {}
-            }
-        }
-    }
-
-    /// As [`RawSocket::poll_receive`], into `buf`.
-    pub(super) fn poll_read_buf(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut impl BufMut,
-    ) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.poll_read_ready(cx))?;
-            match self.driven()?.try_read_buf(buf) {
+        let is_driven = matches!(*self.registration.borrow(), Registration::Driven(_));
+        if !is_driven {
+            let receive =
+                |socket: BorrowedFd<'_>| Ok(recv(socket, &mut *buf, RecvFlags::DONTWAIT)?.1);
+            match self.try_io(Interest::READABLE, receive) {
+                // The driver knows it from now on.
                 Err(error) if is_again(&error) => {}
-                read => return Poll::Ready(read),
+                received => return Poll::Ready(received),
             }
         }
+        let mut buf = ReadBuf::new(buf);
+        ready!(self.poll_read(cx, &mut buf))?;
+        Poll::Ready(Ok(buf.filled().len()))
     }
 
+    /// Receives into memory that need not be set to anything before.
     pub(super) fn poll_read(
         &self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.driven()?).poll_read(cx, buf)
+        let mut socket = self.driven()?;
+        loop {
+            match Pin::new(&mut *socket).poll_read(cx, buf) {
+                Poll::Ready(Err(error)) if is_again(&error) => {}
+                polled => return polled,
+            }
+        }
     }
 }

@@ -17,7 +17,6 @@ use tokio::sync::Semaphore;
 use super::connection_limit::ConnectionLimit;
 use super::connections::{Command, Commands, Connections, Limits};
 use super::socket::{Socket, TlsSession};
-use super::socket_writer::SocketWriter;
 use super::tls::Tls;
 use crate::http::{Client, ConnectionState, MAX_HEAD, Phase, Service, ServiceBuilder, Upgrade};
 use crate::log::Throttle;
@@ -111,16 +110,15 @@ impl Reactor {
 
     /// The socket of a new connection of `client`; `None` when it should be encrypted and cannot be.
     pub(super) fn accept(&self, socket: TcpStream, client: Client) -> Option<Socket> {
-        if !client.by_tls {
-            return Some(Socket::new(socket, None));
-        }
-        match TlsSession::new(self.tls.as_ref()?.current()) {
-            Ok(session) => Some(Socket::new(socket, Some(session))),
-            Err(error) => {
-                tracing::warn!(%error, "cannot begin a handshake");
-                None
-            }
-        }
+        let tls = if client.by_tls {
+            let session = TlsSession::new(self.tls.as_ref()?.current());
+            let began =
+                session.inspect_err(|error| tracing::warn!(%error, "cannot begin a handshake"));
+            Some(began.ok()?)
+        } else {
+            None
+        };
+        Some(Socket::new(socket, tls, &self.counters))
     }
 
     /// Counts a connection that has hyper, as long as the guard lives.
@@ -156,13 +154,30 @@ impl Drop for Buffers<'_> {
     }
 }
 
+/// The error that broke a connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConnectionError {
+    #[error("{0}")]
+    Socket(#[from] io::Error),
+    #[error("{0}")]
+    Protocol(#[from] hyper::Error),
+    #[error("{0}")]
+    Http2(#[from] h2::Error),
+    #[error("{0}")]
+    Cut(#[from] Cut),
+}
+
+/// The server ends a connection at once: nothing more is sent or read.
+#[derive(Debug, thiserror::Error)]
+#[error("the server cuts it")]
+pub(super) struct Cut;
+
 /// The context of one connection.
 pub(super) struct ConnectionContext<'a> {
     pub(super) client: Client,
     pub(super) reactor: &'a Rc<Reactor>,
     pub(super) state: Rc<ConnectionState>,
     pub(super) socket: Rc<Socket>,
-    pub(super) writer: Rc<SocketWriter>,
     pub(super) commands: Commands<'a>,
     pub(super) upgrade: Rc<Upgrade>,
 }
@@ -170,40 +185,37 @@ pub(super) struct ConnectionContext<'a> {
 impl<'a> ConnectionContext<'a> {
     /// The context of a new connection.
     pub(super) fn new(socket: Socket, client: Client, reactor: &'a Rc<Reactor>) -> Self {
-        let state = Rc::new(ConnectionState::new(Arc::clone(&reactor.counters)));
-        let socket = Rc::new(socket);
         Self {
             client,
             reactor,
-            writer: Rc::new(SocketWriter::new(&socket, &state)),
-            socket,
-            commands: reactor.connections.add(&state, None),
+            commands: reactor.connections.add(&socket.state, None),
             upgrade: Rc::default(),
-            state,
+            state: Rc::clone(&socket.state),
+            socket: Rc::new(socket),
         }
     }
 
-    /// Begins a turn, and obeys `command` as far as it is the same in every state; false when the connection is to be cut.
-    pub(super) fn apply_command(&self, command: Option<Command>) -> bool {
-        self.state.begin_turn();
+    /// Begins a turn with the next command, if there is one, which is obeyed as far as it is the same in every state.
+    pub(super) fn next_command(&self, cx: &Context<'_>) -> Result<Option<Command>, Cut> {
+        self.socket.begin_turn();
+        let command = self.commands.next(cx);
         match command {
             Some(Command::Nudge) => self.socket.raw.nudge(),
             // A subscriber sends no further request.
             Some(Command::Last) if self.state.phase() == Phase::Watching => self.state.drain(),
             Some(Command::Last) => self.state.close_after_response(),
             Some(Command::Finish) => self.state.drain(),
-            Some(Command::Abandon) => return false,
+            Some(Command::Abandon) => return Err(Cut),
             Some(Command::TooSlow(limit)) => {
                 self.reactor.exceeds(limit, self.client);
-                let can_be_told = self.state.give_up_body();
-                if !can_be_told {
+                if !self.state.give_up_body() {
                     self.socket.raw.reset_when_dropped();
+                    return Err(Cut);
                 }
-                return can_be_told;
             }
             Some(Command::LateHead | Command::Rest) | None => {}
         }
-        true
+        Ok(command)
     }
 
     /// Reads what has arrived while the connection holds no buffer, and passes it to `take`: how many bytes, 0 at the end of

@@ -5,10 +5,11 @@
 //! handshake, tickets and alerts. Promises that a connection which was cut (`UnexpectedEof`) is told from the end of its stream. A
 //! session that moves nothing holds no piece, and of the library's buffers the shortest.
 
-use std::cell::RefCell;
-use std::fmt;
+use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::os::fd::BorrowedFd;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -16,12 +17,12 @@ use bytes::{BufMut, Bytes};
 use rustix::io::pread;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use rustls::{HandshakeKind, ProtocolVersion, ServerConfig, ServerConnection};
-use tokio::io::{Interest, ReadBuf};
+use tokio::io::{AsyncRead, Interest, ReadBuf};
 
 use super::raw_socket::{RawSocket, is_again};
 use super::tls::client_certificate;
-use crate::http::{ClientCertificate, Region};
-use crate::metrics::Handshake;
+use crate::http::{ClientCertificate, ConnectionState, Region};
+use crate::metrics::{Handshake, ReactorCounters};
 
 /// The most that is received at once, and that is encrypted before it is sent, in bytes: for a peer that takes nothing so much
 /// is held. The library's own limit is the same.
@@ -37,14 +38,27 @@ pub(super) struct Socket {
     /// The socket itself.
     pub(super) raw: RawSocket,
     tls: Option<Box<TlsSession>>,
+    /// The state of the connection, which is told what moves and who waits for whom.
+    pub(super) state: Rc<ConnectionState>,
+    /// hyper has bytes that the socket has not.
+    pub(super) has_unflushed: Cell<bool>,
+    /// Bytes sent since the connection last waited for anything.
+    pub(super) burst: Cell<usize>,
 }
 
 impl Socket {
-    /// Takes `socket`, which must not block.
-    pub(super) fn new(socket: std::net::TcpStream, tls: Option<TlsSession>) -> Self {
+    /// Takes `socket`, which must not block, and counts its requests in `counters`.
+    pub(super) fn new(
+        socket: std::net::TcpStream,
+        tls: Option<TlsSession>,
+        counters: &Arc<ReactorCounters>,
+    ) -> Self {
         Self {
             raw: RawSocket::new(socket),
             tls: tls.map(Box::new),
+            state: Rc::new(ConnectionState::new(Arc::clone(counters))),
+            has_unflushed: Cell::new(false),
+            burst: Cell::new(0),
         }
     }
 
@@ -61,41 +75,8 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         match self.tls() {
             None => self.raw.poll_receive(cx, buf),
-            Some(tls) => self.poll_decrypt(tls, cx, &mut buf),
+            Some(tls) => tls.0.borrow_mut().poll_receive(&self.raw, cx, &mut buf),
         }
-    }
-
-    /// Receives into memory that need not be set to anything before.
-    pub(super) fn poll_read(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.tls() {
-            None => self.raw.poll_read(cx, buf),
-            Some(tls) => self.poll_decrypt(tls, cx, buf).map_ok(drop),
-        }
-    }
-
-    /// As [`Socket::poll_receive`], into `buf`.
-    pub(super) fn poll_read_buf(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut impl BufMut,
-    ) -> Poll<io::Result<usize>> {
-        match self.tls() {
-            None => self.raw.poll_read_buf(cx, buf),
-            Some(tls) => self.poll_decrypt(tls, cx, buf),
-        }
-    }
-
-    fn poll_decrypt(
-        &self,
-        tls: &TlsSession,
-        cx: &mut Context<'_>,
-        buf: &mut impl BufMut,
-    ) -> Poll<io::Result<usize>> {
-        tls.0.borrow_mut().poll_receive(&self.raw, cx, buf)
     }
 
     /// Ready once the client has closed its side and all that it sent has been read; an error when it reset the connection.
@@ -115,19 +96,32 @@ impl Socket {
     }
 }
 
+impl AsyncRead for &Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.tls() {
+            None => self.raw.poll_read(cx, buf),
+            Some(tls) => {
+                let mut session = tls.0.borrow_mut();
+                session.poll_receive(&self.raw, cx, buf).map_ok(drop)
+            }
+        }
+    }
+}
+
 /// The TLS of one connection.
+#[derive(Debug)]
 pub(super) struct TlsSession(RefCell<Session>);
 
+#[derive(Debug)]
 struct Session {
     connection: ServerConnection,
     received: Received,
-}
-
-impl fmt::Debug for TlsSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The library's connection shows nothing of itself.
-        f.debug_struct("TlsSession").finish_non_exhaustive()
-    }
+    /// The counters of the handshake, until it has been counted.
+    uncounted: Option<Arc<ReactorCounters>>,
 }
 
 impl TlsSession {
@@ -136,6 +130,7 @@ impl TlsSession {
         Ok(Self(RefCell::new(Session {
             connection: ServerConnection::new(config)?,
             received: Received::default(),
+            uncounted: None,
         })))
     }
 
@@ -159,16 +154,9 @@ impl TlsSession {
         Some(client_certificate(session.connection.peer_certificates()?))
     }
 
-    /// How the handshake was done, once it is over.
-    pub(super) fn handshake(&self) -> Option<Handshake> {
-        let connection = &self.0.borrow().connection;
-        if connection.is_handshaking() {
-            return None;
-        }
-        Some(match connection.handshake_kind()? {
-            HandshakeKind::Resumed => Handshake::Resumed,
-            _ => Handshake::Full,
-        })
+    /// Has the handshake, which has not begun, counted in `counters`.
+    pub(super) fn count_handshake_in(&self, counters: &Arc<ReactorCounters>) {
+        self.0.borrow_mut().uncounted = Some(Arc::clone(counters));
     }
 
     /// Encrypts of `bufs`, which hold some bytes, up to [`PIECE`] bytes: how many.
@@ -257,17 +245,28 @@ impl Session {
         while self.needs_more() {
             self.connection.read_tls(&mut self.received)?;
             let processed = self.connection.process_new_packets();
+            self.count_handshake();
             // Tickets, or an alert: if the socket takes none now, this task is woken when it does. A peer that has gone gets none of
             // them, and its earlier requests are performed.
             let _ = self.poll_send(socket, cx);
             if let Err(error) = processed {
-                self.received.end();
+                (self.received.bytes, self.received.has_ended) = (Bytes::new(), true);
                 if self.needs_more() {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
             }
         }
         self.connection.reader().into_first_chunk()
+    }
+
+    /// Counts the handshake once it is over.
+    fn count_handshake(&mut self) {
+        let is_over = |_: &mut _| !self.connection.is_handshaking();
+        if let Some(counters) = self.uncounted.take_if(is_over) {
+            let is_resumed = self.connection.handshake_kind() == Some(HandshakeKind::Resumed);
+            let handshake = [Handshake::Full, Handshake::Resumed][usize::from(is_resumed)];
+            counters.handshakes[handshake as usize].add(1);
+        }
     }
 
     /// True where nothing is decrypted, and the stream has not ended.
@@ -291,8 +290,16 @@ impl Session {
     }
 }
 
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(counters) = &self.uncounted {
+            counters.handshakes[Handshake::Failed as usize].add(1);
+        }
+    }
+}
+
 /// Received, and not decrypted: the library reads some KiB at a time, which would be a system call each.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Received {
     bytes: Bytes,
     has_ended: bool,
@@ -307,14 +314,6 @@ impl Received {
             self.bytes = Bytes::copy_from_slice(&scratch[..len]);
             Poll::Ready(Ok(()))
         })
-    }
-
-    /// Drops what is left, and ends.
-    fn end(&mut self) {
-        *self = Self {
-            bytes: Bytes::new(),
-            has_ended: true,
-        };
     }
 }
 

@@ -14,7 +14,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::socket::Socket;
-use crate::http::{ConnectionState, Framing, FramingError, Stop};
+use crate::http::{Framing, FramingError, Stop};
 
 /// How much is read of the rest of a head at a time, in bytes.
 const PIECE: usize = 4 << 10;
@@ -22,9 +22,7 @@ const PIECE: usize = 4 << 10;
 /// The state of a reader, which the loop of its connection reads while hyper has it.
 #[derive(Debug, Default)]
 pub(super) struct ReaderState {
-    /// hyper wanted more than there is.
-    pub(super) is_starved: Cell<bool>,
-    /// Requests that were given to hyper.
+    /// Requests whose head has arrived, that of a long upload among them.
     pub(super) requests: Cell<u64>,
     /// The bytes that are held back from hyper.
     pub(super) held: Cell<Held>,
@@ -46,8 +44,7 @@ pub(super) enum Held {
 /// The reader of one connection.
 #[derive(Debug)]
 pub(super) struct SocketReader {
-    socket: Rc<Socket>,
-    connection: Rc<ConnectionState>,
+    pub(super) socket: Rc<Socket>,
     pub(super) state: Rc<ReaderState>,
     framing: Option<Framing>,
     /// Received, and not given on.
@@ -58,13 +55,8 @@ pub(super) struct SocketReader {
 
 impl SocketReader {
     /// Reads requests: first those in `received`, where a request begins.
-    pub(super) fn new(
-        socket: &Rc<Socket>,
-        connection: &Rc<ConnectionState>,
-        received: BytesMut,
-        tells_of_client: bool,
-    ) -> Self {
-        let mut reader = Self::raw(socket, connection, received);
+    pub(super) fn new(socket: &Rc<Socket>, received: BytesMut, tells_of_client: bool) -> Self {
+        let mut reader = Self::raw(socket, received);
         reader.framing = Some(Framing::new(tells_of_client));
         reader.passed = 0;
         reader.look();
@@ -72,14 +64,9 @@ impl SocketReader {
     }
 
     /// Reads bytes that are no HTTP: first those `received`.
-    pub(super) fn raw(
-        socket: &Rc<Socket>,
-        connection: &Rc<ConnectionState>,
-        received: BytesMut,
-    ) -> Self {
+    pub(super) fn raw(socket: &Rc<Socket>, received: BytesMut) -> Self {
         Self {
             socket: Rc::clone(socket),
-            connection: Rc::clone(connection),
             state: Rc::default(),
             framing: None,
             passed: received.len(),
@@ -91,7 +78,7 @@ impl SocketReader {
     /// the stream.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.passed == 0 && self.state.held.get() == Held::Part {
-            self.connection.begin_head();
+            self.socket.state.begin_head();
             if !ready!(self.poll_receive_rest(cx))? {
                 break;
             }
@@ -111,15 +98,9 @@ impl SocketReader {
 
     fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let polled = self.socket.poll_read(cx, buf);
-        if matches!(&polled, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted)
-        {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        self.state.is_starved.set(polled.is_pending());
-        self.connection.progress().set_reading(polled.is_pending());
-        self.connection.received(buf.filled().len() - before);
+        let polled = Pin::new(&mut &*self.socket).poll_read(cx, buf);
+        self.socket.state.progress.reading.set(polled.is_pending());
+        self.socket.state.received(buf.filled().len() - before);
         polled
     }
 
@@ -135,7 +116,7 @@ impl SocketReader {
         if received.is_empty() {
             return Poll::Ready(Ok(false));
         }
-        self.connection.begin_head();
+        self.socket.state.begin_head();
         if let Some(framing) = &mut self.framing {
             let fed = framing.feed(received);
             self.state.requests.set(framing.heads());
@@ -216,16 +197,13 @@ impl AsyncRead for SocketReader {
                     return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
                 }
                 // The loop of the connection goes on with it, once the requests before it have been answered.
-                Held::Invalid(_) | Held::Upload => {
-                    self.state.is_starved.set(true);
-                    return Poll::Pending;
-                }
+                Held::Invalid(_) | Held::Upload => return Poll::Pending,
                 Held::Part | Held::Nothing => {}
             }
             let goes_on = if self.held.is_empty() {
                 ready!(self.poll_receive(cx, buf))?
             } else {
-                self.connection.begin_head();
+                self.socket.state.begin_head();
                 ready!(self.poll_receive_rest(cx))?
             };
             if !goes_on {

@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use rustix::fs::sendfile;
@@ -21,7 +20,7 @@ use tokio::io::Interest;
 
 use super::raw_socket::is_again;
 use super::socket::{Socket, TlsSession, cut_short};
-use crate::http::{ConnectionState, Region};
+use crate::http::Region;
 
 /// Bytes sent before other connections of the reactor have their turn: this bounds how long one response can delay them.
 pub(super) const BURST: usize = 512 << 10;
@@ -56,26 +55,19 @@ pub(super) enum Follows {
     More,
 }
 
-/// The writer of one connection.
-#[derive(Debug)]
-pub(super) struct SocketWriter {
-    pub(super) socket: Rc<Socket>,
-    connection: Rc<ConnectionState>,
-}
-
 /// A peer that is gone is an error, not a signal, and a reactor never waits in the kernel.
 const AT_ONCE: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
-impl SocketWriter {
-    pub(super) fn new(socket: &Rc<Socket>, connection: &Rc<ConnectionState>) -> Self {
-        Self {
-            socket: Rc::clone(socket),
-            connection: Rc::clone(connection),
+impl Socket {
+    /// Begins a turn of the reactor: after a full burst the others have had theirs.
+    pub(super) fn begin_turn(&self) {
+        if self.burst.get() >= BURST {
+            self.burst.set(0);
         }
     }
 
     /// Sends of `bufs`, one after the other, what the socket takes: how many bytes. Over TLS what it does not take at once
-    /// is encrypted, and [`SocketWriter::poll_flush`] sends it.
+    /// is encrypted, and [`Socket::poll_flush`] sends it.
     pub(super) fn poll_send(
         &self,
         cx: &mut Context<'_>,
@@ -84,10 +76,10 @@ impl SocketWriter {
     ) -> Poll<io::Result<usize>> {
         let flags = self.flags(follows);
         let all: usize = bufs.iter().map(|buf| buf.len()).sum();
-        if self.has_lost_client() {
+        if self.state.has_lost_client() {
             return Poll::Ready(Ok(all));
         }
-        if let Some(tls) = self.socket.tls() {
+        if let Some(tls) = self.tls() {
             return self.poll_send_encrypted(tls, cx, (all, follows), || tls.encrypt(bufs));
         }
         let polled = if all > TOGETHER {
@@ -109,7 +101,7 @@ impl SocketWriter {
 
     fn flags(&self, follows: Follows) -> SendFlags {
         // The last bytes of a connection leave together with its end, in one packet.
-        if follows != Follows::Nothing || self.connection.is_ending() {
+        if follows != Follows::Nothing || self.state.is_ending() {
             AT_ONCE | SendFlags::MORE
         } else {
             AT_ONCE
@@ -128,7 +120,7 @@ impl SocketWriter {
         ready!(self.poll_send_all(tls, cx, flags))?;
         let encrypted = encrypt()?;
         let more = encrypted < all || follows != Follows::Nothing;
-        self.connection.sent(encrypted, more);
+        self.state.sent(encrypted, more);
         // Bytes that the socket does not take now are sent before the next.
         let _ = self.poll_send_all(tls, cx, flags)?;
         Poll::Ready(Ok(encrypted))
@@ -141,7 +133,7 @@ impl SocketWriter {
         cx: &mut Context<'_>,
         flags: SendFlags,
     ) -> Poll<io::Result<()>> {
-        while tls.wants_write() && !self.connection.has_lost_client() {
+        while tls.wants_write() && !self.state.has_lost_client() {
             let sent = ready!(self.poll_call(cx, |socket| tls.write_to(socket, flags)));
             self.count_moved(sent, 0)?;
         }
@@ -150,7 +142,7 @@ impl SocketWriter {
 
     /// Sends what is encrypted and has not been sent: without TLS nothing.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.socket.tls() {
+        match self.tls() {
             Some(tls) => self.poll_send_all(tls, cx, self.flags(Follows::Nothing)),
             None => Poll::Ready(Ok(())),
         }
@@ -158,7 +150,7 @@ impl SocketWriter {
 
     /// Says that nothing follows, over TLS: without it, closing the socket does.
     pub(super) fn poll_close(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(tls) = self.socket.tls() {
+        if let Some(tls) = self.tls() {
             tls.close();
         }
         self.poll_flush(cx)
@@ -171,10 +163,10 @@ impl SocketWriter {
         region: &Region,
         follows: Follows,
     ) -> Poll<io::Result<usize>> {
-        if self.has_lost_client() {
+        if self.state.has_lost_client() {
             return Poll::Ready(Ok(region.len));
         }
-        if let Some(tls) = self.socket.tls() {
+        if let Some(tls) = self.tls() {
             let all = (region.len, follows);
             return self.poll_send_encrypted(tls, cx, all, || tls.encrypt_region(region));
         }
@@ -182,27 +174,22 @@ impl SocketWriter {
         Poll::Ready(self.count(sent, region.len, follows))
     }
 
-    /// True when the client is gone: all that is sent is thrown away.
-    pub(super) fn has_lost_client(&self) -> bool {
-        self.connection.has_lost_client()
-    }
-
     /// Counts what was `sent` of `all`, which is thrown away when the client is gone.
     fn count(&self, sent: io::Result<usize>, all: usize, follows: Follows) -> io::Result<usize> {
         let sent = self.count_moved(sent, all)?;
         let more = sent < all || follows != Follows::Nothing;
-        self.connection.sent(sent, more);
+        self.state.sent(sent, more);
         Ok(sent)
     }
 
     /// Counts what was `sent`; `all` when the client is gone.
     fn count_moved(&self, sent: io::Result<usize>, all: usize) -> io::Result<usize> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut};
-        let progress = self.connection.progress();
+        let progress = &self.state.progress;
         let sent = match sent {
             Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut) => {
-                progress.set_writing(false);
-                self.connection.lose_client();
+                progress.writing.set(false);
+                self.state.lose_client();
                 all
             }
             sent => sent?,
@@ -217,18 +204,18 @@ impl SocketWriter {
         cx: &mut Context<'_>,
         mut send: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        let progress = self.connection.progress();
-        if self.socket.raw.has_write_hint() {
-            match self.socket.raw.with(&mut send) {
+        let progress = &self.state.progress;
+        if self.raw.has_write_hint.get() {
+            match self.raw.with(&mut send) {
                 Err(error) if is_again(&error) => {}
                 result => {
-                    progress.set_writing(false);
+                    progress.writing.set(false);
                     return Poll::Ready(result);
                 }
             }
         }
-        let polled = self.socket.raw.poll_io(cx, Interest::WRITABLE, send);
-        progress.set_writing(polled.is_pending());
+        let polled = self.raw.poll_io(cx, Interest::WRITABLE, send);
+        progress.writing.set(polled.is_pending());
         polled
     }
 }

@@ -8,6 +8,7 @@
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -18,14 +19,14 @@ use hyper::header::{EXPECT, HeaderMap};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, splice};
-use tokio::io::Interest;
+use tokio::io::{AsyncReadExt, Interest};
 
 use super::reactor::ConnectionContext;
 use super::socket::Socket;
-use super::socket_writer::{Follows, SocketWriter};
+use super::socket_writer::Follows;
 use crate::http::{
-    Body, BodySource, ConnectionState, Piece, RequestBody, closes, content_length, continue_100,
-    encode_interim, request,
+    Body, BodySource, Piece, RequestBody, closes, content_length, continue_100, encode_interim,
+    request,
 };
 use crate::metrics::Direction;
 
@@ -64,16 +65,16 @@ pub(super) async fn respond(
     let is_last = closes(&head);
     let service = &context.reactor.service;
     let head = service.encoder.encode(&head, body.known_len().unwrap_or(0));
-    send(head, body, &context.writer).await?;
+    send(head, body, &context.socket).await?;
     context.state.flushed();
     Ok(is_last)
 }
 
 /// Sends `head` and `body`, which is short; what is small leaves together with what follows it.
-async fn send(head: Vec<u8>, mut body: Body, writer: &SocketWriter) -> io::Result<()> {
+async fn send(head: Vec<u8>, mut body: Body, socket: &Socket) -> io::Result<()> {
     let mut bytes = head;
     // For a client that is gone, no more is read.
-    while !writer.has_lost_client()
+    while !socket.state.has_lost_client()
         && let Some(piece) = poll_fn(|cx| body.poll_piece(cx)).await
     {
         match piece.map_err(io::Error::other)? {
@@ -84,29 +85,27 @@ async fn send(head: Vec<u8>, mut body: Body, writer: &SocketWriter) -> io::Resul
     // The record of the request ends with its body, and counts when all has been sent.
     drop(body);
     let mut rest = &bytes[..];
-    poll_fn(|cx| poll_send_all(writer, cx, &mut rest)).await
+    poll_fn(|cx| poll_send_all(socket, cx, &mut rest)).await
 }
 
 /// Sends `rest`, and takes from it what has left.
 fn poll_send_all(
-    writer: &SocketWriter,
+    socket: &Socket,
     cx: &mut Context<'_>,
     rest: &mut impl Buf,
 ) -> Poll<io::Result<()>> {
     while rest.has_remaining() {
         let bufs = [IoSlice::new(rest.chunk())];
-        let sent = ready!(writer.poll_send(cx, &bufs, Follows::Nothing))?;
+        let sent = ready!(socket.poll_send(cx, &bufs, Follows::Nothing))?;
         rest.advance(sent);
     }
-    writer.poll_flush(cx)
+    socket.poll_flush(cx)
 }
 
 /// The body of one upload.
 #[derive(Debug)]
 struct SocketBody {
     socket: Rc<Socket>,
-    writer: Rc<SocketWriter>,
-    state: Rc<ConnectionState>,
     /// The bytes that came with the head, no more than are left.
     early: Bytes,
     remaining: u64,
@@ -130,8 +129,6 @@ impl SocketBody {
         let is_awaited = headers.contains_key(EXPECT) && early.is_empty();
         Self {
             socket: Rc::clone(&context.socket),
-            writer: Rc::clone(&context.writer),
-            state: Rc::clone(&context.state),
             early,
             remaining,
             is_begun: false,
@@ -145,87 +142,34 @@ impl SocketBody {
         }
     }
 
-    /// Has `take` take bytes of the socket, once there are some: at most as many as it is given. `None` when the peer has ended.
+    /// Has `take` take bytes of the socket, once there are some: at most as many as it is given. `None` when the peer has ended, or
+    /// the body is given up. Counts what was moved, and the time that the client takes.
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
         take: impl FnOnce(&Socket, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
     ) -> Poll<Option<usize>> {
-        if ready!(poll_send_all(&self.writer, cx, &mut self.interim)).is_err() {
-            return Poll::Ready(None);
-        }
         let most = usize::try_from(self.remaining).unwrap_or(STEP).min(STEP);
-        let taken = ready!(take(&self.socket, cx, most)).ok();
-        self.remaining -= taken.unwrap_or(0) as u64;
-        Poll::Ready(taken)
-    }
-
-    fn receive(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
-        let room = buf.capacity() - buf.len();
-        self.poll_take(cx, |socket, cx, most| {
-            let received = socket.poll_read_buf(cx, &mut buf.limit(most.min(room)));
-            received.map(|received| some(received?))
-        })
-    }
-
-    fn splice(
-        &mut self,
-        cx: &mut Context<'_>,
-        pipe: BorrowedFd<'_>,
-        is_empty: bool,
-    ) -> Poll<Option<usize>> {
-        self.poll_take(cx, |socket, cx, most| {
-            let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-            socket.raw.poll_io(cx, Interest::READABLE, |socket| {
-                match splice(socket, None, pipe, None, most, flags) {
-                    // Either has none left, the socket of bytes or the pipe of room.
-                    Err(Errno::AGAIN) if !is_empty && has_some(socket) => Ok(0),
-                    spliced => some(spliced?),
-                }
-            })
-        })
-    }
-
-    fn discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
-        if self.socket.tls().is_some() {
-            return self.receive(cx, &mut BytesMut::with_capacity(DECRYPTED));
-        }
-        let mut nowhere = std::mem::take(&mut self.nowhere);
-        nowhere.resize(STEP, 0);
-        let polled = self.poll_take(cx, |socket, cx, most| {
-            // TCP drops what it would have copied (tcp(7), MSG_TRUNC).
-            let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
-            socket.raw.poll_io(cx, Interest::READABLE, |socket| {
-                some(recv(socket, &mut nowhere[..most], flags)?.1)
-            })
-        });
-        self.nowhere = nowhere;
-        polled
-    }
-
-    /// Counts what was moved, and the time that the client takes; a body that is given up ends here.
-    fn note(&mut self, mut polled: Poll<Option<usize>>) -> Poll<Option<usize>> {
-        let progress = self.state.progress();
-        if polled.is_pending() && progress.is_given_up() {
+        let mut polled = match poll_send_all(&self.socket, cx, &mut self.interim) {
+            Poll::Ready(Ok(())) => take(&self.socket, cx, most).map(Result::ok),
+            sent => sent.map(|_| None),
+        };
+        let progress = &self.socket.state.progress;
+        if polled.is_pending() && progress.given_up.get() {
             polled = Poll::Ready(None);
         }
-        progress.set_reading(polled.is_pending());
+        progress.reading.set(polled.is_pending());
         match polled {
             Poll::Pending if self.since.is_none() => {
-                self.since = self.state.record().start_waiting();
+                self.since = self.socket.state.record().start_waiting();
             }
             Poll::Pending => {}
             Poll::Ready(moved) => {
-                self.state.record().stop_waiting(self.since.take());
-                self.count(moved.unwrap_or(0));
+                self.socket.state.record().stop_waiting(self.since.take());
+                self.taken(moved.unwrap_or(0) as u64);
             }
         }
         polled
-    }
-
-    fn count(&self, bytes: usize) {
-        self.state.received(bytes);
-        self.state.progress().receive(bytes);
     }
 }
 
@@ -244,21 +188,25 @@ impl BodySource for SocketBody {
 
     fn take_early(&mut self) -> Bytes {
         if !std::mem::replace(&mut self.is_begun, true) {
-            let counters = self.state.counters();
+            let counters = self.socket.state.counters();
             counters.takeovers[Direction::Receive as usize].add(1);
         }
         self.remaining -= self.early.len() as u64;
-        self.state.progress().receive(self.early.len());
+        self.socket.state.progress.receive(self.early.len());
         std::mem::take(&mut self.early)
     }
 
     fn poll_announce(&mut self, cx: &mut Context<'_>, head: &mut Bytes) -> Poll<()> {
-        poll_send_all(&self.writer, cx, head).map(drop)
+        poll_send_all(&self.socket, cx, head).map(drop)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
-        let polled = self.receive(cx, buf);
-        self.note(polled)
+        let room = buf.capacity() - buf.len();
+        self.poll_take(cx, |mut socket, cx, most| {
+            let mut buf = buf.limit(most.min(room));
+            let received = pin!(socket.read_buf(&mut buf)).poll(cx);
+            received.map(|received| some(received?))
+        })
     }
 
     fn poll_splice(
@@ -267,8 +215,16 @@ impl BodySource for SocketBody {
         pipe: BorrowedFd<'_>,
         is_empty: bool,
     ) -> Poll<Option<usize>> {
-        let polled = self.splice(cx, pipe, is_empty);
-        self.note(polled)
+        self.poll_take(cx, |socket, cx, most| {
+            let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+            socket.raw.poll_io(cx, Interest::READABLE, |socket| {
+                match splice(socket, None, pipe, None, most, flags) {
+                    // Either has none left, the socket of bytes or the pipe of room.
+                    Err(Errno::AGAIN) if !is_empty && has_some(socket) => Ok(0),
+                    spliced => some(spliced?),
+                }
+            })
+        })
     }
 
     fn can_splice(&self) -> bool {
@@ -276,8 +232,20 @@ impl BodySource for SocketBody {
     }
 
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
-        let polled = self.discard(cx);
-        self.note(polled)
+        if self.socket.tls().is_some() {
+            return self.poll_read(cx, &mut BytesMut::with_capacity(DECRYPTED));
+        }
+        let mut nowhere = std::mem::take(&mut self.nowhere);
+        nowhere.resize(STEP, 0);
+        let polled = self.poll_take(cx, |socket, cx, most| {
+            // TCP drops what it would have copied (tcp(7), MSG_TRUNC).
+            let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+            socket.raw.poll_io(cx, Interest::READABLE, |socket| {
+                some(recv(socket, &mut nowhere[..most], flags)?.1)
+            })
+        });
+        self.nowhere = nowhere;
+        polled
     }
 
     fn source(&self) -> Option<OwnedFd> {
@@ -287,7 +255,9 @@ impl BodySource for SocketBody {
 
     fn taken(&mut self, len: u64) {
         self.remaining -= len;
-        self.count(usize::try_from(len).unwrap_or(usize::MAX));
+        let bytes = usize::try_from(len).unwrap_or(usize::MAX);
+        self.socket.state.received(bytes);
+        self.socket.state.progress.receive(bytes);
     }
 }
 

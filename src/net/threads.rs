@@ -56,13 +56,6 @@ impl Target for Handle {
     }
 }
 
-/// The source of a reactor's connections.
-#[derive(Debug)]
-enum Source {
-    Acceptor(mpsc::UnboundedReceiver<Accepted>),
-    Listeners(Vec<ReactorListener>),
-}
-
 /// Starts accepting for `reactors`, until `draining` asks for the end; their handles are dropped then.
 pub(super) fn start_acceptor(
     listeners: Vec<Listener>,
@@ -83,30 +76,6 @@ pub(super) fn start_acceptor(
     start_thread("acceptor".to_owned(), set_up, run, held)
 }
 
-/// Starts a reactor that is handed its connections.
-pub(super) fn start(
-    config: ReactorConfig,
-    limit: Arc<ConnectionLimit>,
-    draining: Draining,
-) -> io::Result<Handle> {
-    let (queue, connections) = mpsc::unbounded_channel();
-    let counters = Arc::clone(&config.counters);
-    let source = || Ok(Source::Acceptor(connections));
-    spawn(config, source, limit, draining)?;
-    Ok(Handle { queue, counters })
-}
-
-/// Starts a reactor that accepts for itself.
-pub(super) fn start_accepting(
-    config: ReactorConfig,
-    listeners: Vec<Listener>,
-    limit: Arc<ConnectionLimit>,
-    draining: Draining,
-) -> io::Result<()> {
-    let source = || register(listeners).map(Source::Listeners);
-    spawn(config, source, limit, draining)
-}
-
 fn register(listeners: Vec<Listener>) -> io::Result<Vec<ReactorListener>> {
     listeners
         .into_iter()
@@ -114,24 +83,39 @@ fn register(listeners: Vec<Listener>) -> io::Result<Vec<ReactorListener>> {
         .collect()
 }
 
-fn spawn(
+/// Starts a reactor, which accepts by `listeners` for itself, or is handed its connections.
+pub(super) fn start(
     config: ReactorConfig,
-    source: impl FnOnce() -> io::Result<Source> + Send + 'static,
+    listeners: Option<Vec<Listener>>,
     limit: Arc<ConnectionLimit>,
     draining: Draining,
-) -> io::Result<()> {
+) -> io::Result<Handle> {
+    let (queue, connections) = mpsc::unbounded_channel();
+    let counters = Arc::clone(&config.counters);
     let (cpu, name) = (config.cpu, config.name.clone());
     let set_up = move || {
         if let Some(cpu) = cpu {
             pin_to(cpu);
         }
         socket_writer::set_up_splice();
-        source()
+        listeners.map(register).transpose()
     };
     // The reactor's own tasks hold the store until the runtime ends: only then has the thread finished.
     let held = draining.clone();
-    let run = async move |source| run(config, source, limit, draining).await;
-    start_thread(name, set_up, run, held)
+    let run = async move |listeners| {
+        let index = config.index;
+        let reactor = Rc::new(Reactor::new(config, limit));
+        start_tasks(&reactor);
+        if let Some(listeners) = listeners {
+            let targets = Targets::new(vec![Rc::clone(&reactor)]);
+            acceptor::accept(listeners, &reactor.limit, targets, &draining).await;
+        } else {
+            receive(connections, &reactor).await;
+        }
+        drain(&reactor, index, draining).await;
+    };
+    start_thread(name, set_up, run, held)?;
+    Ok(Handle { queue, counters })
 }
 
 /// Starts a thread that makes what it needs by `set_up`, on its runtime, and then runs `run` with it. Returns once it is
@@ -173,26 +157,6 @@ fn pin_to(cpu: usize) {
     }
 }
 
-/// Serves connections until `draining` asks for the end, then drains.
-async fn run(
-    config: ReactorConfig,
-    source: Source,
-    limit: Arc<ConnectionLimit>,
-    mut draining: Draining,
-) {
-    let index = config.index;
-    let reactor = Rc::new(Reactor::new(config, limit));
-    start_tasks(&reactor);
-    match source {
-        Source::Acceptor(connections) => receive(connections, &reactor).await,
-        Source::Listeners(listeners) => {
-            let targets = Targets::new(vec![Rc::clone(&reactor)]);
-            acceptor::accept(listeners, &reactor.limit, targets, &draining).await;
-        }
-    }
-    drain(&reactor, index, &mut draining).await;
-}
-
 /// Starts the tasks beside the connections: the sweep, the closing of idle ones, and the measuring of the lag.
 fn start_tasks(reactor: &Rc<Reactor>) {
     let swept = Rc::clone(reactor);
@@ -218,7 +182,7 @@ async fn measure_lag(counters: Arc<ReactorCounters>) {
 }
 
 /// Lets connections end, until `draining` abandons them.
-async fn drain(reactor: &Reactor, index: usize, draining: &mut Draining) {
+async fn drain(reactor: &Reactor, index: usize, mut draining: Draining) {
     // Each connection is polled once before it hears of the drain: what had arrived is still answered.
     tokio::task::yield_now().await;
     let connections = &reactor.connections;
@@ -279,16 +243,11 @@ fn poll_or_spawn(serving: impl Future<Output = ()> + 'static) {
     }
 }
 
-async fn serve_connection(accepted: Accepted, reactor: Rc<Reactor>) {
-    let Accepted {
-        socket,
-        client,
-        // Dropped after the connection is counted as finished, which is what the next one is balanced by.
-        mut permit,
-    } = accepted;
+async fn serve_connection(mut accepted: Accepted, reactor: Rc<Reactor>) {
+    // Dropped before the permit: by the counter the next connection is balanced.
     let _finished = Finished(&reactor.counters);
-    if let Some(socket) = reactor.accept(socket, client) {
-        connection::serve(socket, client, &mut permit, &reactor).await;
+    if let Some(socket) = reactor.accept(accepted.socket, accepted.client) {
+        connection::serve(socket, accepted.client, &mut accepted.permit, &reactor).await;
     }
 }
 

@@ -6,7 +6,6 @@
 //! one key for tickets, so a session that one of them began is resumed by any. Encrypts nothing: sockets do that, for there is no
 //! TLS in the kernel.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -72,27 +71,9 @@ pub struct TlsOptions {
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be used: which, and why.
+    /// A file cannot be used, or a key does not belong to a certificate: which, and why.
     #[error("{0}")]
     File(String),
-    /// A certificate and a key do not belong together, or the key cannot be used.
-    #[error("{certificate} and {key}: {why}", certificate = .certificate.display(), key = .key.display())]
-    Pair {
-        /// The file of the certificate.
-        certificate: PathBuf,
-        /// The file of the key.
-        key: PathBuf,
-        /// Why not.
-        why: rustls::Error,
-    },
-    /// A key is not that of the certificate.
-    #[error("the key in {key} does not belong to the certificate in {certificate}", certificate = .certificate.display(), key = .key.display())]
-    OtherKey {
-        /// The file of the certificate.
-        certificate: PathBuf,
-        /// The file of the key.
-        key: PathBuf,
-    },
     /// The library refuses.
     #[error("TLS: {0}")]
     Library(#[from] rustls::Error),
@@ -199,12 +180,9 @@ fn verifier(
     }))
 }
 
-/// The certificates that the server shows. Never empty.
+/// The certificates that the server shows: at least one.
 #[derive(Debug)]
-struct Certificates {
-    first: Arc<CertifiedKey>,
-    others: Vec<Arc<CertifiedKey>>,
-}
+struct Certificates(Vec<Arc<CertifiedKey>>);
 
 impl Certificates {
     /// Reads the `pairs` of files, at least one: certificates, and their key.
@@ -213,41 +191,24 @@ impl Certificates {
             let chain = read_certificates(certificate).map_err(TlsError::File)?;
             let own = read_key(key).map_err(TlsError::File)?;
             let made = CertifiedKey::from_der(chain, own, provider);
-            let (certificate, key) = (certificate.clone(), key.clone());
-            made.map(Arc::new).map_err(|why| match why {
-                rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                    TlsError::OtherKey { certificate, key }
-                }
-                why => TlsError::Pair {
-                    certificate,
-                    key,
-                    why,
-                },
+            let (certificate, key) = (certificate.display(), key.display());
+            made.map(Arc::new).map_err(|why| {
+                TlsError::File(match why {
+                    rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => format!(
+                        "the key in {key} does not belong to the certificate in {certificate}"
+                    ),
+                    why => format!("{certificate} and {key}: {why}"),
+                })
             })
         };
-        let mut all = pairs.iter().map(read);
-        let first = all.next();
-        Ok(Self {
-            first: first.unwrap_or(Err(rustls::Error::NoCertificatesPresented.into()))?,
-            others: all.collect::<Result<_, _>>()?,
-        })
+        pairs.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
     /// The last second at which all of them are valid, since 1970; 0 where that cannot be read.
     fn end(&self) -> u64 {
-        let all = std::iter::once(&self.first).chain(&self.others);
+        let all = self.0.iter();
         let ends = all.map(|key| key.cert.first().and_then(not_after).unwrap_or(0));
         ends.min().unwrap_or(0)
-    }
-
-    /// The first that has this name, else the first of all.
-    fn of(&self, name: Option<&str>) -> &Arc<CertifiedKey> {
-        let name = name.filter(|_| !self.others.is_empty());
-        let Some(name) = name.and_then(|name| ServerName::try_from(name).ok()) else {
-            return &self.first;
-        };
-        let mut all = std::iter::once(&self.first).chain(&self.others);
-        all.find(|key| has_name(key, &name)).unwrap_or(&self.first)
     }
 }
 
@@ -257,8 +218,12 @@ fn has_name(key: &CertifiedKey, name: &ServerName<'_>) -> bool {
 }
 
 impl ResolvesServerCert for Certificates {
+    /// The first that has the name which the client asks for, else the first of all.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(self.of(hello.server_name())))
+        let name = hello.server_name().filter(|_| self.0.len() > 1);
+        let name = name.and_then(|name| ServerName::try_from(name).ok());
+        let named = name.and_then(|name| self.0.iter().find(|key| has_name(key, &name)));
+        named.or(self.0.first()).cloned()
     }
 }
 
@@ -274,20 +239,14 @@ fn self_signed(names: &[String], provider: &CryptoProvider) -> Result<Certificat
     tracing::warn!(sha256, names = names.join(", "), "self-signed certificate");
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
     let made = CertifiedKey::from_der(vec![certificate], key, provider)?;
-    Ok(Certificates {
-        first: Arc::new(made),
-        others: Vec::new(),
-    })
+    Ok(Certificates(vec![Arc::new(made)]))
 }
 
 /// As other programs write it: `AB:CD:...`.
 fn fingerprint(certificate: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in Sha256::digest(certificate) {
-        let colon = if text.is_empty() { "" } else { ":" };
-        let _ = write!(text, "{colon}{byte:02X}");
-    }
-    text
+    let digest = Sha256::digest(certificate);
+    let bytes: Vec<_> = digest.iter().map(|byte| format!("{byte:02X}")).collect();
+    bytes.join(":")
 }
 
 /// The client of the verified `chain`: its own certificate, and the issuers' certificates that it sent.

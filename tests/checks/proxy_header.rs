@@ -29,7 +29,7 @@ fn take(data: &[u8], step: usize) -> Result<(usize, Option<SocketAddr>), BadHead
         let rest = &data[header.len()..];
         let seen = &rest[..rest.len().min(room)];
         if seen.is_empty() {
-            return Err(BadHeader::Ended);
+            return Err(BadHeader::Invalid("it ends"));
         }
         let own = own(&header, seen);
         header.extend_from_slice(&seen[..own]);

@@ -105,7 +105,7 @@ impl<'a> Received<'a> {
                     continue;
                 }
             };
-            self.connection.progress().receive(data.len());
+            self.connection.progress.receive(data.len());
             let left = self.left.checked_sub(data.len() as u64);
             self.left = left.ok_or(Refusal::TooLarge { limit: self.limit })?;
             return Ok(Some(data));
@@ -146,9 +146,9 @@ impl<'a> Received<'a> {
             return None;
         }
         let since = self.connection.record().start_waiting();
-        let progress = self.connection.progress();
+        let progress = &self.connection.progress;
         let frame = poll_fn(|cx| match body.poll_frame(cx) {
-            Poll::Pending if progress.is_given_up() => Poll::Ready(Some(Err(Refusal::CutOff))),
+            Poll::Pending if progress.given_up.get() => Poll::Ready(Some(Err(Refusal::CutOff))),
             polled => polled,
         });
         let frame = frame.await;
@@ -272,7 +272,7 @@ impl StreamBody {
             let trailers = self.stream.received.borrow_mut().poll_trailers(cx);
             polled = trailers.map(Result::transpose).map_ok(Frame::trailers);
         }
-        self.state.progress().set_reading(polled.is_pending());
+        self.state.progress.reading.set(polled.is_pending());
         if polled.is_pending() && std::mem::take(&mut self.is_awaited) {
             self.stream.announce(continue_100());
         }

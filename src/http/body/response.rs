@@ -115,7 +115,7 @@ impl HttpBody for Body {
             let hole = left.map(|left| Chunk::Hole(usize::try_from(left).unwrap_or(usize::MAX)));
             return Poll::Ready(hole.map(|hole| Ok(Frame::data(hole))));
         }
-        ready!(connection.flush().poll_taken(cx));
+        ready!(connection.flush.poll_taken(cx));
         if fault.is_none() {
             match ready!(content.poll_short(cx)) {
                 None => return Poll::Ready(None),
@@ -125,8 +125,8 @@ impl HttpBody for Body {
                 }
                 Some(Err(error)) => {
                     *fault = Some(Box::new(error));
-                    connection.flush().hold_piece();
-                    ready!(connection.flush().poll_taken(cx));
+                    connection.flush.hold_piece();
+                    ready!(connection.flush.poll_taken(cx));
                 }
             }
         }

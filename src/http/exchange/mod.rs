@@ -19,7 +19,7 @@ use crate::http::body::sources::Region;
 use crate::http::body::{Chunk, Piece};
 use crate::http::exchange::progress::{Flush, Progress};
 use crate::http::exchange::record::RequestRecord;
-use crate::metrics::{Direction, ReactorCounters};
+use crate::metrics::{self, Direction, ReactorCounters};
 
 /// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub enum Phase {
     Multiplexing,
 }
 
-/// The way in which a connection ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The way in which a connection ends, each stronger than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Closing {
     /// It stays open after the next response.
     Open,
@@ -47,8 +47,8 @@ enum Closing {
     Unread,
 }
 
-/// The presence of the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The presence of the client, which never comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Presence {
     Present,
     /// It has closed its side, and may have gone.
@@ -62,18 +62,18 @@ enum Presence {
 pub struct ConnectionState {
     phase: Cell<Phase>,
     requests: Cell<u64>,
-    /// Turns that its reactor gave it.
-    turns: Cell<u64>,
-    progress: Progress,
+    /// The bytes that have moved, and the waiting for the peer.
+    pub progress: Progress,
     closing: Cell<Closing>,
     client: Cell<Presence>,
     draining: Cell<bool>,
-    flush: Flush,
+    pub(crate) flush: Flush,
     /// The region of a file that is sent in place of the next hole.
-    region: RefCell<Option<Region>>,
+    pub region: RefCell<Option<Region>>,
     /// A region of the response under way was sent past hyper.
     has_moved: Cell<bool>,
-    proven: Rc<AuthCache>,
+    /// What the client of the connection has proved.
+    pub proven: Rc<AuthCache>,
     record: RequestRecord,
 }
 
@@ -93,7 +93,6 @@ impl ConnectionState {
         Self {
             phase: Cell::new(Phase::Head),
             requests: Cell::new(0),
-            turns: Cell::new(0),
             progress: Progress::default(),
             closing: Cell::new(Closing::Open),
             client: Cell::new(Presence::Present),
@@ -106,16 +105,6 @@ impl ConnectionState {
         }
     }
 
-    /// Begins a turn of its reactor.
-    pub fn begin_turn(&self) {
-        self.turns.set(self.turns.get().wrapping_add(1));
-    }
-
-    /// The number of this turn.
-    pub fn turn(&self) -> u64 {
-        self.turns.get()
-    }
-
     /// The record of the current request.
     pub(crate) fn record(&self) -> &RequestRecord {
         &self.record
@@ -123,16 +112,6 @@ impl ConnectionState {
 
     pub(crate) fn counters(&self) -> &ReactorCounters {
         &self.record.counters
-    }
-
-    /// What the client of the connection has proved.
-    pub fn proven(&self) -> &Rc<AuthCache> {
-        &self.proven
-    }
-
-    /// The bytes that have moved, and the waiting for the peer.
-    pub fn progress(&self) -> &Progress {
-        &self.progress
     }
 
     /// The phase of the connection.
@@ -195,9 +174,8 @@ impl ConnectionState {
 
     /// Has the connection close after the next response.
     pub fn close_after_response(&self) {
-        if self.closing.get() == Closing::Open {
-            self.closing.set(Closing::AfterResponse);
-        }
+        self.closing
+            .set(self.closing.get().max(Closing::AfterResponse));
     }
 
     /// Has the next response go out although the request's body is not read to its end, and the connection close after it.
@@ -232,9 +210,7 @@ impl ConnectionState {
 
     /// Notes that the client has closed its side, and may have gone.
     pub fn half_close(&self) {
-        if self.client.get() == Presence::Present {
-            self.client.set(Presence::HalfClosed);
-        }
+        self.client.set(self.client.get().max(Presence::HalfClosed));
     }
 
     /// True while a response is being made for a client that may have gone.
@@ -262,9 +238,9 @@ impl ConnectionState {
         self.counters().received_bytes.add(bytes as u64);
     }
 
-    /// Counts a head that was refused before it became a request.
+    /// Counts a head that was refused before it became a request, with 400, 408, 414 or 431.
     pub fn refused_head(&self) {
-        self.record.refused();
+        self.counters().answered(metrics::Method::Other, 400);
     }
 
     /// Notes that the socket has all bytes that were to be sent.
@@ -276,7 +252,7 @@ impl ConnectionState {
     /// Counts `bytes` of the response's body that were handed to hyper, unless they are thrown away.
     pub fn handed(&self, bytes: usize) {
         if !self.has_lost_client() {
-            self.record.handed(bytes);
+            self.record.with_entry(|entry| entry.sent += bytes as u64);
         }
     }
 
@@ -296,28 +272,19 @@ impl ConnectionState {
         hole
     }
 
-    /// The region of a file that is sent in place of the next hole.
-    pub fn region(&self) -> &RefCell<Option<Region>> {
-        &self.region
-    }
-
-    pub(crate) fn flush(&self) -> &Flush {
-        &self.flush
-    }
-
     /// Stops waiting for the body of the request, so that the client gets a 408, and the connection ends: also with the response to a
     /// body whose end comes in this turn. False if it is too late for that: the response has begun, or this was called before.
     pub fn give_up_body(&self) -> bool {
         self.drain();
         let progress = &self.progress;
-        let can_be_told = self.waits_for_peer() && !progress.is_writing();
-        can_be_told && progress.give_up()
+        let can_be_told = self.waits_for_peer() && !progress.writing.get();
+        can_be_told && !progress.given_up.replace(true)
     }
 
     /// True where the peer holds up a body: it sends no bytes of the request, or takes none of the response.
     pub fn waits_for_peer(&self) -> bool {
         let progress = &self.progress;
-        progress.is_writing() || (progress.is_reading() && self.phase.get() == Phase::Serving)
+        progress.writing.get() || (progress.reading.get() && self.phase.get() == Phase::Serving)
     }
 }
 
@@ -338,7 +305,7 @@ impl RequestGuard {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let received = self.connection.progress().received();
+        let received = self.connection.progress.received();
         self.connection.end();
         self.connection.record().ended(received);
     }
@@ -350,7 +317,7 @@ impl ConnectionState {
     pub fn receiving(method: &Method) -> Self {
         let connection = Self::new(Arc::default());
         connection.begin(method);
-        connection.progress.set_reading(true);
+        connection.progress.reading.set(true);
         connection
     }
 
@@ -376,5 +343,14 @@ mod tests {
         assert!(connection.give_up_body());
         assert!(connection.is_last());
         assert!(!connection.give_up_body(), "it was told before");
+    }
+
+    /// A connection had waited for its next request, and the time of its long response counted as its client's.
+    #[test]
+    fn a_request_that_begins_does_not_wait_for_its_client() {
+        let connection = ConnectionState::receiving(&Method::GET);
+        connection.end();
+        connection.begin(&Method::GET);
+        assert!(!connection.waits_for_peer());
     }
 }

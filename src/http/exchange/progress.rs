@@ -1,6 +1,6 @@
 //! The bytes of bodies that move on one connection or stream, and who waits for whom.
 //!
-//! Owns cells: the sides of the socket and of a body write them, and the time limits read them. It decides no time limit.
+//! Owns cells: the side of the socket or of a body that waits writes them, and the time limits read them. It decides no time limit.
 
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Poll, Waker};
@@ -10,9 +10,12 @@ use std::task::{Context, Poll, Waker};
 pub struct Progress {
     moved: Cell<u64>,
     received: Cell<u64>,
-    reading: Cell<bool>,
-    given_up: Cell<bool>,
-    writing: Cell<bool>,
+    /// Bytes are wanted that the peer has not sent.
+    pub reading: Cell<bool>,
+    /// Bytes wait for the peer to take them.
+    pub writing: Cell<bool>,
+    /// The rest of the body of the request is not waited for.
+    pub given_up: Cell<bool>,
 }
 
 impl Progress {
@@ -26,9 +29,10 @@ impl Progress {
         self.moved.set(self.moved.get() + bytes as u64);
     }
 
-    /// Begins the body of the next request.
+    /// Begins the body of the next request, of which no byte is wanted yet.
     pub fn begin(&self) {
         self.received.set(0);
+        self.reading.set(false);
     }
 
     /// Counts bytes of the body of a request.
@@ -40,36 +44,6 @@ impl Progress {
     /// Bytes of the body of this request so far.
     pub fn received(&self) -> u64 {
         self.received.get()
-    }
-
-    /// Sets whether bytes are wanted that the peer has not sent.
-    pub fn set_reading(&self, waits: bool) {
-        self.reading.set(waits);
-    }
-
-    /// True while bytes are wanted that the peer has not sent.
-    pub fn is_reading(&self) -> bool {
-        self.reading.get()
-    }
-
-    /// Stops waiting for the rest of the body; false if that was done before.
-    pub fn give_up(&self) -> bool {
-        !self.given_up.replace(true)
-    }
-
-    /// True once the rest of the body is not waited for.
-    pub fn is_given_up(&self) -> bool {
-        self.given_up.get()
-    }
-
-    /// Sets whether bytes wait for the peer to take them.
-    pub fn set_writing(&self, waits: bool) {
-        self.writing.set(waits);
-    }
-
-    /// True while bytes wait for the peer to take them.
-    pub fn is_writing(&self) -> bool {
-        self.writing.get()
     }
 }
 

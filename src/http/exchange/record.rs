@@ -25,9 +25,6 @@ use crate::http::exchange::request_log::{AuditEvent, LogEntry, REQUEST_ID, SERVE
 use crate::http::head::syntax::put;
 use crate::metrics::{Method, ReactorCounters};
 
-/// The status that refused heads count as, for 400, 408, 414 and 431.
-const REFUSED: u16 = 400;
-
 /// The stage of the current request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -164,11 +161,6 @@ impl RequestRecord {
         });
     }
 
-    /// Counts `bytes` of the response's body that were handed to hyper.
-    pub fn handed(&self, bytes: usize) {
-        self.with_entry(|entry| entry.sent += bytes as u64);
-    }
-
     /// The response has been handed to hyper whole, or given up. The body of the request had `received` bytes.
     pub fn ended(&self, received: u64) {
         self.with_entry(|entry| entry.received = received);
@@ -176,11 +168,6 @@ impl RequestRecord {
         if !is_answered {
             self.finish();
         }
-    }
-
-    /// A head was refused that no request began with: it was no HTTP, or too large, or came too late.
-    pub fn refused(&self) {
-        self.counters.answered(Method::Other, REFUSED);
     }
 
     /// The socket took `bytes`; `more` of what hyper has wait for it.

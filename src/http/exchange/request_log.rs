@@ -251,26 +251,23 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 
 /// `query` with `***` for each secret.
 fn redacted(query: &str) -> String {
-    query.split_inclusive('&').map(without_secret).collect()
+    let parameters: Vec<_> = query.split('&').map(without_secret).collect();
+    parameters.join("&")
 }
 
 /// `parameter` with `***` for its secret. Some programs separate by semicolons: each part is read as a parameter, and what follows a
 /// secret belongs to it.
 fn without_secret(parameter: &str) -> String {
-    let (parameter, end) = match parameter.strip_suffix('&') {
-        Some(parameter) => (parameter, "&"),
-        None => (parameter, ""),
-    };
     let mut at = 0;
     for part in parameter.split_inclusive(';') {
         if let Some((name, _)) = part.split_once('=')
             && names_a_secret(name)
         {
-            return format!("{}{name}=***{end}", &parameter[..at]);
+            return format!("{}{name}=***", &parameter[..at]);
         }
         at += part.len();
     }
-    format!("{parameter}{end}")
+    parameter.to_owned()
 }
 
 fn names_a_secret(name: &str) -> bool {
@@ -320,14 +317,6 @@ impl IdGenerator {
         RequestIds {
             request: given.cloned().unwrap_or_else(|| self.make()),
             trace: only(headers, &TRACE_PARENT).and_then(|parent| trace(parent.as_bytes())),
-        }
-    }
-
-    /// The ids of a request that gave none.
-    pub fn anonymous(&self) -> RequestIds {
-        RequestIds {
-            request: self.make(),
-            trace: None,
         }
     }
 

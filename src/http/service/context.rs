@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 use tracing::field::display;
@@ -76,7 +77,7 @@ impl Service {
         peer: Peer,
         request: Option<&RequestContext>,
     ) -> Response<Body> {
-        if connection.progress().is_given_up() {
+        if connection.progress.given_up.get() {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
@@ -176,7 +177,7 @@ impl Service {
             self.guard.as_ref()?.tried(&head.headers)
         };
         LogEntry {
-            ids: head.map_or_else(|| ids.anonymous(), |head| ids.identify(&head.headers)),
+            ids: ids.identify(head.map_or(&HeaderMap::new(), |head| &head.headers)),
             timing: config.server_timing.then(Timing::default),
             client,
             reactor: self.reactor,

@@ -186,7 +186,7 @@ impl Subscription {
     /// True once the client may get no more changes.
     pub fn is_revoked(&mut self) -> bool {
         let permission = self.permission.as_mut();
-        self.connection.proven().has_ended() || permission.is_some_and(|it| !it.holds())
+        self.connection.proven.has_ended() || permission.is_some_and(|it| !it.holds())
     }
 
     /// The next events, one at least and about [`BATCH`] bytes at most.

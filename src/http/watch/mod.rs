@@ -99,9 +99,9 @@ impl EndlessBody for Events {
         if self.subscription.connection.is_draining() || self.subscription.is_revoked() {
             return Poll::Ready(None);
         }
-        ready!(self.subscription.connection.flush().poll_taken(cx));
+        ready!(self.subscription.connection.flush.poll_taken(cx));
         self.poll_text(cx).map(|text| {
-            self.subscription.connection.flush().hold_piece();
+            self.subscription.connection.flush.hold_piece();
             Some(Bytes::from(text))
         })
     }

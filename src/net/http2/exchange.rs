@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
@@ -62,17 +62,16 @@ pub(super) struct Exchange {
     pub(super) place: Cell<Option<Place>>,
 }
 
-/// The place of a stream that may hold a file.
+/// The place of a stream that may hold a file, or that watches.
 #[expect(dead_code, reason = "held")]
 pub(super) enum Place {
     /// The connection's own place, which one of its streams holds at a time.
     OfConnection(Rc<()>),
     /// A place of the pool that all connections share.
     Shared(OwnedSemaphorePermit),
+    /// That of another connection.
+    OfAnother(Permit),
 }
-
-/// The place of a stream that watches: that of its connection, or another.
-type WatcherPlace = (Option<Rc<()>>, Option<Permit>);
 
 /// The client takes no more of the response.
 struct Gone;
@@ -87,14 +86,8 @@ impl Exchange {
     /// Sends a response that is in memory; says what is left to do if it is not, if the client does not take it, or if
     /// something of the request is left to receive.
     pub(super) fn try_send(&self, mut response: Response<Body>) -> Option<Stage> {
-        if self.state.left_unread() && !self.stream.is_received() {
-            return Some(later(response));
-        }
-        if self
-            .output
-            .poll_room(&Context::from_waker(Waker::noop()))
-            .is_pending()
-        {
+        let may_send_on = self.state.left_unread() && !self.stream.is_received();
+        if may_send_on || !self.output.has_room() {
             return Some(later(response));
         }
         let len = response.body().known_len();
@@ -132,28 +125,26 @@ impl Exchange {
             .add(&self.state, Some(self.connection));
         let mut serving = pin!(self.serve(stage));
         poll_fn(|cx| {
-            match commands.next(cx) {
+            let is_cut = match commands.next(cx) {
                 Some(Command::TooSlow(limit)) => {
                     self.reactor.exceeds(limit, self.client);
-                    if !self.state.give_up_body() {
-                        self.stream.reset(Reason::CANCEL);
-                        return Poll::Ready(());
-                    }
-                }
-                Some(Command::Abandon) => {
-                    self.stream.reset(Reason::CANCEL);
-                    return Poll::Ready(());
+                    !self.state.give_up_body()
                 }
                 // A response without an end ends.
-                Some(Command::Finish | Command::Last) => self.state.drain(),
-                _ => {}
+                Some(Command::Finish | Command::Last) => {
+                    self.state.drain();
+                    false
+                }
+                command => command == Some(Command::Abandon),
+            };
+            if !is_cut && serving.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
             }
-            let served = serving.as_mut().poll(cx);
-            if served.is_pending() && self.should_abort() {
+            if is_cut || self.should_abort() {
                 self.stream.reset(Reason::CANCEL);
                 return Poll::Ready(());
             }
-            served
+            Poll::Pending
         })
         .await;
     }
@@ -162,7 +153,7 @@ impl Exchange {
     fn should_abort(&self) -> bool {
         self.state.is_draining()
             && self.state.phase() == Phase::Watching
-            && self.state.progress().is_writing()
+            && self.state.progress.writing.get()
     }
 
     async fn serve(&self, stage: Stage) {
@@ -230,20 +221,20 @@ impl Exchange {
 
     /// Takes the place of a stream that watches, if it does: the connection's own, or one of another connection, for a watcher costs others
     /// as much over HTTP/2 as over HTTP/1. Without a place the client may try again.
-    fn watch(&self) -> Result<WatcherPlace, Gone> {
+    fn watch(&self) -> Result<Option<Place>, Gone> {
         if self.state.phase() != Phase::Watching {
-            return Ok((None, None));
+            return Ok(None);
         }
         // It holds no file, and may last for hours: others have the place that it had.
         self.place.take();
         if let Some(own) = self.output.watches() {
-            return Ok((Some(own), None));
+            return Ok(Some(Place::OfConnection(own)));
         }
         let Some(permit) = self.reactor.limit.try_admit(self.client.peer) else {
             self.stream.reset(Reason::REFUSED_STREAM);
             return Err(Gone);
         };
-        Ok((None, Some(permit)))
+        Ok(Some(Place::OfAnother(permit)))
     }
 
     async fn send_piece(
@@ -276,7 +267,7 @@ impl Exchange {
 
     /// Counts bytes that are handed to the protocol.
     fn hand_over(&self, bytes: usize) {
-        self.state.progress().count(bytes);
+        self.state.progress.count(bytes);
         self.output.queue(bytes);
     }
 
@@ -288,8 +279,8 @@ impl Exchange {
         wanted: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<usize, Gone>> {
-        let progress = self.state.progress();
-        progress.set_writing(false);
+        let progress = &self.state.progress;
+        progress.writing.set(false);
         if sending.poll_reset(cx).is_ready() || !ready!(self.output.poll_room(cx)) {
             return Poll::Ready(Err(Gone));
         }
@@ -298,7 +289,7 @@ impl Exchange {
             0 => sending.poll_capacity(cx),
             room => Poll::Ready(Some(Ok(room))),
         };
-        progress.set_writing(room.is_pending());
+        progress.writing.set(room.is_pending());
         Poll::Ready(match ready!(room) {
             Some(Ok(room)) => Ok(room),
             _ => Err(Gone),

@@ -16,8 +16,9 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::net::socket::Socket;
 use crate::net::socket_reader::SocketReader;
-use crate::net::socket_writer::{Follows, SocketWriter};
+use crate::net::socket_writer::Follows;
 
 /// The beginning of a connection (RFC 9113, section 3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -42,50 +43,6 @@ const MOST_GATHERED: usize = 64 << 10;
 
 /// The bytes of a connection's responses that may wait for its socket; one piece of each stream may exceed it.
 const MOST_BYTES: usize = 256 << 10;
-
-/// The receiving side.
-#[derive(Debug)]
-pub(super) struct Input {
-    reader: RefCell<SocketReader>,
-    frames: RefCell<Frames>,
-    /// Read since the connection last waited for anything.
-    burst: Cell<usize>,
-}
-
-impl Input {
-    /// Reads by `reader`, where a connection begins.
-    pub(super) fn new(reader: SocketReader) -> Self {
-        Self {
-            reader: RefCell::new(reader),
-            frames: RefCell::new(Frames::start()),
-            burst: Cell::new(0),
-        }
-    }
-
-    /// True when no frame and no block of fields is incomplete.
-    pub(super) fn is_between_frames(&self) -> bool {
-        self.frames.borrow().is_between_frames()
-    }
-
-    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.burst.get() >= BURST {
-            self.burst.set(0);
-            // Registers the wake-up, to come after the driver has been polled.
-            return pin!(tokio::task::yield_now()).poll(cx).map(Ok);
-        }
-        let before = buf.filled().len();
-        let polled = Pin::new(&mut *self.reader.borrow_mut()).poll_read(cx, buf);
-        if polled.is_pending() {
-            self.burst.set(0);
-        }
-        ready!(polled)?;
-        let read = &buf.filled()[before..];
-        let frames = self.frames.borrow_mut().feed(read);
-        let cost = read.len() + frames * EACH_FRAME;
-        self.burst.set(self.burst.get() + cost);
-        Poll::Ready(Ok(()))
-    }
-}
 
 /// The position of a client in its frames.
 #[derive(Debug)]
@@ -142,10 +99,12 @@ impl Frames {
     }
 }
 
-/// The output of a connection.
+/// The output of a connection, and what its streams share.
 #[derive(Debug)]
 pub(super) struct Output {
-    writer: Rc<SocketWriter>,
+    /// No frame and no block of fields of the client is incomplete.
+    pub(super) is_between_frames: Cell<bool>,
+    socket: Rc<Socket>,
     gathered: RefCell<BytesMut>,
     /// Bytes that streams have handed over, and the protocol has not passed on.
     queued: Cell<usize>,
@@ -157,10 +116,11 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Sends by `writer`.
-    pub(super) fn new(writer: &Rc<SocketWriter>) -> Self {
+    /// Sends by `socket`.
+    pub(super) fn new(socket: &Rc<Socket>) -> Self {
         Self {
-            writer: Rc::clone(writer),
+            is_between_frames: Cell::new(false),
+            socket: Rc::clone(socket),
             gathered: RefCell::default(),
             queued: Cell::new(0),
             waiting: RefCell::default(),
@@ -169,13 +129,15 @@ impl Output {
         }
     }
 
+    /// True where a stream may hand over more, or nothing leaves any more.
+    pub(super) fn has_room(&self) -> bool {
+        self.queued.get() < MOST_BYTES || self.is_closed.get()
+    }
+
     /// Waits until a stream may hand over more; false when nothing leaves any more.
     pub(super) fn poll_room(&self, cx: &Context<'_>) -> Poll<bool> {
-        if self.is_closed.get() {
-            return Poll::Ready(false);
-        }
-        if self.queued.get() < MOST_BYTES {
-            return Poll::Ready(true);
+        if self.has_room() {
+            return Poll::Ready(!self.is_closed.get());
         }
         self.waiting.borrow_mut().push(cx.waker().clone());
         Poll::Pending
@@ -189,7 +151,7 @@ impl Output {
     /// A stream follows changes: there may be nothing to send or receive for hours but what shows that the client is there. Returns the
     /// place that the connection has taken of those that may be open, unless another such stream has it.
     pub(super) fn watches(&self) -> Option<Rc<()>> {
-        self.writer.socket.raw.expect_acknowledgments();
+        self.socket.raw.expect_acknowledgments();
         (Rc::strong_count(&self.place) == 1).then(|| Rc::clone(&self.place))
     }
 
@@ -202,7 +164,7 @@ impl Output {
     /// The socket took this number of bytes of frames.
     fn pass_on(&self, bytes: usize) {
         self.queued.set(self.queued.get().saturating_sub(bytes));
-        if self.queued.get() < MOST_BYTES {
+        if self.has_room() {
             self.waiting.take().into_iter().for_each(Waker::wake);
         }
     }
@@ -226,7 +188,7 @@ impl Output {
         let mut gathered = self.gathered.borrow_mut();
         while !gathered.is_empty() {
             let bufs = [IoSlice::new(&gathered)];
-            let sent = ready!(self.writer.poll_send(cx, &bufs, follows))?;
+            let sent = ready!(self.socket.poll_send(cx, &bufs, follows))?;
             gathered.advance(sent);
         }
         // Its memory goes with it: most connections wait most of the time.
@@ -237,24 +199,55 @@ impl Output {
     /// Sends all that was taken.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send_gathered(cx, Follows::Nothing))?;
-        self.writer.poll_flush(cx)
+        self.socket.poll_flush(cx)
     }
 }
 
 /// Both sides, for the protocol.
 #[derive(Debug)]
 pub(super) struct FrameIo {
-    pub(super) input: Rc<Input>,
-    pub(super) output: Rc<Output>,
+    reader: SocketReader,
+    frames: Frames,
+    /// Read since the connection last waited for anything.
+    burst: usize,
+    output: Rc<Output>,
+}
+
+impl FrameIo {
+    /// Reads by `reader`, where a connection begins.
+    pub(super) fn new(reader: SocketReader, output: &Rc<Output>) -> Self {
+        Self {
+            reader,
+            frames: Frames::start(),
+            burst: 0,
+            output: Rc::clone(output),
+        }
+    }
 }
 
 impl AsyncRead for FrameIo {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.input.poll_read(cx, buf)
+        if self.burst >= BURST {
+            self.burst = 0;
+            // Registers the wake-up, to come after the driver has been polled.
+            return pin!(tokio::task::yield_now()).poll(cx).map(Ok);
+        }
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.reader).poll_read(cx, buf);
+        if polled.is_pending() {
+            self.burst = 0;
+        }
+        ready!(polled)?;
+        let read = &buf.filled()[before..];
+        self.burst += read.len() + self.frames.feed(read) * EACH_FRAME;
+        self.output
+            .is_between_frames
+            .set(self.frames.is_between_frames());
+        Poll::Ready(Ok(()))
     }
 }
 
