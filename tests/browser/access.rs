@@ -31,15 +31,47 @@ fn heard(page: &Browser) -> Vec<(String, String)> {
     heard
 }
 
-fn assert_heard(page: &Browser, expected: &[(&str, &str)]) {
+/// Of rows of a role and a name each is heard, in this order.
+fn assert_heard(page: &Browser, expected: &str) {
     let heard = heard(page);
     let mut left = heard.iter();
-    for (role, name) in expected {
-        let is_it = |(its_role, its_name): &(String, String)| its_role == role && its_name == name;
-        let is_right = left.any(is_it);
+    for [role, name] in table(expected) {
+        let is_right = left.any(|(its_role, its_name)| its_role == role && its_name == name);
         assert!(is_right, "no {role} {name:?} at its place in {heard:#?}");
     }
 }
+
+const LIST: &str = "
+    link ; Skip to the files
+    heading ; data-server
+    navigation ; Views
+    link ; Files
+    link ; Activity
+    status ; Changes show as they happen
+    main
+    heading ; Files
+    searchbox ; Search names, here and in the folders below
+    button ; Upload
+    table ; Files by name
+    columnheader ; Name
+    columnheader ; Size
+    columnheader ; Changed
+    columnheader ; Actions
+    rowheader ; a
+    link ; a
+    cell ; 14 B
+    link ; Download a
+    button ; Delete a
+    navigation ; Pages
+";
+
+const SELECTED: &str = "
+    checkbox ; Select all files of this page
+    checkbox ; Select a
+    region ; Selected files
+    button ; Select none
+    button ; Delete
+";
 
 #[test]
 fn a_screen_reader_is_told_what_everything_is() {
@@ -47,78 +79,29 @@ fn a_screen_reader_is_told_what_everything_is() {
         server.store("a", "the value of a");
         page.visit_keys(server.addr, "/");
         page.says("#state", "Live");
-        let list = [
-            ("link", "Skip to the files"),
-            ("heading", "data-server"),
-            ("navigation", "Views"),
-            ("link", "Files"),
-            ("link", "Activity"),
-            ("status", "Changes show as they happen"),
-            ("main", ""),
-            ("heading", "Files"),
-            ("searchbox", "Search names, here and in the folders below"),
-            ("button", "Upload"),
-            ("table", "Files by name"),
-            ("columnheader", "Name"),
-            ("columnheader", "Size"),
-            ("columnheader", "Changed"),
-            ("columnheader", "Actions"),
-            ("rowheader", "a"),
-            ("link", "a"),
-            ("cell", "14 B"),
-            ("link", "Download a"),
-            ("button", "Delete a"),
-            ("navigation", "Pages"),
-        ];
-        assert_heard(page, &list);
+        assert_heard(page, LIST);
         page.click("button[aria-label='Delete a']");
         page.says("#ask-title", "Delete a?");
-        let question = [
-            ("dialog", "Delete a?"),
-            ("heading", "Delete a?"),
-            ("button", "Cancel"),
-            ("button", "Delete"),
-        ];
-        assert_heard(page, &question);
+        let question = "heading ; Delete a?\nbutton ; Cancel\nbutton ; Delete";
+        assert_heard(page, &format!("dialog ; Delete a?\n{question}"));
         page.click("#ask-no");
         page.click("#rows .key");
         page.says("#preview-body", "the value of a");
-        let look = [
-            ("dialog", "a"),
-            ("button", "Close"),
-            ("region", "Text of the file"),
-            ("button", "Delete"),
-            ("link", "Download"),
-        ];
-        assert_heard(page, &look);
+        let look = "button ; Close\nregion ; Text of the file\nbutton ; Delete\nlink ; Download";
+        assert_heard(page, &format!("dialog ; a\n{look}"));
         page.click("#preview-rename");
-        let rename = [
-            ("dialog", "Rename a"),
-            ("heading", "Rename a"),
-            ("textbox", "New name, with its folders"),
-            ("button", "Cancel"),
-            ("button", "Rename"),
-        ];
-        assert_heard(page, &rename);
+        let rename = "textbox ; New name, with its folders\nbutton ; Cancel\nbutton ; Rename";
+        assert_heard(
+            page,
+            &format!("dialog ; Rename a\nheading ; Rename a\n{rename}"),
+        );
         page.press(Key::Escape);
         page.click("[aria-label='Select a']");
-        let selected = [
-            ("checkbox", "Select all files of this page"),
-            ("checkbox", "Select a"),
-            ("region", "Selected files"),
-            ("button", "Select none"),
-            ("button", "Delete"),
-        ];
-        assert_heard(page, &selected);
+        assert_heard(page, SELECTED);
         page.click("#to-reactors");
         page.holds("$$('#reactor-rows tr').length === 3");
-        let reactors = [
-            ("heading", "Activity"),
-            ("table", "By thread, over the last second"),
-            ("columnheader", "p99"),
-            ("rowheader", "0"),
-        ];
-        assert_heard(page, &reactors);
+        let reactors = "table ; By thread, over the last second\ncolumnheader ; p99\nrowheader ; 0";
+        assert_heard(page, &format!("heading ; Activity\n{reactors}"));
     });
 }
 

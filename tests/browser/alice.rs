@@ -32,8 +32,8 @@ impl ForAlice {
     pub(crate) fn start_with(dir: &DataDir, rules: &[Rule<'_>], more: &'static str) -> Self {
         let hash = bcrypt::hash("sesame", 5).expect("a hash");
         let file = write(dir, &hash, rules, more);
-        let server = Launch::new(&["--audit-log", "--access", &file]);
-        let server = server.on(dir).start();
+        let launch = Launch::new(&["--audit-log", "--access", &file]);
+        let server = launch.on(dir).start();
         Self { server, hash, more }
     }
 

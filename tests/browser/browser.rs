@@ -22,12 +22,25 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const FINDERS: &str = "const $ = (css) => document.querySelector(css), $$ = (css) => [...document.querySelectorAll(css)];";
 
 /// How the browser is made.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) is_phone: bool,
     pub(crate) is_dark: bool,
     /// No page runs scripts.
     pub(crate) is_plain: bool,
+}
+
+impl Shape {
+    pub(crate) const DESK: Self = Self {
+        is_phone: false,
+        is_dark: false,
+        is_plain: false,
+    };
+
+    pub(crate) const PLAIN: Self = Self {
+        is_plain: true,
+        ..Self::DESK
+    };
 }
 
 /// The origin of what is served at `host`: over TLS, and so by HTTP/2, in a run over TLS.
@@ -45,7 +58,7 @@ pub(crate) struct Browser {
 
 /// Runs `test` with a browser, where there is one.
 pub(crate) fn browse(test: impl FnOnce(&Browser)) {
-    browse_as(Shape::default(), test);
+    browse_as(Shape::DESK, test);
 }
 
 /// Runs `test` with a browser, and a server with these options.
@@ -227,9 +240,8 @@ impl Browser {
         let row = "$$('#rows a[data-key]').find((it) => it.textContent === arguments[0])";
         let name = || vec![json!(name)];
         let is_there = format!("Boolean({row})");
-        self.until("the row is there", || {
-            self.eval_with(&is_there, name()) == true
-        });
+        let is_seen = || self.eval_with(&is_there, name()) == true;
+        self.until("the row is there", is_seen);
         self.eval_with(&format!("{row}.click()"), name());
     }
 
@@ -263,9 +275,8 @@ impl Browser {
     /// Whether an expression of JavaScript is true.
     pub(crate) fn is(&self, expression: &str) -> bool {
         let value = self.eval(expression);
-        value
-            .as_bool()
-            .unwrap_or_else(|| panic!("{expression} is {value}"))
+        let is = value.as_bool();
+        is.unwrap_or_else(|| panic!("{expression} is {value}"))
     }
 
     pub(crate) fn eval_with(&self, expression: &str, arguments: Vec<Value>) -> Value {
@@ -305,9 +316,8 @@ impl Browser {
 
     /// Waits until the text of an element contains this.
     pub(crate) fn says(&self, css: &str, part: &str) {
-        self.until(&format!("{css} says {part:?}"), || {
-            self.text(css).contains(part)
-        });
+        let says = || self.text(css).contains(part);
+        self.until(&format!("{css} says {part:?}"), says);
     }
 
     /// Waits until an expression is true.
@@ -331,22 +341,19 @@ impl Browser {
 
     /// What the console says that is no failed request: faults of scripts, and breaches of the policy.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        let log = self.console();
-        log.into_iter()
-            .filter(|line| !line.starts_with("\"network\""))
-            .filter(|line| !line.contains("WebSocket connection to"))
-            .collect()
+        let mut log = self.console();
+        log.retain(|line| !line.starts_with("\"network\""));
+        log.retain(|line| !line.contains("WebSocket connection to"));
+        log
     }
 
     /// What the console says since it was asked last.
     pub(crate) fn console(&self) -> Vec<String> {
         let path = format!("/session/{}/se/log", self.session.id);
-        let kind = json!({"type": "browser"});
-        let log = self.post(&path, &kind);
+        let log = self.post(&path, &json!({"type": "browser"}));
         let lines = log.as_array().expect("a log").iter();
-        lines
-            .map(|line| format!("{}: {}", line["source"], line["message"]))
-            .collect()
+        let told = lines.map(|line| format!("{}: {}", line["source"], line["message"]));
+        told.collect()
     }
 
     /// What a command of the `DevTools` protocol answers.
@@ -376,26 +383,19 @@ impl Browser {
 
 fn capabilities(home: &TempDir, shape: Shape) -> Value {
     let dir = |name: &str| home.path().join(name).display().to_string();
-    let mut args = vec![
-        "--headless=new".to_owned(),
-        "--disable-gpu".into(),
-        "--disable-dev-shm-usage".into(),
-        "--disable-background-networking".into(),
-        "--disable-component-update".into(),
-        "--no-first-run".into(),
-        "--hide-scrollbars".into(),
-        "--window-size=1280,900".into(),
-        // Nothing but this machine is asked for anything.
-        "--host-resolver-rules=MAP plain.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-            .into(),
-        format!("--user-data-dir={}", dir("profile")),
-    ];
-    if rustix::process::geteuid().is_root() {
-        args.push("--no-sandbox".into());
-    }
-    if shape.is_dark {
-        args.push("--blink-settings=preferredColorScheme=0".into());
-    }
+    // Nothing but this machine is asked for anything.
+    let names =
+        "--host-resolver-rules=MAP plain.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1";
+    let profile = format!("--user-data-dir={}", dir("profile"));
+    let mut args = words(
+        "--headless=new --disable-gpu --disable-dev-shm-usage --disable-background-networking \
+         --disable-component-update --no-first-run --hide-scrollbars --window-size=1280,900",
+    );
+    args.extend([names, &profile]);
+    let is_root = rustix::process::geteuid().is_root();
+    args.extend(is_root.then_some("--no-sandbox"));
+    let dark = "--blink-settings=preferredColorScheme=0";
+    args.extend(shape.is_dark.then_some(dark));
     let mut options = json!({
         "args": args,
         "prefs": {

@@ -74,7 +74,7 @@ impl Driver {
     fn end(&self, session: &str) -> bool {
         let addr = self.addr;
         let request = format!("DELETE /session/{session} HTTP/1.1\r\nHost: {addr}\r\n\r\n");
-        let socket = std::net::TcpStream::connect_timeout(&addr, Duration::from_secs(5));
+        let socket = TcpStream::connect_timeout(&addr, Duration::from_secs(5));
         socket.is_ok_and(|mut socket| {
             let patience = socket.set_read_timeout(Some(Duration::from_secs(20)));
             let sent = patience.and_then(|()| socket.write_all(request.as_bytes()));

@@ -27,8 +27,7 @@ fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
         page.shows(&A);
         assert_eq!(page.address(), "/a/");
         assert_eq!(page.text("#crumbs"), "Filesa");
-        let expected = "a/ – data-server";
-        assert_eq!(page.title(), expected);
+        assert_eq!(page.title(), "a/ – data-server");
         page.click("#rows a[href='/a/b/']");
         page.shows(&["../", "deep"]);
         assert_eq!(page.text("#crumbs"), "Filesab");
@@ -43,8 +42,7 @@ fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
         page.click("#crumbs li:first-child a");
         page.shows(&ROOT);
         assert_eq!(page.address(), "/");
-        let expected = "data-server";
-        assert_eq!(page.title(), expected);
+        assert_eq!(page.title(), "data-server");
         page.click("#rows a[href='/%C3%A4%20b/']");
         page.shows(&["../", "c"]);
         assert!(page.is("window.isTheSame"));
@@ -87,8 +85,10 @@ fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
         page.says("#count", "100 files on this page");
         page.click("#next");
         page.says("#count", "20 files on this page");
-        let expected = "/many/?prefix=k&after=many%2Fk099&limit=100";
-        assert_eq!(page.address(), expected);
+        assert_eq!(
+            page.address(),
+            "/many/?prefix=k&after=many%2Fk099&limit=100"
+        );
 
         page.visit(server.addr, "/a/");
         page.click("button[aria-label='Delete two #?%']");
@@ -155,9 +155,8 @@ fn folders_are_walked_with_the_keyboard() {
 fn a_hostile_folder_is_text() {
     const HOSTILE: &str = "<img src=x onerror=\"document.title='pwned'\">";
     browse_served(&[], |page, server| {
-        server
-            .dir
-            .place(&format!("{HOSTILE}/javascript:alert(1)/x"), "x");
+        let hostile = format!("{HOSTILE}/javascript:alert(1)/x");
+        server.dir.place(&hostile, "x");
         server.dir.place("\u{202e}gpj/x", "x");
         page.visit(server.addr, "/");
         page.shows(&[&format!("{HOSTILE}/"), "\\u{202e}gpj/"]);
@@ -168,8 +167,7 @@ fn a_hostile_folder_is_text() {
         page.shows(&["../", "x"]);
         page.reload();
         page.shows(&["../", "x"]);
-        let markup = "$$('img, svg script').length";
-        assert_eq!(page.eval(markup), json!(0));
+        assert_eq!(page.eval("$$('img, svg script').length"), 0);
         assert_eq!(page.complaints(), [""; 0]);
     });
 }

@@ -9,19 +9,17 @@ use crate::support::prelude::*;
 #[test]
 fn files_are_found_and_turned_over_by_pages() {
     browse_served(&[], |page, server| {
-        for n in 0..250 {
-            server.dir.place(&format!("k{n:03}"), "x");
-        }
-        server.dir.place("other", "12345");
         let all: Vec<String> = (0..250).map(|n| format!("k{n:03}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        all.iter().for_each(|key| server.dir.place(key, "x"));
+        server.dir.place("other", "12345");
         page.visit(server.addr, "/?limit=100");
         page.shows(&all[..100]);
         assert!(page.is("$('#previous').hidden"));
         page.click("#next");
         page.shows(&all[100..200]);
         page.click("#next");
-        let last: Vec<&str> = all[200..].iter().copied().chain(["other"]).collect();
+        let last = [&all[200..], &["other"]].concat();
         page.shows(&last);
         assert!(page.is("$('#next').hidden"));
         page.click("#previous");
@@ -31,19 +29,16 @@ fn files_are_found_and_turned_over_by_pages() {
 
         page.types("#find", "k24");
         page.shows(&all[240..]);
-        page.says(
-            "#said",
-            "10 files with k24 in the name, all 251 names searched",
-        );
+        let said = "10 files with k24 in the name, all 251 names searched";
+        page.says("#said", said);
         // The address holds the place.
         page.reload();
         page.shows(&all[240..]);
         page.types("#find", "z");
         page.says("#empty-title", "No name has “k24z” in it");
-        let title = "$('#rows .size').title";
         page.visit(server.addr, "/?prefix=oth");
         page.shows(&["other"]);
-        assert_eq!(page.eval(title), "5 bytes");
+        assert_eq!(page.eval("$('#rows .size').title"), "5 bytes");
     });
 }
 
@@ -54,9 +49,7 @@ fn a_download_is_what_was_stored() {
         server.store("some%20value.bin", &value);
         page.visit_keys(server.addr, "/");
         page.click("a[aria-label='Download some value.bin']");
-        let downloaded = page.downloaded("some value.bin");
-        assert_eq!(downloaded.len(), value.len());
-        assert!(downloaded == value, "other bytes");
+        assert!(page.downloaded("some value.bin") == value, "other bytes");
     });
 }
 
@@ -97,19 +90,16 @@ fn texts_and_images_are_looked_at() {
         let coded = "Content-Encoding: gzip\r\nContent-Type: text/plain\r\n";
         server.store_as("coded", coded, gzip);
         page.visit_keys(server.addr, "/");
-        for (n, (key, expected)) in [
-            ("broken.png", "This image cannot be shown."),
-            ("coded", "a"),
-            ("empty", "This file is empty."),
-            ("long.txt", "The first 64.0 KiB of 78.1 KiB."),
-            ("noise", "neither text nor an image"),
-            ("picture.svg", ""),
-            ("plain", "but <b>this</b> is text"),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            page.click(&format!("#rows tr:nth-child({}) .key", n + 1));
+        for [key, expected] in table(
+            "broken.png ; This image cannot be shown.
+            coded ; a
+            empty ; This file is empty.
+            long.txt ; The first 64.0 KiB of 78.1 KiB.
+            noise ; neither text nor an image
+            picture.svg
+            plain ; but <b>this</b> is text",
+        ) {
+            page.click(&format!("#rows .key[data-key='{key}']"));
             page.says("#preview-title", key);
             page.says("#preview-body", expected);
             if key == "picture.svg" {
@@ -128,9 +118,8 @@ fn texts_and_images_are_looked_at() {
 fn a_hostile_key_is_text_and_no_script_runs() {
     const HOSTILE: &str = "<img src=x onerror=\"document.title='pwned'\">";
     browse_served(&[], |page, server| {
-        server
-            .dir
-            .place(HOSTILE, "<script>document.title='pwned'</script>");
+        let script = "<script>document.title='pwned'</script>";
+        server.dir.place(HOSTILE, script);
         server.dir.place("\u{202e}gpj.exe\n", "x");
         page.visit_keys(server.addr, "/");
         page.shows(&[HOSTILE, "\\u{202e}gpj.exe\\u{a}"]);
@@ -140,16 +129,13 @@ fn a_hostile_key_is_text_and_no_script_runs() {
         page.click("#preview-delete");
         page.says("#ask-title", HOSTILE);
         // An error names it, too.
-        std::fs::remove_file(server.dir.file(HOSTILE)).expect("removed by hand");
-        std::fs::create_dir(server.dir.file(HOSTILE)).expect("in its place");
+        server.dir.remove(HOSTILE);
+        fs::create_dir(server.dir.file(HOSTILE)).expect("in its place");
         page.click("#ask-yes");
         page.shows(&["\\u{202e}gpj.exe\\u{a}"]);
         page.types("#find", HOSTILE);
         page.says("#empty-title", HOSTILE);
-        assert_eq!(
-            page.eval("$$('img, body script:not([src]) ~ img').length"),
-            0
-        );
+        assert_eq!(page.eval("$$('img').length"), 0);
         assert_eq!(page.title(), "data-server");
         assert_eq!(page.complaints(), [""; 0]);
     });
@@ -160,13 +146,12 @@ fn markup_in_the_page_would_not_run_either() {
     browse_keys(&[], |page, _| {
         page.shows(&[]);
         // What the policy refuses to a fault of ours, tried from inside.
-        let tried = page
-            .eval("(() => { try { document.body.innerHTML = '<img src=x>'; return 'done'; } catch (error) { return error.name; } })()");
-        assert_eq!(tried, "TypeError", "trusted types");
+        let markup = "(() => { try { document.body.innerHTML = '<img src=x>'; return 'done'; } catch (error) { return error.name; } })()";
+        assert_eq!(page.eval(markup), "TypeError", "trusted types");
         let inline = "(() => { const s = document.createElementNS('http://www.w3.org/2000/svg', 'script'); \
                       s.append('document.title = `pwned`'); document.body.append(s); return document.title; })()";
         page.eval(&format!(
-            "(() => {{ try {{ return {inline}; }} catch {{ return document.title; }} }})()"
+            "(() => {{ try {{ return {inline}; }} catch {{ return 0; }} }})()"
         ));
         assert_eq!(page.title(), "data-server");
     });

@@ -77,8 +77,7 @@ fn without_metrics_there_is_no_reactors_view() {
         page.says("#state", "Live");
         server.store("told", "x");
         page.shows(&["told"]);
-        let state = "$('#state').dataset.state";
-        assert_eq!(page.eval(state), "live");
+        assert_eq!(page.eval("$('#state').dataset.state"), "live");
         assert!(page.is("$('#views').hidden"));
         page.visit(server.addr, "/#activity");
         page.says("#reactors-note", "at another address");
@@ -95,8 +94,7 @@ fn rows_follow_what_others_change_as_it_happens() {
         server.store("c", "12345");
         server.store("a", "x");
         page.shows(&["a", "b", "c"]);
-        let size = "$('#rows tr:last-child .size').title";
-        assert_eq!(page.eval(size), "5 bytes");
+        assert_eq!(page.eval("$('#rows tr:last-child .size').title"), "5 bytes");
         server.store("b", "a longer value");
         page.holds("$('#rows tr:nth-child(2) .size').title === '14 bytes'");
         let today = "$('#rows tr:nth-child(2) time').dateTime.slice(0, 10) === new Date().toISOString().slice(0, 10)";

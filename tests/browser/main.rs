@@ -21,7 +21,6 @@ mod picked;
 mod plain;
 mod previews;
 mod prompt;
-mod relay;
 mod rename;
 mod resume;
 mod search;

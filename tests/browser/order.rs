@@ -4,6 +4,7 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::browser::{Browser, browse_at, browse_served};
+use crate::support::words;
 
 fn sort(page: &Browser, column: &str) {
     page.click(&format!("th[data-column={column}] button"));
@@ -19,14 +20,8 @@ fn sorted(page: &Browser) -> serde_json::Value {
 fn a_whole_list_is_sorted_by_name_size_and_time() {
     browse_served(&[], |page, server| {
         // By time the order is that of storing; no two sizes but those of a and c are the same.
-        for (key, size) in [
-            ("c", 5),
-            ("a", 5),
-            ("f/x", 1),
-            ("d", 2000),
-            ("b", 30),
-            ("e/x", 9),
-        ] {
+        let sizes = [5, 5, 1, 2000, 30, 9];
+        for (key, size) in words("c a f/x d b e/x").into_iter().zip(sizes) {
             server.store(key, "x".repeat(size));
         }
         page.visit(server.addr, "/");

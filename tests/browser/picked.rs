@@ -82,10 +82,8 @@ fn a_refusal_of_several_is_reported_once() {
     browse(|page| {
         let dir = DataDir::temporary();
         let keys: Vec<String> = (0..30).map(|n| format!("k{n:02}")).collect();
-        for key in &keys {
-            dir.place(key, "x");
-        }
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        keys.iter().for_each(|key| dir.place(key, "x"));
         let alice = ForAlice::start(&dir, &[("", &["read", "list", "watch", "delete"])]);
         alice.open(page, &keys);
         alice.replace(&[("", &["read", "list", "watch"])]);
@@ -94,10 +92,8 @@ fn a_refusal_of_several_is_reported_once() {
         page.says("#ask-text", "k09 and 20 others");
         page.click("#ask-yes");
         page.says("#notes", "30 files were not deleted: k00");
-        page.says(
-            "#notes",
-            "and 20 others: not allowed: this needs the right to delete here",
-        );
+        let why = "and 20 others: not allowed: this needs the right to delete here";
+        page.says("#notes", why);
         assert_eq!(page.eval("$$('#notes .note').length"), 1);
         page.shows(&keys);
         page.says("#picked-count", "30 files selected");

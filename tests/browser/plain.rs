@@ -3,11 +3,12 @@
 use crate::browser::{Browser, Shape, browse_as, origin};
 use crate::support::prelude::*;
 
-const PLAIN: Shape = Shape {
-    is_phone: false,
-    is_dark: false,
-    is_plain: true,
-};
+/// Sends these files by the form of the page.
+pub(crate) fn send(page: &Browser, files: &[&Path]) {
+    let paths: Vec<&str> = files.iter().map(|path| text(path)).collect();
+    page.types("#send input[type=file]", paths.join("\n"));
+    page.click("#send button");
+}
 
 fn until_seen(page: &Browser, css: &str, expected: &[&str]) {
     let what = format!("{css} shows {expected:?}");
@@ -18,7 +19,7 @@ fn until_seen(page: &Browser, css: &str, expected: &[&str]) {
 
 #[test]
 fn folders_are_opened_and_files_are_sent_without_scripts() {
-    browse_as(PLAIN, |page| {
+    browse_as(Shape::PLAIN, |page| {
         let server = TestServer::start(&[]);
         server.store("a/b/deep.txt", "deep");
         server.store("top.txt", "top");
@@ -29,42 +30,27 @@ fn folders_are_opened_and_files_are_sent_without_scripts() {
         until_seen(page, "#rows .key", &["../", "b/"]);
 
         let large = pattern(1, 700_000);
-        let files = [
-            page.file("new.txt", "new"),
-            page.file("caf\u{e9}.bin", &large),
-        ];
-        let paths = files.map(|file| file.display().to_string()).join("\n");
-        page.types("#send input[type=file]", paths);
-        page.click("#send button");
-        until_seen(
-            page,
-            "#rows .key",
-            &["../", "b/", "caf\u{e9}.bin", "new.txt"],
-        );
-        assert!(server.dir.read("a/caf\u{e9}.bin") == large);
+        let (new, coffee) = (page.file("new.txt", "new"), page.file("café.bin", &large));
+        send(page, &[&new, &coffee]);
+        let keys = ["../", "b/", "café.bin", "new.txt"];
+        until_seen(page, "#rows .key", &keys);
+        assert!(server.dir.read("a/café.bin") == large);
         assert_eq!(server.get("a/new.txt").must("content-type"), "text/plain");
 
         // The same once more is refused, until the box is checked.
         for is_checked in [false, true] {
-            let file = page.file("new.txt", "newer");
-            page.types("#send input[type=file]", file.display());
             if is_checked {
                 page.click("#send input[type=checkbox]");
             }
-            page.click("#send button");
+            send(page, &[&page.file("new.txt", "newer")]);
             if is_checked {
-                page.until("the file is replaced", || {
-                    server.dir.read("a/new.txt") == b"newer"
-                });
+                let is_replaced = || server.dir.read("a/new.txt") == b"newer";
+                page.until("the file is replaced", is_replaced);
             } else {
-                until_seen(page, "h1", &["\u{201c}a/new.txt\u{201d} is there already"]);
+                until_seen(page, "h1", &["“a/new.txt” is there already"]);
                 until_seen(page, "nav a", &["Back to the folder", "All files"]);
                 page.click("nav a");
-                until_seen(
-                    page,
-                    "#rows .key",
-                    &["../", "b/", "caf\u{e9}.bin", "new.txt"],
-                );
+                until_seen(page, "#rows .key", &keys);
             }
         }
         page.click("#crumbs a");
@@ -74,7 +60,7 @@ fn folders_are_opened_and_files_are_sent_without_scripts() {
 
 #[test]
 fn each_failure_is_a_page_with_a_way_back() {
-    browse_as(PLAIN, |page| {
+    browse_as(Shape::PLAIN, |page| {
         let server = TestServer::start(&["--max-body", "1KiB"]);
         server.store("a/one.txt", "1");
         page.visit(server.addr, "/a/none.txt");
@@ -82,10 +68,7 @@ fn each_failure_is_a_page_with_a_way_back() {
         page.picture("failure.png");
         page.click("nav a");
         until_seen(page, "#rows .key", &["../", "one.txt"]);
-        let file = page.file("large.bin", pattern(1, 5000));
-        let path = file.display().to_string();
-        page.types("#send input[type=file]", &path);
-        page.click("#send button");
+        send(page, &[&page.file("large.bin", pattern(1, 5000))]);
         until_seen(page, "h1", &["This is too large"]);
         page.click("nav a");
         until_seen(page, "#rows .key", &["../", "one.txt"]);
@@ -97,16 +80,11 @@ fn each_failure_is_a_page_with_a_way_back() {
 /// origin alone, which depends on the page's referrer policy.
 #[test]
 fn the_form_is_sent_by_its_own_page_where_the_origin_alone_tells() {
-    browse_as(PLAIN, |page| {
+    browse_as(Shape::PLAIN, |page| {
         let server = TestServer::start(&["--allowed-host", "plain.example"]);
-        let url = format!(
-            "{}/f/",
-            origin(format_args!("plain.example:{}", server.addr.port()))
-        );
-        page.go(&url);
-        let file = page.file("new.txt", "new");
-        page.types("#send input[type=file]", file.display());
-        page.click("#send button");
+        let host = format!("plain.example:{}", server.addr.port());
+        page.go(&format!("{}/f/", origin(host)));
+        send(page, &[&page.file("new.txt", "new")]);
         until_seen(page, "#rows .key", &["../", "new.txt"]);
         assert_eq!(server.dir.read("f/new.txt"), b"new");
     });

@@ -116,32 +116,27 @@ fn a_pdf_is_shown_and_cannot_act() {
     browse_served(&[], |page, server| {
         server.store("paper.pdf", pdf(""));
         let script = "this.submitForm('/pwned'); app.launchURL('/pwned', false); document.title = 'pwned'; fetch('/pwned', {method: 'PUT'})";
-        let action = format!(
-            "/OpenAction << /S /JavaScript /JS ({}) >>",
-            script.replace('(', "\\(").replace(')', "\\)")
-        );
+        let script = script.replace('(', "\\(").replace(')', "\\)");
+        let action = format!("/OpenAction << /S /JavaScript /JS ({script}) >>");
         server.store("scripted.pdf", pdf(&action));
         // What only says that it is a PDF is shown as one: by what it is, it would be a document of HTML.
         let html = "<!doctype html><script>top.document.title = 'pwned'; document.title = 'pwned'</script>";
         server.store_as("html.pdf", "Content-Type: application/pdf\r\n", html);
         page.visit(server.addr, "/");
         let frame = "$('#preview-body iframe')";
-        for key in ["html.pdf", "paper.pdf", "scripted.pdf"] {
+        let papers = ["html.pdf", "paper.pdf", "scripted.pdf"];
+        for key in papers {
             look(page, key);
             page.holds(&format!("{frame}?.src.startsWith('blob:') === true"));
             // The viewer of the browser has it, in a process of its own.
-            page.until("the viewer has the PDF", || {
-                let targets = page.devtools("Target.getTargets").to_string();
-                targets.contains("\"url\":\"blob:")
-            });
+            let targets = || page.devtools("Target.getTargets").to_string();
+            let has_it = || targets().contains("\"url\":\"blob:");
+            page.until("the viewer has the PDF", has_it);
             page.picture(&format!("preview-{key}.png"));
             close(page);
         }
-        let title = page.title();
-        assert_eq!(title, "data-server");
-        server
-            .dir
-            .assert_holds(&["html.pdf", "paper.pdf", "scripted.pdf"]);
+        assert_eq!(page.title(), "data-server");
+        server.dir.assert_holds(&papers);
         assert_eq!(page.complaints(), [""; 0]);
     });
 }

@@ -1,6 +1,6 @@
 //! Proves that the page works for one who answers the browser's prompt for a name and a password, and offers what may be done.
 
-use crate::alice::{ForAlice, credentials};
+use crate::alice::{ForAlice, Rule, credentials};
 use crate::browser::{browse, origin};
 use crate::support::prelude::*;
 
@@ -11,11 +11,8 @@ fn one_who_answers_the_prompt_has_the_page_and_sees_what_is_theirs() {
         dir.place("alice/letter", "x");
         dir.place("bob/secret", "x");
         dir.place("shared/all", "x");
-        let rules: &[_] = &[
-            ("alice/", &["read", "write", "list", "watch"][..]),
-            ("shared/", &["read", "list"]),
-        ];
-        let alice = ForAlice::start(&dir, rules);
+        let own: Rule<'_> = ("alice/", &["read", "write", "list", "watch"]);
+        let alice = ForAlice::start(&dir, &[own, ("shared/", &["read", "list"])]);
         alice.open(page, &["alice/", "shared/"]);
         let plain = format!("{}/", origin(alice.server.addr));
         page.go(&format!("{plain}shared/"));
@@ -25,8 +22,7 @@ fn one_who_answers_the_prompt_has_the_page_and_sees_what_is_theirs() {
         // Of what is stored by another program the page hears, for the browser proves who follows the changes.
         alice.server.store_as("alice/more", &credentials(), "y");
         page.shows(&["../", "letter", "more"]);
-        let photo = page.file("photo.bin", b"pixels");
-        page.upload(&photo);
+        page.upload(&page.file("photo.bin", b"pixels"));
         let comes = || dir.get("alice/photo.bin").is_some();
         eventually("the upload is a value", comes);
         assert_eq!(dir.read("alice/photo.bin"), b"pixels");
@@ -62,28 +58,13 @@ fn what_may_not_be_done_is_not_offered() {
         let upload: &[&str] = &["Upload", "Upload a folder"];
         // Nothing is stored at the root; a folder `all` of files may be dropped there, which no button says.
         assert_offered(page, &[all]);
+        let (one, delete): (&[&str], &[&str]) = (&["Select 1", "Download 1"], &["Delete 1"]);
+        let mine: &[&str] = &["Select mine-1", "Download mine-1", "Delete mine-1"];
         let places: [Place<'_>; 4] = [
-            (
-                "all/",
-                &["1"],
-                &[upload, all, &["Select 1", "Download 1", "Delete 1"]],
-            ),
+            ("all/", &["1"], &[upload, all, one, delete]),
             ("box/", &["1"], &[upload, all]),
-            ("seen/", &["1"], &[all, &["Select 1", "Download 1"]]),
-            (
-                "some/",
-                &["1", "mine-1"],
-                &[
-                    all,
-                    &[
-                        "Select 1",
-                        "Download 1",
-                        "Select mine-1",
-                        "Download mine-1",
-                        "Delete mine-1",
-                    ],
-                ],
-            ),
+            ("seen/", &["1"], &[all, one]),
+            ("some/", &["1", "mine-1"], &[all, one, mine]),
         ];
         for (folder, keys, offered) in places {
             // Followed by the scripts, in the same document.

@@ -2,8 +2,8 @@
 //! anew; and that a server without resumable uploads gets it in one request.
 
 use crate::browser::{Browser, browse, browse_keys};
-use crate::relay::Relay;
 use crate::support::prelude::*;
+use crate::support::relay::Relay;
 use crate::uploads::uploads_at;
 
 const LARGE: usize = 60_000_000;
@@ -30,7 +30,7 @@ impl Begun {
     fn in_folder(page: &Browser, folder: &str) -> Self {
         let server = TestServer::start(&["--min-rate", "0"]);
         server.store(&format!("{folder}x"), "x");
-        let relay = Relay::to(server.addr, SOME);
+        let relay = Relay::stalling(server.addr, SOME);
         let value = pattern(3, LARGE);
         let file = page.file("large.bin", &value);
         page.visit_keys(relay.addr(), &format!("/{folder}"));
@@ -57,7 +57,8 @@ fn assert_went_on(page: &Browser) {
 fn a_break_is_mended_by_itself() {
     browse(|page| {
         let begun = Begun::in_folder(page, "");
-        begun.relay.cut(None);
+        begun.relay.let_go();
+        begun.relay.cut();
         page.says("#uploads-count", "1 of 1 uploaded");
         assert_went_on(page);
         assert!(begun.server.dir.read("large.bin") == begun.value);
@@ -68,28 +69,22 @@ fn a_break_is_mended_by_itself() {
 #[test]
 fn what_is_not_mended_by_itself_goes_on_by_a_button() {
     browse(|page| {
-        let Begun {
-            server,
-            relay,
-            value,
-            ..
-        } = Begun::in_folder(page, "");
+        let begun = Begun::in_folder(page, "");
         // No request gets through any more, and no pause is waited for.
         let broken = "(() => { window.ask = window.fetch; window.fetch = async () => { throw new TypeError('broken'); }; \
             window.later = window.setTimeout; window.setTimeout = (then, millis, ...more) => window.later(then, Math.min(millis, 50), ...more); })()";
         page.eval(broken);
-        relay.cut(None);
-        page.says(
-            "#uploads .failed .fate",
-            "not uploaded: the server cannot be reached",
-        );
+        begun.relay.let_go();
+        begun.relay.cut();
+        let fate = "not uploaded: the server cannot be reached";
+        page.says("#uploads .failed .fate", fate);
         page.says("#uploads-count", "0 of 1 uploaded, 1 failed");
         page.picture("upload-failed.png");
         page.eval("(window.fetch = window.ask, window.setTimeout = window.later, 0)");
         page.click("[aria-label='Try again: large.bin']");
         page.says("#uploads-count", "1 of 1 uploaded");
         assert_went_on(page);
-        assert!(server.dir.read("large.bin") == value);
+        assert!(begun.server.dir.read("large.bin") == begun.value);
     });
 }
 
@@ -102,12 +97,12 @@ fn after_a_new_load_it_goes_on_once_the_same_file_is_chosen() {
             file,
             value,
         } = Begun::in_folder(page, "in/");
-        relay.cut(Some(SOME));
+        relay.cut();
         page.reload();
         page.says("#uploads .name", "in/large.bin");
         page.says("#uploads .fate", "broke off at ");
         page.picture("upload-unfinished.png");
-        relay.open();
+        relay.let_go();
         // Another file is not taken for it.
         let other = page.file("other.bin", "x");
         page.click("[aria-label='Choose the file: in/large.bin']");
@@ -121,12 +116,13 @@ fn after_a_new_load_it_goes_on_once_the_same_file_is_chosen() {
         assert!(server.dir.read("in/large.bin") == value);
 
         // Or it is given up, here and at the server.
-        let relay = Relay::to(server.addr, SOME);
+        let relay = Relay::stalling(server.addr, SOME);
         let file = page.file("more.bin", &value);
         page.visit_keys(relay.addr(), "/");
         page.types("#files", file.display());
         until_some_has_arrived(page);
-        relay.cut(None);
+        relay.let_go();
+        relay.cut();
         page.reload();
         page.click("[aria-label='Give more.bin up']");
         page.holds("$('#uploads').hidden");
@@ -138,12 +134,9 @@ fn after_a_new_load_it_goes_on_once_the_same_file_is_chosen() {
 
 /// What is complete is kept for a client that has lost the answer, without its bytes.
 fn has_unfinished(server: &TestServer) -> bool {
-    let uploads = server.dir.path().join(".data-server/uploads");
-    let lengths = std::fs::read_dir(uploads).into_iter().flatten().flatten();
-    let mut lengths = lengths
-        .filter_map(|file| file.metadata().ok())
-        .map(|it| it.len());
-    lengths.any(|length| length > 1 << 20)
+    let files = fs::read_dir(server.dir.own("uploads")).into_iter();
+    let mut files = files.flatten().flatten();
+    files.any(|file| file.metadata().is_ok_and(|file| file.len() > 1 << 20))
 }
 
 #[test]
@@ -159,15 +152,12 @@ fn a_server_without_resumable_uploads_gets_it_in_one_request() {
         assert!(server.dir.read("a.bin") == value);
         assert_eq!(uploads_at(server), 0);
         // What is there is asked about before it is sent.
-        page.types(
-            "#files",
-            page.file("a.bin", pattern(7, 2_000_000)).display(),
-        );
+        let other = page.file("a.bin", pattern(7, 2_000_000));
+        page.types("#files", other.display());
         page.says("#ask-title", "Replace a.bin?");
         page.says("#ask-facts", "There now2.86 MiB");
         page.click("#ask-yes");
-        page.until("the file is replaced", || {
-            server.dir.read("a.bin").len() == 2_000_000
-        });
+        let is_replaced = || server.dir.read("a.bin").len() == 2_000_000;
+        page.until("the file is replaced", is_replaced);
     });
 }

@@ -1,9 +1,8 @@
 //! Proves the page behind a proxy that serves the server below a path, of which the server knows nothing: each thing that
 //! the page does is done there, and nothing at the root of the site.
 
-use serde_json::json;
-
 use crate::browser::{Browser, Shape, browse_as, browse_served};
+use crate::plain::send;
 use crate::support::prelude::*;
 
 /// nginx in front, as docs/operations.md has it.
@@ -38,8 +37,8 @@ fn the_page_works_below_a_path_of_a_proxy() {
         // What others change shows by the socket alone.
         page.says("#state", "Live");
         page.holds("$('#keys').ariaBusy === 'false'");
-        page
-            .eval("(window.load = Keys.load, Keys.load = () => { throw new Error('the listing was read') }, 0)");
+        let refuse = "(window.load = Keys.load, Keys.load = () => { throw new Error('the listing was read') }, 0)";
+        page.eval(refuse);
         server.store("album/c", "3");
         page.shows(&["../", "a b", "c"]);
         page.eval("(Keys.load = window.load, 0)");
@@ -62,14 +61,12 @@ fn the_page_works_below_a_path_of_a_proxy() {
         page.says("#preview-body", "of a b");
         page.click("#preview-rename");
         page.says("#rename-title", "Rename album/a b");
-        let set = "$('#rename-key').value = arguments[0]";
-        page.eval_with(set, vec![json!("album/new")]);
+        page.eval("$('#rename-key').value = 'album/new'");
         page.click("#rename-yes");
         page.says("#notes", "album/a b is now album/new");
         page.shows(&["../", "d.bin", "new"]);
-        server
-            .dir
-            .assert_holds(&["album/d.bin", "album/new", "top"]);
+        let keys = ["album/d.bin", "album/new", "top"];
+        server.dir.assert_holds(&keys);
 
         // Also after a new load of a folder, and up by the crumbs.
         page.visit(front.addr, "/files/album/?limit=1");
@@ -88,18 +85,12 @@ fn the_page_works_below_a_path_of_a_proxy() {
 #[test]
 fn without_scripts_it_works_there_too() {
     clear_only!("its server is another program");
-    let shape = Shape {
-        is_plain: true,
-        ..Shape::default()
-    };
-    browse_as(shape, |page| {
+    browse_as(Shape::PLAIN, |page| {
         let server = TestServer::start(&[]);
         let front = needed!(front(&server));
         server.store("album/one", "1");
         page.visit(front.addr, "/files/album");
-        let file = page.file("two.txt", "2");
-        page.types("#send [type=file]", file.display());
-        page.click("#send button");
+        send(page, &[&page.file("two.txt", "2")]);
         page.find("a[href='two.txt']");
         assert_eq!(address(page), "/files/album/");
         page.click("#crumbs a");

@@ -4,13 +4,13 @@
 use serde_json::json;
 
 use crate::browser::{Browser, browse_at, browse_served};
-use crate::relay::Relay;
+use crate::support::relay::Relay;
 
 /// Drags what lies at `path` over the page and drops it, as a file manager does.
 fn drop(page: &Browser, path: &std::path::Path) {
     for kind in ["dragEnter", "dragOver", "drop"] {
-        let data =
-            json!({"items": [], "files": [path.display().to_string()], "dragOperationsMask": 1});
+        let files = [path.display().to_string()];
+        let data = json!({"items": [], "files": files, "dragOperationsMask": 1});
         let event = json!({"type": kind, "x": 300, "y": 300, "data": data});
         page.devtools_with("Input.dispatchDragEvent", &event);
     }
@@ -82,10 +82,8 @@ fn many_files_are_uploaded_and_some_are_shown() {
         // The deadline is for a hundred.
         let done = "$('#uploads-count').textContent.replaceAll(',', '').match(/\\d+/g)";
         for hundred in 1..=11 {
-            let some = format!(
-                "(([stored, , failed]) => Number(stored) + Number(failed) >= {hundred}00)({done})"
-            );
-            page.holds(&some);
+            let sum = "([stored, , failed]) => Number(stored) + Number(failed)";
+            page.holds(&format!("({sum})({done}) >= {hundred}00"));
         }
         let shown = page.eval("$$('#uploads li').length");
         assert!(shown.as_u64() <= Some(100), "{shown} are shown");
@@ -100,7 +98,7 @@ fn many_files_are_uploaded_and_some_are_shown() {
 #[test]
 fn all_uploads_are_cancelled_at_once() {
     browse_served(&["--min-rate", "0"], |page, server| {
-        let relay = Relay::to(server.addr, 8 << 20);
+        let relay = Relay::stalling(server.addr, 8 << 20);
         page.visit_keys(relay.addr(), "/");
         let large = page.folder("large", &["0"]);
         for n in 0..6 {
@@ -112,7 +110,7 @@ fn all_uploads_are_cancelled_at_once() {
         page.says("#uploads .fate", "of 95.4 MiB");
         page.click("#uploads-cancel");
         page.says("#uploads-count", "0 of 6 uploaded, 6 cancelled");
-        relay.open();
+        relay.let_go();
         server.dir.assert_holds(&[]);
         page.click("#uploads-clear");
         page.holds("$('#uploads').hidden");

@@ -4,22 +4,20 @@ use serde_json::json;
 
 use crate::alice::ForAlice;
 use crate::browser::{Browser, browse, browse_keys, browse_served};
-use crate::relay::Relay;
 use crate::support::prelude::*;
+use crate::support::relay::Relay;
 
 /// Larger than what browser and kernel keep of it on its way.
 const LARGE: usize = 100_000_000;
 
-fn choose(page: &Browser, files: &[&std::path::Path]) {
-    let paths = files.iter().map(|path| path.display().to_string());
-    let paths: Vec<String> = paths.collect();
+fn choose(page: &Browser, files: &[&Path]) {
+    let paths: Vec<&str> = files.iter().map(|path| text(path)).collect();
     page.types("#files", paths.join("\n"));
 }
 
 /// How many uploads the server keeps that have not become values.
 pub(crate) fn uploads_at(server: &TestServer) -> usize {
-    let uploads = server.dir.path().join(".data-server/uploads");
-    std::fs::read_dir(uploads).map_or(0, Iterator::count)
+    fs::read_dir(server.dir.own("uploads")).map_or(0, Iterator::count)
 }
 
 #[test]
@@ -50,29 +48,22 @@ fn an_upload_appears_in_a_second_window_without_a_reload() {
 #[test]
 fn several_files_and_one_of_40_mb_are_stored_as_they_are() {
     browse_keys(&[], |page, server| {
-        let values = [
-            ("one.txt", pattern(1, 10)),
-            ("large.bin", pattern(2, 40_000_000)),
-            ("empty", Vec::new()),
-        ];
-        let files = values.iter().map(|(name, value)| page.file(name, value));
-        let files: Vec<_> = files.collect();
-        let files: Vec<_> = files.iter().map(std::path::PathBuf::as_path).collect();
-        choose(page, &files);
+        let names = ["one.txt", "large.bin", "empty"];
+        let values = [pattern(1, 10), pattern(2, 40_000_000), Vec::new()];
+        let files = [0, 1, 2].map(|n: usize| page.file(names[n], &values[n]));
+        choose(page, &files.each_ref().map(PathBuf::as_path));
         page.says("#uploads-count", "3 of 3 uploaded, 38.1 MiB");
         // What is new is not asked for first, which would be a failed request for each.
         assert_eq!(page.console(), [""; 0]);
         // What is done takes one line.
-        let rows =
-            "$('#uploads-list').checkVisibility() || $('#uploads-progress').checkVisibility()";
-        assert!(!page.is(rows));
-        for (name, value) in &values {
+        for rows in ["#uploads-list", "#uploads-progress"] {
+            assert!(!page.is(&format!("$('{rows}').checkVisibility()")));
+        }
+        for (name, value) in names.iter().zip(&values) {
             assert!(server.dir.read(name) == *value, "{name}");
         }
-        assert_eq!(
-            server.get("one.txt").header("content-type"),
-            Some("text/plain")
-        );
+        let stored = server.get("one.txt");
+        assert_eq!(stored.header("content-type"), Some("text/plain"));
         page.shows(&["empty", "large.bin", "one.txt"]);
         page.click("#uploads-clear");
         page.holds("$('#uploads').hidden");
@@ -82,7 +73,7 @@ fn several_files_and_one_of_40_mb_are_stored_as_they_are() {
 #[test]
 fn an_upload_shows_its_progress_and_is_cancelled() {
     browse_served(&["--min-rate", "0"], |page, server| {
-        let relay = Relay::to(server.addr, 8 << 20);
+        let relay = Relay::stalling(server.addr, 8 << 20);
         let file = page.file("large.bin", pattern(3, LARGE));
         page.visit(relay.addr(), "/");
         choose(page, &[&file]);
@@ -94,7 +85,7 @@ fn an_upload_shows_its_progress_and_is_cancelled() {
         page.click("#uploads button[aria-label='Cancel large.bin']");
         page.says("#uploads-count", "0 of 1 uploaded, 1 cancelled");
         // The server hears of it, and keeps nothing.
-        relay.open();
+        relay.let_go();
         eventually("no upload is left", || uploads_at(server) == 0);
         server.dir.assert_holds(&[]);
 
@@ -139,10 +130,8 @@ fn what_is_there_is_replaced_only_when_asked_for() {
         page.click("#ask-all");
         page.click("#ask-yes");
         page.says("#uploads-count", "2 of 2 uploaded");
-        assert_eq!(
-            (server.dir.read("a"), server.dir.read("b")),
-            (b"new a".to_vec(), b"new b".to_vec())
-        );
+        let stored = ["a", "b"].map(|key| server.get(key).text());
+        assert_eq!(stored, ["new a", "new b"]);
 
         // Changed between the question and the answer: asked again, and no version is lost unseen.
         choose(page, &[&b]);
@@ -168,10 +157,8 @@ fn files_are_dropped_on_the_page() {
         assert_eq!(done, true, "where to drop is shown, and no longer");
         page.says("#uploads-count", "2 of 2 uploaded");
         page.shows(&["a ä?#%.txt", "x"]);
-        assert_eq!(
-            server.dir.read("a ä?#%.txt"),
-            "the value of a ä?#%.txt".as_bytes()
-        );
+        let stored = server.dir.read("a ä?#%.txt");
+        assert_eq!(stored, "the value of a ä?#%.txt".as_bytes());
     });
 }
 
@@ -186,27 +173,18 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
         let small = page.file("new", "x");
         let large = page.file("large", pattern(1, 8 << 20));
         choose(page, &[&small, &large]);
-        for n in [1, 2] {
-            let fate = format!("#uploads li:nth-child({n}) .fate");
-            page.says(
-                &fate,
-                "not uploaded: not allowed: this needs the right to create here",
-            );
-        }
+        let fate = "not uploaded: not allowed: this needs the right to create here";
+        page.says("#uploads li:nth-child(1) .fate", fate);
+        page.says("#uploads li:nth-child(2) .fate", fate);
         page.click("button[aria-label='Delete a']");
         page.click("#ask-yes");
-        page.says(
-            "#notes",
-            "a was not deleted: not allowed: this needs the right to delete here",
-        );
+        let note = "a was not deleted: not allowed: this needs the right to delete here";
+        page.says("#notes", note);
         page.shows(&["a"]);
         let name = "x".repeat(200) + &"é".repeat(20); // of 255 bytes for a file, and more for a key with its extension
         let add = "$('#uploads-clear').click() ?? (() => { const data = new DataTransfer(); data.items.add(new File(['x'], arguments[0])); \
                    document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); })()";
-        for (name, expected) in [
-            ("..".to_owned(), "bad key"),
-            (name.repeat(2), "not uploaded"),
-        ] {
+        for (name, expected) in [("..", "bad key"), (&name.repeat(2), "not uploaded")] {
             page.eval_with(add, vec![json!(name)]);
             page.says("#uploads .failed .fate", expected);
         }

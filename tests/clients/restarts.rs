@@ -3,7 +3,7 @@
 use std::process::Child;
 
 use crate::client::{environment, missing};
-use crate::support::prelude::*;
+use crate::support::{self, prelude::*};
 
 /// Clients, what each needs, a key that it uses, and a line of the shell that runs one at `$AT` until there is a file `end`.
 const CLIENTS: &str = "
@@ -27,17 +27,12 @@ impl Running {
     fn start(at: SocketAddr, name: &'static str, key: &'static str, line: &str) -> Self {
         let home = TempDir::new().expect("a directory");
         let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/programs");
-        let child = Command::new("bash")
-            .args(["-c", &format!("exec {line}")])
-            .env_clear()
-            .envs(environment())
-            .envs([("PROGRAMS", programs), ("AT", &format!("http://{at}"))])
-            .env("HOME", home.path())
-            .current_dir(home.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let child = child.expect("bash");
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("exec {line}")]).env_clear();
+        bash.envs(environment()).env("HOME", home.path());
+        bash.envs([("PROGRAMS", programs), ("AT", &format!("http://{at}"))]);
+        bash.current_dir(home.path()).stdout(Stdio::piped());
+        let child = bash.stderr(Stdio::piped()).spawn().expect("bash");
         Self {
             name,
             key,
@@ -93,24 +88,20 @@ fn fifty_restarts_cost_no_client_a_request() {
 
 /// Waits until this server has answered clients since its start.
 fn answers(server: &TestServer) {
-    eventually("the clients go on", || {
-        Scrape::of(server.addr).sum("data_server_requests_total", &[]) > 500.0
-    });
+    let answered = || Scrape::of(server.addr).sum("data_server_requests_total", &[]);
+    eventually("the clients go on", || answered() > 500.0);
 }
 
 /// With `max_fails=1` the first error of a server has nginx ask the other alone: here each error that a client sees counts.
 #[test]
 fn nginx_passes_on_no_error_while_its_servers_restart_in_turn() {
-    const LEFT_OUT: &str = "restarts behind nginx";
     if let Some(need) = missing("nginx, h2load") {
-        return left_out(LEFT_OUT, &format!("there is no `{need}`"));
+        return left_out("restarts behind nginx", &format!("there is no `{need}`"));
     }
     let dirs = [(); 2].map(|()| DataDir::temporary());
     let start = |n: usize, at: &str| {
-        Launch::new(&["--threads", "1"])
-            .listen(at)
-            .on(&dirs[n])
-            .start()
+        let launch = Launch::new(&["--threads", "1"]).listen(at);
+        launch.on(&dirs[n]).start()
     };
     for dir in &dirs {
         dir.place("read", "value");
@@ -129,11 +120,9 @@ fn nginx_passes_on_no_error_while_its_servers_restart_in_turn() {
         temporary.concat()
     );
     fs::write(home.path().join("conf"), settings).expect("its configuration");
-    let mut nginx = Command::new("nginx")
-        .args(["-e", "errors", "-p", ".", "-c", "conf"])
-        .current_dir(home.path())
-        .spawn()
-        .expect("nginx");
+    let mut nginx = Command::new("nginx");
+    nginx.args(["-e", "errors", "-p", ".", "-c", "conf"]);
+    let nginx = support::Running::spawn(nginx.current_dir(home.path())).expect("nginx");
     eventually("nginx listens", || TcpStream::connect(front).is_ok());
     let line = "$PROGRAMS/restarts-h2load.sh $AT";
     let reader = Running::start(front, "reads", "read", &format!("{line}/read end --h1"));
@@ -152,8 +141,7 @@ fn nginx_passes_on_no_error_while_its_servers_restart_in_turn() {
         let told = client.end();
         assert!(told.ends_with(" 0 refused"), "{told}");
     }
-    nginx.kill().expect("nginx runs");
-    nginx.wait().expect("its end");
+    drop(nginx);
     let errors = fs::read_to_string(home.path().join("errors")).expect("its log");
     let of_connections = |line: &&str| {
         !line.contains("connect() failed (111") && !line.contains("temporarily disabled")

@@ -1,6 +1,7 @@
 //! Copies of a directory that are made while its server runs, by the programs that people make them with, and slowly in several orders of
 //! the files: a server on each copy starts, and has of each key what was acknowledged before the copy began, or something later.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 
 use crate::disk::{Disk, Image, Kind, place};
@@ -32,17 +33,6 @@ enum How {
 }
 
 impl How {
-    const ALL: [Self; 8] = [
-        Self::Cp,
-        Self::Rsync,
-        Self::Tar,
-        Self::AsTheyLie,
-        Self::ByName,
-        Self::FromTheLastName,
-        Self::ControlFirst,
-        Self::ControlLast,
-    ];
-
     /// Whatever the programs say of files that changed meanwhile.
     fn copy(self, from: &Path, to: &Path, wait: &dyn Fn()) {
         let (source, target) = (text(from), text(to));
@@ -84,12 +74,7 @@ impl How {
                 continue;
             }
             // With its times and attributes. It may be gone by now.
-            let copied = Command::new("cp")
-                .arg("-a")
-                .arg(&path)
-                .arg(&target)
-                .output();
-            copied.expect("cp");
+            let _ = run("cp", &["-a", text(&path), text(&target)]);
             if from.ends_with("journal") {
                 wait();
             }
@@ -114,12 +99,8 @@ fn value(writer: usize, n: usize, round: u64) -> Option<Vec<u8>> {
 
 fn round_of(body: &[u8]) -> Option<u64> {
     let line = body.split(|&byte| byte == b'\n').next()?;
-    std::str::from_utf8(line)
-        .ok()?
-        .split(' ')
-        .nth(2)?
-        .parse()
-        .ok()
+    let round = std::str::from_utf8(line).ok()?.split(' ').nth(2)?;
+    round.parse().ok()
 }
 
 /// The last round of a key that was begun, and the last that was acknowledged.
@@ -144,22 +125,20 @@ fn write(addr: std::net::SocketAddr, writer: usize, rounds: &[Rounds], over: &Do
     }
 }
 
-/// A copy, and of each key the rounds that may be in it.
-fn copied(disk: &Image, how: How, to: &Path) -> Vec<Vec<(u64, u64)>> {
+/// A copy, and of each key, by its writer, the rounds that may be in it.
+fn copied(disk: &Image, how: How, to: &Path) -> Vec<(u64, u64)> {
     let args = ["--durability", "disk", "--journal-size", "16MiB"];
     let mut server = Launch::new(&args).on(&disk.dir()).start();
     let rounds: Vec<Vec<Rounds>> = (0..WRITERS)
         .map(|_| (0..KEYS).map(|_| Rounds::default()).collect())
         .collect();
     let over = Done::default();
-    let count = |of: fn(&Rounds) -> &AtomicU64| -> Vec<Vec<u64>> {
-        let load = |rounds: &Vec<Rounds>| {
-            let all = rounds.iter().map(|r| of(r).load(Ordering::SeqCst));
-            all.collect()
-        };
-        rounds.iter().map(load).collect()
+    let count = |of: fn(&Rounds) -> &AtomicU64| -> Vec<u64> {
+        let all = rounds.iter().flatten();
+        all.map(|rounds| of(rounds).load(Ordering::SeqCst))
+            .collect()
     };
-    let bounds = thread::scope(|scope| {
+    let (floor, ceiling) = thread::scope(|scope| {
         let _over = over.when_dropped();
         for (writer, rounds) in rounds.iter().enumerate() {
             let (addr, over) = (server.addr, &over);
@@ -167,13 +146,12 @@ fn copied(disk: &Image, how: How, to: &Path) -> Vec<Vec<(u64, u64)>> {
         }
         let acknowledged = || count(|rounds| &rounds.acknowledged);
         // The journal has gone round once.
+        let sum = || acknowledged().iter().sum::<u64>();
         eventually("values are acknowledged", || {
-            acknowledged().iter().flatten().sum::<u64>() > 400
-                && acknowledged().iter().flatten().all(|&n| n > 0)
+            sum() > 400 && !acknowledged().contains(&0)
         });
         let floor = acknowledged();
         let wait = || {
-            let sum = || acknowledged().iter().flatten().sum::<u64>();
             let enough = sum() + MEANWHILE;
             eventually("values are acknowledged meanwhile", || sum() >= enough);
         };
@@ -183,60 +161,67 @@ fn copied(disk: &Image, how: How, to: &Path) -> Vec<Vec<(u64, u64)>> {
     server.stop();
     // The next copy begins with nothing.
     disk.dir().clear();
-    let (floor, ceiling) = bounds;
-    let pair = |(floor, ceiling): (Vec<u64>, Vec<u64>)| floor.into_iter().zip(ceiling).collect();
-    floor.into_iter().zip(ceiling).map(pair).collect()
+    floor.into_iter().zip(ceiling).collect()
+}
+
+/// What is wrong with this key of a copy, which may have one of these rounds.
+fn wrong(
+    server: &TestServer,
+    writer: usize,
+    n: usize,
+    bounds: RangeInclusive<u64>,
+) -> Option<String> {
+    let key = key(writer, n);
+    let Response { status, body, .. } = server.get(&key);
+    let has = round_of(&body);
+    let is_whole = |round: u64| value(writer, n, round).is_some_and(|v| v == body);
+    let is_right = match status {
+        404 => bounds
+            .clone()
+            .any(|round| value(writer, n, round).is_none()),
+        _ => has.is_some_and(|round| bounds.contains(&round) && is_whole(round)),
+    };
+    (!is_right).then(|| format!("/{key} has {has:?} ({status}), not one of {bounds:?}"))
 }
 
 #[test]
 fn a_server_starts_on_each_copy_made_while_another_runs() {
     let what = "copies of a directory whose server runs";
     let disk = needed!(available(what, Image::new(Kind::Ext4)));
-    let (mut wrong, mut copies, mut keys) = (Vec::new(), 0, 0);
-    for how in How::ALL {
+    let (mut faults, mut copies, mut keys) = (Vec::new(), 0, 0);
+    for how in [
+        How::Cp,
+        How::Rsync,
+        How::Tar,
+        How::AsTheyLie,
+        How::ByName,
+        How::FromTheLastName,
+        How::ControlFirst,
+        How::ControlLast,
+    ] {
         for _ in 0..scaled(1, 10) {
             // On another file system, as a backup is.
             let target = place().expect("a place");
             let copy = DataDir::at(target.path().join("copy"));
             let bounds = copied(&disk, how, copy.path());
             copies += 1;
-            let mut server = match Launch::new(&["--durability", "disk"])
-                .on(&copy)
-                .start_or_end()
-            {
+            let launch = Launch::new(&["--durability", "disk"]).on(&copy);
+            let mut server = match launch.start_or_end() {
                 Ok(server) => server,
                 Err(ended) => {
-                    let said = ended.stderr.lines().last().unwrap_or_default().to_owned();
-                    wrong.push(format!("{how:?}: {said}"));
+                    faults.push(format!("{how:?}: {}", ended.stderr));
                     continue;
                 }
             };
-            for (writer, bounds) in bounds.iter().enumerate() {
-                for (n, &(floor, ceiling)) in bounds.iter().enumerate() {
-                    keys += 1;
-                    let answer = server.get(&key(writer, n));
-                    let is_right = match answer.status {
-                        404 => (floor..=ceiling).any(|round| value(writer, n, round).is_none()),
-                        _ => round_of(&answer.body).is_some_and(|round| {
-                            let is_whole =
-                                value(writer, n, round).is_some_and(|v| v == answer.body);
-                            is_whole && (floor..=ceiling).contains(&round)
-                        }),
-                    };
-                    if !is_right {
-                        let has = round_of(&answer.body);
-                        let key = key(writer, n);
-                        wrong.push(format!(
-                            "{how:?}: /{key} has {has:?} ({}), not {floor} to {ceiling}",
-                            answer.status
-                        ));
-                    }
-                }
+            keys += bounds.len();
+            for (at, (floor, ceiling)) in bounds.into_iter().enumerate() {
+                let fault = wrong(&server, at / KEYS, at % KEYS, floor..=ceiling);
+                faults.extend(fault.map(|fault| format!("{how:?}: {fault}")));
             }
             server.store("after", "value");
             server.stop();
         }
     }
-    counted!(what, "{copies} copies, {keys} keys, {} wrong", wrong.len());
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    counted!(what, "{copies} copies, {keys} keys, {} wrong", faults.len());
+    assert!(faults.is_empty(), "{faults:#?}");
 }

@@ -107,18 +107,13 @@ fn damages(own: &Path, random: &mut Random) -> Vec<Damage> {
                 of_frame.push(of_bytes(segment, &what, move |bytes| bytes[at] ^= bit));
             }
         }
-        let may_lack = usize::from(frame == last);
-        all.extend(
-            of_frame
-                .into_iter()
-                .map(|(what, how, _)| (what, how, may_lack)),
-        );
+        for damage in &mut of_frame {
+            damage.2 = usize::from(frame == last);
+        }
+        all.extend(of_frame);
     }
-    for (at, where_to) in [
-        (frames[0], "at the first frame"),
-        (middle, "in the middle"),
-        (end, "behind the last frame"),
-    ] {
+    let wheres = ["at the first frame", "in the middle", "behind the last"];
+    for (at, where_to) in [frames[0], middle, end].into_iter().zip(wheres) {
         let what = format!("cut short {where_to}");
         all.push(of_bytes(segment, &what, move |bytes| bytes.truncate(at)));
     }
@@ -146,14 +141,9 @@ fn damages(own: &Path, random: &mut Random) -> Vec<Damage> {
         let what = "two segments have each other's name".to_owned();
         all.push((what, Box::new(swap), 0));
     }
-    let files = [
-        segment,
-        "journal/control",
-        "journal/id",
-        "journal-state",
-        "clock",
-    ];
-    for file in files.into_iter().filter(|file| own.join(file).exists()) {
+    let others = words("journal/control journal/id journal-state clock").into_iter();
+    let files = [segment].into_iter().chain(others);
+    for file in files.filter(|file| own.join(file).exists()) {
         all.push(of_bytes(file, "all zeros", |bytes| bytes.fill(0)));
         all.push(of_bytes(file, "empty", Vec::clear));
         if file != "journal-state" {
@@ -191,9 +181,8 @@ fn tried(damage: &Damage, base: &Path, case: &DataDir, refused: &mut usize) -> O
     let before = journal_of(&own);
     let lacks = |server: &TestServer, may_lack: usize| {
         let (lost, back) = missing(server);
-        let told =
-            || format!("{lost} of {VALUES} values lost, {back} of {REMOVED} removals undone");
-        (lost + back > may_lack).then(told)
+        let told = format!("{lost} of {VALUES} values lost, {back} of {REMOVED} removals undone");
+        (lost + back > may_lack).then_some(told)
     };
     let ended = match Launch::new(&SMALL).on(case).start_or_end() {
         Ok(server) => return lacks(&server, *may_lack),
@@ -221,32 +210,27 @@ fn tried(damage: &Damage, base: &Path, case: &DataDir, refused: &mut usize) -> O
 
 #[test]
 fn damage_of_any_block_loses_nothing_in_silence() {
-    Image::each(
-        scaled(&[Kind::Ext4], &Kind::ALL),
-        "damage of a journal",
-        |what, mut disk| {
-            let seed = seed("damage");
-            prepare(&mut disk);
-            let base = disk.dir();
-            let case = DataDir::at(base.outside("case"));
-            let mut damages = damages(&base.own(""), &mut Random::with_seed(seed));
-            // The replay of what is whole.
-            damages.push(("nothing".to_owned(), Box::new(|_: &Path| {}), 0));
-            let (mut wrong, mut refused) = (Vec::new(), 0);
-            for damage in &damages {
-                copy(base.path(), case.path());
-                let fault = tried(damage, base.path(), &case, &mut refused);
-                wrong.extend(fault.map(|fault| format!("{}: {fault}", damage.0)));
-                fs::remove_dir_all(case.path()).expect("removed");
-            }
-            let (count, bad) = (damages.len(), wrong.len());
-            counted!(
-                &what,
-                "{count} kinds, {refused} starts refused, {bad} wrong; seed {seed}"
-            );
-            assert!(wrong.is_empty(), "{SEED}={seed}: {wrong:#?}");
-        },
-    );
+    let kinds = scaled(&[Kind::Ext4][..], &Kind::ALL);
+    Image::each(kinds, "damage of a journal", |what, mut disk| {
+        let seed = seed("damage");
+        prepare(&mut disk);
+        let base = disk.dir();
+        let case = DataDir::at(base.outside("case"));
+        let mut damages = damages(&base.own(""), &mut Random::with_seed(seed));
+        // The replay of what is whole.
+        damages.push(("nothing".to_owned(), Box::new(|_: &Path| {}), 0));
+        let (mut wrong, mut refused) = (Vec::new(), 0);
+        for damage in &damages {
+            copy(base.path(), case.path());
+            let fault = tried(damage, base.path(), &case, &mut refused);
+            wrong.extend(fault.map(|fault| format!("{}: {fault}", damage.0)));
+            fs::remove_dir_all(case.path()).expect("removed");
+        }
+        let (count, bad) = (damages.len(), wrong.len());
+        let counts = format!("{count} kinds, {refused} starts refused, {bad} wrong");
+        counted!(what, "{counts}; seed {seed}");
+        assert!(wrong.is_empty(), "{SEED}={seed}: {wrong:#?}");
+    });
 }
 
 /// Values about as long as whole blocks, at the bound of what goes to the journal, with the longest keys, and groups about as long as
@@ -305,18 +289,17 @@ fn frames_at_each_bound_are_read_again() {
 #[test]
 fn clocks_that_step_lose_nothing() {
     let what = "clocks that step";
-    let Some(library) = faketime() else {
-        return left_out(what, "libfaketime is not installed");
-    };
+    let library = faketime().ok_or("libfaketime is not installed".to_owned());
+    let library = needed!(available(what, library));
     Image::each(scaled(&[Kind::Ext4], &Kind::ALL), what, |what, mut disk| {
         let (mut round, mut tags, mut wrong) = (0, Vec::new(), Vec::new());
         let disk_only = || Launch::new(&["--durability", "disk"]);
         for _ in 0..scaled(1, 10) {
             for step in ["+0d", "+1d", "+0d", "-1d", "-3650d", "+0d"] {
-                let launch = disk_only().on(&disk.dir()).env("LD_PRELOAD", &library);
+                let launch = disk_only().on(&disk.dir()).env("FAKETIME", step);
                 // What is timed goes on as it is.
                 let launch = launch.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-                let mut server = launch.env("FAKETIME", step).start();
+                let mut server = launch.env("LD_PRELOAD", &library).start();
                 if round > 0 {
                     wrong.extend(stepped(&server, round).map(|fault| format!("{step}: {fault}")));
                 }

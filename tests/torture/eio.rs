@@ -25,18 +25,18 @@ fn again(server: &mut TestServer, disk: &mut Nbd) -> TestServer {
 
 #[test]
 fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
-    let mut report = Report::default();
+    let mut report = Report::of("eio");
     let (mut refused, mut healed_by_itself) = (0, 0);
     for run in 0..scaled(1, 50) {
         let percent = [100, 40, 10, 3][run % 4];
         let mut disk = needed!(disk(percent, "a disk that fails under load"));
-        let mut load = Load::new("eio");
+        report.load = Load::new("eio");
         let mut server = launch(&disk).start();
         server.store("canary", "alive");
         // Small values that are not settled are refused when the disk fails.
         server.settle();
         let progress = Progress::under(FAILING_DISK);
-        let writes = load.work(server.addr, &progress, || {
+        let writes = report.load.work(server.addr, &progress, || {
             progress.reach(ENOUGH);
             progress.let_break();
             disk.fail_writes(true);
@@ -53,15 +53,16 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
         report.cuts += 1;
         assert_eq!(server.get("canary").body, b"alive");
         assert_eq!(server.ask("DELETE", "canary").status, 200);
-        report.tally.add(load.look(&server));
-        report.assert_nothing_lost(&load);
+        report.tally.add(report.load.look(&server));
+        report.assert_nothing_lost();
         server.stop();
     }
     assert_ne!(refused, 0, "no request failed: {report}");
-    let counts = format!(
-        "{report}; {refused} requests refused; {healed_by_itself} times served without a new mount"
+    let healed = format!("{healed_by_itself} times served without a new mount");
+    counted!(
+        "write errors, disk, ext4",
+        "{report}; {refused} requests refused; {healed}"
     );
-    counted!("write errors, disk, ext4", "{counts}");
 }
 
 /// The first half of a value is written to the failing disk while the second is still on its way. The disk is well
@@ -87,14 +88,9 @@ fn an_error_that_only_the_background_met_is_not_acknowledged() {
         let staged = written_so_far(&server, HALF);
         disk.fail_writes(true);
         // Begins to write it, and waits for that. The error is told here too, on another descriptor than the server's.
-        let background = [
-            "-c",
-            "sync_range -w 0 1m",
-            "-c",
-            "sync_range -a 0 1m",
-            &staged,
-        ];
-        run("xfs_io", &background).expect_err("the writing in the background fails");
+        let [begin, wait] = ["sync_range -w 0 1m", "sync_range -a 0 1m"];
+        let written = run("xfs_io", &["-c", begin, "-c", wait, &staged]);
+        written.expect_err("the writing in the background fails");
         disk.fail_writes(false);
         upload.send(&value[HALF..]);
         let answer = upload.answer();
@@ -110,34 +106,35 @@ fn an_error_that_only_the_background_met_is_not_acknowledged() {
         }
         assert_eq!(stored, 200, "the disk is well again");
         let mut server = again(&mut server, &mut disk);
-        let is_right = server.get("k").body == value;
-        assert!(is_right, "what was acknowledged can be read");
+        assert!(server.get("k").body == value, "what was acknowledged");
         server.stop();
         let failed = sync_that_failed(&trace.calls());
         assert!(failed || answer.status == 507, "{answer:?} without a sync");
         failed_syncs += usize::from(failed);
     }
+    let counts = format!("{failed_syncs} failed syncs, none asked twice");
     counted!(
         "background write errors, disk, ext4",
-        "{failed_syncs} failed syncs, none asked twice; {read_only} disks read-only"
+        "{counts}; {read_only} disks read-only"
     );
 }
 
 /// The path of the staged file, once it holds so many bytes.
 fn written_so_far(server: &TestServer, len: usize) -> String {
     let descriptors = format!("/proc/{}/fd", server.proc().0);
+    let is_staged = |link: &PathBuf| {
+        let path = fs::read_link(link).unwrap_or_default();
+        let is_unnamed = path.to_string_lossy().ends_with(" (deleted)");
+        is_unnamed && fs::metadata(link).is_ok_and(|file| file.len() >= len as u64)
+    };
     let mut found = None;
     eventually("half of the value is written", || {
         let links = fs::read_dir(&descriptors).expect("the descriptors");
         let mut links = links.filter_map(|link| Some(link.ok()?.path()));
-        found = links.find(|link| {
-            let is_staged = fs::read_link(link)
-                .is_ok_and(|path| path.to_string_lossy().ends_with(" (deleted)"));
-            is_staged && fs::metadata(link).is_ok_and(|file| file.len() >= len as u64)
-        });
+        found = links.find(is_staged);
         found.is_some()
     });
-    found.expect("just found").display().to_string()
+    text(&found.expect("just found")).to_owned()
 }
 
 /// Whether a sync failed, which then was not tried again.
@@ -172,15 +169,14 @@ fn a_value_that_cannot_be_read_is_refused() {
         disk.fail_reads(true);
         for size in sizes {
             for asked in [
-                "",
-                "Range: bytes=9-\r\n",
-                "Range: bytes=0-0, 9-\r\n",
-                "Accept-Encoding: gzip\r\n",
-                "Want-Repr-Digest: sha-256=9\r\n",
+                "Accept: */*",
+                "Range: bytes=9-",
+                "Range: bytes=0-0, 9-",
+                "Accept-Encoding: gzip",
+                "Want-Repr-Digest: sha-256=9",
             ] {
-                let key = key(size);
-                let mut connection = server.connect();
-                connection.send(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n{asked}\r\n"));
+                let (mut connection, key) = (server.connect(), key(size));
+                connection.send(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n{asked}\r\n\r\n"));
                 let answer = connection.head();
                 assert_eq!(answer.status, 500, "{size} {asked}: {answer:?}");
                 refused += 1;
@@ -193,10 +189,8 @@ fn a_value_that_cannot_be_read_is_refused() {
         }
         server.stop();
     }
-    counted!(
-        "read errors, ext4",
-        "{refused} GETs refused, none answered wrong"
-    );
+    let counts = format!("{refused} GETs refused, none answered wrong");
+    counted!("read errors, ext4", "{counts}");
 }
 
 /// Its beginning is in memory, so the answer has begun when the rest cannot be read.
@@ -210,10 +204,8 @@ fn a_value_whose_end_cannot_be_read_is_cut_off_there() {
     server.store("k", &value);
     let mut server = again(&mut server, &mut disk);
     // Asks the disk for as much again, at least.
-    let begun = server.connect().ask(format!(
-        "GET /k HTTP/1.1\r\nHost: t\r\nRange: bytes=0-{}\r\n\r\n",
-        BEGUN - 1
-    ));
+    let range = format!("Range: bytes=0-{}\r\n", BEGUN - 1);
+    let begun = server.request("GET", "/k", &range, b"");
     assert!(begun.body == value[..BEGUN], "{}", begun.status);
     disk.fail_reads(true);
     let mut connection = server.connect();

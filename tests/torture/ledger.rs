@@ -201,13 +201,9 @@ impl Ledger {
             let is_write = number <= self.last() && !self.removes(number);
             is_write && is_named(number) && is_value(bytes, &self.key, number)
         };
-        let Some(number) = named.find(is_it) else {
-            return Err(if bytes.is_empty() {
-                Fault::Empty
-            } else {
-                Fault::Torn
-            });
-        };
+        let is_empty = bytes.is_empty();
+        let other = if is_empty { Fault::Empty } else { Fault::Torn };
+        let number = named.find(is_it).ok_or(other)?;
         match self.changes[number as usize].outcome {
             _ if number < floor && self.removes(floor) => Err(Fault::Resurrected),
             _ if number < floor => Err(Fault::Older),
@@ -325,40 +321,31 @@ mod tests {
         for unanswered in [&[false][..], &[false, true], &[true, false]] {
             assert_eq!(fault(written_twice(unanswered), 200, "b", &of(2)), None);
         }
-        assert_eq!(
-            fault(written_twice(&[false, false]), 200, "c", &of(3)),
-            None
-        );
+        let met = fault(written_twice(&[false, false]), 200, "c", &of(3));
+        assert_eq!(met, None);
         assert_eq!(fault(written_twice(&[false, true]), 404, "", b""), None);
     }
 
     #[test]
     fn each_broken_promise_has_its_name() {
-        let twice = || written_twice(&[]);
-        assert_eq!(fault(twice(), 200, "a", &of(1)), Some(Fault::Older));
-        assert_eq!(fault(twice(), 404, "", b""), Some(Fault::Missing));
-        assert_eq!(
-            fault(written_twice(&[false]), 404, "", b""),
-            Some(Fault::Missing)
-        );
-        assert_eq!(fault(twice(), 200, "b", b""), Some(Fault::Empty));
-        assert_eq!(fault(twice(), 200, "b", &of(2)[1..]), Some(Fault::Torn));
-        assert_eq!(
-            fault(twice(), 200, "b", &value("other", 2)),
-            Some(Fault::Torn)
-        );
-        assert_eq!(
-            fault(twice(), 200, "c", &of(3)),
-            Some(Fault::Torn),
-            "never begun"
-        );
-        assert_eq!(fault(twice(), 200, "a", &of(2)), Some(Fault::Tag));
-        assert_eq!(fault(twice(), 200, "c", &of(2)), Some(Fault::Tag));
-        assert_eq!(
-            fault(written_twice(&[false]), 200, "b", &of(3)),
-            Some(Fault::Tag)
-        );
-        assert_eq!(fault(twice(), 500, "", b""), Some(Fault::Answer));
+        let (other, late, none) = (value("other", 2), &of(3), &[][..]);
+        for (unanswered, status, tag, body, expected) in [
+            (none, 200, "a", &of(1)[..], Fault::Older),
+            (none, 404, "", b"", Fault::Missing),
+            (&[false], 404, "", b"", Fault::Missing),
+            (none, 200, "b", b"", Fault::Empty),
+            (none, 200, "b", &of(2)[1..], Fault::Torn),
+            (none, 200, "b", &other, Fault::Torn),
+            // Never begun.
+            (none, 200, "c", late, Fault::Torn),
+            (none, 200, "a", &of(2), Fault::Tag),
+            (none, 200, "c", &of(2), Fault::Tag),
+            (&[false], 200, "b", late, Fault::Tag),
+            (none, 500, "", b"", Fault::Answer),
+        ] {
+            let found = fault(written_twice(unanswered), status, tag, body);
+            assert_eq!(found, Some(expected), "{unanswered:?}, {status}, {tag}");
+        }
         let mut refused = written_twice(&[false]);
         refused.refuse(3);
         assert_eq!(fault(refused, 200, "c", &of(3)), Some(Fault::Unheard));

@@ -7,10 +7,10 @@ mod worker;
 use std::sync::MutexGuard;
 
 use self::worker::Worker;
-use crate::keys;
 use crate::ledger::{Fault, Finding, Ledger, Tally};
 use crate::random::{Random, seed};
 use crate::support::prelude::*;
+use crate::value::key;
 
 pub(crate) const CLIENTS: usize = 8;
 
@@ -42,6 +42,7 @@ pub(crate) enum Silence {
 /// The terms, and what the clients have heard so far.
 pub(crate) struct Progress {
     terms: Terms,
+    /// Writes and removals.
     acknowledged: AtomicUsize,
     answered: AtomicUsize,
     refused: AtomicUsize,
@@ -67,7 +68,6 @@ impl Progress {
         }
     }
 
-    /// Writes and removals.
     pub(crate) fn acknowledged(&self) -> usize {
         self.acknowledged.load(Ordering::Acquire)
     }
@@ -113,11 +113,8 @@ impl Progress {
     #[track_caller]
     fn wait_for(&self, holds: impl Fn() -> bool) {
         let is_over = within(PATIENCE, || self.is_broken() || holds());
-        assert!(
-            is_over,
-            "only {} answers within {PATIENCE:?}",
-            self.answered()
-        );
+        let answers = self.answered();
+        assert!(is_over, "only {answers} answers within {PATIENCE:?}");
     }
 }
 
@@ -133,13 +130,13 @@ pub(crate) struct Load {
 impl Load {
     pub(crate) fn new(test: &str) -> Self {
         let seed = seed(test);
-        let ledger =
-            |client, key| Mutex::new(Ledger::new(keys::key(&format!("client-{client}"), key)));
-        let keys = |client| (0..KEYS).map(|key| ledger(client, key)).collect();
+        let ledger = |name: &str, n| Mutex::new(Ledger::new(key(name, n)));
+        let of_client = |name: String| (0..KEYS).map(|n| ledger(&name, n)).collect();
+        let names = (0..CLIENTS).map(|client| format!("client-{client}"));
         Self {
             seed,
             random: Random::with_seed(seed),
-            ledgers: (0..CLIENTS).map(keys).collect(),
+            ledgers: names.map(of_client).collect(),
             given_up: Mutex::default(),
         }
     }
@@ -192,11 +189,8 @@ impl Load {
             let met = ledger.judge(ledger.floor(), &answer)?;
             ledger.settle(met, &answer);
         }
-        let given_up = self
-            .given_up
-            .get_mut()
-            .expect("no panic under the lock")
-            .clone();
+        let given_up = self.given_up.get_mut();
+        let given_up = given_up.expect("no panic under the lock").clone();
         let held = self.ledgers().filter(|ledger| ledger.holds() == Some(true));
         let known = held.map(|ledger| ledger.key.clone()).chain(given_up);
         let known: Vec<_> = known.collect();
@@ -221,19 +215,11 @@ impl Load {
             });
             ledger.start_over(number, &answer);
         }
-        let known = self.ledgers().map(|ledger| ledger.key.clone().into_bytes());
-        let known: Vec<_> = known.collect();
-        let strange = server
-            .dir
-            .names()
-            .into_iter()
-            .filter(|name| !known.contains(name))
-            .filter(|name| !self.is_left(&String::from_utf8_lossy(name)));
-        let strange: Vec<_> = strange
-            .map(|name| name.escape_ascii().to_string())
-            .collect();
-        let is_right = strange.is_empty();
-        assert!(is_right, "names that no client wrote: {strange:?}");
+        let known: Vec<_> = self.ledgers().map(|ledger| ledger.key.clone()).collect();
+        let names = server.dir.names().into_iter();
+        let mut strange: Vec<_> = names.map(|name| name.escape_ascii().to_string()).collect();
+        strange.retain(|name| !known.contains(name) && !self.is_left(name));
+        assert_eq!(strange, [""; 0], "names that no client wrote");
         server.dir.assert_nothing_staged();
         tally
     }

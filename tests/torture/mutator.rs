@@ -7,8 +7,9 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 
-use crate::random::{Random, one_of, seed};
+use crate::random::{Random, nth, one_of, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
@@ -114,13 +115,12 @@ impl Ground {
             return Err("the canary is dead".to_owned());
         }
         let parent = self.server.dir.outside("");
-        let mut beside: Vec<_> = fs::read_dir(&parent)
-            .map_err(|error| error.to_string())?
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .collect();
-        beside.sort();
+        let entries = fs::read_dir(&parent).map_err(|error| error.to_string())?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let beside: BTreeSet<_> = names.collect();
         let outside = fs::read(parent.join("outside"));
-        if beside != ["data", "outside"] || outside.as_deref().unwrap_or_default() != SONG {
+        if !beside.iter().eq(["data", "outside"]) || outside.as_deref().unwrap_or_default() != SONG
+        {
             return Err(format!("changed outside the directory: {beside:?}"));
         }
         Ok(())
@@ -183,17 +183,12 @@ fn status(text: &str) -> Option<u16> {
 
 /// Sends the inputs of these numbers.
 fn attack(addr: SocketAddr, seed: u64, numbers: Range<u64>) -> Result<Tally, String> {
-    let next = Mutex::new(numbers.start);
-    let take = || {
-        let mut next = next.lock().expect("no panic under the lock");
-        let first = *next;
-        *next = numbers.end.min(first + BATCH);
-        first..*next
-    };
+    let next = AtomicU64::new(numbers.start);
     let sender = || -> Result<Tally, String> {
         let mut tally = Tally::default();
         loop {
-            let batch = take();
+            let first = next.fetch_add(BATCH, Ordering::Relaxed);
+            let batch = first..numbers.end.min(first + BATCH);
             if batch.is_empty() {
                 return Ok(tally);
             }
@@ -213,8 +208,7 @@ fn attack(addr: SocketAddr, seed: u64, numbers: Range<u64>) -> Result<Tally, Str
 fn send(addr: SocketAddr, seed: u64, batch: Range<u64>, tally: &mut Tally) -> Result<(), String> {
     let mut open = Vec::new();
     for number in batch {
-        let seed = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let input = input(&mut Random::with_seed(seed));
+        let input = input(&mut nth(seed, number));
         let mut stream = TcpStream::connect(addr).map_err(|error| format!("connect: {error}"))?;
         stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
         stream.set_write_timeout(Some(LIMIT)).expect("a timeout");
@@ -243,10 +237,8 @@ fn input(random: &mut Random) -> Vec<u8> {
     for _ in 0..=random.u64(..3) {
         input.extend_from_slice(one_of(random, SEEDS).replace('|', "\r\n").as_bytes());
     }
-    let words: Vec<String> = WORDS
-        .split('~')
-        .map(|word| word.replace('|', "\r\n"))
-        .collect();
+    let words = WORDS.split('~').map(|word| word.replace('|', "\r\n"));
+    let words: Vec<String> = words.collect();
     for _ in 0..random.u64(..6) {
         mutate(random, &mut input, &words);
     }
@@ -296,10 +288,7 @@ fn a_planted_fault_is_found() {
     ground.is_unharmed().expect("no harm left");
     ground.end();
 
-    for (answer, fault) in [
-        ("hello", "no answer"),
-        ("HTTP/1.1 500 Internal Server Error\r\n\r\n", "status 500"),
-    ] {
+    for (answer, fault) in [("hello", "no answer"), ("HTTP/1.1 500 X\r\n", "status 500")] {
         let found = Tally::default().count(answer.as_bytes());
         assert!(found.is_err_and(|found| found.contains(fault)), "{answer}");
     }

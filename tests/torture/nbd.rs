@@ -3,8 +3,6 @@
 //! nbdkit serves an image, nbdfuse shows that as a file, and an ext4 in this file is mounted through a loop device. A
 //! sync of the file system reaches nbdkit as a flush.
 
-use std::process::Child;
-
 use crate::disk::{Disk, Kind, place};
 use crate::support::prelude::*;
 
@@ -75,12 +73,12 @@ impl Nbd {
 
     fn order(&self, name: &str, fail: bool) {
         let order = self.path(name);
-        if fail {
+        let done = if fail {
             fs::write(order, "")
         } else {
             fs::remove_file(order)
-        }
-        .expect("an order to fail");
+        };
+        done.expect("an order to fail");
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -90,43 +88,33 @@ impl Nbd {
     /// What nbdkit serves the image by.
     fn words(&self) -> Vec<String> {
         let order = |name| self.path(name).display().to_string();
-        let filter = match self.weakness {
-            Weakness::VolatileCache | Weakness::LyingCache => "--filter=cache",
-            Weakness::Errors { .. } => "--filter=error",
-            Weakness::SlowReads => "--filter=delay",
+        let (writes, reads) = (order("write-errors"), order("read-errors"));
+        let words = match self.weakness {
             Weakness::Data => return self.picky(),
+            Weakness::VolatileCache => "--filter=cache cache=writeback".to_owned(),
+            Weakness::LyingCache => "--filter=cache cache=unsafe".to_owned(),
+            Weakness::SlowReads => "--filter=delay rdelay=20ms".to_owned(),
+            Weakness::Errors { percent } => format!(
+                "--filter=error error=EIO error-pwrite-rate={percent}% error-pwrite-file={writes} \
+                 error-pread-rate={percent}% error-pread-file={reads}"
+            ),
         };
-        let settings = match self.weakness {
-            Weakness::Data => Vec::new(),
-            Weakness::VolatileCache => vec!["cache=writeback".to_owned()],
-            Weakness::LyingCache => vec!["cache=unsafe".to_owned()],
-            Weakness::SlowReads => vec!["rdelay=20ms".to_owned()],
-            Weakness::Errors { percent } => vec![
-                "error=EIO".to_owned(),
-                format!("error-pwrite-rate={percent}%"),
-                format!("error-pwrite-file={}", order("write-errors")),
-                format!("error-pread-rate={percent}%"),
-                format!("error-pread-file={}", order("read-errors")),
-            ],
-        };
-        let words = [filter.to_owned(), "file".to_owned(), order("image")];
-        words.into_iter().chain(settings).collect()
+        let words = format!("file {} {words}", order("image"));
+        words.split(' ').map(str::to_owned).collect()
     }
 
     /// A plugin in shell, for which of its filters looks into what is written.
     fn picky(&self) -> Vec<String> {
         let (image, order) = (self.path("image"), self.path("write-errors"));
         let (image, order) = (text(&image), text(&order));
-        let pread = format!(
-            "dd if={image} skip=$4 count=$3 iflag=count_bytes,skip_bytes bs=64K status=none"
-        );
+        let dd = "dd bs=64K status=none";
+        let pread = format!("{dd} if={image} skip=$4 count=$3 iflag=count_bytes,skip_bytes");
         // The block is looked into only while that is ordered.
         let refuse = format!(
             "if [ -e {order} ]; then cat > $tmpdir/$$; if grep -qaF '{BAD}' $tmpdir/$$; then echo EIO >&2; exit 1; fi; exec < $tmpdir/$$; rm $tmpdir/$$; fi"
         );
-        let write = format!(
-            "dd of={image} seek=$4 oflag=seek_bytes bs=64K iflag=fullblock conv=notrunc status=none"
-        );
+        let write =
+            format!("{dd} of={image} seek=$4 oflag=seek_bytes iflag=fullblock conv=notrunc");
         let methods = [
             ("get_size", format!("stat -c %s {image}")),
             ("pread", pread),
@@ -187,30 +175,28 @@ struct Served {
 
 impl Served {
     fn new(place: &TempDir, options: Vec<String>) -> Result<Self, String> {
-        let [socket, listens, device] =
-            ["socket", "listens", "device"].map(|name| place.path().join(name));
+        let names = ["socket", "listens", "device"];
+        let [socket, listens, device] = names.map(|name| place.path().join(name));
         for of_an_earlier_one in [&socket, &listens] {
             let _ = fs::remove_file(of_an_earlier_one);
         }
         fs::write(&device, "").map_err(|error| error.to_string())?;
         // The socket is there before anyone listens; this file is not.
-        let serve = ["--foreground", "--pidfile", text(&listens)];
-        let serve = [&serve[..], &["--unix", text(&socket)]].concat();
-        let nbdkit = Command::new("nbdkit")
-            .args(serve)
-            .args(options)
-            .env("TMPDIR", place.path())
-            .spawn_quiet("nbdkit")?;
+        let mut serve = Command::new("nbdkit");
+        serve.args(["--foreground", "--pidfile", text(&listens)]);
+        serve.args(["--unix", text(&socket)]).args(options);
+        serve.env("TMPDIR", place.path()).stderr(Stdio::null());
+        let mut nbdkit = Running::spawn(&mut serve)?;
+        nbdkit.when("nbdkit", || listens.exists())?;
+        let mut show = Command::new("nbdfuse");
+        show.args([text(&device), "--unix", text(&socket)]);
         let mut served = Self {
             nbdkit,
-            nbdfuse: Running(None),
+            nbdfuse: Running::spawn(show.stderr(Stdio::null()))?,
             device,
         };
-        served.nbdkit.when("nbdkit", || listens.exists())?;
-        let show = [text(&served.device), "--unix", text(&socket)];
-        served.nbdfuse = Command::new("nbdfuse").args(show).spawn_quiet("nbdfuse")?;
-        let device = served.device.clone();
-        let is_shown = || fs::metadata(&device).is_ok_and(|file| file.len() > 0);
+        let device = &served.device;
+        let is_shown = || fs::metadata(device).is_ok_and(|file| file.len() > 0);
         served.nbdfuse.when("nbdfuse", is_shown)?;
         Ok(served)
     }
@@ -221,49 +207,5 @@ impl Drop for Served {
         let _ = run("umount", &["--lazy", text(&self.device)]);
         self.nbdfuse.end();
         self.nbdkit.end();
-    }
-}
-
-/// A process that ends with its owner.
-struct Running(Option<Child>);
-
-impl Running {
-    /// Waits until `is_ready`, or the process has given up.
-    fn when(&mut self, name: &str, is_ready: impl Fn() -> bool) -> Result<(), String> {
-        let child = self.0.as_mut().expect("it was started");
-        let mut ended = None;
-        eventually(name, || {
-            ended = child.try_wait().expect("its state");
-            is_ready() || ended.is_some()
-        });
-        ended.map_or(Ok(()), |status| Err(format!("{name}: {status}")))
-    }
-
-    /// Ends it at once.
-    fn end(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-trait SpawnQuiet {
-    fn spawn_quiet(&mut self, name: &str) -> Result<Running, String>;
-}
-
-impl SpawnQuiet for Command {
-    fn spawn_quiet(&mut self, name: &str) -> Result<Running, String> {
-        let child = self.stdin(Stdio::null()).stdout(Stdio::null());
-        let child = child.stderr(Stdio::null()).spawn();
-        child
-            .map(|child| Running(Some(child)))
-            .map_err(|error| format!("{name}: {error}"))
     }
 }

@@ -17,34 +17,29 @@ fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alo
     let mut disk = needed!(available(&what, disk));
     let dir = disk.dir();
     let lie = "inject=fsync,fdatasync,syncfs:retval=0";
-    let mut options = vec![
-        "--seccomp-bpf",
-        "-e",
-        "trace=fsync,fdatasync,syncfs",
-        "-e",
-        lie,
-    ];
-    let mut load = Load::new("planted");
-    let folders: Vec<_> = load.folders().iter().map(|path| dir.file(path)).collect();
+    let trace = "trace=fsync,fdatasync,syncfs";
+    let mut options = vec!["--seccomp-bpf", "-e", trace, "-e", lie];
+    let mut report = Report::of("planted");
+    let folders = report.load.folders();
+    let folders: Vec<_> = folders.iter().map(|path| dir.file(path)).collect();
     if of_names_alone {
         options.extend(["-P", text(dir.path())]);
         options.extend(folders.iter().flat_map(|path| ["-P", text(path)]));
     }
     let trace = needed!(Trace::with(&options, &what));
     let launch = || trace.around(Launch::new(&["--durability", "disk"]));
-    find_out(&what, &mut disk, &mut load, launch);
+    find_out(&what, &mut disk, report, launch);
 }
 
 /// Cuts the power of the server that `launch` starts until the harness says that something is lost, or until the next server
 /// refuses to start on what is left.
-fn find_out(what: &str, disk: &mut impl Disk, load: &mut Load, launch: impl Fn() -> Launch) {
-    let mut report = Report::default();
+fn find_out(what: &str, disk: &mut impl Disk, mut report: Report, launch: impl Fn() -> Launch) {
     let mut refused = 0;
     while report.tally.losses() == 0 && refused == 0 && report.cuts < 5 {
         let server = launch().on(&disk.dir()).start();
-        report.strike(disk, load, Moment::After, server);
+        report.strike(disk, Moment::After, server);
         match Launch::new(&[]).on(&disk.dir()).start_or_end() {
-            Ok(server) => report.look(server, load),
+            Ok(server) => report.look(server),
             Err(_) => refused += 1,
         }
     }
@@ -68,7 +63,7 @@ fn a_disk_that_lies_about_flushes_is_found_out() {
     let what = "a disk that lies about flushes";
     let mut disk = needed!(available(what, Nbd::new(Weakness::LyingCache)));
     let launch = || Launch::new(&["--durability", "disk"]);
-    find_out(what, &mut disk, &mut Load::new("planted"), launch);
+    find_out(what, &mut disk, Report::of("planted"), launch);
 }
 
 #[test]

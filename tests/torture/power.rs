@@ -22,9 +22,9 @@ pub(crate) const FAILING_DISK: Terms = Terms {
     silence: Silence::Unknown,
 };
 
-/// What cuts of power did.
-#[derive(Default)]
+/// The load that cuts of power meet, and what they did.
 pub(crate) struct Report {
+    pub(crate) load: Load,
     /// Writes before each cut beside those that make it count.
     pub(crate) more: usize,
     pub(crate) cuts: usize,
@@ -35,10 +35,10 @@ pub(crate) struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cuts, writes, .. } = self;
+        let (tally, seed) = (&self.tally, self.load.seed);
         write!(
             f,
-            "{cuts} cuts, {writes} acknowledged writes, {}",
-            self.tally
+            "{cuts} cuts, {writes} acknowledged writes, {tally}; seed {seed}"
         )
     }
 }
@@ -55,24 +55,28 @@ pub(crate) enum Moment {
 }
 
 impl Report {
+    pub(crate) fn of(test: &str) -> Self {
+        Self {
+            load: Load::new(test),
+            more: 0,
+            cuts: 0,
+            writes: 0,
+            tally: Tally::default(),
+        }
+    }
+
     /// One cut of power under a server with this durability, and the look at what is left.
-    fn cut(&mut self, disk: &mut impl Disk, load: &mut Load, cycle: usize, durability: &str) {
+    fn cut(&mut self, disk: &mut impl Disk, cycle: usize, durability: &str) {
         let launch = Launch::new(&["--durability", durability]);
-        self.strike(disk, load, moment(cycle), launch.on(&disk.dir()).start());
-        self.look(Launch::new(&[]).on(&disk.dir()).start(), load);
+        self.strike(disk, moment(cycle), launch.on(&disk.dir()).start());
+        self.look(Launch::new(&[]).on(&disk.dir()).start());
     }
 
     /// One cut of power under `server`.
-    pub(crate) fn strike(
-        &mut self,
-        disk: &mut impl Disk,
-        load: &mut Load,
-        moment: Moment,
-        mut server: TestServer,
-    ) {
-        let enough = ENOUGH + self.more + load.random().usize(..3 * ENOUGH);
+    pub(crate) fn strike(&mut self, disk: &mut impl Disk, moment: Moment, mut server: TestServer) {
+        let enough = ENOUGH + self.more + self.load.random().usize(..3 * ENOUGH);
         let progress = Progress::under(FAILING_DISK);
-        let writes = load.work(server.addr, &progress, || {
+        let writes = self.load.work(server.addr, &progress, || {
             progress.reach(enough);
             let writes = progress.acknowledged();
             if moment == Moment::Among {
@@ -97,8 +101,8 @@ impl Report {
     }
 
     /// Looks at what is left, by a `server` that was started since.
-    pub(crate) fn look(&mut self, mut server: TestServer, load: &mut Load) {
-        self.tally.add(load.look(&server));
+    pub(crate) fn look(&mut self, mut server: TestServer) {
+        self.tally.add(self.load.look(&server));
         server.store("after", "served again");
         assert_eq!(server.get("after").body, b"served again");
         assert_eq!(server.ask("DELETE", "after").status, 200);
@@ -106,9 +110,9 @@ impl Report {
     }
 
     #[track_caller]
-    pub(crate) fn assert_nothing_lost(&self, load: &Load) {
-        let (losses, examples) = (self.tally.losses(), &self.tally.examples);
-        assert_eq!(losses, 0, "{SEED}={}: {self}; {examples:?}", load.seed);
+    pub(crate) fn assert_nothing_lost(&self) {
+        let Tally { examples, .. } = &self.tally;
+        assert_eq!(self.tally.losses(), 0, "{SEED}: {self}; {examples:?}");
     }
 }
 
@@ -121,12 +125,12 @@ pub(crate) fn moment(cycle: usize) -> Moment {
 pub(crate) fn nothing_acknowledged_is_lost(what: &str, disk: Result<impl Disk, String>) {
     let what = format!("{what}, disk");
     let mut disk = needed!(available(&what, disk));
-    let (mut load, mut report) = (Load::new("power"), Report::default());
+    let mut report = Report::of("power");
     for cycle in 0..scaled(3, 100) {
-        report.cut(&mut disk, &mut load, cycle, "disk");
-        report.assert_nothing_lost(&load);
+        report.cut(&mut disk, cycle, "disk");
+        report.assert_nothing_lost();
     }
-    counted!(&what, "{report}; seed {}", load.seed);
+    counted!(&what, "{report}");
 }
 
 /// What `os` promises of a cut of power is that the server starts again, with no other names than those it was given, and serves.
@@ -138,12 +142,12 @@ pub(crate) fn it_serves_again(
 ) -> Option<Report> {
     let what = format!("{what}, os");
     let mut disk = available(&what, disk)?;
-    let (mut load, mut report) = (Load::new("power"), Report::default());
+    let mut report = Report::of("power");
     for cycle in first..first + scaled(1, 30) {
-        keep_some(&mut disk, &mut load);
-        report.cut(&mut disk, &mut load, cycle, "os");
+        keep_some(&mut disk, &mut report.load);
+        report.cut(&mut disk, cycle, "os");
     }
-    counted!(&what, "{report}; seed {}", load.seed);
+    counted!(&what, "{report}");
     Some(report)
 }
 
@@ -208,7 +212,7 @@ pub(crate) fn write_some(server: &TestServer, load: &mut Load, writes: usize) {
 }
 
 /// Brings values to the disk that the writes before the cut will replace and remove.
-pub(crate) fn keep_some(disk: &mut impl Disk, load: &mut Load) {
+fn keep_some(disk: &mut impl Disk, load: &mut Load) {
     let mut server = Launch::new(&[]).on(&disk.dir()).start();
     write_some(&server, load, 2 * ENOUGH);
     assert_eq!(load.look(&server).losses(), 0, "before any cut");

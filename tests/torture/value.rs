@@ -4,6 +4,18 @@ use crate::ledger::Number;
 use crate::random::Random;
 use crate::support::prelude::*;
 
+/// The `n`th key of this name: flat, or in folders that come and go, shared by many and by few, deep and not.
+pub(crate) fn key(name: &str, n: usize) -> String {
+    match n % 4 {
+        0 => format!("{name}-{n}"),
+        // All loads meet in this folder.
+        1 => format!("shared/{name}-{n}"),
+        2 => format!("few/{name}/{n}"),
+        // A folder of its own, which is there exactly as long as the key.
+        _ => format!("{name}/deep/er/{n}/k"),
+    }
+}
+
 /// Whether these bytes are the whole of some write of this key. (That of none are, for some writes are empty.)
 pub(crate) fn is_whole(key: &str, bytes: &[u8]) -> bool {
     bytes.is_empty() || written(bytes).is_some_and(|number| is_value(bytes, key, number))
@@ -11,9 +23,8 @@ pub(crate) fn is_whole(key: &str, bytes: &[u8]) -> bool {
 
 /// The write that a value says it is of; an empty one says nothing.
 pub(crate) fn written(bytes: &[u8]) -> Option<Number> {
-    bytes
-        .first_chunk()
-        .map(|number| Number::from_le_bytes(*number))
+    let number = bytes.first_chunk();
+    number.map(|number| Number::from_le_bytes(*number))
 }
 
 /// Whether these bytes are this write of this key, and all of it.

@@ -35,19 +35,11 @@ const FAULTS: &str = "const done = arguments[0]; axe.run(document, { resultTypes
 /// A server with files of each kind, one of a long name, and a folder of folders.
 fn start() -> TestServer {
     let server = TestServer::start(&["--max-body", "3MiB", "--threads", "4"]);
-    for (n, key) in [
-        "backup-2026-11-20.tar.zst",
-        "config.json",
-        "notes.txt",
-        "photo.svg",
-        "report of the year.pdf",
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let file = File::create(server.dir.file(key)).expect("a value by hand");
-        let length = 700 * 23_u64.pow(u32::try_from(n).expect("few"));
-        file.set_len(length).expect("its length");
+    let names =
+        "backup-2026-11-20.tar.zst, config.json, notes.txt, photo.svg, report of the year.pdf";
+    for (n, key) in (0..).zip(names.split(", ")) {
+        server.dir.place(key, "");
+        server.dir.set_len(key, 700 * 23_u64.pow(n));
     }
     let text = "{\n  \"threads\": 4,\n  \"durability\": \"disk\"\n}\n";
     server.dir.place("config.json", text);
@@ -56,9 +48,8 @@ fn start() -> TestServer {
     for name in ["one", "x/y", "two.txt", &format!("{}/z", long.trim_end())] {
         server.dir.place(&format!("{folder}/{name}"), "x");
     }
-    server
-        .dir
-        .place(&"a-very-long-key-without-a-space-".repeat(7), "x");
+    let long = "a-very-long-key-without-a-space-".repeat(7);
+    server.dir.place(&long, "x");
     server
 }
 
@@ -69,7 +60,7 @@ fn each_state_of_the_page_fits_and_has_no_fault() {
         let shape = Shape {
             is_phone,
             is_dark,
-            ..Shape::default()
+            ..Shape::DESK
         };
         browse_as(shape, |page| {
             let size = ["desk", "phone"][usize::from(is_phone)];

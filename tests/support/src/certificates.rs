@@ -43,24 +43,18 @@ impl Certificates {
     /// The options that have a gateway show the certificate.
     pub(crate) fn options(&self) -> [OsString; 4] {
         let file = |name| self.dir.path().join(name).into_os_string();
-        [
-            "--cert".into(),
-            file("own.pem"),
-            "--key".into(),
-            file("own.key"),
-        ]
+        let [cert, key] = ["--cert", "--key"].map(OsString::from);
+        [cert, file("own.pem"), key, file("own.key")]
     }
 }
 
 /// The status of this page, if it is there and proves itself by a certificate of this authority.
 pub(crate) fn status_by_tls(url: &str, authority: &Path) -> Option<u16> {
-    let curl = Command::new("curl")
-        .args(["--silent", "--output", "/dev/null"])
-        .args(["--write-out", "%{http_code}", "--noproxy", "*", "--cacert"])
-        .arg(authority)
-        .arg(url)
-        .output();
-    let printed = curl.expect("curl runs").stdout;
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--output", "/dev/null", "--noproxy", "*"]);
+    curl.args(["--write-out", "%{http_code}", "--cacert"])
+        .arg(authority);
+    let printed = curl.arg(url).output().expect("curl runs").stdout;
     String::from_utf8(printed).ok()?.parse().ok()
 }
 
@@ -73,12 +67,10 @@ impl Default for Certificates {
 
 #[track_caller]
 pub(crate) fn openssl(dir: &Path, what: &str) {
-    let made = Command::new("openssl")
-        .args("req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2".split(' '))
-        .args(what.split_whitespace())
-        .current_dir(dir)
-        .output()
-        .expect("openssl runs");
+    let words = "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+    let mut openssl = Command::new("openssl");
+    openssl.args(words.split(' ')).args(what.split_whitespace());
+    let made = openssl.current_dir(dir).output().expect("openssl runs");
     let said = String::from_utf8_lossy(&made.stderr);
     assert!(made.status.success(), "openssl req {what}: {said}");
 }

@@ -25,10 +25,8 @@ pub enum Heard {
 
 impl Client {
     pub fn new(addr: SocketAddr) -> Self {
-        Self {
-            addr,
-            connection: None,
-        }
+        let connection = None;
+        Self { addr, connection }
     }
 
     #[track_caller]
@@ -63,12 +61,10 @@ impl Client {
         // A refusal may come before all was sent: what the server will not take is no reason not to listen.
         let _ = raw.offer(request);
         let Some(mut answer) = raw.try_head() else {
-            let has_begun = raw.has_unread();
-            return if has_begun {
-                Heard::Part(None)
-            } else {
-                Heard::Nothing
-            };
+            if raw.has_unread() {
+                return Heard::Part(None);
+            }
+            return Heard::Nothing;
         };
         let is_bare = request.starts_with(b"HEAD ") || matches!(answer.status, 204 | 304);
         let length = if is_bare { 0 } else { answer.length() };
@@ -95,11 +91,8 @@ impl Client {
 }
 
 fn request(method: &str, path: &str, lines: &str, body: &[u8]) -> Vec<u8> {
-    let length = if method == "PUT" {
-        format!("Content-Length: {}\r\n", body.len())
-    } else {
-        String::new()
-    };
+    let length = (method == "PUT").then(|| format!("Content-Length: {}\r\n", body.len()));
+    let length = length.unwrap_or_default();
     let head = format!("{method} /{path} HTTP/1.1\r\nHost: t\r\n{length}{lines}\r\n");
     [head.as_bytes(), body].concat()
 }

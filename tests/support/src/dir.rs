@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -80,17 +80,15 @@ impl DataDir {
 
     /// A path next to the data directory, which the server must not reach.
     pub fn outside(&self, name: &str) -> PathBuf {
-        self.path
-            .parent()
-            .expect("the data directory has a parent")
-            .join(name)
+        let parent = self.path.parent();
+        parent.expect("the data directory has a parent").join(name)
     }
 
     /// Writes a file beside the directory that its owner alone may read, whole or not at all, as an operator does it; its path.
     pub fn write_private(&self, name: &str, text: &str) -> String {
         let (path, next) = (self.outside(name), self.outside(&format!("{name}.next")));
         fs::write(&next, text).expect("the file");
-        fs::set_permissions(&next, fs::Permissions::from_mode(0o600)).expect("its mode");
+        chmod(&next, 0o600);
         fs::rename(&next, &path).expect("the file in its place");
         path.to_str().expect("text").to_owned()
     }
@@ -160,25 +158,28 @@ impl DataDir {
     /// Writes these bytes over the beginning of a value, which keeps its file.
     #[track_caller]
     pub fn edit(&self, key: &str, bytes: impl AsRef<[u8]>) {
-        let file = fs::OpenOptions::new().write(true).open(self.file(key));
-        let edited = file.and_then(|mut file| file.write_all(bytes.as_ref()));
+        let edited = self
+            .open(key)
+            .and_then(|mut file| file.write_all(bytes.as_ref()));
         edited.expect("an edit by hand");
     }
 
     /// Cuts or extends the file of a value to this length.
     #[track_caller]
     pub fn set_len(&self, key: &str, length: u64) {
-        let file = fs::OpenOptions::new().write(true).open(self.file(key));
-        file.and_then(|file| file.set_len(length))
-            .expect("a length set by hand");
+        let set = self.open(key).and_then(|file| file.set_len(length));
+        set.expect("a length set by hand");
     }
 
     /// Gives the file of a value this time of modification.
     #[track_caller]
     pub fn date(&self, key: &str, time: SystemTime) {
-        let file = fs::File::open(self.file(key));
-        file.and_then(|file| file.set_modified(time))
-            .expect("a time set by hand");
+        let set = self.open(key).and_then(|file| file.set_modified(time));
+        set.expect("a time set by hand");
+    }
+
+    fn open(&self, key: &str) -> io::Result<fs::File> {
+        fs::File::options().write(true).open(self.file(key))
     }
 
     /// When the file of a value was modified.
@@ -273,12 +274,9 @@ impl DataDir {
         } else {
             self.staging()
         };
-        let is_right = comes_true(|| entries(&staging).is_empty());
-        assert!(
-            is_right,
-            "left in staging: {:?}",
-            readable(&entries(&staging))
-        );
+        let staged = || readable(&entries(&staging));
+        let is_right = comes_true(|| staged().is_empty());
+        assert!(is_right, "left in staging: {:?}", staged());
     }
 }
 
@@ -300,9 +298,8 @@ fn collect(dir: &Path, path: &[u8], names: &mut Vec<Vec<u8>>) {
 #[track_caller]
 fn entries(dir: &Path) -> Vec<Vec<u8>> {
     let listing = fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
-    listing
-        .map(|entry| entry.expect("an entry").file_name().into_vec())
-        .collect()
+    let names = listing.map(|entry| entry.expect("an entry").file_name().into_vec());
+    names.collect()
 }
 
 fn readable(names: &[Vec<u8>]) -> Vec<String> {

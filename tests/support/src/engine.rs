@@ -14,15 +14,8 @@ use super::s3::{Bucket, VersityGw};
 const ENGINE: &str = "DATA_SERVER_ENGINE";
 
 /// Options that a server of a store refuses.
-const OF_A_DIRECTORY: [&str; 7] = [
-    "--dir",
-    "--cache",
-    "--durability",
-    "--min-free",
-    "--listing-index",
-    "--compress",
-    "--compat",
-];
+const OF_A_DIRECTORY: &str =
+    "--dir --cache --durability --min-free --listing-index --compress --compat";
 
 static STORE: LazyLock<Option<Bucket>> = LazyLock::new(|| {
     let engine = env::var(ENGINE).ok()?;
@@ -48,7 +41,8 @@ pub fn by_engine<T>(directory: T, s3: T) -> T {
 
 /// Those of these sets of options that a server of this run's engine takes.
 pub fn taken<'a>(all: &[&'a [&'a str]]) -> Vec<&'a [&'a str]> {
-    let is_taken = |args: &&[&str]| !args.iter().any(|arg| OF_A_DIRECTORY.contains(arg));
+    let of_a_directory = crate::words(OF_A_DIRECTORY);
+    let is_taken = |args: &&[&str]| !args.iter().any(|arg| of_a_directory.contains(arg));
     let all = all.iter().copied();
     all.filter(|args| !is_s3() || is_taken(args)).collect()
 }

@@ -1,7 +1,5 @@
 //! Subscribers to the feed of changes: over Server-Sent Events, read byte by byte, and over a WebSocket.
 
-use std::net::TcpStream;
-
 use serde::Deserialize;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
@@ -94,8 +92,7 @@ impl Events {
                 assert_eq!(self.text, "", "the last block is whole");
                 return None;
             }
-            self.text
-                .push_str(&String::from_utf8(chunk).expect("UTF-8"));
+            self.text += str::from_utf8(&chunk).expect("UTF-8");
         }
     }
 
@@ -142,8 +139,7 @@ impl Socket {
     /// With these fields, too.
     #[track_caller]
     pub fn open_with(server: &TestServer, query: &str, fields: &[(&'static str, &str)]) -> Self {
-        let stream = TcpStream::connect_timeout(&server.addr, DEADLINE).expect("a connection");
-        stream.set_nodelay(true).expect("no delay");
+        let stream = crate::raw::tcp(server.addr).expect("a connection");
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
         let address = format!("ws://{}/-/watch{query}", server.addr);
         let mut request = address.into_client_request().expect("a request");

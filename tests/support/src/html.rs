@@ -130,10 +130,9 @@ fn collect(node: &Handle, within: &[String], elements: &mut Vec<Element>) -> Str
     }
     if let NodeData::Element { name, attrs, .. } = &node.data {
         let attributes = attrs.borrow();
-        let attributes = attributes.iter();
-        let attributes: BTreeMap<_, _> = attributes
-            .map(|it| (it.name.local.to_string(), it.value.to_string()))
-            .collect();
+        let pairs = attributes.iter().map(|it| (&it.name.local, &it.value));
+        let pairs = pairs.map(|(name, value)| (name.to_string(), value.to_string()));
+        let attributes: BTreeMap<_, _> = pairs.collect();
         within.push(name.local.to_string());
         within.extend(attributes.keys().cloned());
         within.extend(attributes.get("id").cloned());

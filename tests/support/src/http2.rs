@@ -29,8 +29,8 @@ pub(crate) const HTTP2: &str = "DATA_SERVER_HTTP2";
 
 static IS_ON: LazyLock<bool> = LazyLock::new(|| env::var_os(HTTP2).is_some_and(|on| on == "1"));
 
-/// What translates for all connections.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+/// What translates for all connections, and serves the stores in memory.
+pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let mut builder = Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build();
     runtime.expect("a runtime")

@@ -18,8 +18,10 @@ pub mod prelude;
 mod proc;
 mod proxy;
 mod raw;
+pub mod relay;
 mod report;
 mod resumable;
+mod running;
 pub mod s3;
 mod scale;
 mod server;
@@ -48,6 +50,7 @@ pub use report::{
     available, has_only_left_out, is_on_path, left_out, part_ended, say, tested, this_test, tool,
 };
 pub use resumable::Resumable;
+pub use running::Running;
 pub use scale::{is_full, scaled};
 pub use server::{
     Ended, Launch, TestServer, held_socket, scheme, served_by_nobody, served_by_nobody_with, words,

@@ -54,11 +54,8 @@ impl Lines {
                 return None;
             }
             let left = deadline.checked_duration_since(Instant::now())?;
-            state = self
-                .changed
-                .wait_timeout(state, left)
-                .expect("no panic under the lock")
-                .0;
+            let woken = self.changed.wait_timeout(state, left);
+            state = woken.expect("no panic under the lock").0;
         }
     }
 
@@ -70,9 +67,8 @@ impl Lines {
     /// All lines, once the stream has ended.
     #[track_caller]
     pub fn all(&self) -> Vec<String> {
-        let never = self.find_map(|_| None::<()>);
-        let is_right = never.is_none() && self.lock().ended;
-        assert!(is_right, "the stream is still open");
+        self.find_map(|_| None::<()>);
+        assert!(self.lock().ended, "the stream is still open");
         self.so_far()
     }
 
@@ -128,7 +124,7 @@ impl Event {
     #[track_caller]
     pub fn number(&self, name: &str) -> u64 {
         let text = self.field(name);
-        text.parse()
-            .unwrap_or_else(|_| panic!("`{name}` is {text}, not a number"))
+        let number = text.parse();
+        number.unwrap_or_else(|_| panic!("`{name}` is {text}, not a number"))
     }
 }

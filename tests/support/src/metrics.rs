@@ -64,9 +64,8 @@ impl Scrape {
 
     /// The sum of [`Scrape::all`], as a whole number.
     pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
-        format!("{}", self.sum(name, labels))
-            .parse()
-            .expect("a whole number")
+        let sum = self.sum(name, labels).to_string();
+        sum.parse().expect("a whole number")
     }
 
     /// The sum of [`Scrape::all`].

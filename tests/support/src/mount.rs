@@ -64,15 +64,9 @@ impl Mounted {
                 || mounts.contains(text(&self.0))
         };
         let found = processes.map(|process| process.path()).filter(uses);
-        found
-            .map(|user| {
-                format!(
-                    "{}: {:?}",
-                    user.display(),
-                    fs::read_to_string(user.join("comm"))
-                )
-            })
-            .collect()
+        let name = |user: &PathBuf| fs::read_to_string(user.join("comm"));
+        let told = found.map(|user| format!("{}: {:?}", user.display(), name(&user)));
+        told.collect()
     }
 }
 
@@ -115,11 +109,10 @@ impl Mount {
     pub fn ext4_of(size: u64, left_out: &str) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
         let (at, image) = (place.path().join("mount"), place.path().join("image"));
-        File::create(&image)
-            .and_then(|file| file.set_len(size))
-            .expect("an image");
-        let mounted = run("mkfs.ext4", &["-q", "-F", text(&image)])
-            .and_then(|()| Mounted::image(&image, &at, "errors=remount-ro"));
+        let made = File::create(&image).and_then(|file| file.set_len(size));
+        made.expect("an image");
+        let made = run("mkfs.ext4", &["-q", "-F", text(&image)]);
+        let mounted = made.and_then(|()| Mounted::image(&image, &at, "errors=remount-ro"));
         Self::or_left_out(place, mounted, left_out)
     }
 
@@ -198,11 +191,9 @@ impl Mount {
     /// Makes the ext4 report an error; it becomes read-only, also for open files.
     pub fn fail(&self) {
         let mounts = fs::read_to_string("/proc/self/mounts").expect("the mounts");
-        let mounted_here =
-            |line: &&str| line.split(' ').nth(1).map(Path::new) == Some(self.mounted.path());
-        let line = mounts.lines().find(mounted_here).expect("the mount");
-        let device = line.strip_prefix("/dev/");
-        let device = device.and_then(|rest| rest.split(' ').next());
+        let here = format!(" {} ", text(self.mounted.path()));
+        let device = mounts.lines().find_map(|line| line.split_once(&here));
+        let device = device.and_then(|(device, _)| device.strip_prefix("/dev/"));
         let device = device.expect("a loop device");
         let trigger = format!("/sys/fs/ext4/{device}/trigger_fs_error");
         fs::write(trigger, "asked for by a test").expect("an error by order");

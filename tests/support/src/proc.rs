@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,11 +20,8 @@ pub fn unsent_of_nobody(addr: SocketAddr) -> u64 {
         is_of_nobody.then(|| u64::from_str_radix(unsent, 16).expect("a number"))
     };
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
-    let tables = tables.iter().flatten();
-    tables
-        .flat_map(|table| table.lines())
-        .filter_map(of_line)
-        .sum()
+    let lines = tables.iter().flatten().flat_map(|table| table.lines());
+    lines.filter_map(of_line).sum()
 }
 
 /// The `/proc` pages of one process.
@@ -42,8 +38,8 @@ impl Proc {
     /// Uploads that have a temporary file.
     pub fn staged(&self) -> usize {
         let is_staged = |link: &PathBuf| {
-            let link = link.as_os_str().as_bytes();
-            link.ends_with(b" (deleted)") || link.windows(10).any(|part| part == b"r/staging/")
+            let link = link.to_string_lossy();
+            link.ends_with(" (deleted)") || link.contains("r/staging/")
         };
         self.links().iter().filter(|link| is_staged(link)).count()
     }
@@ -60,70 +56,65 @@ impl Proc {
 
     /// Open sockets.
     pub fn sockets(&self) -> usize {
-        self.links()
-            .iter()
-            .filter(|link| link.as_os_str().as_bytes().starts_with(b"socket:"))
-            .count()
+        let is_socket = |link: &&PathBuf| link.to_string_lossy().starts_with("socket:");
+        self.links().iter().filter(is_socket).count()
+    }
+
+    /// What `read` makes of each thread, by its name and its pages. A thread may end between the listing and the read.
+    fn tasks<T>(
+        &self,
+        read: impl Fn(&str, &dyn Fn(&str) -> Option<String>) -> Option<T>,
+    ) -> Vec<T> {
+        let tasks = fs::read_dir(self.page("task")).expect("the threads");
+        let of_task = |task: PathBuf| {
+            let page = |name: &str| fs::read_to_string(task.join(name)).ok();
+            read(page("comm")?.trim_end(), &page)
+        };
+        tasks
+            .filter_map(|task| of_task(task.ok()?.path()))
+            .collect()
     }
 
     /// The identifiers of the threads of this name.
     pub fn thread_ids(&self, name: &str) -> Vec<u32> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).expect("its threads");
-        let is_named = |task: &std::path::Path| {
-            let comm = fs::read_to_string(task.join("comm"));
-            comm.is_ok_and(|comm| comm.trim_end() == name)
-        };
-        let tasks = tasks.map(|task| task.expect("a thread").path());
-        let named = tasks.filter(|task| is_named(task));
-        named
-            .filter_map(|task| task.file_name()?.to_str()?.parse().ok())
-            .collect()
+        self.tasks(|its_name, page| {
+            let id = line(&page("status")?, "Pid:").parse().ok();
+            id.filter(|_| its_name == name)
+        })
     }
 
     /// The names of all threads, and the CPUs each may run on.
     pub fn threads(&self) -> Vec<(String, String)> {
-        let tasks = fs::read_dir(self.page("task")).expect("the threads");
-        let read = |task: PathBuf| {
-            // A thread may end between the listing and the read.
-            let name = fs::read_to_string(task.join("comm")).ok()?;
-            let status = fs::read_to_string(task.join("status")).ok()?;
+        self.tasks(|name, page| {
+            let status = page("status")?;
             let cpus = line(&status, "Cpus_allowed_list:");
-            Some((name.trim_end().to_owned(), cpus.to_owned()))
-        };
-        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+            Some((name.to_owned(), cpus.to_owned()))
+        })
     }
 
     /// What each thread does or waits for: its name, its state, its system call and its stack in the kernel (which only root
     /// can read).
     pub fn whereabouts(&self) -> Vec<String> {
-        let tasks = fs::read_dir(self.page("task")).into_iter().flatten();
-        let read = |task: PathBuf| {
-            let page = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
-            // Missing files are ignored: a thread may end meanwhile, and the calling test fails already.
-            let name = page("comm").trim_end().to_owned();
-            let stat = page("stat");
+        if !self.page("task").exists() {
+            return Vec::new();
+        }
+        self.tasks(|name, page| {
+            // Missing pages are ignored: the calling test fails already.
+            let page = |name| page(name).unwrap_or_default();
+            let (stat, call) = (page("stat"), page("syscall"));
             let state = stat.rsplit_once(") ");
             let state = state.map_or("", |(_, rest)| rest.get(..1).unwrap_or(""));
             let stack = page("stack").replace("[<0>] ", "").replace('\n', " < ");
-            format!(
-                "{name} {state}, call {}: {stack}",
-                page("syscall").trim_end()
-            )
-        };
-        let these = tasks.filter_map(|task| Some(read(task.ok()?.path())));
-        these.collect()
+            Some(format!("{name} {state}, call {}: {stack}", call.trim_end()))
+        })
     }
 
     /// Bytes that each thread, by its name, has read from a device.
     pub fn bytes_from_device(&self) -> Vec<(String, u64)> {
-        let tasks = fs::read_dir(self.page("task")).expect("the threads");
-        let read = |task: PathBuf| {
-            let name = fs::read_to_string(task.join("comm")).ok()?;
-            let io = fs::read_to_string(task.join("io")).ok()?;
-            let bytes = line(&io, "read_bytes:").parse().ok()?;
-            Some((name.trim_end().to_owned(), bytes))
-        };
-        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+        self.tasks(|name, page| {
+            let bytes = line(&page("io")?, "read_bytes:").parse().ok()?;
+            Some((name.to_owned(), bytes))
+        })
     }
 
     /// The peak of resident memory, in KiB. The kernel adds up what each processor has counted, some of it a little late: a later
@@ -152,11 +143,9 @@ impl Proc {
     pub fn nofile(&self) -> (u64, u64) {
         let limits = fs::read_to_string(self.page("limits")).expect("the limits");
         let mut numbers = line(&limits, "Max open files").split_whitespace();
-        let mut next = || {
-            let these = numbers.next().and_then(|number| number.parse().ok());
-            these.expect("a number")
-        };
-        (next(), next())
+        let mut next = || numbers.next().and_then(|number| number.parse().ok());
+        let (soft, hard) = (next(), next());
+        soft.zip(hard).expect("numbers")
     }
 
     /// CPU time used so far by all threads.
@@ -175,15 +164,12 @@ impl Proc {
     /// CPU time used so far by the threads whose names have this prefix, to the nanosecond (`/proc/PID/task/TID/schedstat`;
     /// the stat page has steps of 10 ms, for user and system time of each thread).
     pub fn cpu_of(&self, names: &str) -> Duration {
-        let tasks = fs::read_dir(self.page("task")).expect("the threads");
-        let read = |task: PathBuf| {
-            let name = fs::read_to_string(task.join("comm")).ok()?;
-            let schedstat = fs::read_to_string(task.join("schedstat")).ok()?;
-            let nanos = schedstat.split_whitespace().next()?.parse().ok()?;
-            name.starts_with(names)
-                .then_some(Duration::from_nanos(nanos))
-        };
-        tasks.filter_map(|task| read(task.ok()?.path())).sum()
+        let times = self.tasks(|name, page| {
+            let nanos = page("schedstat")?.split_whitespace().next()?.parse().ok()?;
+            let is_one = name.starts_with(names);
+            is_one.then_some(Duration::from_nanos(nanos))
+        });
+        times.into_iter().sum()
     }
 
     /// Kills what traces it. strace passes its end on only after the delay of a call that it holds.
@@ -196,28 +182,19 @@ impl Proc {
 
     /// The nice value of each thread whose name has this prefix.
     pub fn nice_of(&self, names: &str) -> Vec<i32> {
-        let stats = self.stats_of(names);
-        let nice = stats.iter().map(|stat| stat[16].parse());
-        nice.map(|nice| nice.expect("a number")).collect()
-    }
-
-    /// The fields of each thread's stat page after its name.
-    fn stats_of(&self, names: &str) -> Vec<Vec<String>> {
-        let tasks = fs::read_dir(self.page("task")).expect("the threads");
-        let read = |task: PathBuf| {
-            let stat = fs::read_to_string(task.join("stat")).ok()?;
-            let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-            let fields = rest.split_whitespace().map(str::to_owned).collect();
-            name.starts_with(names).then_some(fields)
-        };
-        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+        self.tasks(|name, page| {
+            let stat = page("stat")?;
+            let nice = stat.rsplit_once(')')?.1.split_whitespace().nth(16)?;
+            let is_one = name.starts_with(names);
+            is_one.then(|| nice.parse().expect("a number"))
+        })
     }
 
     /// What each open descriptor is of.
     pub fn links(&self) -> Vec<PathBuf> {
         let fds = fs::read_dir(self.page("fd")).expect("the descriptors");
-        fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok())
-            .collect()
+        let links = fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+        links.collect()
     }
 
     fn page(&self, name: &str) -> PathBuf {

@@ -1,14 +1,12 @@
 //! A proxy in front of a server: `haproxy` or nginx, the programs themselves.
 
-use std::process::Child;
-
 use socket2::{Domain, Socket, Type};
 
 use crate::prelude::*;
 
 /// A proxy, until it is dropped.
 pub struct Proxy {
-    child: Child,
+    _program: Running,
     pub addr: SocketAddr,
     _home: TempDir,
     /// Keeps the port for it.
@@ -36,20 +34,16 @@ impl Proxy {
         let home = TempDir::new().expect("a directory");
         let (port, addr) = port();
         fs::write(home.path().join("conf"), text(addr)).expect("its configuration");
-        let child = Command::new(program[0])
-            .args(&program[1..])
-            .current_dir(home.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn();
-        let proxy = Self {
-            child: child.expect("it runs"),
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).current_dir(home.path());
+        let running = Running::spawn(&mut command).expect("it runs");
+        eventually("the proxy listens", || TcpStream::connect(addr).is_ok());
+        Some(Self {
+            _program: running,
             addr,
             _home: home,
             _port: port,
-        };
-        eventually("the proxy listens", || TcpStream::connect(addr).is_ok());
-        Some(proxy)
+        })
     }
 
     /// `haproxy`, with these lines for its clients and this server.
@@ -78,12 +72,5 @@ impl Proxy {
             )
         };
         Self::start(&["nginx", "-e", "stderr", "-p", ".", "-c", "conf"], text)
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -36,7 +36,7 @@ impl Raw {
 
     /// A connection to a server that may have ended.
     pub fn try_connect(addr: SocketAddr) -> io::Result<Self> {
-        TcpStream::connect_timeout(&addr, DEADLINE).map(Self::over)
+        tcp(addr).map(|stream| Self::of(Stream::over(stream)))
     }
 
     /// A connection with a small receive buffer, so that few bytes are in flight when its reader is slow.
@@ -58,7 +58,8 @@ impl Raw {
         set(&socket).expect("a small buffer, or an address of the loopback network");
         let connected = socket.connect_timeout(&addr.into(), DEADLINE);
         connected.expect("a connection");
-        Self::over(socket.into())
+        socket.set_tcp_nodelay(true).expect("no delay");
+        Self::of(Stream::over(socket.into()))
     }
 
     /// A connection to a unix socket. A `TcpStream` owns any socket: only addresses and options of TCP are not to be had.
@@ -68,23 +69,16 @@ impl Raw {
         Self::of(Stream::clear(OwnedFd::from(stream).into()))
     }
 
-    fn over(stream: TcpStream) -> Self {
-        stream.set_nodelay(true).expect("no delay");
-        Self::of(Stream::over(stream))
-    }
-
     /// A connection with TLS as this client makes it; the handshake comes with the first byte.
     #[track_caller]
     pub fn connect_tls(addr: SocketAddr, client: &TlsClient) -> Self {
-        let stream = TcpStream::connect_timeout(&addr, DEADLINE).expect("a connection");
-        Self::of(Stream::sealed(stream, client))
+        Self::of(Stream::sealed(tcp(addr).expect("a connection"), client))
     }
 
     /// A connection in the clear, whatever is spoken there.
     #[track_caller]
     pub fn connect_clear(addr: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&addr, DEADLINE).expect("a connection");
-        Self::of(Stream::clear(stream))
+        Self::of(Stream::clear(tcp(addr).expect("a connection")))
     }
 
     /// Its own address.
@@ -115,6 +109,11 @@ impl Raw {
         self.fill()
     }
 
+    /// Ends its own side, or both, of a connection that may have ended.
+    pub fn shut(&self, sides: Shutdown) {
+        let _ = self.stream.socket.shutdown(sides);
+    }
+
     /// Ends its own side without saying so in TLS.
     pub fn truncate(&self) {
         let ended = self.stream.socket.shutdown(Shutdown::Write);
@@ -122,23 +121,16 @@ impl Raw {
     }
 
     fn of(stream: Stream) -> Self {
-        stream
-            .socket
-            .set_write_timeout(Some(DEADLINE))
-            .expect("a write timeout");
-        let raw = Self {
-            stream,
-            unread: Vec::new(),
-        };
+        let unread = Vec::new();
+        let raw = Self { stream, unread };
+        raw.give_up_after(DEADLINE);
         raw.time_limit(DEADLINE);
         raw
     }
 
     #[track_caller]
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream
-            .write_all(bytes.as_ref())
-            .expect("the server takes the bytes");
+        self.offer(bytes).expect("the server takes the bytes");
     }
 
     /// Sends to a server that may have stopped listening.
@@ -159,10 +151,8 @@ impl Raw {
         if let Some(is_passed_on) = self.stream.is_passed_on() {
             return is_passed_on;
         }
-        let ends = [
-            self.stream.socket.local_addr(),
-            self.stream.socket.peer_addr(),
-        ];
+        let socket = &self.stream.socket;
+        let ends = [socket.local_addr(), socket.peer_addr()];
         let ports = ends.map(|end| format!(":{:04X}", end.expect("an address").port()));
         let table = fs::read_to_string("/proc/self/net/tcp").expect("the connections");
         let own = table.lines().find_map(|line| {
@@ -175,10 +165,8 @@ impl Raw {
 
     /// Sets a time limit for writes.
     pub fn give_up_after(&self, time: Duration) {
-        self.stream
-            .socket
-            .set_write_timeout(Some(time))
-            .expect("a write timeout");
+        let set = self.stream.socket.set_write_timeout(Some(time));
+        set.expect("a write timeout");
     }
 
     /// Sends a request and reads the whole answer.
@@ -187,10 +175,9 @@ impl Raw {
         let request = request.as_ref();
         self.send(request);
         if request.starts_with(b"HEAD ") {
-            self.head()
-        } else {
-            self.answer()
+            return self.head();
         }
+        self.answer()
     }
 
     /// Reads one whole answer, by its Content-Length.
@@ -230,13 +217,19 @@ impl Raw {
     /// Reads exactly `length` bytes.
     #[track_caller]
     pub fn take(&mut self, length: usize) -> Vec<u8> {
+        self.try_take(length).expect("as many bytes as promised")
+    }
+
+    /// Reads exactly `length` bytes; `None` when the connection ends before. Panics when it is silent.
+    #[track_caller]
+    pub fn try_take(&mut self, length: usize) -> Option<Vec<u8>> {
         let buffered = self.unread.len().min(length);
         let mut bytes: Vec<u8> = self.unread.drain(..buffered).collect();
         bytes.resize(length, 0);
-        self.stream
-            .read_exact(&mut bytes[buffered..])
-            .expect("as many bytes as promised");
-        bytes
+        let read = self.stream.read_exact(&mut bytes[buffered..]);
+        let is_silent = read.as_ref().is_err_and(|error| is_timeout(error));
+        assert!(!is_silent, "still open and silent after {DEADLINE:?}");
+        read.is_ok().then_some(bytes)
     }
 
     /// Reads and drops up to `length` bytes through `buffer`, handing each piece to `check`; stops at the end of the stream.
@@ -266,17 +259,12 @@ impl Raw {
     /// Everything until the connection ends, by FIN or RST. Panics if it stays open.
     #[track_caller]
     pub fn rest(&mut self) -> Vec<u8> {
-        loop {
-            match self.fill() {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) => {
-                    let ended = !is_timeout(&error);
-                    assert!(ended, "the connection is still open after {DEADLINE:?}");
-                    break;
-                }
-            }
+        let mut read = self.fill();
+        while matches!(read, Ok(1..)) {
+            read = self.fill();
         }
+        let is_open = read.is_err_and(|error| is_timeout(&error));
+        assert!(!is_open, "the connection is still open after {DEADLINE:?}");
         std::mem::take(&mut self.unread)
     }
 
@@ -284,12 +272,8 @@ impl Raw {
     #[track_caller]
     pub fn assert_closed(&mut self) {
         let rest = self.rest();
-        let is_right = rest.is_empty();
-        assert!(
-            is_right,
-            "more before the close: {:?}",
-            String::from_utf8_lossy(&rest)
-        );
+        let more = String::from_utf8_lossy(&rest);
+        assert_eq!(more, "", "before the close");
     }
 
     /// Checks that nothing arrives for this long and the connection stays open: for events that must *not* happen.
@@ -317,10 +301,8 @@ impl Raw {
     }
 
     fn time_limit(&self, limit: Duration) {
-        self.stream
-            .socket
-            .set_read_timeout(Some(limit))
-            .expect("a read timeout");
+        let set = self.stream.socket.set_read_timeout(Some(limit));
+        set.expect("a read timeout");
     }
 
     /// Half-closes the connection (FIN); answers can still be read.
@@ -333,18 +315,14 @@ impl Raw {
     pub fn break_off(&mut self) {
         self.finish();
         let status = self.try_head().map(|answer| answer.status);
-        assert_eq!(
-            status,
-            by_protocol(Some(400), None),
-            "a body that breaks off"
-        );
+        let expected = by_protocol(Some(400), None);
+        assert_eq!(status, expected, "a body that breaks off");
     }
 
     /// Ends the connection with a reset (RST).
     pub fn reset(self) {
-        SockRef::from(&self.stream.socket)
-            .set_linger(Some(Duration::ZERO))
-            .expect("a linger time");
+        let set = SockRef::from(&self.stream.socket).set_linger(Some(Duration::ZERO));
+        set.expect("a linger time");
     }
 
     fn fill(&mut self) -> io::Result<usize> {
@@ -372,25 +350,28 @@ impl Response {
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, value)| value.as_str())
+        let mut headers = self.headers.iter();
+        headers.find_map(|(n, value)| (n == name).then_some(value.as_str()))
     }
 
     /// Whether the server announced that it closes after this answer.
     pub fn closes(&self) -> bool {
-        self.header("connection")
-            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        let option = self.header("connection");
+        option.is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
     #[track_caller]
     pub fn length(&self) -> usize {
-        let length = self
-            .header("content-length")
-            .unwrap_or_else(|| panic!("no Content-Length in {self:?}"));
+        let length = self.header("content-length");
+        let length = length.unwrap_or_else(|| panic!("no Content-Length in {self:?}"));
         length.parse().expect("a number")
     }
+}
+
+pub(crate) fn tcp(addr: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&addr, DEADLINE)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// Reads once, and again when interrupted, which can happen on a socket with a time limit.

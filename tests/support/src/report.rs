@@ -33,8 +33,7 @@ thread_local! {
 impl Drop for Test {
     fn drop(&mut self) {
         let Some(name) = &self.name else { return };
-        let has_only_left_out = self.has_left_out.get() && !self.has_tested.get();
-        if has_only_left_out {
+        if self.has_left_out.get() && !self.has_tested.get() {
             say(&format!("NOT TESTED: {name}"));
         }
         let time = self.since.elapsed();
@@ -73,14 +72,11 @@ pub fn has_only_left_out() -> bool {
 
 /// Notes what became of a part of the test that ran in a thread of its own.
 pub fn part_ended(has_only_left_out: bool) {
-    TEST.with(|test| {
-        let became = if has_only_left_out {
-            &test.has_left_out
-        } else {
-            &test.has_tested
-        };
-        became.set(true);
-    });
+    if has_only_left_out {
+        TEST.with(|test| test.has_left_out.set(true));
+    } else {
+        tested();
+    }
 }
 
 /// What a test needs. Without it the test ends, and whoever was asked for it has said what is left out; or the test does something

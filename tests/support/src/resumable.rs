@@ -15,8 +15,8 @@ impl Resumable {
     /// Creates one that waits for more, with these header lines, each ending in CRLF, and the first bytes of the value.
     #[track_caller]
     pub fn create(raw: &mut Raw, key: &str, lines: &str, first: &[u8]) -> Self {
-        let created =
-            Self::ask_to_create(raw, key, &format!("Upload-Complete: ?0\r\n{lines}"), first);
+        let lines = format!("Upload-Complete: ?0\r\n{lines}");
+        let created = Self::ask_to_create(raw, key, &lines, first);
         assert_eq!(created.status, 201, "{created:?}");
         Self::of_key(&created, key)
     }

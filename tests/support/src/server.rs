@@ -95,10 +95,8 @@ impl Launch {
 
     /// The same by the variables of a service manager, without `--listen`.
     pub fn activated_by(self, socket: &TcpListener) -> Self {
-        let mut launch = self.with_third(
-            "export LISTEN_PID=$$ LISTEN_FDS=1;",
-            socket.try_clone().expect("a descriptor").into(),
-        );
+        let socket = socket.try_clone().expect("a descriptor").into();
+        let mut launch = self.with_third("export LISTEN_PID=$$ LISTEN_FDS=1;", socket);
         launch.listen = Some(String::new());
         launch
     }
@@ -196,9 +194,8 @@ impl Launch {
             // Many tests have small file systems of their own.
             command.env("DATA_SERVER_MIN_FREE", "0");
         }
-        command
-            .args(&self.args)
-            .envs(self.env.iter().map(|(name, value)| (name, value)));
+        let env = self.env.iter().map(|(name, value)| (name, value));
+        command.args(&self.args).envs(env);
         if self.bare {
             return command;
         }
@@ -206,10 +203,8 @@ impl Launch {
             let given = |name: &str| self.env.iter().any(|(set, _)| set == name);
             let own = bucket.variables().into_iter().chain([bucket.trial()]);
             command.envs(own.filter(|(name, _)| !given(name)));
-            command
-                .args(bucket.options())
-                .arg("--spool")
-                .arg(dir.path());
+            command.args(bucket.options());
+            command.arg("--spool").arg(dir.path());
         } else if is_s3() {
             panic!("a directory is served: directory_only!");
         } else if !self.env.iter().any(|(name, _)| name == "DATA_SERVER_DIR") {
@@ -219,11 +214,8 @@ impl Launch {
             "" => {}
             listen => match &*SUITE {
                 Some(suite) if !self.in_the_clear && !listen.contains("//") => {
-                    let scheme = if listen.contains("fd:") {
-                        "https+"
-                    } else {
-                        "https://"
-                    };
+                    let is_passed = listen.contains("fd:");
+                    let scheme = if is_passed { "https+" } else { "https://" };
                     command.args(["--listen", &format!("{scheme}{listen}")]);
                     command.args(suite.own.options());
                 }
@@ -275,11 +267,10 @@ pub fn scheme() -> &'static str {
 /// The server that cargo built for this test: only the tests themselves are compiled with its path.
 pub(crate) fn binary() -> PathBuf {
     let test = env::current_exe().expect("the path of this test");
-    let profile = test
-        .ancestors()
-        .nth(2)
-        .expect("the directory of the profile");
-    profile.join("data-server")
+    let profile = test.ancestors().nth(2);
+    profile
+        .expect("the directory of the profile")
+        .join("data-server")
 }
 
 /// A socket as a service manager holds it: it listens for the whole test.
@@ -345,9 +336,9 @@ impl TestServer {
     /// One request on a connection of its own.
     #[track_caller]
     pub fn ask(&self, method: &str, key: &str) -> Response {
-        self.connect().ask(format!(
-            "{method} /{key} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"
-        ))
+        let lines = "Host: t\r\nConnection: close\r\n\r\n";
+        self.connect()
+            .ask(format!("{method} /{key} HTTP/1.1\r\n{lines}"))
     }
 
     /// One request on a connection of its own, with these header lines, each ending in CRLF; the answer has its chunks decoded.
@@ -488,10 +479,11 @@ impl TestServer {
     /// Waits for an event with this message.
     #[track_caller]
     pub fn event(&self, message: &str) -> Event {
+        let is_it = |event: &Event| event.message == message;
         let found = self
             .process
             .err
-            .find_map(|line| Event::parse(line).filter(|event| event.message == message));
+            .find_map(|line| Event::parse(line).filter(is_it));
         found.unwrap_or_else(|| panic!("no event {message:?} in {:#?}", self.process.err.so_far()))
     }
 
@@ -504,15 +496,9 @@ impl TestServer {
 
     /// The events of this target, such as `access`, that the log has once the server has ended.
     pub fn logged(&self, target: &str) -> Vec<Event> {
-        let events = self
-            .log()
-            .iter()
-            .filter_map(|line| Event::parse(line))
-            .collect::<Vec<_>>();
-        events
-            .into_iter()
-            .filter(|event| event.target == target)
-            .collect()
+        let lines = self.log();
+        let these = lines.iter().filter_map(|line| Event::parse(line));
+        these.filter(|event| event.target == target).collect()
     }
 
     /// Every line on standard error, once the process has ended.
@@ -538,10 +524,8 @@ impl Drop for TestServer {
         if thread::panicking() {
             eprintln!("its threads: {:#?}", self.proc().whereabouts());
             let log = self.process.err.so_far();
-            eprintln!(
-                "the server's last words: {:#?}",
-                &log[log.len().saturating_sub(20)..]
-            );
+            let last = &log[log.len().saturating_sub(20)..];
+            eprintln!("the server's last words: {last:#?}");
         }
     }
 }
@@ -561,8 +545,8 @@ impl Process {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
-            .expect("a descriptor of the child");
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+        let pidfd = pidfd.expect("a descriptor of the child");
         let out = Lines::collect(child.stdout.take().expect("its standard output"));
         let err = Lines::collect(child.stderr.take().expect("its standard error"));
         Self {
@@ -586,11 +570,8 @@ impl Process {
     fn wait(&mut self, time: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + time;
         let timeout = Timespec::try_from(time).expect("a short time");
-        poll(
-            &mut [PollFd::new(&self.pidfd, PollFlags::IN)],
-            Some(&timeout),
-        )
-        .expect("a wait for the child");
+        let ended = &mut [PollFd::new(&self.pidfd, PollFlags::IN)];
+        poll(ended, Some(&timeout)).expect("a wait for the child");
         loop {
             let status = self.child.try_wait().expect("the state of the child");
             if status.is_some() || Instant::now() >= deadline {

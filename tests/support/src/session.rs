@@ -26,14 +26,7 @@ const DIR: &str = "/tmp/data-rs";
 
 /// The ports of what the steps of a page start: a proxy in front, more servers and their own pages, a store; and the network of
 /// each.
-const OTHERS: [(u16, u8); 6] = [
-    (8081, 81),
-    (8082, 82),
-    (8083, 83),
-    (8443, 84),
-    (9090, 90),
-    (7070, 70),
-];
+const OTHERS: [u16; 6] = [8081, 8082, 8083, 8443, 9090, 7070];
 
 /// Runs every session of the page. Returns how many `#>` lines matched, or where the first one did not.
 pub fn run(page: &str) -> Result<usize, String> {
@@ -144,11 +137,9 @@ impl Session {
         }
         // All other tests allow any Host; a session runs with the defaults.
         let launch = Launch::new(&given).env("DATA_SERVER_ALLOWED_HOST", "");
-        let server = launch
-            .on(&DataDir::at(dir))
-            .passing(&self.socket)
-            .start_or_end()
-            .map_err(|ended| format!("the server does not serve: {}", ended.stderr))?;
+        let launch = launch.on(&DataDir::at(dir)).passing(&self.socket);
+        let server = launch.start_or_end();
+        let server = server.map_err(|ended| format!("it does not serve: {}", ended.stderr))?;
         let has_admin = given.contains(&"--admin");
         self.admin = has_admin.then(|| server.admin().to_string());
         self.server = Some(server);
@@ -160,16 +151,11 @@ impl Session {
         let printed = self
             .place
             .path()
-            .join("steps")
-            .join(format!("{}.printed", step.line));
-        let script = format!(
-            "{{ {} || :\necho ended; }} > {} 2>&1 &\n",
-            step.script.trim_end(),
-            printed.display()
-        );
+            .join(format!("steps/{}.printed", step.line));
+        let (script, out) = (step.script.trim_end(), printed.display());
         let started = Step {
             line: step.line,
-            script,
+            script: format!("{{ {script} || :\necho ended; }} > {out} 2>&1 &\n"),
             expected: Vec::new(),
         };
         self.play(&started)?;
@@ -177,10 +163,9 @@ impl Session {
         let deadline = Instant::now() + DEADLINE;
         loop {
             let text = fs::read_to_string(&printed).unwrap_or_default();
-            let told = text
-                .lines()
-                .filter(|line| line.starts_with("listening on "));
-            if told.eq(expected.iter().map(String::as_str)) {
+            let mut told: Vec<_> = text.lines().collect();
+            told.retain(|line| line.starts_with("listening on "));
+            if told == expected {
                 return Ok(expected.len());
             }
             if text.ends_with("ended\n") || Instant::now() > deadline {
@@ -195,25 +180,18 @@ impl Session {
         let script = self.place.path().join("steps").join(step.line.to_string());
         fs::write(&script, self.here(&step.script)).expect("a script");
         let printed = self.shell.run(&script);
-        let printed =
-            printed.map_err(|why| format!("line {}: {why}\n{}", step.line, step.script))?;
+        let Step { line, script, .. } = step;
+        let printed = printed.map_err(|why| format!("line {line}: {why}\n{script}"))?;
         let expected: Vec<String> = step.expected.iter().map(|line| self.here(line)).collect();
         let lines: Vec<&str> = printed.lines().map(str::trim_end).collect();
-        let fits = lines.len() == expected.len()
-            && lines
-                .iter()
-                .zip(&expected)
-                .all(|(line, pattern)| fits(line, pattern));
-        if fits {
+        let mut both = lines.iter().zip(&expected);
+        let fits = both.all(|(line, pattern)| fits(line, pattern));
+        if fits && lines.len() == expected.len() {
             return Ok(expected.len());
         }
-        Err(format!(
-            "line {}: these commands\n{}should print\n{}\nand print\n{}",
-            step.line,
-            step.script,
-            expected.join("\n"),
-            lines.join("\n")
-        ))
+        let (expected, printed) = (expected.join("\n"), lines.join("\n"));
+        let told = format!("{script}should print\n{expected}\nand print\n{printed}");
+        Err(format!("line {line}: these commands\n{told}"))
     }
 
     /// The text with the addresses and the directory of this run.
@@ -222,7 +200,7 @@ impl Session {
         let text = text.replace(ADMIN, self.admin.as_deref().unwrap_or(ADMIN));
         // Loopback addresses that no other session has: they are made of the port of this one.
         let [high, low] = address.port().to_be_bytes();
-        let text = OTHERS.iter().fold(text, |text, (port, network)| {
+        let text = OTHERS.iter().zip(80..).fold(text, |text, (port, network)| {
             let here = format!("127.{network}.{high}.{low}:{port}");
             ["127.0.0.1", "0.0.0.0"].iter().fold(text, |text, there| {
                 text.replace(&format!("{there}:{port}"), &here)

@@ -57,31 +57,22 @@ impl Stream {
     /// As the address asks for.
     pub(crate) fn over(socket: TcpStream) -> Self {
         let way = Self::way(&socket);
-        if way.http2 {
-            let translated = http2::translated(socket, way.tls);
-            let (socket, passed_on) = translated.expect("a pair of sockets");
-            Self {
-                socket,
-                session: None,
-                translated: Some(Translated {
-                    written: Arc::default(),
-                    passed_on,
-                }),
-            }
-        } else {
-            Self::of_http1(socket, way.tls.as_ref())
+        if !way.http2 {
+            return Self::over_http1(socket);
+        }
+        let translated = http2::translated(socket, way.tls);
+        let (socket, passed_on) = translated.expect("a pair of sockets");
+        let written = Arc::default();
+        Self {
+            translated: Some(Translated { written, passed_on }),
+            ..Self::clear(socket)
         }
     }
 
     /// The same, by HTTP/1.1: for what HTTP/2 has not.
     pub(crate) fn over_http1(socket: TcpStream) -> Self {
-        let way = Self::way(&socket);
-        Self::of_http1(socket, way.tls.as_ref())
-    }
-
-    fn of_http1(socket: TcpStream, client: Option<&TlsClient>) -> Self {
-        match client {
-            Some(client) => Self::sealed(socket, client),
+        match Self::way(&socket).tls {
+            Some(client) => Self::sealed(socket, &client),
             None => Self::clear(socket),
         }
     }
@@ -100,9 +91,8 @@ impl Stream {
             sending: Mutex::new(()),
         };
         Self {
-            socket,
             session: Some(Arc::new(session)),
-            translated: None,
+            ..Self::clear(socket)
         }
     }
 
@@ -239,10 +229,8 @@ impl Write for Stream {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let Some(session) = &self.session else {
             let written = self.socket.write(buf)?;
-            if let Some(translated) = &self.translated {
-                translated
-                    .written
-                    .fetch_add(written as u64, Ordering::AcqRel);
+            if let Some(Translated { written: all, .. }) = &self.translated {
+                all.fetch_add(written as u64, Ordering::AcqRel);
             }
             return Ok(written);
         };

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    date_time_ymd,
-};
+use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -38,9 +36,8 @@ impl Authority {
     pub fn new() -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new([]).expect("no names");
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "authority");
+        let name = &mut params.distinguished_name;
+        name.push(DnType::CommonName, "authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).expect("a certificate");
         let dir = TempDir::new().expect("a temporary directory");
@@ -85,10 +82,7 @@ impl Authority {
         params.not_before = date_time_ymd(2000, 1, 1);
         let since = Duration::from_secs(second.unsigned_abs());
         params.not_after = date_time_ymd(1970, 1, 1) + since;
-        params.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
+        params.extended_key_usages = vec![ServerAuth, ClientAuth];
         let key = KeyPair::generate().expect("a key");
         let made = params.signed_by(&key, &self.issuer).expect("a certificate");
         let place = |end| self.dir.path().join(format!("{file}.{end}"));
@@ -134,12 +128,8 @@ impl Issued {
 
     /// The options that have a server show it.
     pub fn options(&self) -> Vec<&str> {
-        vec![
-            "--tls-cert",
-            self.certificate.to_str().expect("text"),
-            "--tls-key",
-            self.key.to_str().expect("text"),
-        ]
+        let [certificate, key] = [&self.certificate, &self.key].map(|path| crate::text(path));
+        vec!["--tls-cert", certificate, "--tls-key", key]
     }
 
     pub fn der(&self) -> &CertificateDer<'static> {
@@ -163,9 +153,8 @@ impl TlsClient {
         own: Option<&Issued>,
     ) -> Self {
         let mut roots = RootCertStore::empty();
-        roots
-            .add(authority.clone())
-            .expect("a certificate of an authority");
+        let added = roots.add(authority.clone());
+        added.expect("a certificate of an authority");
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
@@ -200,11 +189,9 @@ impl TlsClient {
 
     /// The same, which asks for this name.
     pub fn asking_for(&self, name: &str) -> Self {
-        let name = ServerName::try_from(name.to_owned()).expect("a name");
-        Self {
-            name,
-            ..self.clone()
-        }
+        let mut client = self.clone();
+        client.name = ServerName::try_from(name.to_owned()).expect("a name");
+        client
     }
 }
 

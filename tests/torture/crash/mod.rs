@@ -8,7 +8,7 @@
 mod server;
 
 use crate::ledger::{Fault, Finding};
-use crate::load::{Load, Progress, Silence, Terms};
+use crate::load::{Load, Progress, Terms};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 use server::Server;
@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What was counted over all cycles.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Counts {
     cycles: usize,
     /// Cycles with too few acknowledged writes before the fault.
@@ -44,22 +44,17 @@ impl Counts {
     }
 }
 
-/// Makes `server` end `cycles` times, and judges what each left; stops at the first broken promise.
-fn torture(
-    server: &mut Server,
-    load: &mut Load,
-    cycles: usize,
-    patience: Duration,
-) -> (Counts, Result<(), Finding>) {
+/// Makes `server` end `cycles` times, and judges what each left; panics at the first broken promise.
+fn torture(server: &mut Server, load: &mut Load, cycles: usize, patience: Duration) -> Counts {
     let mut counts = Counts::default();
     while counts.cycles < cycles && counts.weak <= cycles / 20 {
         let outcome = one_cycle(server, load, &mut counts, patience);
         if let Err((fault, told)) = outcome {
-            let told = format!("cycle {} of seed {}: {told}", counts.cycles, load.seed);
-            return (counts, Err((fault, told)));
+            let (cycle, seed) = (counts.cycles, load.seed);
+            panic!("{fault:?}: cycle {cycle} of seed {seed}: {told}");
         }
     }
-    (counts, Ok(()))
+    counts
 }
 
 fn one_cycle(
@@ -68,32 +63,22 @@ fn one_cycle(
     counts: &mut Counts,
     patience: Duration,
 ) -> Result<(), Finding> {
-    let is_orderly = server.is_orderly();
     let progress = Progress::under(Terms {
         is_excused: |_| false,
-        silence: if is_orderly {
-            Silence::NotMade
-        } else {
-            Silence::Unknown
-        },
+        silence: server.silence(),
     });
     let (addr, enough) = (server.addr(), ENOUGH + load.random().usize(..2 * ENOUGH));
     let (before, ended) = load.work(addr, &progress, || {
-        let deadline = Instant::now() + patience;
-        while progress.acknowledged() < enough && Instant::now() < deadline && !progress.is_broken()
-        {
-            thread::sleep(Duration::from_micros(200));
-        }
+        within(patience, || {
+            progress.is_broken() || progress.acknowledged() >= enough
+        });
         let before = progress.acknowledged();
         progress.let_break();
         (before, server.end())
     })?;
     ended?;
-    if before < ENOUGH {
-        counts.weak += 1;
-    } else {
-        counts.cycles += 1;
-    }
+    counts.weak += usize::from(before < ENOUGH);
+    counts.cycles += usize::from(before >= ENOUGH);
     counts.acknowledged += before;
     counts.unheard += progress.unanswered();
     let is_staged = |name: &String| name.starts_with("staging/");
@@ -105,24 +90,13 @@ fn one_cycle(
 /// Has servers end by this signal so often, and says what was counted; panics where a promise is broken.
 fn withstands(what: &str, signal: Signal, cycles: usize) -> (Server, Counts) {
     let mut server = Server::ended_by(signal);
-    let (counts, outcome) = torture(&mut server, &mut Load::new(what), cycles, PATIENCE);
-    let ((median, start), end) = (server.start_times(), server.ends.iter().max());
+    let counts = torture(&mut server, &mut Load::new(what), cycles, PATIENCE);
+    let (median, start) = server.start_times();
+    let (disk, end) = (server.disk, server.ends.iter().max());
     counted!(
         what,
-        "{} ends ({} with --durability disk), {} acknowledged writes before them, {} requests unanswered, {} left files in staging; \
-             starts took {median:.0?}, at most {start:.0?}, ends at most {:.0?}; {} weak cycles not counted; found {}",
-        counts.cycles,
-        server.disk,
-        counts.acknowledged,
-        counts.unheard,
-        counts.littered,
-        end.copied().unwrap_or_default(),
-        counts.weak,
-        usize::from(outcome.is_err())
+        "{counts:?}, {disk} with --durability disk; starts took {median:.0?}, at most {start:.0?}, ends at most {end:.0?}"
     );
-    if let Err((fault, told)) = outcome {
-        panic!("{fault:?}: {told}");
-    }
     counts.assert_proves(cycles);
     (server, counts)
 }
@@ -150,8 +124,7 @@ fn a_stop_under_load_loses_nothing_and_leaves_no_answer_half_said() {
 #[should_panic(expected = "too few cycles count")]
 fn idle_cycles_prove_nothing() {
     let mut server = Server::ended_by(Signal::KILL);
-    let (counts, outcome) = torture(&mut server, &mut Load::new("idle"), 20, Duration::ZERO);
-    assert_eq!(outcome, Ok(()));
+    let counts = torture(&mut server, &mut Load::new("idle"), 20, Duration::ZERO);
     counts.assert_proves(20);
 }
 

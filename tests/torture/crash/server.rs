@@ -1,6 +1,7 @@
 //! The real server, as something that is ended under load and started again with other options.
 
 use crate::ledger::{Fault, Finding};
+use crate::load::Silence;
 use crate::random::{Random, one_of};
 use crate::support::prelude::*;
 
@@ -50,9 +51,8 @@ impl Server {
     pub(super) fn start_times(&self) -> (Duration, Duration) {
         let mut starts = self.starts.clone();
         starts.sort_unstable();
-        let middle = starts.get(starts.len() / 2).copied();
-        let longest = starts.last().copied();
-        (middle.unwrap_or_default(), longest.unwrap_or_default())
+        let times = [starts.get(starts.len() / 2), starts.last()];
+        times.map(|time| time.copied().unwrap_or_default()).into()
     }
 
     pub(super) fn addr(&self) -> SocketAddr {
@@ -60,8 +60,16 @@ impl Server {
     }
 
     /// Whether it answers whatever it began before it ends.
-    pub(super) fn is_orderly(&self) -> bool {
+    fn is_orderly(&self) -> bool {
         self.signal == Signal::TERM
+    }
+
+    /// What it means that its end leaves a request without an answer.
+    pub(super) fn silence(&self) -> Silence {
+        if self.is_orderly() {
+            return Silence::NotMade;
+        }
+        Silence::Unknown
     }
 
     /// Ends it; clients are at work.
@@ -71,18 +79,16 @@ impl Server {
         self.running.signal(self.signal);
         let (code, expected) = (self.running.exit(), self.is_orderly().then_some(0));
         self.ends.push(began.elapsed());
-        if code == expected {
-            return Ok(());
-        }
         let told = format!("{:?}: exit code {code:?}, not {expected:?}", self.signal);
-        Err((Fault::Process, told))
+        (code == expected)
+            .then_some(())
+            .ok_or((Fault::Process, told))
     }
 
     pub(super) fn start(&mut self, dice: &mut Random) -> Result<(), Finding> {
         if !self.is_orderly() {
             // What few kills leave by themselves: a file with the name that the next one will want.
-            let litter = std::fs::write(self.dir.staging().join("0"), "half a value");
-            litter.map_err(|error| (Fault::Process, format!("no litter: {error}")))?;
+            fs::write(self.dir.staging().join("0"), "half a value").expect("litter");
         }
         // A start may be killed as well, wherever it has come.
         if dice.u64(..4) == 0 && !self.is_orderly() {
@@ -91,17 +97,15 @@ impl Server {
         }
         let (launch, began) = (self.launch(dice), Instant::now());
         self.running = launch.start();
-        self.starts.push(began.elapsed());
-        if began.elapsed() < START {
-            return Ok(());
-        }
-        let told = format!("a start took {:?}", began.elapsed());
-        Err((Fault::Process, told))
+        let took = began.elapsed();
+        self.starts.push(took);
+        let told = || (Fault::Process, format!("a start took {took:?}"));
+        (took < START).then_some(()).ok_or_else(told)
     }
 
     /// The names of all files that are there, those in staging after a `/`.
     pub(super) fn files(&self) -> Vec<String> {
-        let staged = std::fs::read_dir(self.dir.staging()).expect("the staging directory");
+        let staged = fs::read_dir(self.dir.staging()).expect("the staging directory");
         let staged = staged.map(|entry| entry.expect("an entry").file_name());
         let staged = staged.map(|name| format!("staging/{}", name.display()));
         let values = self.dir.names().into_iter();

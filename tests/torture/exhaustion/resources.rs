@@ -1,23 +1,9 @@
 //! What runs out: descriptors, the size of files, the disk and its inodes.
 
-use std::io::Write;
-
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::{LARGE, Resourced, rounds};
-use crate::scale::scaled;
 use crate::support::prelude::*;
-
-/// As often as the form asks for.
-fn full(what: &str, dir: &DataDir, resource: &mut dyn Resourced) {
-    rounds(what, dir, resource, scaled(3, 100));
-}
-
-#[track_caller]
-fn assert_status(answer: &Response, status: u16, what: &str) {
-    let body = String::from_utf8_lossy(&answer.body);
-    assert_eq!(answer.status, status, "{what}: {body}");
-}
 
 /// Sets the soft limit of the server, or, with `None`, gives it the hard one again.
 pub(crate) fn limit(server: &Proc, resource: Resource, soft: Option<u64>) {
@@ -26,11 +12,9 @@ pub(crate) fn limit(server: &Proc, resource: Resource, soft: Option<u64>) {
         Resource::Nofile => Some(server.nofile().1),
         _ => None,
     };
-    let limits = Rlimit {
-        current: soft.or(maximum),
-        maximum,
-    };
-    prlimit(id, resource, limits).expect("a limit of our own child");
+    let current = soft.or(maximum);
+    let set = prlimit(id, resource, Rlimit { current, maximum });
+    set.expect("a limit of our own child");
 }
 
 /// How long descriptors are out in some rounds: until accepting pauses as long as it ever does.
@@ -69,8 +53,8 @@ impl Resourced for Descriptors {
         busy.send(format!("Host: t\r\n\r\n{listing}{put}"));
         for what in ["GET", "the listing", "PUT"] {
             let answer = busy.answer();
-            assert_status(&answer, 503, what);
-            assert_eq!(answer.header("retry-after"), Some("1"), "{what}");
+            let told = (answer.status, answer.header("retry-after"));
+            assert_eq!(told, (503, Some("1")), "{what}: {answer:?}");
         }
     }
 
@@ -83,11 +67,9 @@ impl Resourced for Descriptors {
 
 #[test]
 fn descriptors_run_out_and_come_back() {
-    full(
-        "descriptors exhausted",
-        &DataDir::temporary(),
-        &mut Descriptors::default(),
-    );
+    let mut descriptors = Descriptors::default();
+    let dir = DataDir::temporary();
+    rounds("descriptors exhausted", &dir, &mut descriptors);
 }
 
 struct FileSize;
@@ -98,17 +80,9 @@ impl Resourced for FileSize {
     }
 
     fn while_out(&mut self, server: &TestServer, old: &mut Client) {
-        assert_status(&old.put("old", pattern(9, LARGE)), 507, "beyond the limit");
-        assert_status(
-            &server.put("new", pattern(9, LARGE)),
-            507,
-            "beyond the limit, new",
-        );
-        assert_status(
-            &server.put("new", pattern(9, 90_000)),
-            200,
-            "within the limit",
-        );
+        old.put("old", pattern(9, LARGE)).says(507, "");
+        server.put("new", pattern(9, LARGE)).says(507, "");
+        server.put("new", pattern(9, 90_000)).says(200, "");
     }
 
     fn relieve(&mut self, server: &TestServer) {
@@ -118,7 +92,7 @@ impl Resourced for FileSize {
 
 #[test]
 fn the_size_of_files_runs_out_and_comes_back() {
-    full("file size exhausted", &DataDir::temporary(), &mut FileSize);
+    rounds("file size exhausted", &DataDir::temporary(), &mut FileSize);
 }
 
 /// Fills a file system by hand, with bytes or with names.
@@ -130,54 +104,40 @@ impl Resourced for Disk {
     fn exhaust(&mut self, server: &TestServer) {
         server.store("victim", "value");
         let dir = &server.dir;
-        let full = (0..10_000).find_map(|n| {
-            if self.bytes {
-                let filler = File::options()
-                    .create(true)
-                    .append(true)
-                    .open(dir.file("filler"));
-                filler.and_then(|mut file| file.write_all(&[0; 4096])).err()
-            } else {
-                fs::write(dir.file(format!("filler-{n}")), "").err()
-            }
-        });
+        let bytes: &[u8] = if self.bytes { &[0; 4096] } else { &[] };
+        let mut fillers = (0..10_000).map(|n| dir.file(format!("filler-{n}")));
+        let full = fillers.find(|filler| fs::write(filler, bytes).is_err());
         assert!(full.is_some(), "the file system is not small");
     }
 
     fn while_out(&mut self, server: &TestServer, old: &mut Client) {
-        assert_status(&old.put("old", pattern(9, LARGE)), 507, "a large PUT");
-        assert_status(&server.put("new", "x"), 507, "a small PUT");
-        assert_status(&server.get("old"), 200, "GET");
-        assert_status(&server.ask("GET", ""), 200, "the listing");
-        assert_status(&server.ask("DELETE", "victim"), 200, "DELETE");
+        old.put("old", pattern(9, LARGE)).says(507, "");
+        server.put("new", "x").says(507, "");
+        server.get("old").says(200, "");
+        server.ask("GET", "").says(200, "");
+        server.ask("DELETE", "victim").says(200, "");
     }
 
     fn relieve(&mut self, server: &TestServer) {
-        for name in server.dir.names() {
-            if name.starts_with(b"filler") {
-                fs::remove_file(server.dir.file(name)).expect("room made by hand");
-            }
+        let mut names = server.dir.names();
+        names.retain(|name| name.starts_with(b"filler"));
+        for name in names {
+            fs::remove_file(server.dir.file(name)).expect("room made by hand");
         }
     }
 }
 
-fn on_tmpfs(what: &str, options: &str, disk: &mut Disk) {
-    match Mount::tmpfs(options, what) {
-        Some(mount) => full(what, &mount.dir(), disk),
-        None => left_out(what, "mounting is not permitted here"),
-    }
+fn on_tmpfs(what: &str, options: &str, bytes: bool) {
+    let mount = needed!(Mount::tmpfs(options, what));
+    rounds(what, &mount.dir(), &mut Disk { bytes });
 }
 
 #[test]
 fn the_disk_runs_out_and_comes_back() {
-    on_tmpfs("disk exhausted", "size=4m", &mut Disk { bytes: true });
+    on_tmpfs("disk exhausted", "size=4m", true);
 }
 
 #[test]
 fn inodes_run_out_and_come_back() {
-    on_tmpfs(
-        "inodes exhausted",
-        "size=8m,nr_inodes=60",
-        &mut Disk { bytes: false },
-    );
+    on_tmpfs("inodes exhausted", "size=8m,nr_inodes=60", false);
 }

@@ -80,29 +80,34 @@ impl Fault {
 }
 
 /// Every fault of these calls, at the first time and, `deep`, at a later one as well.
-pub(super) fn faults(calls: &[(String, usize)], deep: bool) -> Vec<Fault> {
+pub(super) fn faults(calls: &BTreeSet<String>, deep: bool) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for (call, _) in calls {
-        for (at, error) in ERRORS.into_iter().enumerate() {
-            if !is_possible(call, error) {
-                continue;
-            }
-            let later = 2 + (faults.len() + at) % (DEPTH - 1);
-            for nth in [1, later].into_iter().take(if deep { 2 } else { 1 }) {
-                let call = call.clone();
-                faults.push(Fault { call, error, nth });
-            }
+    for (at, (call, error)) in possible(calls, |call| call).into_iter().enumerate() {
+        let later = 2 + (faults.len() + at) % (DEPTH - 1);
+        for nth in [1, later].into_iter().take(if deep { 2 } else { 1 }) {
+            let call = call.clone();
+            faults.push(Fault { call, error, nth });
         }
     }
     faults
 }
 
+/// Each of these calls with each error that the kernel could have it fail with.
+pub(super) fn possible<'a, C>(
+    calls: impl IntoIterator<Item = &'a C>,
+    name: impl Fn(&C) -> &str,
+) -> Vec<(&'a C, &'static str)> {
+    let calls = calls.into_iter();
+    let both = calls.flat_map(|call| ERRORS.map(|error| (call, error)));
+    let all = both.filter(|(call, error)| is_possible(name(call), error));
+    all.collect()
+}
+
 /// `count` of `all`, spread evenly.
 pub(super) fn spread<T: Clone>(all: &[T], count: usize) -> Vec<T> {
     let count = count.min(all.len());
-    (0..count)
-        .map(|n| all[n * all.len() / count].clone())
-        .collect()
+    let these = (0..count).map(|n| all[n * all.len() / count].clone());
+    these.collect()
 }
 
 #[test]

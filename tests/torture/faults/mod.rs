@@ -17,7 +17,7 @@ mod random;
 mod verdict;
 
 use matrix::{Fault, faults, spread};
-use operation::{Scene, calls_of, is_of, on_disk, warm};
+use operation::{Reply, Scene, State, calls_of, is_of, on_disk, warm};
 use verdict::{Seen, is_of_connection, judge, sync_retried};
 
 use crate::rest::Rest;
@@ -39,7 +39,7 @@ fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
     let tracer = Attached::to(server, &["-e", &trace, "-e", &injection]);
     let (mut reply, mut tries) = (operation.perform(server, &state), 1);
     while !tracer.has_injected() && tries < matrix::DEPTH {
-        judge_unhurt(*scene, server, &state, &reply)?;
+        subject.judge_unhurt(&state, &reply)?;
         state = operation.prepare(server, seed + 1_000_000 * tries as u64);
         reply = operation.perform(server, &state);
         tries += 1;
@@ -49,9 +49,8 @@ fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
     // One of each thread may be hit: strace counts for each by itself. Any of the connection may have cost the answer.
     let mut hits = calls.iter().filter(|call| call.is_injected());
     let of_connection = hits.clone().find(|call| is_of_connection(call));
-    let hit = of_connection
-        .filter(|_| reply.is_none())
-        .or_else(|| hits.clone().next());
+    let hit = of_connection.filter(|_| reply.is_none());
+    let hit = hit.or_else(|| hits.clone().next());
     let view = Seen {
         operation,
         state: &state,
@@ -66,27 +65,11 @@ fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
     }
     let next = operation.prepare(server, seed + 500_000);
     let reply = operation.perform(server, &next);
-    judge_unhurt(*scene, server, &next, &reply)
-        .map_err(|why| format!("the next request: {why}"))?;
+    let judged = subject.judge_unhurt(&next, &reply);
+    judged.map_err(|why| format!("the next request: {why}"))?;
     warm(server, operation);
     rest.leaked(server, DEADLINE)?;
     Ok(hit.is_some())
-}
-
-fn judge_unhurt(
-    scene: Scene,
-    server: &TestServer,
-    state: &operation::State,
-    reply: &operation::Reply,
-) -> Result<(), String> {
-    judge(&Seen {
-        operation: scene.operation,
-        state,
-        reply,
-        after: on_disk(&server.dir),
-        hit: None,
-        of_names: false,
-    })
 }
 
 /// A server of a scene, and what it holds on to at rest.
@@ -99,7 +82,7 @@ struct Subject {
 impl Subject {
     /// One that has answered before, so that what it starts when needed is there.
     fn start(scene: Scene) -> Self {
-        let server = Launch::new(&scene.options()).start();
+        let server = scene.start();
         for seed in 0..2 {
             let state = scene.operation.prepare(&server, seed);
             scene.operation.perform(&server, &state);
@@ -112,6 +95,18 @@ impl Subject {
             rest,
         }
     }
+
+    /// Judges a reply where nothing failed.
+    fn judge_unhurt(&self, state: &State, reply: &Reply) -> Result<(), String> {
+        judge(&Seen {
+            operation: self.scene.operation,
+            state,
+            reply,
+            after: on_disk(&self.server.dir),
+            hit: None,
+            of_names: false,
+        })
+    }
 }
 
 #[test]
@@ -123,12 +118,11 @@ fn each_call_of_each_operation_made_to_fail() {
         let mut subject = Subject::start(scene);
         let calls = calls_of(scene, &subject.server);
         // A hot value takes no more than these: accept4, recvfrom, fstat and sendmsg.
-        let is_right = calls.len() >= 4;
-        assert!(is_right, "{scene:?} makes next to no calls: {calls:?}");
+        let is_enough = calls.len() >= 4;
+        assert!(is_enough, "{scene:?} makes next to no calls: {calls:?}");
         let all = faults(&calls, scaled(false, true));
         let skipped = scaled(number * 7 % all.len(), 0);
-        let rotated = all[skipped..].iter().chain(&all[..skipped]).cloned();
-        let rotated: Vec<_> = rotated.collect();
+        let rotated = [&all[skipped..], &all[..skipped]].concat();
         for (seed, fault) in (10..).zip(spread(&rotated, share)) {
             match strike(&subject, &fault, seed) {
                 Ok(true) => hit += 1,

@@ -1,11 +1,9 @@
 //! What a client asks for while something fails: how it is prepared by hand, performed over a fresh connection, and what
 //! its answer, or its lack of one, says about the value.
 
-use std::os::fd::AsFd;
-
 use rustix::fs::XattrFlags;
 
-use super::matrix::first_path;
+use super::matrix::{can_fail, first_path};
 use super::verdict::statuses;
 use crate::support::prelude::*;
 
@@ -52,41 +50,26 @@ pub(super) struct Scene {
 impl Scene {
     /// Every operation, with the durability that makes a difference to it.
     pub(super) fn all() -> Vec<Self> {
-        let put = |new, len| Operation::Put { new, len };
-        let get = |hot, len| Operation::Get { hot, len };
-        let writes = [
-            put(true, SMALL),
-            put(false, SMALL),
-            put(true, LARGE),
-            put(false, LARGE),
-            Operation::Resume,
-            Operation::Delete,
-        ];
-        let reads = [
-            get(true, SMALL),
-            get(false, SMALL),
-            get(false, SENT),
-            Operation::List,
-        ];
-        let both = writes.map(|operation| [false, true].map(|durable| Self { operation, durable }));
-        let once = reads.map(|operation| Self {
-            operation,
-            durable: false,
-        });
-        both.into_iter().flatten().chain(once).collect()
+        let puts = [(true, SMALL), (false, SMALL), (true, LARGE), (false, LARGE)];
+        let puts = puts.map(|(new, len)| Operation::Put { new, len });
+        let writes = puts
+            .into_iter()
+            .chain([Operation::Resume, Operation::Delete]);
+        let gets = [(true, SMALL), (false, SMALL), (false, SENT)];
+        let gets = gets.map(|(hot, len)| Operation::Get { hot, len });
+        let reads = gets.into_iter().chain([Operation::List]);
+        let scene = |durable| move |operation| Self { operation, durable };
+        let both = writes.flat_map(|operation| [false, true].map(|it| scene(it)(operation)));
+        both.chain(reads.map(scene(false))).collect()
     }
 
-    /// The options of the server. Without a cache, every file that stays open is a leak.
-    pub(super) fn options(self) -> Vec<&'static str> {
+    /// A server for it. Without a cache, every file that stays open is a leak.
+    pub(super) fn start(self) -> TestServer {
         let is_hot = matches!(self.operation, Operation::Get { hot: true, .. });
-        let mut options = vec![
-            "--threads",
-            "1",
-            "--cache",
-            if is_hot { "1MiB" } else { "0" },
-        ];
-        options.extend(["--durability", if self.durable { "disk" } else { "os" }]);
-        options
+        let cache = if is_hot { "1MiB" } else { "0" };
+        let durability = if self.durable { "disk" } else { "os" };
+        let args = format!("--threads 1 --cache {cache} --durability {durability}");
+        TestServer::start(&words(&args))
     }
 }
 
@@ -105,17 +88,19 @@ impl Operation {
     pub(super) fn prepare(self, server: &TestServer, seed: u64) -> State {
         let dir = &server.dir;
         let old = |len| Some(pattern(2 * seed, len));
-        if matches!(self, Self::Get { hot: true, .. }) && dir.file(self.key()).exists() {
-            let value = Some(dir.read(self.key()));
+        let new = |len| Some(pattern(2 * seed + 1, len));
+        let kept = dir.get(self.key());
+        if matches!(self, Self::Get { hot: true, .. }) && kept.is_some() {
+            let wanted = kept.clone();
             return State {
-                before: value.clone(),
-                wanted: value,
+                before: kept,
+                wanted,
             };
         }
         let (before, wanted) = match self {
-            Self::Put { new: true, len } => (None, Some(pattern(2 * seed + 1, len))),
-            Self::Resume => (None, Some(pattern(2 * seed + 1, LARGE))),
-            Self::Put { len, .. } => (old(LARGE), Some(pattern(2 * seed + 1, len))),
+            Self::Put { new: true, len } => (None, new(len)),
+            Self::Resume => (None, new(LARGE)),
+            Self::Put { len, .. } => (old(LARGE), new(len)),
             Self::Get { len, .. } => (old(len), old(len)),
             Self::List => (old(SMALL), old(SMALL)),
             Self::Delete => (old(LARGE), None),
@@ -147,50 +132,18 @@ impl Operation {
     }
 
     fn ask(self, server: &TestServer, state: &State) -> Reply {
-        if self == Self::Resume {
-            return self.resume(server, state.wanted.as_deref().unwrap_or_default());
-        }
-        let (method, key, lines) = match self {
+        let wanted = state.wanted.as_deref().unwrap_or_default();
+        let key = self.key();
+        match self {
+            Self::Resume => resume(server, key, wanted),
             Self::Put { .. } => {
                 let lines = format!("Content-Type: {MEDIA_TYPE}\r\nContent-Encoding: {CODING}\r\n");
-                ("PUT", self.key(), lines)
+                hear(server, "PUT", key, &lines, wanted)
             }
-            Self::Get { .. } => ("GET", self.key(), String::new()),
-            Self::Delete | Self::Resume => ("DELETE", self.key(), String::new()),
-            Self::List => ("GET", "", "Accept: text/plain\r\n".to_owned()),
-        };
-        let body = match (self, &state.wanted) {
-            (Self::Put { .. }, Some(wanted)) => wanted.as_slice(),
-            _ => &[],
-        };
-        let lines = lines + "Connection: close\r\n";
-        match Client::new(server.addr).hear(method, key, &lines, body) {
-            Heard::Answer(answer) => Some(answer),
-            _ => None,
+            Self::Get { .. } => hear(server, "GET", key, "", &[]),
+            Self::Delete => hear(server, "DELETE", key, "", &[]),
+            Self::List => hear(server, "GET", "", "Accept: text/plain\r\n", &[]),
         }
-    }
-
-    /// Uploads `value` in two requests; the response to the first that was not performed, or to the last.
-    fn resume(self, server: &TestServer, value: &[u8]) -> Reply {
-        let hear = |method, path: &str, lines: &str, body: &[u8]| {
-            let lines = format!("{lines}Connection: close\r\n");
-            match Client::new(server.addr).hear(method, path, &lines, body) {
-                Heard::Answer(answer) => Some(answer),
-                _ => None,
-            }
-        };
-        let (first, rest) = value.split_at(value.len() / 2);
-        let created = hear("PUT", self.key(), "Upload-Complete: ?0\r\n", first)?;
-        if created.status != 201 {
-            return Some(created);
-        }
-        let path = Resumable::of_key(&created, self.key()).path;
-        let lines = format!(
-            "Content-Length: {}\r\nContent-Type: application/partial-upload\r\nUpload-Offset: {}\r\nUpload-Complete: ?1\r\n",
-            rest.len(),
-            first.len()
-        );
-        hear("PATCH", &path[1..], &lines, rest)
     }
 
     /// The key that it is about: half of them lie in folders, which a PUT makes and a DELETE removes.
@@ -213,73 +166,82 @@ impl Operation {
     }
 }
 
+/// The whole answer to a request on a connection of its own, with these header lines.
+fn hear(server: &TestServer, method: &str, path: &str, lines: &str, body: &[u8]) -> Reply {
+    let lines = format!("{lines}Connection: close\r\n");
+    match Client::new(server.addr).hear(method, path, &lines, body) {
+        Heard::Answer(answer) => Some(answer),
+        _ => None,
+    }
+}
+
+/// Uploads `value` in two requests; the response to the first that was not performed, or to the last.
+fn resume(server: &TestServer, key: &str, value: &[u8]) -> Reply {
+    let (first, rest) = value.split_at(value.len() / 2);
+    let created = hear(server, "PUT", key, "Upload-Complete: ?0\r\n", first)?;
+    if created.status != 201 {
+        return Some(created);
+    }
+    let path = Resumable::of_key(&created, key).path;
+    let lines = format!(
+        "Content-Length: {}\r\nContent-Type: application/partial-upload\r\nUpload-Offset: {}\r\nUpload-Complete: ?1\r\n",
+        rest.len(),
+        first.len()
+    );
+    hear(server, "PATCH", &path[1..], &lines, rest)
+}
+
 /// Waits for all changes that were handed over: they are made also when no client waits for them any more, one after the
 /// other, so that the answer to a later one comes after them. This is a DELETE of a key that is absent, which the publisher
 /// alone answers: 404, or, where the publisher's own calls meet `errors` each time, what these are answered with.
 fn outlast(errors: &[&str], server: &TestServer) {
-    crate::support::eventually("changes are made", || {
-        match Client::new(server.addr).hear("DELETE", "nothing", "Connection: close\r\n", &[]) {
-            Heard::Answer(Response { status, .. }) => {
-                status == 404 || errors.iter().any(|error| statuses(error).contains(&status))
-            }
-            _ => false,
-        }
+    eventually("changes are made", || {
+        let reply = hear(server, "DELETE", "nothing", "", &[]);
+        reply.is_some_and(|Response { status, .. }| {
+            status == 404 || errors.iter().any(|error| statuses(error).contains(&status))
+        })
     });
 }
 
 /// Places a value by hand, with a media type that a guess would not give, and in a coding.
 fn place(dir: &DataDir, key: &str, value: &[u8]) {
     dir.place(key, value);
-    let file = std::fs::File::open(dir.file(key)).expect("the value");
-    let flags = XattrFlags::empty();
     let fields = format!("content-encoding: {CODING}\n");
-    for (name, value) in [
-        ("user.mime_type", MEDIA_TYPE),
-        ("user.data-server.fields", &fields),
-    ] {
-        rustix::fs::fsetxattr(file.as_fd(), name, value.as_bytes(), flags)
-            .expect("extended attributes, which the tests need");
+    let attributes = [("mime_type", MEDIA_TYPE), ("data-server.fields", &fields)];
+    for (name, value) in attributes {
+        let (name, flags) = (format!("user.{name}"), XattrFlags::empty());
+        let set = rustix::fs::setxattr(dir.file(key), name, value.as_bytes(), flags);
+        set.expect("extended attributes, which the tests need");
     }
 }
 
 /// The value as it lies in the directory.
 pub(super) fn on_disk(dir: &DataDir) -> Option<Vec<u8>> {
-    let keys = [FLAT, IN_FOLDERS];
-    keys.iter()
-        .find_map(|key| std::fs::read(dir.file(key)).ok())
+    [FLAT, IN_FOLDERS].iter().find_map(|key| dir.get(key))
 }
 
 /// Has the server keep the value, where the scene is about that.
 pub(super) fn warm(server: &TestServer, operation: Operation) {
     if matches!(operation, Operation::Get { hot: true, .. }) {
-        crate::support::eventually("the value is kept", || {
+        eventually("the value is kept", || {
             assert_eq!(server.get(operation.key()).status, 200);
             server.proc().has_open(&server.dir.file(operation.key()))
         });
     }
 }
 
-/// The calls that the server makes for `scene`, each with the most that one thread makes: from a trace, so that a call
-/// added to the server is one added to the tests.
-pub(super) fn calls_of(scene: Scene, server: &TestServer) -> Vec<(String, usize)> {
-    let mut most = std::collections::BTreeMap::<String, usize>::new();
+/// The calls that the server makes for `scene`: from a trace, so that a call added to the server is one added to the tests.
+pub(super) fn calls_of(scene: Scene, server: &TestServer) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
     for seed in 0..2 {
         let state = scene.operation.prepare(server, seed);
         warm(server, scene.operation);
         let tracer = Attached::to(server, &[]);
         scene.operation.perform(server, &state);
-        let mut counts = std::collections::HashMap::<(u32, String), usize>::new();
-        for call in tracer.detach() {
-            if super::matrix::can_fail(&call) {
-                *counts.entry((call.thread, call.name)).or_default() += 1;
-            }
-        }
-        for ((_, name), count) in counts {
-            let most = most.entry(name).or_default();
-            *most = count.max(*most);
-        }
+        let calls = tracer.detach().into_iter().filter(can_fail);
+        names.extend(calls.map(|call| call.name));
     }
-    most.into_iter().collect()
+    names
 }
 
 /// Whether `call` is about this directory itself or a folder in it, not a file of it.

@@ -22,10 +22,8 @@ const OVER: Scene = Scene {
 fn what_is_kept_is_found() {
     let Subject { server, rest, .. } = Subject::start(OVER);
     let mut kept = server.connect();
-    assert_eq!(
-        kept.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status,
-        404
-    );
+    let answer = kept.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(answer.status, 404);
     let found = rest.leaked(&server, A_MOMENT).expect_err("a leak");
     assert!(found.contains("at rest"), "{found}");
     drop(kept);

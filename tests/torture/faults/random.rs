@@ -51,25 +51,17 @@ fn judge(
         matches!(status, 400 | 500) || errors.iter().any(|error| statuses(error).contains(&status))
     };
     match reply {
-        Some(answer) if answer.status == 200 => {
-            wanted
-                .then_some(())
-                .ok_or("200, and the directory does not say so")?;
+        Some(answer) if answer.status == 200 && !wanted => {
+            Err("200, and the directory does not say so".into())
         }
-        Some(Response { status, .. }) if !is_explained(*status) => {
-            return Err(format!("{status}"));
+        Some(Response { status, .. }) if *status != 200 && !is_explained(*status) => {
+            Err(format!("{status}"))
         }
         // A sync of names may have failed after the change; so may the sending of the answer.
-        Some(_) | None => {
-            (before || wanted)
-                .then_some(())
-                .ok_or("neither the old value nor the new one")?;
-        }
+        _ if !(before || wanted) => Err("neither the old value nor the new one".into()),
+        _ if operation.is_read() && !before => Err("a read changed the value".into()),
+        _ => Ok(()),
     }
-    if operation.is_read() && !before {
-        return Err("a read changed the value".into());
-    }
-    Ok(())
 }
 
 /// One round under faults of these calls, drawn from `random`; how many failed.
@@ -103,14 +95,9 @@ fn round_under(
         let state = operation.prepare(&server, seed.wrapping_add(n));
         let reply = operation.perform_under(&errors, &server, &state);
         let after = on_disk(&server.dir);
-        judge(
-            operation,
-            &errors,
-            after == state.before,
-            after == state.wanted,
-            &reply,
-        )
-        .map_err(|why| format!("{operation:?} under {injections:?}: {why}"))?;
+        let (before, wanted) = (after == state.before, after == state.wanted);
+        let judged = judge(operation, &errors, before, wanted, &reply);
+        judged.map_err(|why| format!("{operation:?} under {injections:?}: {why}"))?;
     }
     let failed = tracer.detach();
     let failed = failed.iter().filter(|call| call.is_injected()).count();
@@ -119,8 +106,8 @@ fn round_under(
     if !matches!(&next, Some(answer) if answer.status == 200) {
         return Err(format!("the next request after {injections:?}: {next:?}"));
     }
-    rest.leaked(&server, DEADLINE)
-        .map_err(|why| format!("after {injections:?}: {why}"))?;
+    let let_go = rest.leaked(&server, DEADLINE);
+    let_go.map_err(|why| format!("after {injections:?}: {why}"))?;
     server.stop();
     Ok(failed)
 }
@@ -137,11 +124,9 @@ fn several_calls_at_once_fail_again_and_again() {
     let server = Subject::start(scene).server;
     let is_hot = |scene: &Scene| matches!(scene.operation, Operation::Get { hot: true, .. });
     let every = Scene::all().into_iter().filter(|scene| !is_hot(scene));
-    let calls = every.flat_map(|scene| calls_of(scene, &server));
-    let calls = calls.map(|(call, _)| call);
-    let mut calls: Vec<String> = calls.filter(|call| !LEFT.contains(&&**call)).collect();
-    calls.sort();
-    calls.dedup();
+    let calls: BTreeSet<_> = every.flat_map(|scene| calls_of(scene, &server)).collect();
+    let calls = calls.into_iter().filter(|call| !LEFT.contains(&&**call));
+    let calls: Vec<String> = calls.collect();
     drop(server);
     let mut random = Random::with_seed(seed("random faults"));
     let (mut failed, mut rounds) = (0, 0);

@@ -23,8 +23,8 @@ fn program() -> Option<PathBuf> {
         let form = env::var_os("DATA_SERVER_H2SPEC");
         let is_required = form.is_some_and(|form| form == "required");
         assert!(!is_required, "there is no h2spec, and it is required");
-        let told = "there is no h2spec: .ci/run setup installs it, where there is Go";
-        left_out("conformance of HTTP/2", told);
+        let why = "there is no h2spec: .ci/run setup installs it, where there is Go";
+        left_out("conformance of HTTP/2", why);
     }
     program
 }
@@ -32,19 +32,10 @@ fn program() -> Option<PathBuf> {
 /// How many cases there were, and those that failed.
 fn run(program: &Path, server: &TestServer, options: &[&str]) -> (usize, Vec<String>) {
     let port = server.addr.port().to_string();
-    let output = Command::new(program)
-        .args([
-            "--strict",
-            "--timeout",
-            "10",
-            "--path",
-            "/large",
-            "--port",
-            &port,
-        ])
-        .args(options)
-        .output()
-        .expect("h2spec runs");
+    let mut h2spec = Command::new(program);
+    h2spec.args(words("--strict --timeout 10 --path /large --port"));
+    h2spec.arg(port).args(options);
+    let output = h2spec.output().expect("h2spec runs");
     let text = String::from_utf8_lossy(&output.stdout);
     let cases = text.lines().find_map(|line| {
         let (cases, rest) = line.split_once(" tests, ")?;
@@ -67,11 +58,8 @@ fn conforms(name: &str, server: &TestServer, options: &[&str], expected: &[&str]
         let (cases, failed) = run(&program, server, options);
         assert!(cases >= CASES, "{cases} cases");
         assert_eq!(failed, expected, "{name}");
-        let passed = cases - failed.len();
-        counted!(
-            "http2",
-            "h2spec --strict, {name}: {passed} of {cases} cases passed"
-        );
+        let passed = format!("{} of {cases} cases passed", cases - failed.len());
+        counted!("http2", "h2spec --strict, {name}: {passed}");
     }
 }
 

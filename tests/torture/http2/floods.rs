@@ -44,9 +44,8 @@ fn same(name: &'static str, opening: Vec<u8>, ends: Ends, bytes: Vec<u8>) -> Att
 
 /// So many requests for a value that their client takes nothing of.
 fn stuck() -> Vec<u8> {
-    let nothing = settings(&[(INITIAL_WINDOW, 0)]);
     let requests = (0..STREAMS).flat_map(|n| request(id(n), "GET", "/large", true));
-    nothing.into_iter().chain(requests).collect()
+    stuck_window().into_iter().chain(requests).collect()
 }
 
 /// An upload that goes on.
@@ -56,8 +55,7 @@ fn upload() -> Vec<u8> {
 
 /// A request with a body that nothing reads, for its client does not take the response.
 fn unread() -> Vec<u8> {
-    let nothing = settings(&[(INITIAL_WINDOW, 0)]);
-    [nothing, request(1, "GET", "/large", false)].concat()
+    [stuck_window(), request(1, "GET", "/large", false)].concat()
 }
 
 /// Requests that are reset.
@@ -71,7 +69,7 @@ fn resets() -> Vec<Attack> {
             [requests(n), window_update(id(n), 0)].concat()
         }),
         attack(
-            "reset by a window too large",
+            "reset by too large a window",
             stuck_window(),
             CALM,
             move |n| {
@@ -93,11 +91,8 @@ fn resets() -> Vec<Attack> {
             frame(HEADERS, END_HEADERS | END_STREAM, id(n), &[0x82, 0x86])
         }),
         attack("reset by a length that is wrong", vec![], CALM, |n| {
-            let fields = [
-                request_fields("PUT", "/upload"),
-                field("content-length", "1"),
-            ]
-            .concat();
+            let length = field("content-length", "1");
+            let fields = [request_fields("PUT", "/upload"), length].concat();
             let head = frame(HEADERS, END_HEADERS, id(n), &fields);
             [head, frame(DATA, END_STREAM, id(n), b"two")].concat()
         }),
@@ -130,16 +125,11 @@ fn heads() -> Vec<Attack> {
             let fields = [request_fields("GET", "/here"), vec![0xbe; 16_000]].concat();
             frame(HEADERS, END_HEADERS | END_STREAM, id(n + 1), &fields)
         }),
-        attack(
-            "more requests than streams, and tables resized",
-            vec![],
-            CALM,
-            |n| {
-                let sizes = [0x20, 0x3f, 0xe1, 0x1f];
-                let fields = [&sizes[..], &request_fields("GET", "/here")].concat();
-                frame(HEADERS, END_HEADERS | END_STREAM, id(n), &fields)
-            },
-        ),
+        attack("too many requests, and tables resized", vec![], CALM, |n| {
+            let sizes = [0x20, 0x3f, 0xe1, 0x1f];
+            let fields = [&sizes[..], &request_fields("GET", "/here")].concat();
+            frame(HEADERS, END_HEADERS | END_STREAM, id(n), &fields)
+        }),
     ]
 }
 

@@ -97,7 +97,7 @@ fn uploads_at_once_on_one_connection_are_all_stored() {
     let server = server(&[]);
     let before = server.proc().rss_kib();
     let mut peer = Peer::open(server.addr, &[]);
-    let mut twin = peer.twin();
+    let mut twin = peer.0.twin();
     let value = |n: u32| pattern(u64::from(n) + 7, (pieces * PIECE) as usize);
     thread::scope(|scope| {
         // The windows of all are more than what is sent by then; the connection's is made larger as the server takes.

@@ -13,7 +13,7 @@ const SLACK: Duration = Duration::from_secs(8);
 /// How long the server keeps a connection that has sent this, after a request if it was `used`; and whether it says so.
 fn kept(sent: &[u8], was_used: bool, limits: &[&str]) -> (Duration, bool) {
     let server = server(limits);
-    let mut peer = Peer::connect(server.addr);
+    let mut peer = Peer(Raw::connect_clear(server.addr));
     if was_used {
         peer.send([opening(&[]), request(1, "GET", "/here", true)].concat());
         peer.until(|frame| frame.stream == 1 && frame.ends_stream())

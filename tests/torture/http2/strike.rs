@@ -2,7 +2,6 @@
 //! server is measured.
 
 use std::fmt;
-use std::io::Write;
 use std::net::Shutdown;
 use std::sync::atomic::AtomicU32;
 
@@ -99,7 +98,7 @@ impl Attack {
     fn send(&self, server: &TestServer, count: u32) -> (Ends, u32) {
         let mut peer = Peer::open(server.addr, &[]);
         peer.send(&self.opening);
-        let mut twin = peer.twin();
+        let mut twin = peer.0.twin();
         let sent = AtomicU32::new(0);
         let ends = thread::scope(|scope| {
             scope.spawn(|| {
@@ -110,7 +109,7 @@ impl Attack {
                         batch.extend(ping(LAST));
                     }
                     if batch.len() >= BATCH || n + 1 == count {
-                        if twin.0.write_all(&batch).is_err() {
+                        if twin.offer(&batch).is_err() {
                             return;
                         }
                         batch.clear();
@@ -123,7 +122,7 @@ impl Attack {
             match peer.until(is_end) {
                 Some(frame) if frame.kind == GOAWAY => {
                     // The server would read on for a while.
-                    let _ = peer.0.shutdown(Shutdown::Both);
+                    peer.0.shut(Shutdown::Both);
                     Ends::GoAway(frame.number(4))
                 }
                 Some(_) => Ends::Flat,

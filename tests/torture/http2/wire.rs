@@ -1,7 +1,5 @@
 //! Frames of HTTP/2 as bytes, sound or not, and a client that sends and reads them (RFC 9113, section 4).
 
-use std::io::{Read, Write};
-
 use crate::support::prelude::*;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -115,65 +113,32 @@ impl Frame {
 }
 
 /// A client, in the clear.
-#[derive(Debug)]
-pub(super) struct Peer(pub(super) TcpStream);
+pub(super) struct Peer(pub(super) Raw);
 
 impl Peer {
-    /// A connection on which nothing has been sent.
-    pub(super) fn connect(addr: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&addr, DEADLINE).expect("a connection");
-        stream.set_nodelay(true).expect("no delay");
-        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
-        stream.set_write_timeout(Some(DEADLINE)).expect("a timeout");
-        Self(stream)
-    }
-
     /// A connection that has begun, with these settings of the client.
     pub(super) fn open(addr: SocketAddr, values: &[(u16, u32)]) -> Self {
-        let mut peer = Self::connect(addr);
+        let mut peer = Self(Raw::connect_clear(addr));
         peer.send(opening(values));
         peer
     }
 
     #[track_caller]
     pub(super) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let sent = self.0.write_all(bytes.as_ref());
-        sent.expect("the server takes the bytes");
-    }
-
-    /// A second handle, to send while this one reads.
-    pub(super) fn twin(&self) -> Self {
-        Self(self.0.try_clone().expect("a second descriptor"))
+        self.0.send(bytes);
     }
 
     /// The next frame; `None` at the end of the connection. Panics when it is silent.
     #[track_caller]
     pub(super) fn next(&mut self) -> Option<Frame> {
-        let mut head = [0; 9];
-        self.fill(&mut head)?;
-        let [_, a, b] = [head[0], head[1], head[2]];
-        let len = usize::from(u16::from_be_bytes([a, b]));
-        let mut payload = vec![0; len];
-        self.fill(&mut payload)?;
-        let stream = head[5..].try_into().expect("four bytes");
+        let head = self.0.try_take(9)?;
+        let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four"));
         Some(Frame {
             kind: head[3],
             flags: head[4],
-            stream: u32::from_be_bytes(stream),
-            payload,
+            stream: number(5),
+            payload: self.0.try_take((number(0) >> 8) as usize)?,
         })
-    }
-
-    #[track_caller]
-    fn fill(&mut self, buffer: &mut [u8]) -> Option<()> {
-        use std::io::ErrorKind::{TimedOut, WouldBlock};
-        match self.0.read_exact(buffer) {
-            Ok(()) => Some(()),
-            Err(error) if matches!(error.kind(), WouldBlock | TimedOut) => {
-                panic!("still open and silent after {DEADLINE:?}")
-            }
-            Err(_) => None,
-        }
     }
 
     /// Frames up to one that `is_wanted`, which is returned; `None` when the connection ends before it.

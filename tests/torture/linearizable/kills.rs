@@ -1,8 +1,9 @@
 //! Registers in an S3 store, through two servers that are killed under load, again and again, and over two gateways of which
 //! one is killed, too.
 
+use super::Counts;
 use super::player::{Remote, Stage};
-use super::remote::{Counts, REMOTE, operations, record};
+use super::remote::{REMOTE, operations, record};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
@@ -76,9 +77,11 @@ fn registers_in_a_real_store_outlive_kills_of_servers_and_of_a_gateway() {
             [[first, second], [second, first]].map(|gateways| Phoenix::new(bucket.at(&gateways)));
         let addrs = [servers[0].server.addr, servers[1].server.addr];
         let mut chance = dice.fork();
-        counts.add(record(&addrs, remote, &mut dice, |stage| {
+        let mistaken = &mut counts.mistaken;
+        let history = record(&addrs, remote, &mut dice, mistaken, |stage| {
             kill(stage, &mut store, &mut servers, &mut chance);
-        }));
+        });
+        counts.add(history);
         kills += 2 * scaled(1, 3) + 1;
         assert_eq!(store.bucket.multipart_uploads(), 0);
     }

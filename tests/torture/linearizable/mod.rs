@@ -11,6 +11,8 @@ mod power;
 mod register;
 mod remote;
 
+use std::fmt;
+
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
@@ -63,11 +65,12 @@ fn live(
 ) {
     let made = || stage.operations.load(Ordering::Relaxed);
     let deadline = Instant::now() + 2 * DEADLINE;
+    let play = |player: &mut Player| player.play(stage, &mut Client::new(server.addr));
     thread::scope(|scope| {
-        let clients: Vec<_> = players
+        let clients = players
             .iter_mut()
-            .map(|player| scope.spawn(|| player.play(stage, &mut Client::new(server.addr))))
-            .collect();
+            .map(|player| scope.spawn(|| play(player)));
+        let clients: Vec<_> = clients.collect();
         let wait_for = |count: usize| {
             while made() < count && Instant::now() < deadline {
                 thread::sleep(Duration::from_micros(200));
@@ -94,6 +97,57 @@ fn live(
     assert!(made() >= until, "only {} of {until} operations", made());
 }
 
+/// What was counted over all histories.
+#[derive(Default)]
+struct Counts {
+    histories: usize,
+    events: Vec<Event>,
+    /// Entity tags that are not of the bytes that they came with.
+    mistaken: usize,
+    lies: usize,
+}
+
+impl Counts {
+    /// Adds what all saw in a history, by key: there is an order of it, and none of its beginning with a lie in it.
+    fn add(&mut self, keys: Vec<Vec<Event>>) {
+        self.histories += 1;
+        for (key, events) in keys.into_iter().enumerate() {
+            self.lies += check(key, &events);
+            self.events.extend(events);
+        }
+    }
+
+    fn told(&self, told: Told) -> usize {
+        self.count(|event| event.told == told)
+    }
+
+    fn count(&self, is_it: impl Fn(&Event) -> bool) -> usize {
+        self.events.iter().filter(|event| is_it(event)).count()
+    }
+
+    /// Refuses to have proved anything by histories in which little happened.
+    fn assert_proves(&self) {
+        let least = self.histories.max(1);
+        let (made, refused) = (self.told(Told::Done), self.told(Told::Refused));
+        let is_enough = made > 100 * least && refused > 20 * least && self.lies > 0;
+        assert!(is_enough, "too few to prove anything: {self}");
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = [Told::Done, Told::Refused, Told::Unknown].map(|told| self.told(told));
+        let (histories, operations, [made, refused, unknown]) =
+            (self.histories, self.events.len(), told);
+        let Self { mistaken, lies, .. } = self;
+        write!(
+            f,
+            "{histories} histories, {operations} operations: {made} made, {refused} refused, {unknown} unknown, \
+             {mistaken} entity tags of another version; an order for each key of each; {lies} planted lies refused"
+        )
+    }
+}
+
 /// What all saw, by key; no two writes have one tag.
 fn gather(players: Vec<Player>) -> Vec<Vec<Event>> {
     let (mut keys, mut tags) = (vec![Vec::new(); KEYS], BTreeMap::new());
@@ -111,19 +165,17 @@ fn gather(players: Vec<Player>) -> Vec<Vec<Event>> {
     keys
 }
 
-/// Panics with the end of the shortest beginning that no order explains.
-fn check(key: usize, events: &[Event]) {
+/// Panics with the end of the shortest beginning that no order explains. How many lies about the history were refused.
+fn check(key: usize, events: &[Event]) -> usize {
     if is_linearizable(events) {
-        return;
+        return refuses_lies(key, events);
     }
     let explained = |&count: &usize| is_linearizable(&beginning(events, count));
     let shortest = (1..=events.len()).find(|count| !explained(count));
     let shortest = beginning(events, shortest.unwrap_or(events.len()));
-    let end = &shortest[shortest.len().saturating_sub(30)..];
-    panic!(
-        "r{key}: no order explains {} operations: {end:#?}",
-        shortest.len()
-    );
+    let operations = shortest.len();
+    let end = &shortest[operations.saturating_sub(30)..];
+    panic!("r{key}: no order explains {operations} operations: {end:#?}");
 }
 
 /// The beginning of the same history with one lie in it has no order. Only the beginning: to find that there is none
@@ -131,8 +183,8 @@ fn check(key: usize, events: &[Event]) {
 fn refuses_lies(key: usize, events: &[Event]) -> usize {
     let lies = lies(&beginning(events, 60));
     for (what, told) in &lies {
-        let is_right = !is_linearizable(told);
-        assert!(is_right, "r{key}: the checker takes {what} for the truth");
+        let is_taken = is_linearizable(told);
+        assert!(!is_taken, "r{key}: the checker takes {what} for the truth");
     }
     lies.len()
 }
@@ -140,43 +192,26 @@ fn refuses_lies(key: usize, events: &[Event]) -> usize {
 #[test]
 fn every_key_is_a_linearizable_register_with_compare_and_swap() {
     let (histories, operations) = (scaled(9, 100), scaled(1_200, 10_000));
-    let mut dice = Random::with_seed(seed("linearizable"));
-    let (mut all, mut lies) = (Vec::new(), 0);
+    let (mut dice, mut counts) = (Random::with_seed(seed("linearizable")), Counts::default());
     for history in 0..histories {
-        let args = [
-            "--threads",
-            ["1", "2", "8"][history % 3],
-            "--dispatch",
-            ["round-robin", "reuse-port"][history / 3 % 2],
-        ];
-        let keys = record(&args, &mut dice, operations);
-        for (key, events) in keys.iter().enumerate() {
-            check(key, events);
-            lies += refuses_lies(key, events);
-        }
-        all.extend(keys.into_iter().flatten());
+        let threads = ["1", "2", "8"][history % 3];
+        let dispatch = ["round-robin", "reuse-port"][history / 3 % 2];
+        let args = ["--threads", threads, "--dispatch", dispatch];
+        counts.add(record(&args, &mut dice, operations));
     }
-    let count = |what: fn(&Event) -> bool| all.iter().filter(|e| what(e)).count();
-    let swapped = count(|e| {
-        matches!(
-            (e.asked, e.told),
-            (Asked::Put(_, Only::Over(_)), Told::Done)
-        )
-    });
-    let created = count(|e| matches!((e.asked, e.told), (Asked::Put(_, Only::New), Told::Done)));
-    let refused = count(|e| e.told == Told::Refused);
-    let unknown = count(|e| e.told == Told::Unknown);
+    let done = |e: &Event| e.told == Told::Done;
+    let swapped = counts.count(|e| done(e) && matches!(e.asked, Asked::Put(_, Only::Over(_))));
+    let created = counts.count(|e| done(e) && matches!(e.asked, Asked::Put(_, Only::New)));
+    let (kills, pauses) = (histories * (LIVES - 1), histories * LIVES * PAUSES);
+    let changes = format!("{swapped} swapped, {created} created");
     counted!(
         "linearizable",
-        "{histories} histories, {} operations, {} kills, {} pauses: {swapped} swapped, {created} created, \
-             {refused} refused, {unknown} unknown; an order for each key of each; {lies} planted lies refused",
-        all.len(),
-        histories * (LIVES - 1),
-        histories * LIVES * PAUSES
+        "{kills} kills, {pauses} pauses, {changes}: {counts}"
     );
-    assert!(all.len() >= histories * operations);
-    for number in [swapped, created, refused] {
+    assert!(counts.events.len() >= histories * operations);
+    for number in [swapped, created, counts.told(Told::Refused)] {
         assert!(number >= histories * 20, "too few to prove anything");
     }
-    assert!(unknown >= histories * CLIENTS / 2 && lies >= histories * KEYS / 2);
+    assert!(counts.told(Told::Unknown) >= histories * CLIENTS / 2);
+    assert!(counts.lies >= histories * KEYS / 2);
 }

@@ -14,7 +14,7 @@ fn has_order(fault: &Fault) -> bool {
         stub.fail_now_and_then("PUT", fault.clone(), 5);
     }
     let mut dice = Random::with_seed(seed("linearizable-planted"));
-    let (keys, _) = record(&addrs(&servers), REMOTE, &mut dice, |stage| {
+    let keys = record(&addrs(&servers), REMOTE, &mut dice, &mut 0, |stage| {
         operations(stage, 1_000);
     });
     keys.iter().all(|events| is_linearizable(events))

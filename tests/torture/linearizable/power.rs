@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::player::{Player, Rules, Stage};
 use super::register::{Asked, Only, Told, at};
 use super::remote::operations;
-use super::{CLIENTS, KEYS, check, gather, refuses_lies};
+use super::{CLIENTS, Counts, KEYS, check, gather};
 use crate::disk::{Disk, Image, Kind};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
@@ -26,10 +26,7 @@ struct Registers {
     dice: Random,
     /// What each had after the last cut.
     found: [Option<u32>; KEYS],
-    changes: usize,
-    refused: usize,
-    unknown: usize,
-    lies: usize,
+    counts: Counts,
 }
 
 impl Registers {
@@ -40,10 +37,7 @@ impl Registers {
             stage: Stage::new(Rules::Power),
             dice: Random::with_seed(seed),
             found: [None; KEYS],
-            changes: 0,
-            refused: 0,
-            unknown: 0,
-            lies: 0,
+            counts: Counts::default(),
         }
     }
 
@@ -66,9 +60,7 @@ impl Registers {
             self.disk.cut();
             server.kill();
         });
-        if let Some(tracer) = tracer {
-            tracer.abandon();
-        }
+        tracer.into_iter().for_each(Attached::abandon);
         self.disk.revive();
         let mut server = Launch::new(&[]).on(&self.disk.dir()).start();
         let (mut reader, mut client) = (Player::new(self.dice.fork()), Client::new(server.addr));
@@ -83,16 +75,12 @@ impl Registers {
     fn judge(&mut self, players: Vec<Player>) {
         for (key, mut events) in gather(players).into_iter().enumerate() {
             let last = events.pop().expect("the last word");
-            let count = |told| events.iter().filter(|event| event.told == told).count();
-            self.changes += count(Told::Done);
-            self.refused += count(Told::Refused);
-            self.unknown += count(Told::Unknown);
+            self.counts.events.extend(&events);
             let written = |write| at(0, 0, Asked::Put(write, Only::Always), Told::Done);
             let before = self.found[key].map(written);
             events.retain(|event| matches!(event.told, Told::Done | Told::Unknown));
             let history: Vec<_> = before.into_iter().chain(events).chain([last]).collect();
-            check(key, &history);
-            self.lies += refuses_lies(key, &history);
+            self.counts.lies += check(key, &history);
             let Told::Read(found) = last.told else {
                 panic!("{last:?} is no read");
             };
@@ -115,13 +103,9 @@ fn no_change_is_lost_on(what: &str, disk: Image, args: &'static [&'static str], 
         let is_slow = can_be_slow && cycle % 2 == 0;
         registers.cut(if is_slow { &slow } else { &[] });
     }
-    let Registers {
-        changes,
-        refused,
-        unknown,
-        lies,
-        ..
-    } = registers;
+    let counts = registers.counts;
+    let told = [Told::Done, Told::Refused, Told::Unknown].map(|told| counts.told(told));
+    let ([changes, refused, unknown], lies) = (told, counts.lies);
     counted!(
         what,
         "{cuts} cuts, {changes} acknowledged changes, {refused} refused, {unknown} without an answer; an order for each key; \
@@ -144,13 +128,10 @@ fn no_acknowledged_change_is_lost_to_a_power_cut() {
 #[test]
 fn no_acknowledged_change_is_lost_to_a_power_cut_without_a_journal() {
     const ARGS: &[&str] = &["--durability", "disk", "--journal", "off"];
-    Image::each(
-        &[Kind::Ext4],
-        "registers and power cuts, no journal",
-        |what, disk| {
-            no_change_is_lost_on(what, disk, ARGS, scaled(1, 20));
-        },
-    );
+    let what = "registers and power cuts, no journal";
+    Image::each(&[Kind::Ext4], what, |what, disk| {
+        no_change_is_lost_on(what, disk, ARGS, scaled(1, 20));
+    });
 }
 
 /// The harness is shown to fail: what the server calls synced is lost.

@@ -214,20 +214,16 @@ pub(crate) fn lies(events: &[Event]) -> Vec<(&'static str, Vec<Event>)> {
         change(told.iter_mut().find(|e| e.call > replaced && find(e))?);
         Some((what, told))
     };
-    let stale = lie(
-        "a stale read",
-        &|e| matches!(e.told, Told::Read(Some(_))),
-        &|e| e.told = Told::Read(Some(first)),
-    );
-    let swap = lie(
-        "a swap of a value long replaced",
-        &|e| matches!((e.asked, e.told), (Asked::Put(..), Told::Done)),
-        &|e| {
-            if let Asked::Put(write, _) = e.asked {
-                e.asked = Asked::Put(write, Only::Over(first));
-            }
-        },
-    );
+    let is_read = |e: &Event| matches!(e.told, Told::Read(Some(_)));
+    let stale = lie("a stale read", &is_read, &|e| {
+        e.told = Told::Read(Some(first))
+    });
+    let is_put = |e: &Event| matches!((e.asked, e.told), (Asked::Put(..), Told::Done));
+    let swap = lie("a swap of a value long replaced", &is_put, &|e| {
+        if let Asked::Put(write, _) = e.asked {
+            e.asked = Asked::Put(write, Only::Over(first));
+        }
+    });
     [stale, swap].into_iter().flatten().collect()
 }
 

@@ -82,13 +82,8 @@ impl Worker<'_> {
         match self.ask("GET", &key, &lines, &[])? {
             Told::Answer(part) if part.status == 206 => {
                 let is_it = part.body == whole.body[from..];
-                let told = || {
-                    (
-                        Fault::Torn,
-                        format!("/{key}: another part than from {from} on"),
-                    )
-                };
-                is_it.then_some(true).ok_or_else(told)
+                let told = format!("/{key}: another part than from {from} on");
+                is_it.then_some(true).ok_or((Fault::Torn, told))
             }
             Told::Answer(later) => self.judge((client, n), &key, floor, &later).map(|()| true),
             other => Ok(self.goes_on_after(&other)),

@@ -7,10 +7,10 @@ use std::env;
 
 use super::Bench;
 use super::transfer::Transfer;
-use crate::proxy::GOOD;
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
+use crate::support::relay::GOOD;
 
 /// Set in the namespace: how many packets of a hundred are lost there.
 pub(super) const LOSS: &str = "DATA_SERVER_TORTURE_LOSS";

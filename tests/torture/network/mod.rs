@@ -8,10 +8,10 @@ mod transfer;
 mod vanished;
 
 use self::transfer::{LENGTHS, Transfer};
-use crate::proxy::{GOOD, Relay};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
+use crate::support::relay::{GOOD, Relay};
 
 /// What a key may hold, after all that happened.
 type Allowed = BTreeMap<String, Vec<Vec<u8>>>;

@@ -1,8 +1,8 @@
 //! One transfer through a bad network: a request of a number, what happens to it, and what came back.
 
-use crate::proxy::{Fault, Faults};
 use crate::random::Random;
 use crate::support::prelude::*;
+use crate::support::relay::{Fault, Faults};
 
 /// The lengths of values.
 pub(super) const LENGTHS: [usize; 4] = [1_000, 60_000, 300_000, 1_000_000];

@@ -2,9 +2,9 @@
 //! clients break off.
 
 use super::{GOOD, Network};
-use crate::proxy::{Fault, Faults};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
+use crate::support::relay::{Fault, Faults};
 use crate::support::s3::VersityGw;
 
 /// Longer than one piece of an upload.
@@ -133,6 +133,7 @@ fn a_server_that_is_killed_at_each_sixteenth_of_an_upload_leaves_the_old_value()
             });
             // What was under way arrives, and then the end of the connection.
             network.relay.let_go();
+            network.relay.end();
             kills += 1;
             // The server sends a value that it has all of as fast as it can: all of it may have been under way.
             if length == Length::Unknown && store.bucket.read("up").as_deref() == Some(&value) {

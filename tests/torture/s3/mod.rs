@@ -3,8 +3,8 @@
 mod cuts;
 mod memory;
 
-use crate::proxy::{Faults, GOOD, Relay};
 use crate::support::prelude::*;
+use crate::support::relay::{Faults, GOOD, Relay};
 use crate::support::s3::Bucket;
 
 /// The network between the server and the store.

@@ -34,8 +34,8 @@ impl Asked<'_> {
     async fn closes(&mut self) -> bool {
         // A server that goes away takes no more requests, and a client that is answered early does not end its own.
         let sender = &mut self.sender;
-        let goes_away =
-            poll_fn(|cx| Poll::Ready(matches!(sender.poll_ready(cx), Poll::Ready(Err(_)))));
+        let has_ended = |ready| Poll::Ready(matches!(ready, Poll::Ready(Err(_))));
+        let goes_away = poll_fn(|cx| has_ended(sender.poll_ready(cx)));
         self.closes || !self.is_sent.load(Ordering::Acquire) || goes_away.await
     }
 }
@@ -48,20 +48,16 @@ impl Output {
         asked: &mut Asked<'_>,
     ) -> io::Result<bool> {
         while let Some(interim) = poll_fn(|cx| response.poll_informational(cx)).await {
-            let head = head(&interim.map_err(broken)?, &[]);
+            let head = head(&interim.map_err(broken)?, "");
             self.near.write_all(head.as_bytes()).await?;
         }
         let response = response.await.map_err(broken)?;
         let closes = asked.closes().await;
         let is_empty = asked.is_head || matches!(response.status().as_u16(), 204 | 304);
         let is_chunked = !is_empty && !response.headers().contains_key(CONTENT_LENGTH);
-        let mut more = Vec::new();
-        if closes {
-            more.push("connection: close");
-        }
-        if is_chunked {
-            more.push("transfer-encoding: chunked");
-        }
+        let close = closes.then_some("connection: close\r\n");
+        let coding = is_chunked.then_some("transfer-encoding: chunked\r\n");
+        let more = [close, coding].map(Option::unwrap_or_default).concat();
         let head = head(&response, &more);
         self.near.write_all(head.as_bytes()).await?;
         let mut body = response.into_body();
@@ -84,14 +80,11 @@ impl Output {
     }
 }
 
-fn head<T>(response: &Response<T>, more: &[&str]) -> String {
+fn head<T>(response: &Response<T>, more: &str) -> String {
     let mut head = format!("HTTP/1.1 {}\r\n", response.status());
     for (name, value) in response.headers() {
         let value = String::from_utf8_lossy(value.as_bytes());
         let _ = write!(head, "{name}: {value}\r\n");
     }
-    for line in more {
-        let _ = write!(head, "{line}\r\n");
-    }
-    head + "\r\n"
+    head + more + "\r\n"
 }

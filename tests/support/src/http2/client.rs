@@ -62,9 +62,8 @@ impl Http2 {
     pub fn with_wide_windows(addr: SocketAddr) -> Self {
         const WIDEST: u32 = (1 << 31) - 1;
         let mut builder = Builder::new();
-        builder
-            .initial_window_size(WIDEST)
-            .initial_connection_window_size(WIDEST);
+        builder.initial_window_size(WIDEST);
+        builder.initial_connection_window_size(WIDEST);
         Self::connect_by(addr, &builder).expect("a connection")
     }
 
@@ -96,10 +95,9 @@ impl Http2 {
             Leave::Reset => {
                 let reset = SockRef::from(&socket).set_linger(Some(Duration::ZERO));
                 reset.expect("a socket");
-                return None;
             }
         }
-        Some(socket)
+        (how != Leave::Reset).then_some(socket)
     }
 
     /// Sends a head; `ends` when it has no body. Fails when the connection takes no more requests.

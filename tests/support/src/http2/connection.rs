@@ -42,15 +42,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
 impl Place {
     pub(super) fn new(addr: SocketAddr, client: Option<TlsClient>) -> Self {
-        let scheme = if client.is_some() {
-            Scheme::HTTPS
-        } else {
-            Scheme::HTTP
-        };
+        let tls = client.as_ref().map(|_| Scheme::HTTPS);
         Self {
             addr,
             client,
-            scheme,
+            scheme: tls.unwrap_or(Scheme::HTTP),
         }
     }
 
@@ -62,9 +58,8 @@ impl Place {
         let mut config = (*client.config).clone();
         config.alpn_protocols = vec![protocol.to_vec()];
         let connector = TlsConnector::from(Arc::new(config));
-        Ok(Box::new(
-            connector.connect(client.name.clone(), server).await?,
-        ))
+        let sealed = connector.connect(client.name.clone(), server).await?;
+        Ok(Box::new(sealed))
     }
 }
 

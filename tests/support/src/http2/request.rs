@@ -173,17 +173,13 @@ impl Input {
             let mut halves = line.splitn(2, |&byte| byte == b':');
             let (name, value) = (halves.next().unwrap_or_default(), halves.next());
             let value = value.unwrap_or_default().trim_ascii();
-            trailers.append(
-                HeaderName::from_bytes(name).map_err(untold)?,
-                HeaderValue::from_bytes(value).map_err(untold)?,
-            );
+            append(&mut trailers, name, value)?;
         }
         *body = Body::Left(0);
-        Ok(if trailers.is_empty() {
-            Part::End
-        } else {
-            Part::Trailers(trailers)
-        })
+        if trailers.is_empty() {
+            return Ok(Part::End);
+        }
+        Ok(Part::Trailers(trailers))
     }
 
     /// Some of the next `left` bytes.
@@ -229,26 +225,22 @@ impl Head {
     fn of(parsed: &httparse::Request<'_, '_>, scheme: &Scheme) -> io::Result<Self> {
         let mut headers = HeaderMap::new();
         for field in &*parsed.headers {
-            headers.append(
-                HeaderName::from_bytes(field.name.as_bytes()).map_err(untold)?,
-                HeaderValue::from_bytes(field.value).map_err(untold)?,
-            );
+            append(&mut headers, field.name.as_bytes(), field.value)?;
         }
         let is_once = |name| headers.get_all(name).iter().count() < 2;
-        let is_framed_once = [&HOST, &CONTENT_LENGTH, &TRANSFER_ENCODING]
-            .into_iter()
-            .all(is_once)
-            && !(headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING));
+        let has_both =
+            headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING);
+        let framing = [&HOST, &CONTENT_LENGTH, &TRANSFER_ENCODING];
+        let is_framed_once = framing.into_iter().all(is_once) && !has_both;
         if parsed.version != Some(1) || headers.contains_key(UPGRADE) || !is_framed_once {
             return Err(untold("of HTTP/1"));
         }
         let host = headers.remove(HOST).ok_or_else(|| untold("no Host"))?;
         let target = Uri::builder()
             .scheme(scheme.clone())
-            .authority(host.as_bytes())
-            .path_and_query(parsed.path.unwrap_or_default())
-            .build()
-            .map_err(untold)?;
+            .authority(host.as_bytes());
+        let target = target.path_and_query(parsed.path.unwrap_or_default());
+        let target = target.build().map_err(untold)?;
         if target.path_and_query().map(PathAndQuery::as_str) != parsed.path {
             return Err(untold("a target with more than a path"));
         }
@@ -287,6 +279,12 @@ impl Head {
             closes,
         })
     }
+}
+
+fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) -> io::Result<()> {
+    let name = HeaderName::from_bytes(name).map_err(untold)?;
+    headers.append(name, HeaderValue::from_bytes(value).map_err(untold)?);
+    Ok(())
 }
 
 /// What cannot be told in HTTP/2, or not by this client.

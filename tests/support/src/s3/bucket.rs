@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::sign::{Keys, Unsigned, digest};
-use crate::{Raw, Response, ask};
+use crate::{Raw, Response, ask, words};
 
 /// What stays as it is in a path, and in a query. Written apart from the server, so that it checks what the server encodes.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -65,25 +65,23 @@ impl Bucket {
 
     /// The variables with its credentials. Instance metadata is never asked for: a test machine may be one of a cloud.
     pub fn variables(&self) -> Vec<(&'static str, OsString)> {
-        let mut variables = vec![
-            ("AWS_ACCESS_KEY_ID", OsString::from(&self.keys.id)),
-            ("AWS_SECRET_ACCESS_KEY", OsString::from(&self.keys.secret)),
-            ("AWS_EC2_METADATA_DISABLED", OsString::from("true")),
+        let Keys { id, secret, token } = &self.keys;
+        let variables = [
+            ("AWS_ACCESS_KEY_ID", id.into()),
+            ("AWS_SECRET_ACCESS_KEY", secret.into()),
+            ("AWS_EC2_METADATA_DISABLED", "true".into()),
         ];
-        if let Some(token) = &self.keys.token {
-            variables.push(("AWS_SESSION_TOKEN", OsString::from(token)));
-        }
-        variables
+        let token = token
+            .iter()
+            .map(|token| ("AWS_SESSION_TOKEN", token.into()));
+        variables.into_iter().chain(token).collect()
     }
 
     /// Has a server try what is known of its store as little as it can. Removals of a real one are found to be unsafe by some of
     /// many races; the store in memory is what its test makes it.
     pub fn trial(&self) -> (&'static str, OsString) {
-        let races = if self.keys.id == Keys::STUB {
-            "1"
-        } else {
-            "64"
-        };
+        let is_stub = self.keys.id == Keys::STUB;
+        let races = if is_stub { "1" } else { "64" };
         ("DATA_SERVER_TRIAL", races.into())
     }
 
@@ -91,7 +89,7 @@ impl Bucket {
     #[track_caller]
     pub fn ask(&self, method: &str, key: &str, lines: &str, body: &[u8]) -> Response {
         let key = format!("/{}{key}", self.prefix);
-        self.send(self.endpoints[0], method, &key, "", lines, body)
+        self.send(method, &key, "", lines, body)
     }
 
     /// Stores an object past the server.
@@ -131,20 +129,16 @@ impl Bucket {
             });
             let prefix = encode(&self.prefix);
             let query = format!("list-type=2&max-keys=1000&prefix={prefix}&start-after={after}");
-            let page = self.send(self.endpoints[0], "GET", "", &query, "", b"");
+            let page = self.send("GET", "", &query, "", b"");
             assert_eq!(page.status, 200, "the listing: {}", text(&page));
             let xml = String::from_utf8(page.body).expect("text");
             for item in elements(&xml, "Contents") {
                 let key = unescape(elements(item, "Key").next().expect("a key"));
                 let key = key.strip_prefix(&self.prefix).expect("below the prefix");
-                found.push(Listed {
-                    key: key.to_owned(),
-                    len: elements(item, "Size")
-                        .next()
-                        .expect("a size")
-                        .parse()
-                        .expect("digits"),
-                });
+                let len = elements(item, "Size").next().expect("a size");
+                let len = len.parse().expect("digits");
+                let key = key.to_owned();
+                found.push(Listed { key, len });
             }
             if !xml.contains("<IsTruncated>true</IsTruncated>") {
                 return found;
@@ -156,7 +150,7 @@ impl Bucket {
     #[track_caller]
     pub fn multipart_uploads(&self) -> usize {
         let query = format!("prefix={}&uploads=", encode(&self.prefix));
-        let answer = self.send(self.endpoints[0], "GET", "", &query, "", b"");
+        let answer = self.send("GET", "", &query, "", b"");
         assert_eq!(answer.status, 200, "GET ?{query}: {}", text(&answer));
         elements(&text(&answer), "Upload").count()
     }
@@ -164,38 +158,32 @@ impl Bucket {
     /// Makes the bucket.
     #[track_caller]
     pub(super) fn make(&self) {
-        let answer = self.send(self.endpoints[0], "PUT", "", "", "", b"");
+        let answer = self.send("PUT", "", "", "", b"");
         assert_eq!(answer.status, 200, "a new bucket: {}", text(&answer));
     }
 
     #[track_caller]
-    fn send(
-        &self,
-        addr: SocketAddr,
-        method: &str,
-        key: &str,
-        query: &str,
-        lines: &str,
-        body: &[u8],
-    ) -> Response {
+    fn send(&self, method: &str, key: &str, query: &str, lines: &str, body: &[u8]) -> Response {
         let path = format!("/{}{}", self.name, utf8_percent_encode(key, PATH));
         let payload = named_payload(lines).unwrap_or_else(|| digest(body));
         let signed = self.keys.sign(&Unsigned {
             method,
-            host: "t",
             region: &self.region,
             path: &path,
             query,
             lines,
             payload: &payload,
         });
-        let target = if query.is_empty() {
-            path
-        } else {
-            format!("{path}?{query}")
-        };
+        let target = format!("{path}?{query}");
+        let target = target.trim_end_matches('?');
         let lines = format!("{lines}{signed}");
-        ask(&mut Raw::connect(addr), method, &target, &lines, body)
+        ask(
+            &mut Raw::connect(self.endpoints[0]),
+            method,
+            target,
+            &lines,
+            body,
+        )
     }
 }
 
@@ -216,25 +204,15 @@ fn text(answer: &Response) -> String {
 /// The text of each element of this name.
 fn elements<'a>(xml: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
-    let items = xml.split(&*open).skip(1).collect::<Vec<_>>();
-    let texts = items.into_iter().map(move |rest| match rest.find(&close) {
-        Some(end) => &rest[..end],
-        None => rest,
-    });
+    let items = xml.split(&*open).skip(1);
+    let texts = items.filter_map(|rest| rest.split(&*close).next());
     texts.collect::<Vec<_>>().into_iter()
 }
 
 fn unescape(text: &str) -> String {
-    let named = [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&#34;", "\""),
-        ("&#39;", "'"),
-        ("&apos;", "'"),
-    ];
-    let plain = named
-        .iter()
-        .fold(text.to_owned(), |text, (name, is)| text.replace(name, is));
-    plain.replace("&amp;", "&")
+    let named = words("lt < gt > quot \" #34 \" #39 ' apos ' amp &");
+    let pairs = named
+        .chunks(2)
+        .map(|pair| (format!("&{};", pair[0]), pair[1]));
+    pairs.fold(text.to_owned(), |text, (name, is)| text.replace(&name, is))
 }

@@ -49,22 +49,16 @@ impl Process {
 
     /// Starts it at this address, unless that is taken.
     pub(super) fn at(addr: SocketAddr, program: &Program) -> Option<Self> {
-        let mut keeper = Command::new("sh")
-            .args(["-c", KEEPER, "sh"])
-            .arg(&program.path)
-            .args(&program.args)
-            .envs(program.env.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("a shell");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", KEEPER, "sh"]);
+        shell.arg(&program.path).args(&program.args);
+        shell.envs(program.env.iter().map(|(name, value)| (name, value)));
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut keeper = shell.stderr(Stdio::null()).spawn().expect("a shell");
         let input = keeper.stdin.take();
+        let mut output = BufReader::new(keeper.stdout.take().expect("its output"));
         let mut line = String::new();
-        let output = keeper.stdout.take().expect("its output");
-        BufReader::new(output)
-            .read_line(&mut line)
-            .expect("its process id");
+        output.read_line(&mut line).expect("its process id");
         let mut process = Self {
             addr,
             pid: line.trim().parse().expect("a process id"),

@@ -13,16 +13,16 @@ mod reply;
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use self::objects::Objects;
 use super::{Bucket, Keys};
+use crate::http2::RUNTIME;
 
 /// What the store does in place of what it is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,8 +124,7 @@ impl Asked {
 pub struct Stub {
     pub bucket: Bucket,
     store: Arc<Store>,
-    end: Option<oneshot::Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
+    _serving: JoinSet<()>,
 }
 
 #[derive(Debug)]
@@ -165,11 +164,7 @@ impl Stub {
 
     /// A store with these faults.
     pub fn lying(lies: Lies) -> Self {
-        let endpoints = if lies.stale_second || lies.races_across {
-            2
-        } else {
-            1
-        };
+        let endpoints = 1 + usize::from(lies.stale_second || lies.races_across);
         let listener = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
         let listeners: Vec<_> = (0..endpoints).map(listener).collect();
         let address = |listener: &TcpListener| listener.local_addr().expect("its address");
@@ -190,14 +185,15 @@ impl Stub {
             lies,
             state: Mutex::new(state),
         });
-        let (end, ended) = oneshot::channel();
-        let served = Arc::clone(&store);
-        let thread = thread::spawn(move || run(listeners, &served, ended));
+        let mut serving = JoinSet::new();
+        for (endpoint, listener) in listeners.into_iter().enumerate() {
+            let accepting = accept(listener, endpoint, Arc::clone(&store));
+            serving.spawn_on(accepting, RUNTIME.handle());
+        }
         Self {
             bucket,
             store,
-            end: Some(end),
-            thread: Some(thread),
+            _serving: serving,
         }
     }
 
@@ -256,33 +252,12 @@ impl Stub {
     }
 }
 
-impl Drop for Stub {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn run(listeners: Vec<TcpListener>, store: &Arc<Store>, ended: oneshot::Receiver<()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        for (endpoint, listener) in listeners.into_iter().enumerate() {
-            tokio::spawn(accept(listener, endpoint, Arc::clone(store)));
-        }
-        let _ = ended.await;
-    });
-}
-
+/// Serves what comes to one of the endpoints; the connections end with it.
 async fn accept(listener: TcpListener, endpoint: usize, store: Arc<Store>) {
-    listener
-        .set_nonblocking(true)
-        .expect("a listener that does not block");
+    let set = listener.set_nonblocking(true);
+    set.expect("a listener that does not block");
     let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+    let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             continue;
@@ -292,9 +267,7 @@ async fn accept(listener: TcpListener, endpoint: usize, store: Arc<Store>) {
         let answer = move |request| answer::answer(Arc::clone(&store), endpoint, request);
         let service = service_fn(answer);
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-        tokio::spawn(async move {
-            // A lost answer is an error of the service, and a client may hang up.
-            let _ = connection.await;
-        });
+        // A lost answer is an error of the service, and a client may hang up.
+        connections.spawn(async move { drop(connection.await) });
     }
 }

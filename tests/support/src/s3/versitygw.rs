@@ -30,11 +30,11 @@ impl VersityGw {
     /// Starts this many gateways over a new directory; `None`, where there is none to start.
     #[track_caller]
     pub fn start(gateways: usize) -> Option<Self> {
-        let program = Self::required()?;
+        Self::required()?;
         let dir = TempDir::new().expect("a temporary directory");
         fs::create_dir(dir.path().join("objects")).expect("the directory of the store");
         let keys = Keys::new("tester", "a-secret-of-tests");
-        let start = |_| Process::start(|addr| gateway(&program, dir.path(), &keys, addr, None));
+        let start = |_| Process::start(|addr| gateway(dir.path(), &keys, addr, None));
         let gateways: Vec<Process> = (0..gateways).map(start).collect();
         let bucket = Bucket {
             endpoints: gateways.iter().map(|gateway| gateway.addr).collect(),
@@ -63,15 +63,9 @@ impl VersityGw {
         let program = Self::program();
         if program.is_none() {
             let is_required = env::var_os("DATA_SERVER_S3").is_some_and(|form| form == "required");
-            let is_right = !is_required;
-            assert!(
-                is_right,
-                "there is no versitygw, and DATA_SERVER_S3 requires it"
-            );
-            left_out(
-                "S3",
-                "there is no versitygw, which `tests/run setup` builds where Go is",
-            );
+            assert!(!is_required, "DATA_SERVER_S3 requires versitygw");
+            let why = "there is no versitygw, which `tests/run setup` builds where Go is";
+            left_out("S3", why);
         }
         program
     }
@@ -79,10 +73,9 @@ impl VersityGw {
     /// Starts one more gateway, which speaks TLS with the certificate of 127.0.0.1; its address.
     #[track_caller]
     pub fn secure(&mut self, certificates: &Certificates) -> SocketAddr {
-        let program = Self::program().expect("the program that was started before");
-        let (dir, keys) = (self.dir.path(), &self.bucket.keys);
         let tls = Some(certificates);
-        let gateway = Process::start(|addr| gateway(&program, dir, keys, addr, tls));
+        let (dir, keys) = (self.dir.path(), &self.bucket.keys);
+        let gateway = Process::start(|addr| gateway(dir, keys, addr, tls));
         let addr = gateway.addr;
         self.gateways.push(gateway);
         addr
@@ -91,13 +84,10 @@ impl VersityGw {
     /// Two gateways that all tests of this process share; each takes a prefix of its own.
     #[track_caller]
     pub fn shared() -> Option<&'static Self> {
-        static SHARED: OnceLock<Option<(VersityGw, Child)>> = OnceLock::new();
-        let shared = SHARED.get_or_init(|| {
-            let store = Self::start(2)?;
-            let sweeper = sweep_at_the_end(store.dir.path());
-            Some((store, sweeper))
-        });
-        shared.as_ref().map(|(store, _)| store)
+        static SHARED: OnceLock<Option<(Child, VersityGw)>> = OnceLock::new();
+        let swept = |store: Self| (sweep_at_the_end(store.dir.path()), store);
+        let shared = SHARED.get_or_init(|| Self::start(2).map(swept));
+        shared.as_ref().map(|(_, store)| store)
     }
 
     /// The process of one of the gateways.
@@ -110,8 +100,7 @@ impl VersityGw {
     pub fn restart(&mut self, gateway: usize) {
         let addr = self.gateways[gateway].addr;
         self.kill(gateway);
-        let program = Self::program().expect("the program that was started before");
-        let again = self::gateway(&program, self.dir.path(), &self.bucket.keys, addr, None);
+        let again = self::gateway(self.dir.path(), &self.bucket.keys, addr, None);
         let again = Process::at(addr, &again);
         self.gateways[gateway] = again.expect("the address that it had before");
     }
@@ -128,13 +117,7 @@ impl VersityGw {
 }
 
 /// How a gateway is started at this address.
-fn gateway(
-    program: &Path,
-    dir: &Path,
-    keys: &Keys,
-    addr: SocketAddr,
-    tls: Option<&Certificates>,
-) -> Program {
+fn gateway(dir: &Path, keys: &Keys, addr: SocketAddr, tls: Option<&Certificates>) -> Program {
     // A page that only this process has: whatever else answers at the address is another one.
     let health = format!("/health-{}-{}", std::process::id(), addr.port());
     let args = ["--quiet", "--keep-alive", "--health", &health, "--port"];
@@ -144,7 +127,7 @@ fn gateway(
     args.push("posix".into());
     args.push(dir.join("objects").into());
     Program {
-        path: program.to_owned(),
+        path: VersityGw::program().expect("a program, as was found before"),
         args,
         env: vec![
             ("ROOT_ACCESS_KEY", keys.id.clone()),

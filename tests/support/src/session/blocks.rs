@@ -60,12 +60,10 @@ fn block(line: usize, body: &[(usize, &str)]) -> Result<Block, String> {
         let options = words.collect();
         return Ok(Block::Server { line, options });
     }
-    let begins_server = body
-        .first()
-        .is_some_and(|(_, text)| text.starts_with("data-server "));
-    let ends_listening = body
-        .last()
-        .is_some_and(|(_, text)| text.starts_with("#> listening on "));
+    let is =
+        |line: Option<&(_, &str)>, begin| line.is_some_and(|(_, text)| text.starts_with(begin));
+    let begins_server = is(body.first(), "data-server ");
+    let ends_listening = is(body.last(), "#> listening on ");
     let mut steps: Vec<Step> = Vec::new();
     for &(at, text) in body {
         let begins = steps.last().is_none_or(|step| !step.expected.is_empty());

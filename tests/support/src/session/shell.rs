@@ -49,9 +49,9 @@ impl Shell {
             bash.envs(env.iter().map(|(name, value)| (name, value)));
         }
         // How the tests are run is no option of a server.
-        for (name, _) in
-            env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("DATA_SERVER_"))
-        {
+        let mut options: Vec<_> = env::vars_os().map(|(name, _)| name).collect();
+        options.retain(|name| name.to_string_lossy().starts_with("DATA_SERVER_"));
+        for name in options {
             bash.env_remove(name);
         }
         let child = bash.args(["-c", LOOP]).current_dir(place);

@@ -1,6 +1,7 @@
 //! From a request to its answer, by way of the faults that are planned for it.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Request, Response};
 use percent_encoding::percent_decode_str;
 
-use super::objects::{Object, Refusal, decide, kept};
+use super::objects::{Object, Refusal, decide, kept, lines};
 use super::payload::{self, Payload};
 use super::reply::{Body, broken, lost, refusal, reply, set};
 use super::{Asked, Fault, Store, list, parts, read};
@@ -41,9 +42,7 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, io::Error> {
     let (head, body) = request.into_parts();
-    let path = percent_decode_str(head.uri.path())
-        .decode_utf8_lossy()
-        .into_owned();
+    let path = percent_decode_str(head.uri.path()).decode_utf8_lossy();
     let bucket = format!("/{}", store.bucket);
     let key = path.strip_prefix(&bucket).unwrap_or(&path);
     let key = key.trim_start_matches('/').to_owned();
@@ -57,52 +56,51 @@ pub(super) async fn answer(
     };
     let fault = note(&store, &call, query);
     let payload = payload::read(&call.headers, body).await;
-    match fault {
-        Some(Fault::Refuse(status, code, retry_after)) => {
-            return Ok(refused(status, code, retry_after, &call.method));
-        }
-        Some(Fault::Elsewhere(region)) => {
-            let mut answer = refusal((301, "PermanentRedirect"), &call.method);
-            set(&mut answer, "x-amz-bucket-region", region);
-            return Ok(answer);
-        }
-        Some(Fault::Answer(body)) => return Ok(reply(200, body)),
-        Some(Fault::LoseUndone) => return Err(lost()),
-        Some(Fault::StallUndone) => return std::future::pending().await,
-        _ => {}
-    }
-    if fault == Some(Fault::Twice) {
+    if fault == Fault::Twice {
         perform(&store, &call, payload.clone()).await?;
     }
-    let answer = perform(&store, &call, payload).await?;
-    match fault {
-        Some(Fault::FailDone(status)) => {
-            Ok(refused(status, "InternalError", Some(0), &call.method))
+    let done = perform(&store, &call, payload);
+    Ok(match fault {
+        Fault::None | Fault::Twice => done.await?,
+        Fault::Refuse(status, code, retry_after) => refused(status, code, retry_after),
+        Fault::Elsewhere(region) => {
+            let mut answer = refusal((301, "PermanentRedirect"));
+            set(&mut answer, "x-amz-bucket-region", region);
+            answer
         }
-        Some(Fault::Overtake(status)) => {
+        Fault::Answer(body) => reply(200, body),
+        Fault::LoseUndone => return Err(lost()),
+        Fault::StallUndone => pending().await,
+        Fault::FailDone(status) => {
+            done.await?;
+            refused(status, "InternalError", Some(0))
+        }
+        Fault::Overtake(status) => {
+            done.await?;
             let other = Object::new("another writer's".into(), Vec::new());
             store.state().objects.replace(&call.key, Some(other));
-            Ok(refused(status, "InternalError", Some(0), &call.method))
+            refused(status, "InternalError", Some(0))
         }
-        Some(Fault::LoseDone) => Err(lost()),
-        Some(Fault::StallDone) => std::future::pending().await,
-        Some(Fault::Slow(time)) => {
+        Fault::LoseDone => {
+            done.await?;
+            return Err(lost());
+        }
+        Fault::StallDone => {
+            done.await?;
+            pending().await
+        }
+        Fault::Slow(time) => {
+            let answer = done.await?;
             tokio::time::sleep(time).await;
-            Ok(answer)
+            answer
         }
-        Some(Fault::CutAt(len)) => Ok(broken(answer, len, true).await),
-        Some(Fault::StallAt(len)) => Ok(broken(answer, len, false).await),
-        _ => Ok(answer),
-    }
+        Fault::CutAt(len) => broken(done.await?, len, true).await,
+        Fault::StallAt(len) => broken(done.await?, len, false).await,
+    })
 }
 
-fn refused(
-    status: u16,
-    code: &'static str,
-    retry_after: Option<u64>,
-    method: &Method,
-) -> Response<Body> {
-    let mut answer = refusal((status, code), method);
+fn refused(status: u16, code: &'static str, retry_after: Option<u64>) -> Response<Body> {
+    let mut answer = refusal((status, code));
     if let Some(seconds) = retry_after {
         answer.headers_mut().insert("retry-after", seconds.into());
     }
@@ -110,18 +108,12 @@ fn refused(
 }
 
 /// Keeps the request for the test; the fault that is planned for it.
-fn note(store: &Store, call: &Call, query: &str) -> Option<Fault> {
-    let text =
-        |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers = call
-        .headers
-        .iter()
-        .map(|(name, value)| (name.to_string(), text(value)));
+fn note(store: &Store, call: &Call, query: &str) -> Fault {
     let asked = Asked {
         method: call.method.to_string(),
         key: call.key.clone(),
         query: query.to_owned(),
-        headers: headers.collect(),
+        headers: lines(&call.headers).collect(),
     };
     let mut state = store.state();
     let credential = asked.header("authorization").unwrap_or_default();
@@ -133,16 +125,15 @@ fn note(store: &Store, call: &Call, query: &str) -> Option<Fault> {
     let planned = state.faults.iter_mut().find(|planned| {
         planned.times > 0 && planned.method == asked.method && asked.key.contains(&planned.key)
     });
-    let fault = planned.map(|planned| {
+    let fault = planned.map_or(Fault::None, |planned| {
         planned.times -= 1;
         planned.fault.clone()
     });
     state.asked.push(asked);
     if is_known {
-        fault
-    } else {
-        Some(Fault::Refuse(403, "InvalidAccessKeyId", None))
+        return fault;
     }
+    Fault::Refuse(403, "InvalidAccessKeyId", None)
 }
 
 async fn perform(
@@ -155,7 +146,7 @@ async fn perform(
         return Err(lost());
     }
     if !payload.fits && payload.is_whole && !(payload.is_chunked && store.lies.ignores_trailers) {
-        return Ok(refusal((400, "BadDigest"), &call.method));
+        return Ok(refusal((400, "BadDigest")));
     }
     let done = match call.method {
         Method::GET | Method::HEAD if call.key.is_empty() => Ok(bucket(store, call)),
@@ -165,7 +156,7 @@ async fn perform(
         Method::DELETE => delete(store, call).await,
         _ => Err((405, "MethodNotAllowed")),
     };
-    Ok(done.unwrap_or_else(|why| refusal(why, &call.method)))
+    Ok(done.unwrap_or_else(refusal))
 }
 
 fn bucket(store: &Store, call: &Call) -> Response<Body> {
@@ -205,18 +196,15 @@ async fn put(store: &Store, call: &Call, payload: Payload) -> Result<Response<Bo
         conditions.clear();
     }
     let mut headers = kept(&call.headers);
-    let plain = |coding: &str| {
-        let plain = coding.replace("aws-chunked", "");
-        plain.trim_matches([',', ' ']).to_owned()
-    };
     if !store.lies.codes_chunked {
-        for (_, value) in headers
-            .iter_mut()
-            .filter(|(name, _)| name == "content-encoding")
-        {
-            *value = plain(value);
-        }
-        headers.retain(|(name, value)| name != "content-encoding" || !value.is_empty());
+        headers.retain_mut(|(name, value)| {
+            let is_coding = name == "content-encoding";
+            if is_coding {
+                let plain = value.replace("aws-chunked", "");
+                plain.trim_matches([',', ' ']).clone_into(value);
+            }
+            !(is_coding && value.is_empty())
+        });
     }
     let object = Object::new(payload.bytes, headers);
     let mut state = store.state();
@@ -230,10 +218,8 @@ async fn put(store: &Store, call: &Call, payload: Payload) -> Result<Response<Bo
 fn post(store: &Store, call: &Call, body: &[u8]) -> Result<Response<Body>, Refusal> {
     let mut state = store.state();
     if call.query.contains_key("uploads") {
-        return Ok(reply(
-            200,
-            parts::create(&mut state.objects, &call.key, &call.headers),
-        ));
+        let begun = parts::create(&mut state.objects, &call.key, &call.headers);
+        return Ok(reply(200, begun));
     }
     let id = call.query.get("uploadId").ok_or((400, "InvalidArgument"))?;
     parts::complete(&mut state.objects, id, &call.headers, body).map(|xml| reply(200, xml))

@@ -1,7 +1,7 @@
 //! Listings (`ListObjectsV2`).
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::fmt::Display;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -35,17 +35,14 @@ pub(super) fn page(objects: &Objects, query: &HashMap<String, String>, lies: &Li
     if lies.lists_words {
         stored.sort_by_key(|(key, _)| key.to_lowercase());
     }
+    let is_forgotten = |after| lies.forgets_absent && !objects.stored.contains_key(after);
     let text = |name: &str| match text(name) {
-        after if name == "start-after" && lies.forgets_absent => Some(after)
-            .filter(|after| objects.stored.contains_key(*after))
-            .unwrap_or(""),
+        after if name == "start-after" && is_forgotten(after) => "",
         text => text,
     };
     for (key, object) in stored {
-        let Some(rest) = key
-            .strip_prefix(text("prefix"))
-            .filter(|_| is_after(key, text))
-        else {
+        let rest = key.strip_prefix(text("prefix"));
+        let Some(rest) = rest.filter(|_| is_after(key, text)) else {
             continue;
         };
         let cut = Some(text("delimiter")).filter(|cut| !cut.is_empty());
@@ -61,13 +58,10 @@ pub(super) fn page(objects: &Objects, query: &HashMap<String, String>, lies: &Li
     }
     let is_truncated = items.len() > most;
     items.truncate(most);
-    let is_forgotten = lies.forgets_token
-        && !text("delimiter").is_empty()
-        && !text("continuation-token").is_empty();
-    let token = items
-        .last()
-        .map(Item::token)
-        .filter(|_| is_truncated && !is_forgotten);
+    let has = |name| !text(name).is_empty();
+    let is_forgotten = lies.forgets_token && has("delimiter") && has("continuation-token");
+    let last = items.last().filter(|_| is_truncated && !is_forgotten);
+    let token = last.map(Item::token);
     write(&items, is_truncated, token, text("encoding-type") == "url")
 }
 
@@ -98,37 +92,30 @@ fn write(
         }
     };
     for item in items {
-        let _ = match item {
-            Item::Prefix(prefix) => {
-                write!(
-                    xml,
-                    "<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>",
-                    name(prefix)
+        xml += &match item {
+            Item::Prefix(prefix) => element("CommonPrefixes", element("Prefix", name(prefix))),
+            Item::Key(key, object) => {
+                let modified = humantime::format_rfc3339_millis(object.modified);
+                let key = element("Key", name(key)) + &element("LastModified", modified);
+                let etag = element("ETag", object.etag.replace('"', "&quot;"));
+                element(
+                    "Contents",
+                    key + &etag + &element("Size", object.bytes.len()),
                 )
             }
-            Item::Key(key, object) => write!(
-                xml,
-                "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>{}</ETag><Size>{}</Size></Contents>",
-                name(key),
-                humantime::format_rfc3339_millis(object.modified),
-                object.etag.replace('"', "&quot;"),
-                object.bytes.len()
-            ),
         };
     }
-    let _ = write!(
-        xml,
-        "<KeyCount>{}</KeyCount><IsTruncated>{is_truncated}</IsTruncated>",
-        items.len()
-    );
+    xml += &element("KeyCount", items.len());
+    xml += &element("IsTruncated", is_truncated);
     if let Some(token) = token {
-        let _ = write!(
-            xml,
-            "<NextContinuationToken>{}</NextContinuationToken>",
-            escaped(&token)
-        );
+        xml += &element("NextContinuationToken", escaped(&token));
     }
     xml + "</ListBucketResult>"
+}
+
+/// An element of XML.
+pub(super) fn element(name: &str, inside: impl Display) -> String {
+    format!("<{name}>{inside}</{name}>")
 }
 
 fn escaped(text: &str) -> String {

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
+use hyper::header::HeaderValue;
 use md5::{Digest, Md5};
 
 use super::parts::Upload;
@@ -49,10 +50,15 @@ pub(super) struct Object {
     pub(super) headers: Vec<(String, String)>,
 }
 
+/// The entity tag of what was stored whole.
+pub(super) fn etag_of(bytes: &[u8]) -> String {
+    format!("\"{}\"", hex(&Md5::digest(bytes)))
+}
+
 impl Object {
     pub(super) fn new(bytes: Bytes, headers: Vec<(String, String)>) -> Self {
         Self {
-            etag: format!("\"{}\"", hex(&Md5::digest(&bytes))),
+            etag: etag_of(&bytes),
             bytes,
             modified: SystemTime::now(),
             headers,
@@ -74,14 +80,14 @@ const KEPT: [&str; 7] = [
 /// What of these headers is kept with an object.
 pub(super) fn kept(headers: &HeaderMap) -> Vec<(String, String)> {
     let is_kept = |name: &str| KEPT.contains(&name) || name.starts_with("x-amz-meta-");
-    let lines = headers.iter().filter(|(name, _)| is_kept(name.as_str()));
-    let text = lines.map(|(name, value)| {
-        (
-            name.to_string(),
-            String::from_utf8_lossy(value.as_bytes()).into_owned(),
-        )
-    });
-    text.collect()
+    lines(headers).filter(|(name, _)| is_kept(name)).collect()
+}
+
+/// The names and values of these headers.
+pub(super) fn lines(headers: &HeaderMap) -> impl Iterator<Item = (String, String)> {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let lines = headers.iter();
+    lines.map(move |(name, value)| (name.to_string(), text(value)))
 }
 
 /// Why a condition does not hold: a status and a code.

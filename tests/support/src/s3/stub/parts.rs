@@ -1,13 +1,13 @@
 //! Uploads in parts.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use bytes::{Bytes, BytesMut};
 use hyper::HeaderMap;
 use md5::{Digest, Md5};
 
-use super::objects::{Object, Objects, Refusal, decide, kept};
+use super::list::element;
+use super::objects::{Object, Objects, Refusal, decide, etag_of, kept};
 use crate::s3::sign::hex;
 
 /// One upload in parts.
@@ -27,16 +27,15 @@ pub(super) fn create(objects: &mut Objects, key: &str, headers: &HeaderMap) -> S
         headers: kept(headers),
         parts: BTreeMap::new(),
     };
-    objects.uploads.insert(id.clone(), upload);
-    format!(
-        "<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
-    )
+    let begun = element("UploadId", &id);
+    objects.uploads.insert(id, upload);
+    element("InitiateMultipartUploadResult", begun)
 }
 
 /// Takes a part: its entity tag.
 pub(super) fn part(objects: &mut Objects, id: &str, number: u32, bytes: Bytes) -> Option<String> {
     let upload = objects.uploads.get_mut(id)?;
-    let etag = format!("\"{}\"", hex(&Md5::digest(&bytes)));
+    let etag = etag_of(&bytes);
     upload.parts.insert(number, bytes);
     Some(etag)
 }
@@ -60,11 +59,9 @@ pub(super) fn complete(
     }
     let mut object = Object::new(bytes.freeze(), upload.headers);
     object.etag = format!("\"{}-{}\"", hex(&Md5::digest(&digests)), listed.len());
-    let etag = object.etag.replace('"', "&quot;");
+    let etag = element("ETag", object.etag.replace('"', "&quot;"));
     objects.stored.insert(upload.key, object);
-    Ok(format!(
-        "<CompleteMultipartUploadResult><ETag>{etag}</ETag></CompleteMultipartUploadResult>"
-    ))
+    Ok(element("CompleteMultipartUploadResult", etag))
 }
 
 /// The parts that `body` lists: in order, each as it was sent last.
@@ -81,8 +78,7 @@ fn listed(body: &[u8], parts: &BTreeMap<u32, Bytes>) -> Result<Vec<Bytes>, Refus
         let number = number.filter(|&number| number > last);
         last = number.ok_or((400, "InvalidPartOrder"))?;
         let part = parts.get(&last).ok_or((400, "InvalidPart"))?;
-        let etag = format!("\"{}\"", hex(&Md5::digest(part)));
-        if of(item, "ETag").as_ref() != Some(&etag) {
+        if of(item, "ETag") != Some(etag_of(part)) {
             return Err((400, "InvalidPart"));
         }
         found.push(part.clone());
@@ -92,17 +88,12 @@ fn listed(body: &[u8], parts: &BTreeMap<u32, Bytes>) -> Result<Vec<Bytes>, Refus
 
 /// The uploads under way below this prefix.
 pub(super) fn list(objects: &Objects, prefix: &str) -> String {
-    let mut xml = "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated>".to_owned();
-    for (id, upload) in objects
-        .uploads
-        .iter()
-        .filter(|(_, upload)| upload.key.starts_with(prefix))
-    {
-        let _ = write!(
-            xml,
-            "<Upload><Key>{}</Key><UploadId>{id}</UploadId><Initiated>2000-01-01T00:00:00.000Z</Initiated></Upload>",
-            upload.key
-        );
+    let mut xml = element("IsTruncated", false);
+    let all = objects.uploads.iter();
+    for (id, upload) in all.filter(|(_, upload)| upload.key.starts_with(prefix)) {
+        let begun = element("Initiated", "2000-01-01T00:00:00.000Z");
+        let id = element("UploadId", id) + &begun;
+        xml += &element("Upload", element("Key", &upload.key) + &id);
     }
-    xml + "</ListMultipartUploadsResult>"
+    element("ListMultipartUploadsResult", xml)
 }

@@ -7,6 +7,7 @@ use crc::{CRC_64_NVME, Crc};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::Incoming;
+use hyper::header::HeaderName;
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
@@ -39,26 +40,20 @@ pub(super) async fn read(headers: &HeaderMap, mut body: Incoming) -> Payload {
     }
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let is_chunked = text("x-amz-content-sha256").is_some_and(|how| how.starts_with("STREAMING-"));
-    let (bytes, trailer) = if is_chunked {
-        let (bytes, trailer) = unchunk(&bytes);
+    let mut trailer = Some(String::new());
+    let mut bytes = bytes.freeze();
+    if is_chunked {
+        (bytes, trailer) = unchunk(&bytes);
         is_whole &= trailer.is_some();
-        (bytes, trailer)
-    } else {
-        (bytes.freeze(), None)
-    };
-    let declared = text("x-amz-decoded-content-length").and_then(|len| len.parse::<usize>().ok());
-    let mut fits = declared.is_none_or(|len| len == bytes.len());
-    let trailer = trailer.unwrap_or_default();
-    let mut lines = trailer.lines().filter_map(|line| line.split_once(':'));
-    fits &= lines.all(|(name, value)| is_fitting(name, value.trim(), &bytes));
-    for name in [
-        "content-md5",
-        "x-amz-checksum-sha256",
-        "x-amz-checksum-crc64nvme",
-        "x-amz-content-sha256",
-    ] {
-        fits &= text(name).is_none_or(|value| is_fitting(name, value, &bytes));
     }
+    let declared = text("x-amz-decoded-content-length").and_then(|len| len.parse::<usize>().ok());
+    let trailer = trailer.unwrap_or_default();
+    let mut in_trailer = trailer.lines().filter_map(|line| line.split_once(':'));
+    let in_head = headers.keys().map(HeaderName::as_str);
+    let mut sums = in_head.filter_map(|name| Some((name, text(name)?)));
+    let fits = declared.is_none_or(|len| len == bytes.len())
+        && sums.all(|(name, value)| is_fitting(name, value, &bytes))
+        && in_trailer.all(|(name, value)| is_fitting(name, value.trim(), &bytes));
     Payload {
         bytes,
         is_whole,

@@ -27,21 +27,15 @@ pub(super) fn read(store: &Store, call: &Call) -> Result<Response<Body>, Refusal
     let mut answer = match range {
         Some((from, to)) => {
             let mut answer = reply(206, object.bytes.slice(from..to));
-            set(
-                &mut answer,
-                "content-range",
-                &format!("bytes {from}-{}/{len}", to - 1),
-            );
+            let place = format!("bytes {from}-{}/{len}", to - 1);
+            set(&mut answer, "content-range", &place);
             answer
         }
         None => reply(200, object.bytes.clone()),
     };
     set(&mut answer, "etag", &object.etag);
-    set(
-        &mut answer,
-        "last-modified",
-        &httpdate::fmt_http_date(object.modified),
-    );
+    let modified = httpdate::fmt_http_date(object.modified);
+    set(&mut answer, "last-modified", &modified);
     let wants_checksums = text("x-amz-checksum-mode").is_some();
     for (name, value) in &object.headers {
         if wants_checksums || !name.starts_with("x-amz-checksum-") {
@@ -54,10 +48,8 @@ pub(super) fn read(store: &Store, call: &Call) -> Result<Response<Body>, Refusal
 /// The first and the one behind the last byte of a range.
 fn bounds(range: &str, len: usize) -> Result<(usize, usize), Refusal> {
     const BAD: Refusal = (416, "InvalidRange");
-    let (from, to) = range
-        .strip_prefix("bytes=")
-        .and_then(|range| range.split_once('-'))
-        .ok_or(BAD)?;
+    let range = range.strip_prefix("bytes=").ok_or(BAD)?;
+    let (from, to) = range.split_once('-').ok_or(BAD)?;
     let number = |text: &str| text.parse::<usize>().map_err(|_| BAD);
     let (from, to) = match (from, to) {
         ("", last) => (len.saturating_sub(number(last)?), len),

@@ -5,9 +5,9 @@ use std::io;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, Collected, Full, StreamBody};
+use hyper::Response;
 use hyper::body::Frame;
-use hyper::{Method, Response};
 
 use super::objects::Refusal;
 
@@ -31,33 +31,24 @@ pub(super) fn reply(status: u16, body: impl Into<Bytes>) -> Response<Body> {
     answer
 }
 
-pub(super) fn refusal((status, code): Refusal, method: &Method) -> Response<Body> {
-    if *method == Method::HEAD {
-        return reply(status, "");
-    }
-    reply(
-        status,
-        format!(
-            "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>by order</Message></Error>"
-        ),
-    )
+/// To HEAD hyper sends it without its body.
+pub(super) fn refusal((status, code): Refusal) -> Response<Body> {
+    let why = "<Message>by order</Message>";
+    let xml = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code>{why}</Error>");
+    reply(status, xml)
 }
 
 pub(super) fn set(answer: &mut Response<Body>, name: &str, value: &str) {
     let name: hyper::header::HeaderName = name.parse().expect("a name");
-    answer
-        .headers_mut()
-        .insert(name, value.parse().expect("a value"));
+    let value = value.parse().expect("a value");
+    answer.headers_mut().insert(name, value);
 }
 
 /// The answer, whose body ends or stops after `len` bytes.
 pub(super) async fn broken(answer: Response<Body>, len: usize, ends: bool) -> Response<Body> {
     let (head, body) = answer.into_parts();
-    let bytes = body
-        .collect()
-        .await
-        .map(http_body_util::Collected::to_bytes)
-        .unwrap_or_default();
+    let bytes = body.collect().await;
+    let bytes = bytes.map_or_else(|_| Bytes::new(), Collected::to_bytes);
     let first = bytes.slice(..len.min(bytes.len()));
     let first = stream::iter([Ok(Frame::data(first))]);
     let body = if ends {

@@ -5,13 +5,14 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What goes wrong, after so many bytes in that direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// Nothing.
     None,
     /// The connection ends in order (FIN), as far as both sides can see.
@@ -26,13 +27,13 @@ pub(crate) enum Fault {
 
 /// The directions, and what goes wrong in them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Faults {
-    pub(crate) up: Fault,
-    pub(crate) down: Fault,
+pub struct Faults {
+    pub up: Fault,
+    pub down: Fault,
 }
 
 /// Everything passes.
-pub(crate) const GOOD: Faults = Faults {
+pub const GOOD: Faults = Faults {
     up: Fault::None,
     down: Fault::None,
 };
@@ -47,22 +48,21 @@ struct Passed {
     connections: AtomicUsize,
     /// How many have not ended.
     open: AtomicUsize,
+    /// How often all were cut.
+    cuts: AtomicUsize,
     /// Nothing stalls any more.
     is_let_go: AtomicBool,
 }
 
 /// Passes every connection on, some of them badly, until it is dropped.
-pub(crate) struct Relay {
+pub struct Relay {
     accepting: Accepting,
     passed: Arc<Passed>,
 }
 
 impl Relay {
     /// Each connection has the faults that `draw` gives it.
-    pub(crate) fn to(
-        server: SocketAddr,
-        mut draw: impl FnMut() -> Faults + Send + 'static,
-    ) -> Self {
+    pub fn to(server: SocketAddr, mut draw: impl FnMut() -> Faults + Send + 'static) -> Self {
         let passed = Arc::<Passed>::default();
         let counted = Arc::clone(&passed);
         let accepting = Accepting::with(move |client| {
@@ -79,36 +79,40 @@ impl Relay {
         Self { accepting, passed }
     }
 
-    pub(crate) fn addr(&self) -> SocketAddr {
+    /// Each connection stalls after so many bytes for the server.
+    pub fn stalling(server: SocketAddr, at: usize) -> Self {
+        let up = Fault::Stall(at);
+        Self::to(server, move || Faults { up, ..GOOD })
+    }
+
+    pub fn addr(&self) -> SocketAddr {
         self.accepting.addr
     }
 
     /// Bytes that reached the server at most, by all connections.
-    pub(crate) fn passed_up(&self) -> usize {
+    pub fn passed_up(&self) -> usize {
         self.passed.up.load(Ordering::Acquire)
     }
 
     /// Connections so far, and those whose fault has come.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        let Passed {
-            connections,
-            broken,
-            ..
-        } = &*self.passed;
-        let counts = [connections, broken].map(|count| count.load(Ordering::Acquire));
-        counts.into()
+    pub fn counts(&self) -> (usize, usize) {
+        let counts = [&self.passed.connections, &self.passed.broken];
+        counts.map(|count| count.load(Ordering::Acquire)).into()
     }
 
-    /// What has stalled goes on, and nothing stalls any more; waits until all connections have ended.
-    #[track_caller]
-    pub(crate) fn let_go(&self) {
+    /// What has stalled goes on, and nothing stalls any more.
+    pub fn let_go(&self) {
         self.passed.is_let_go.store(true, Ordering::Release);
-        self.end();
+    }
+
+    /// Ends each connection, as a network that breaks off does.
+    pub fn cut(&self) {
+        self.passed.cuts.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Waits until all connections have ended.
     #[track_caller]
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let open = || self.passed.open.load(Ordering::Acquire);
         eventually("all connections have ended", || open() == 0);
     }
@@ -122,13 +126,15 @@ fn pass(client: &TcpStream, server: &TcpStream, faults: Faults, passed: &Passed)
     }
     passed.connections.fetch_add(1, Ordering::AcqRel);
     let (over, down) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let cuts = passed.cuts.load(Ordering::Acquire);
     let came = thread::scope(|scope| {
         let pump = |from, to, fault, count| Pump {
             from,
             to,
             fault,
             count,
-            is_let_go: &passed.is_let_go,
+            passed,
+            cuts,
             over: &over,
         };
         let up = pump(client, server, faults.up, &passed.up);
@@ -148,7 +154,9 @@ struct Pump<'a> {
     fault: Fault,
     /// Counts what was passed on.
     count: &'a AtomicUsize,
-    is_let_go: &'a AtomicBool,
+    passed: &'a Passed,
+    /// How often all were cut before this one came.
+    cuts: usize,
     /// Both directions have ended.
     over: &'a AtomicBool,
 }
@@ -159,7 +167,7 @@ impl Pump<'_> {
         let (mut from, mut to) = (self.from, self.to);
         let mut buffer = vec![0; 16 << 10];
         let mut sum = 0;
-        while !self.over.load(Ordering::Acquire) {
+        while !self.is_over() {
             let room = match self.fault {
                 Fault::Fin(at) | Fault::Reset(at) | Fault::Stall(at) => buffer.len().min(at - sum),
                 Fault::Trickle(rate) => buffer.len().min(rate / 20 + 1),
@@ -167,7 +175,7 @@ impl Pump<'_> {
             };
             if room == 0 {
                 self.end(self.fault);
-                if self.over.load(Ordering::Acquire) {
+                if self.is_over() {
                     return true;
                 }
                 self.fault = Fault::None;
@@ -199,13 +207,18 @@ impl Pump<'_> {
         false
     }
 
+    fn is_over(&self) -> bool {
+        let is_cut = self.passed.cuts.load(Ordering::Acquire) > self.cuts;
+        is_cut || self.over.load(Ordering::Acquire)
+    }
+
     /// Lets `fault` come; one that stalls may be let go.
     fn end(&self, fault: Fault) {
         match fault {
             Fault::Stall(_) => {
                 // Nothing is read either: the sender's window closes. The other direction sees when somebody gives up.
-                while !self.over.load(Ordering::Acquire) && is_open(self.to) {
-                    if self.is_let_go.load(Ordering::Acquire) {
+                while !self.is_over() && is_open(self.to) {
+                    if self.passed.is_let_go.load(Ordering::Acquire) {
                         return;
                     }
                     thread::sleep(Duration::from_millis(20));
@@ -235,10 +248,8 @@ fn is_pause(error: &std::io::Error) -> bool {
 
 /// Whether the peer of `stream` has neither ended nor reset the connection.
 fn is_open(stream: &TcpStream) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let watched = PollFlags::RDHUP;
-    let mut fds = [PollFd::new(stream, watched)];
-    let now = Timespec::default();
+    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
     let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-    poll(&mut fds, Some(&now)).is_ok() && !fds[0].revents().intersects(ended)
+    let looked = poll(&mut fds, Some(&Timespec::default()));
+    looked.is_ok() && !fds[0].revents().intersects(ended)
 }
