@@ -68,29 +68,27 @@ impl Proc {
 
     /// The identifiers of the threads of this name.
     pub fn thread_ids(&self, name: &str) -> Vec<u32> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).expect("its threads");
-        let is_named = |task: &std::path::Path| {
-            let comm = fs::read_to_string(task.join("comm"));
-            comm.is_ok_and(|comm| comm.trim_end() == name)
-        };
-        let tasks = tasks.map(|task| task.expect("a thread").path());
-        let named = tasks.filter(|task| is_named(task));
-        named
-            .filter_map(|task| task.file_name()?.to_str()?.parse().ok())
-            .collect()
+        self.of_threads(|task| {
+            let comm = fs::read_to_string(task.join("comm")).ok()?;
+            let id = task.file_name()?.to_str()?.parse().ok();
+            id.filter(|_| comm.trim_end() == name)
+        })
+    }
+
+    /// What `read` finds in the page of each thread, which may end meanwhile.
+    fn of_threads<T>(&self, read: impl Fn(PathBuf) -> Option<T>) -> Vec<T> {
+        let tasks = fs::read_dir(self.page("task")).expect("the threads");
+        tasks.filter_map(|task| read(task.ok()?.path())).collect()
     }
 
     /// The names of all threads, and the CPUs each may run on.
     pub fn threads(&self) -> Vec<(String, String)> {
-        let tasks = fs::read_dir(self.page("task")).expect("the threads");
-        let read = |task: PathBuf| {
-            // A thread may end between the listing and the read.
+        self.of_threads(|task| {
             let name = fs::read_to_string(task.join("comm")).ok()?;
             let status = fs::read_to_string(task.join("status")).ok()?;
             let cpus = line(&status, "Cpus_allowed_list:");
             Some((name.trim_end().to_owned(), cpus.to_owned()))
-        };
-        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+        })
     }
 
     /// What each thread does or waits for: its name, its state, its system call and its stack in the kernel (which only root
@@ -116,14 +114,12 @@ impl Proc {
 
     /// Bytes that each thread, by its name, has read from a device.
     pub fn bytes_from_device(&self) -> Vec<(String, u64)> {
-        let tasks = fs::read_dir(self.page("task")).expect("the threads");
-        let read = |task: PathBuf| {
+        self.of_threads(|task| {
             let name = fs::read_to_string(task.join("comm")).ok()?;
             let io = fs::read_to_string(task.join("io")).ok()?;
             let bytes = line(&io, "read_bytes:").parse().ok()?;
             Some((name.trim_end().to_owned(), bytes))
-        };
-        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+        })
     }
 
     /// The peak of resident memory, in KiB. The kernel adds up what each processor has counted, some of it a little late: a later
@@ -175,15 +171,14 @@ impl Proc {
     /// CPU time used so far by the threads whose names have this prefix, to the nanosecond (`/proc/PID/task/TID/schedstat`;
     /// the stat page has steps of 10 ms, for user and system time of each thread).
     pub fn cpu_of(&self, names: &str) -> Duration {
-        let tasks = fs::read_dir(self.page("task")).expect("the threads");
-        let read = |task: PathBuf| {
+        let times = self.of_threads(|task| {
             let name = fs::read_to_string(task.join("comm")).ok()?;
             let schedstat = fs::read_to_string(task.join("schedstat")).ok()?;
             let nanos = schedstat.split_whitespace().next()?.parse().ok()?;
             name.starts_with(names)
                 .then_some(Duration::from_nanos(nanos))
-        };
-        tasks.filter_map(|task| read(task.ok()?.path())).sum()
+        });
+        times.iter().sum()
     }
 
     /// Kills what traces it. strace passes its end on only after the delay of a call that it holds.
@@ -203,14 +198,12 @@ impl Proc {
 
     /// The fields of each thread's stat page after its name.
     fn stats_of(&self, names: &str) -> Vec<Vec<String>> {
-        let tasks = fs::read_dir(self.page("task")).expect("the threads");
-        let read = |task: PathBuf| {
+        self.of_threads(|task| {
             let stat = fs::read_to_string(task.join("stat")).ok()?;
             let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
             let fields = rest.split_whitespace().map(str::to_owned).collect();
             name.starts_with(names).then_some(fields)
-        };
-        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+        })
     }
 
     /// What each open descriptor is of.
