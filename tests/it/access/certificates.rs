@@ -37,22 +37,13 @@ fn a_client_is_who_its_certificate_names() {
     assert_eq!(get(&issued("ann"), "Sec-Fetch-Site: cross-site\r\n"), 403);
 }
 
-const GET: &str = "GET /key HTTP/1.1\r\nHost: t\r\n\r\n";
-
 /// A server with these rules, which asks for certificates of clients and requires none.
 fn start(dir: &DataDir, authority: &Authority, clients: &Authority, text: &str) -> TestServer {
     let own = authority.issue("own", &["localhost", "127.0.0.1"]);
     let (access, ca) = (&*write(dir, text), clients.file());
     let ca = ca.to_str().expect("text");
-    let options = [
-        "--access",
-        access,
-        "--tls-client-ca",
-        ca,
-        "--tls-client-auth",
-        "allow",
-    ];
-    let launch = Launch::new(&[&own.options()[..], &options].concat());
+    let options = format!("--access {access} --tls-client-ca {ca} --tls-client-auth allow");
+    let launch = Launch::new(&[&own.options()[..], &words(&options)].concat());
     launch.on(dir).listen("https://127.0.0.1:0").start()
 }
 
@@ -75,10 +66,10 @@ fn a_certificate_ends_with_its_date_on_a_kept_connection() {
     // Long enough for a first request on a machine that others use, too.
     let short = clients.issue_for("short", &["ann.example"], Duration::from_secs(15));
     let mut kept = Raw::connect_tls(server.addr, &authority.client().with(&short));
-    assert_eq!(kept.ask(GET).status, 404);
+    assert_eq!(kept.get("key").status, 404);
     let mut refused = None;
     eventually("it has ended", || {
-        let answer = kept.ask(GET);
+        let answer = kept.get("key");
         let has_ended = answer.status != 404;
         refused = has_ended.then_some(answer);
         has_ended
@@ -90,7 +81,7 @@ fn a_certificate_ends_with_its_date_on_a_kept_connection() {
     // With another one the same client is served.
     let next = clients.issue("next", &["ann.example"]);
     let mut next = Raw::connect_tls(server.addr, &authority.client().with(&next));
-    assert_eq!(next.ask(GET).status, 404);
+    assert_eq!(next.get("key").status, 404);
 }
 
 #[test]
@@ -103,7 +94,7 @@ fn a_certificate_is_proved_anew_by_each_connection() {
         let client = authority.client().versions(versions).with(&ann);
         for _ in 0..3 {
             let mut raw = Raw::connect_tls(server.addr, &client);
-            assert_eq!(raw.ask(GET).status, 404);
+            assert_eq!(raw.get("key").status, 404);
             let kind = raw.look(|tls| tls.handshake_kind());
             assert_eq!(kind, Some(HandshakeKind::Full));
         }

@@ -192,8 +192,7 @@ fn a_subscriber_waits_for_its_password() {
     let mut socket = Socket::open_with(&server, "", &[("Authorization", &bob)]);
     let found = server.request("PUT", "/key", &bearer("ann"), b"v").status;
     assert_eq!(found, 200);
-    let told = socket.next().expect("an event");
-    assert_eq!(told.key, "key");
+    assert_eq!(socket.next().expect("an event").key, "key");
     let mut events = Events::open(&server, "", &basic("carl", "other"));
     let status = server.request("PUT", "/2", &bearer("ann"), b"v").status;
     assert_eq!(status, 200);
@@ -253,8 +252,7 @@ fn a_guess_counts_and_is_checked_alone_when_its_client_has_left() {
             // A request that comes later is answered, so the guess has been read.
             if let Some(guesser) = &mut guesser {
                 let value = guess.trim_end().split_once(": ").expect("a field").1;
-                let fields = [("authorization", value)];
-                let asked = guesser.ask("GET", "http://t/key", &fields, true);
+                let asked = guesser.ask("GET", "http://t/key", &[("authorization", value)], true);
                 assert_eq!(guesser.get("-/healthz").status, 200);
                 drop(asked.expect("a stream"));
             } else {
@@ -270,10 +268,8 @@ fn a_guess_counts_and_is_checked_alone_when_its_client_has_left() {
             ask(&mut bob, "GET", "/key", &basic("bob", "secret"), b"").status == 404
         });
         let (found, most) = (checks(&server), 1 + most_failures(began));
-        assert!(
-            (2..=most).contains(&found),
-            "{found} checks, {most} at most"
-        );
+        let is_right = (2..=most).contains(&found);
+        assert!(is_right, "{found} checks, {most} at most");
         say(&format!("HTTP/2 {by_http2}: {found} checks of 300 guesses"));
     }
 }

@@ -48,48 +48,12 @@ fn no_listing_names_a_key_without_right() {
         });
         let expected: BTreeSet<_> = shown.collect();
         let folders = if by_folder { "&delimiter=/" } else { "" };
-        let target = format!("/?limit={limit}{folders}");
-        let found = walk(&mut connection, &target, &ann).concat();
+        let found = walk(&mut connection, &format!("/?limit={limit}{folders}"), &ann).concat();
         let is_right = found.iter().eq(&expected);
         assert!(is_right, "{prefixes:?} {limit} {by_folder}: {found:?}");
         pages += 1 + expected.len() / limit;
     }
     say(&format!("{pages} pages"));
-}
-
-#[test]
-fn no_watch_tells_of_a_key_without_right() {
-    directory_only!("changes are told");
-    let text = [
-        subject("ann"),
-        subject("bob"),
-        rule("ann", "in/", &["watch"]),
-        rule("bob", "", &["write", "delete", "watch"]),
-    ]
-    .concat();
-    let server = serve(&text, &[]);
-    let mut events = Events::open(&server, "", &bearer("ann"));
-    let mut connection = server.connect();
-    let mut change = |method, key| {
-        let body: &[u8] = if method == "PUT" { b"v" } else { b"" };
-        let answer = ask(&mut connection, method, key, &bearer("bob"), body);
-        assert_eq!(answer.status, 200, "{method} {key}");
-    };
-    drop(Events::open(&server, "", &bearer("bob")));
-    for key in ["/in/1", "/out/1", "/in/2", "/inner", "/out/2", "/in/3"] {
-        change("PUT", key);
-    }
-    change("DELETE", "/out/1");
-    change("DELETE", "/in/1");
-    let told = (0..4).map(|_| events.next().expect("an event").key);
-    let told: Vec<_> = told.collect();
-    assert_eq!(told, ["in/1", "in/2", "in/3", "in/1"]);
-    // From the beginning again: what is hidden stays so.
-    let since = format!("?since={}", events.last_id - 8);
-    let mut again = Events::open(&server, &since, &bearer("ann"));
-    let told = (0..4).map(|_| again.next().expect("an event").key);
-    let told: Vec<_> = told.collect();
-    assert_eq!(told, ["in/1", "in/2", "in/3", "in/1"]);
 }
 
 #[test]
@@ -146,17 +110,6 @@ fn a_feed_of_each_kind_ends_with_the_right_and_an_event_stream_with_its_connecti
     if let Some(mut raw) = raw {
         raw.rest();
     }
-}
-
-#[test]
-fn without_a_right_to_any_key_a_listing_is_refused() {
-    let dir = DataDir::temporary();
-    let path = &*write(&dir, &(subject("ann") + &rule("ann", "in/", &["list"])));
-    let server = Launch::new(&["--access", path]).on(&dir).start();
-    let list = |target| server.request("GET", target, &bearer("ann"), b"").status;
-    assert_eq!(list("/?prefix=out"), 403);
-    assert_eq!(list("/?prefix=i"), 200);
-    assert_eq!(list("/?prefix=in/x"), 200);
 }
 
 #[test]

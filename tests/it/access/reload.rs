@@ -21,8 +21,7 @@ fn a_subject_that_a_rule_still_names_is_revoked_with_a_warning() {
     reread(&server);
     assert_eq!(get("ann"), 401, "from the next request on");
     assert_eq!((get("bob"), get("carl")), (404, 404));
-    let warning = format!("{path}:5: there is no subject \"ann\"");
-    server.event(&warning);
+    server.event(&format!("{path}:5: there is no subject \"ann\""));
 }
 
 #[test]

@@ -32,10 +32,8 @@ fn one_who_is_not_known_is_asked_and_then_led_to_the_folder() {
     }
     // What a browser sent is taken for nothing any more: no challenge that it could answer by itself.
     let out = page(&server, "/?sign-out", &bearer("ann"));
-    assert_eq!(
-        (out.status, out.all("www-authenticate").as_str()),
-        (401, "Bearer realm=\"signed out\"")
-    );
+    let challenge = "Bearer realm=\"signed out\"";
+    assert_eq!((out.status, out.must("www-authenticate")), (401, challenge));
     assert!(String::from_utf8_lossy(&out.body).contains("You are signed out"));
 
     // The page says who one is, or how to say it.

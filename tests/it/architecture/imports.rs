@@ -94,8 +94,7 @@ impl Files {
         let names: BTreeSet<&str> = names.collect();
         let used = file.uses.iter();
         let used = used.filter(|u| !u.is_forwarded || names.contains(u.name.as_str()));
-        let used = used.map(|u| u.path.clone());
-        let targets = used.chain(paths(&file.rest));
+        let targets = used.map(|u| u.path.clone()).chain(paths(&file.rest));
         let targets = targets.filter_map(|path| self.target(at, &path, 0));
         targets.filter(|to| to != at).collect()
     }
@@ -240,14 +239,9 @@ fn a_planted_circle_is_found_however_the_path_is_written() {
         ])
     };
     let ways_to_b = [
-        "use super::b::B;",
         "use super::b;\nfn f() { b::g() }",
-        "use crate::net::b::{self, B};",
-        "use crate::{http, net::{x::Y, b::B}};",
-        "use super::{\n    B,\n};",
-        "fn f() -> super::B { g() }",
-        "fn f(x:crate::net::b::B) {}",
-        "use crate::net;\nfn f() { net::b::g() }",
+        "use crate::{http, net::{x::Y, b::{self, B}}};",
+        "fn f(x:super::B) {}",
         "use crate::net as n;\nfn f() { n::b::g() }",
     ];
     for to_b in ways_to_b {

@@ -207,8 +207,7 @@ fn the_table_of_metrics_names_what_is_scraped() {
 
     let page = text("docs/observability.md");
     let (_, section) = page.split_once("## Metrics").expect("a section");
-    let section = section.split("\n## ").next().expect("a section");
-    let column = first_column(section);
+    let column = first_column(section.split("\n## ").next().expect("a section"));
     let told = there.iter().filter(|name| {
         let name = name.strip_prefix("data_server_").unwrap_or(name);
         column.contains(name)

@@ -1,13 +1,7 @@
 //! Proves the rest of the cache, beside [`crate::get::cached_values`]: races of readers with a writer, and a hot key among
 //! many cold ones.
 
-use std::sync::atomic::AtomicU64;
-
 use crate::support::prelude::*;
-
-fn get(key: &str) -> String {
-    format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n")
-}
 
 /// Waits until the value is old enough for the cache.
 fn settle(server: &TestServer, key: &str) {
@@ -36,7 +30,7 @@ fn race(args: &[&str], write: impl Fn(&TestServer, &mut Raw, u64)) {
         while !done.is_said() {
             let least = acknowledged.load(Ordering::Acquire);
             let least = least.max(seen.load(Ordering::Acquire));
-            let got = connection.ask(get("k"));
+            let got = connection.get("k");
             let value = String::from_utf8_lossy(&got.body).parse();
             let value: u64 = value.expect("a number");
             if value < least {
@@ -80,14 +74,10 @@ fn put(_: &TestServer, connection: &mut Raw, n: u64) {
 }
 
 #[test]
-fn a_key_is_a_register_on_every_reactor() {
-    race(&["--threads", "4"], put);
-}
-
-#[test]
-fn a_key_is_a_register_without_a_cache() {
-    directory_only!("the cache");
-    race(&["--threads", "4", "--cache", "0"], put);
+fn a_key_is_a_register_on_every_reactor_with_a_cache_and_without() {
+    for args in taken(&[&["--threads", "4"], &["--threads", "4", "--cache", "0"]]) {
+        race(args, put);
+    }
 }
 
 #[test]
@@ -114,12 +104,12 @@ fn a_scan_of_cold_keys_does_not_evict_a_hot_one() {
     settle(&server, "hot");
     let mut connection = server.connect();
     for _ in 0..100 {
-        assert_eq!(connection.ask(get("hot")).body, b"value");
+        assert_eq!(connection.get("hot").body, b"value");
     }
     let is_kept = |key: &str| server.proc().has_open(&server.dir.file(key));
     eventually("the hot key is kept", || is_kept("hot"));
     for n in 0..COLD {
-        let got = connection.ask(get(&format!("cold-{n}")));
+        let got = connection.get(&format!("cold-{n}"));
         assert!(got.body == pattern(n, 500));
     }
     let kept = (0..COLD).filter(|n| n % 50 == 0 && is_kept(&format!("cold-{n}")));

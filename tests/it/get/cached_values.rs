@@ -2,16 +2,13 @@
 //! cache is bounded and can be turned off.
 
 use std::io;
-use std::os::unix::fs::symlink;
 
 use crate::support::prelude::*;
-
-const GET_K: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
 
 /// Reads `/k`, which is `value`, on every connection until it is old enough for the server to keep it.
 fn read_until_kept(server: &TestServer, readers: &mut [Raw], value: &[u8]) {
     eventually("the value is kept", || {
-        let read = |reader: &mut Raw| reader.ask(GET_K).body == value;
+        let read = |reader: &mut Raw| reader.get("k").body == value;
         readers.iter_mut().all(read) && server.proc().has_open(&server.dir.file("k"))
     });
 }
@@ -138,8 +135,10 @@ fn see_changes(size: usize, cache: &str, is_kept: bool) {
             read_until_kept(&server, &mut readers, &old);
         }
         let mut is_right = readers.iter_mut();
-        let is_right = is_right.all(|reader| reader.ask(GET_K).body == old);
+        let is_right = is_right.all(|reader| reader.get("k").body == old);
         assert!(is_right, "{what}");
+        let is_open = server.proc().has_open(&server.dir.file("k"));
+        assert!(cache != "0" || !is_open, "{what}: a descriptor is kept");
         change(&server);
         let expected = match *after {
             After::Same => Some(old.clone()),
@@ -154,7 +153,7 @@ fn see_changes(size: usize, cache: &str, is_kept: bool) {
             format!("\"{nanos:x}-{:x}\"", value.len())
         });
         for reader in &mut readers {
-            let got = reader.ask(GET_K);
+            let got = reader.get("k");
             let status = got.status;
             assert_eq!(status, if expected.is_some() { 200 } else { 404 }, "{what}");
             if let Some(value) = &expected {
@@ -164,39 +163,24 @@ fn see_changes(size: usize, cache: &str, is_kept: bool) {
         }
         server.dir.clear();
         for reader in &mut readers {
-            assert_eq!(reader.ask(GET_K).status, 404, "{what}, then removed");
+            assert_eq!(reader.get("k").status, 404, "{what}, then removed");
         }
     }
-}
-
-#[test]
-fn without_a_cache_nothing_is_kept_open() {
-    directory_only!("the cache");
-    let server = TestServer::start(&["--cache", "0"]);
-    server.store("k", "value");
-    let mut reader = server.connect();
-    let end = Instant::now() + Duration::from_millis(400);
-    while Instant::now() < end {
-        assert_eq!(reader.ask(GET_K).body, b"value");
-    }
-    let is_right = !server.proc().has_open(&server.dir.file("k"));
-    assert!(is_right, "a descriptor is kept");
 }
 
 /// The cache keeps larger values open. A file that was removed by hand must not keep its space.
 #[test]
 fn the_cache_closes_a_large_value_removed_by_hand() {
-    directory_only!("the cache");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("the cache", &[]));
     server.dir.place("k", pattern(1, 1 << 20));
     let mut reader = server.connect();
     let is_open = || server.proc().descriptors();
     // After the first answer the connection is accepted and part of the count.
-    let status = reader.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status;
+    let status = reader.get("none").status;
     assert_eq!(status, 404);
     let before = is_open();
     eventually("it is kept", || {
-        assert!(reader.ask(GET_K).body == pattern(1, 1 << 20));
+        assert!(reader.get("k").body == pattern(1, 1 << 20));
         is_open() > before
     });
     std::fs::remove_file(server.dir.file("k")).unwrap();
@@ -218,7 +202,7 @@ fn the_cache_is_bounded_in_bytes_and_in_descriptors() {
         let mut reader = server.connect();
         let mut read_all = || {
             for n in 0..200 {
-                let got = reader.ask(format!("GET /k{n} HTTP/1.1\r\nHost: t\r\n\r\n"));
+                let got = reader.get(&format!("k{n}"));
                 assert!(got.body == pattern(n, size), "GET /k{n}");
             }
         };

@@ -2,8 +2,6 @@
 //!
 //! tests/torture/cold.rs counts which threads read from the device, on a slow disk.
 
-use std::sync::atomic::AtomicU64;
-
 use rustix::fs::{Advice, fadvise};
 
 use crate::support::prelude::*;
@@ -34,34 +32,6 @@ fn a_cold_value_of_any_size_is_served_whole() {
     }
 }
 
-/// The value is open, in the page cache or not. The body is in hyper's buffer, or still in the socket.
-#[test]
-fn the_body_of_a_get_is_no_request_and_leaves_its_answer_whole() {
-    http1_only!("where a body ends");
-    directory_only!("reads of files");
-    let server = TestServer::start(&["--threads", "1"]);
-    let value = pattern(1, 4 << 20);
-    place_cold(&server, "k", &value);
-    let inner = "GET /smuggled HTTP/1.1\r\nHost: t\r\n\r\n";
-    for (body, is_cold) in [(1, false), (1, true), (10_000, false), (10_000, true)] {
-        let body = inner.repeat(body);
-        let length = body.len();
-        assert!(server.get("k").body == value);
-        if is_cold {
-            forget(&server, "k");
-        }
-        let mut connection = server.connect();
-        let _may_be_closed_early = connection.offer(format!(
-            "GET /k HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n{body}"
-        ));
-        let answer = connection.answer();
-        assert!(answer.body == value, "{length}: {}", answer.status);
-        assert!(answer.closes(), "{answer:?}");
-        let rest = connection.rest();
-        assert!(rest.is_empty(), "{:?}", String::from_utf8_lossy(&rest));
-    }
-}
-
 /// strace delays each blocking read of any thread. The reactor still serves other connections.
 #[test]
 fn a_slow_disk_delays_only_its_reader() {
@@ -82,7 +52,7 @@ fn a_slow_disk_delays_only_its_reader() {
         scope.spawn(|| {
             let mut connection = server.connect();
             while !done.is_said() {
-                let got = connection.ask("GET /small HTTP/1.1\r\nHost: t\r\n\r\n");
+                let got = connection.get("small");
                 assert_eq!(got.body, b"value");
                 answers.fetch_add(1, Ordering::AcqRel);
             }

@@ -1,11 +1,8 @@
 //! Proves that values in folders are read as fresh as others: a folder that is moved, replaced or removed by hand takes the
 //! values in it along, though their files stay as they are, and also when they are kept in memory.
 
-use std::os::unix::fs::symlink;
-
 use crate::support::prelude::*;
 
-const GET: &str = "GET /a/b/k HTTP/1.1\r\nHost: t\r\n\r\n";
 const CACHED: &str = "data_server_cache_values";
 
 type Change = fn(&TestServer);
@@ -63,7 +60,7 @@ const CHANGES: &[(&str, Option<&[u8]>, Change)] = &[
 /// Reads `a/b/k` on every connection until the server keeps it.
 fn heat(server: &TestServer, readers: &mut [Raw], value: &[u8]) {
     eventually("the value is kept", || {
-        let read = |reader: &mut Raw| reader.ask(GET).body == value;
+        let read = |reader: &mut Raw| reader.get("a/b/k").body == value;
         readers.iter_mut().all(read) && Scrape::of(server.addr).count(CACHED, &[]) == 1
     });
 }
@@ -80,7 +77,7 @@ fn a_value_that_is_kept_goes_and_changes_with_its_folders() {
             heat(&server, &mut readers, &fill(b"old"));
             change(&server);
             for reader in &mut readers {
-                let got = reader.ask(GET);
+                let got = reader.get("a/b/k");
                 match then {
                     None => assert_eq!(got.status, 404, "{what}"),
                     // What a change wrote is short.
@@ -92,35 +89,4 @@ fn a_value_that_is_kept_goes_and_changes_with_its_folders() {
             let _ = fs::remove_dir_all(server.dir.outside("a"));
         }
     }
-}
-
-#[test]
-fn a_hot_value_in_a_folder_costs_a_walk_to_it_and_no_read() {
-    const REQUESTS: usize = 200;
-    http1_only!("its system calls");
-    clear_only!("its system calls");
-    directory_only!("the cache");
-    let calls = ["-e", "trace=openat2,fstat,close,pread64,preadv2,sendto"];
-    let trace = needed!(Trace::with(&calls, "what a hot value in a folder costs"));
-    let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
-    server.dir.place("a/b/k", pattern(1, 1000));
-    let mut readers = [server.connect()];
-    heat(&server, &mut readers, &pattern(1, 1000));
-    let first = readers[0].ask("GET /first HTTP/1.1\r\nHost: t\r\n\r\n");
-    assert_eq!(first.status, 404);
-    for _ in 0..REQUESTS {
-        readers[0].ask(GET);
-    }
-    server.stop();
-    let calls = trace.calls();
-    let is_mark = |call: &&Call| call.args.contains("404 Not Found");
-    let mark = calls.iter().find(is_mark).expect("a mark");
-    let is_after = |call: &&Call| call.thread == mark.thread && call.began > mark.ended;
-    let after = calls.iter().filter(is_after);
-    let of_requests: Vec<&str> = after.map(|call| call.name.as_str()).collect();
-    let requests = of_requests.split(|call| *call == "sendto").take(REQUESTS);
-    let others = requests.filter(|calls| *calls != ["openat2", "fstat", "close"]);
-    let others: Vec<_> = others.collect();
-    // The first use after a sweep of the cache, which comes every 10 seconds, also compares the bytes.
-    assert!(others.len() <= 3, "{others:?}");
 }

@@ -2,7 +2,7 @@
 
 mod cache;
 mod cached_values;
-mod compression;
+pub(crate) mod compression;
 mod disk_reads;
 mod folders;
 mod media;

@@ -121,8 +121,7 @@ fn ranges_of_values_of_every_size_are_answered_in_the_order_of_the_request() {
         for (key, value) in &classes.values {
             for (range, expected) in satisfiable(value.len()) {
                 let got = get(&mut raw, key, &range);
-                let checked = check(&got, value, &expected);
-                checked.unwrap_or_else(|why| panic!("/{key} {range}: {why}"));
+                check(&got, value, &expected).unwrap_or_else(|why| panic!("/{key} {range}: {why}"));
                 if let [one] = &expected[..] {
                     assert_eq!(got.length(), one.len(), "/{key} {range}");
                 }
@@ -163,7 +162,8 @@ fn other_ranges_get_the_whole_value_or_416_by_14_2_and_15_5_17() {
                 let ranges = (0..count).map(|i| format!("{}-{0}", i * apart));
                 format!("bytes={}", joined(ranges))
             };
-            let malformed = "bytes=|bytes=-|bytes=a-b|bytes=5-2|bytes=1-2-3|bytes=+1-2|bytes 0-1|lines=0-1|bytes=0-1;2-3|bytes=0-1\r\nRange: bytes=2-3";
+            // src/http/values/range.rs has the others.
+            let malformed = "bytes=5-2|lines=0-1|bytes=0-1\r\nRange: bytes=2-3";
             // As parts they would be longer than the value, or are too many.
             let excessive = [
                 many(257, 100),
@@ -177,15 +177,6 @@ fn other_ranges_get_the_whole_value_or_416_by_14_2_and_15_5_17() {
                 let seen = (got.status, got.header("content-range"));
                 assert_eq!(seen, (200, None), "/{key} {shown}");
                 assert!(got.body == *value, "/{key} {shown}");
-            }
-            for range in [
-                format!("bytes={}0-", "0-,".repeat(1000)),
-                format!("bytes=0-,{}", joined((0..40).map(|i| format!("{i}-")))),
-                format!("bytes={}-1", "-1000000000,".repeat(300)),
-            ] {
-                let got = get(&mut raw, key, &range);
-                assert!(got.body.len() <= n, "/{key} {}...", &range[..40]);
-                assert!(got.body == *value || got.status == 206, "/{key}");
             }
             for range in [format!("bytes={n}-"), format!("bytes={n}-,-0,{}-", n + 1)] {
                 let got = get(&mut raw, key, &range);
@@ -254,8 +245,7 @@ fn if_range_chooses_the_part_or_the_whole_by_13_1_5() {
                 assert!(got.body == expected, "{path} {condition}");
                 // An If-Range that fails never causes a 416, and has no effect without a Range.
                 let lines = format!("Range: bytes=9999999999-\r\nIf-Range: {condition}\r\n");
-                let got = ask(&mut raw, "GET", &path, &lines, b"");
-                let found = got.status;
+                let found = ask(&mut raw, "GET", &path, &lines, b"").status;
                 assert_eq!(found, if holds { 416 } else { 200 }, "{path} {condition}");
                 let lines = format!("If-Range: {condition}\r\n");
                 let found = ask(&mut raw, "GET", &path, &lines, b"").status;
@@ -263,23 +253,6 @@ fn if_range_chooses_the_part_or_the_whole_by_13_1_5() {
             }
         }
     });
-}
-
-#[test]
-fn a_partial_put_is_refused_before_it_is_read_by_14_5() {
-    let server = TestServer::start(&[]);
-    server.store("k", "old");
-    let fields = "bytes 0-4/10|bytes 0-4/*|bytes */5|items 0-1/2|nonsense";
-    for field in fields.split('|') {
-        for key in ["k", "new"] {
-            let lines = format!("\r\nContent-Range: {field}\r\nExpect: 100-continue\r\n\r\n");
-            let head = put_head(key, 5).replace("\r\n\r\n", &lines);
-            let answer = server.connect().ask(head);
-            assert_eq!(answer.status, 400, "{field}");
-            server.dir.assert_holds(&["k"]);
-        }
-    }
-    assert_eq!(server.dir.read("k"), b"old");
 }
 
 fn joined(ranges: impl Iterator<Item = String>) -> String {

@@ -33,7 +33,7 @@ fn calls_of_hot_gets(size: usize) -> Option<(BTreeMap<String, usize>, Duration)>
     let value = pattern(1, size);
     server.dir.place("hot", &value);
     let mut connection = server.connect();
-    let mut ask = |key: &str| connection.ask(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    let mut ask = |key: &str| connection.get(&key);
     // A value is kept only once it has been as it is for a while.
     let placed = Instant::now();
     eventually("the value is kept", || {
@@ -92,8 +92,7 @@ fn assert_calls(size: usize, expected: &[(&str, usize)], periodic: &[(&str, usiz
 
 #[test]
 fn a_hot_value_costs_one_look_at_the_file_and_is_sent_from_it_without_opening_it_again() {
-    http1_only!("its system calls");
-    clear_only!("its system calls");
+    plain_only!("its system calls");
     directory_only!("system calls on files");
     let [path, end, bytes] = PROOF;
     let calls = [("recvfrom", 1), ("fstat", 1), ("sendto", 1)];
@@ -104,8 +103,7 @@ fn a_hot_value_costs_one_look_at_the_file_and_is_sent_from_it_without_opening_it
 
 #[test]
 fn the_last_answer_of_a_connection_leaves_with_its_end() {
-    http1_only!("its system calls");
-    clear_only!("its system calls");
+    plain_only!("its system calls");
     let trace = needed!(Trace::with(&[], "the system calls of a last answer"));
     let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
     let mut connection = server.connect();

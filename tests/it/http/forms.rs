@@ -109,8 +109,7 @@ pub(crate) fn encode(text: &str) -> String {
 }
 
 fn decode(path: &str) -> String {
-    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic());
-    assert!(is_plain, "{path:?}");
+    assert!(path.bytes().all(|byte| byte.is_ascii_graphic()), "{path:?}");
     let decoded = percent_encoding::percent_decode_str(path).decode_utf8();
     decoded.expect("UTF-8").into_owned()
 }

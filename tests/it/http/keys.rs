@@ -113,8 +113,7 @@ fn what_ends_with_a_slash_is_a_listing_and_no_key() {
     }
     for path in ["-/", "-/a", "-/a/"] {
         for (method, status) in [("GET", 404), ("DELETE", 404)] {
-            let got = client.ask(method, path);
-            assert_eq!(got.status, status, "{method} /{path}");
+            assert_eq!(client.ask(method, path).status, status, "{method} /{path}");
         }
         assert_eq!(client.put(path, b"x").status, 400, "PUT /{path}");
     }
@@ -135,8 +134,7 @@ fn is_beyond_a_store(server: &TestServer, path: &str) -> bool {
 fn a_segment_has_at_most_255_bytes_after_decoding_and_a_key_1024() {
     let server = TestServer::start(&["--max-key-depth", "512"]);
     let mut client = Client::new(server.addr);
-    let segment = "x".repeat(255);
-    let longest = [&*segment; 4].join("/");
+    let longest = [&*"x".repeat(255); 4].join("/");
     assert_eq!(longest.len(), 1023);
     let cases = [
         ("x".repeat(255), 200),
@@ -145,58 +143,22 @@ fn a_segment_has_at_most_255_bytes_after_decoding_and_a_key_1024() {
         ("%78".repeat(256), 414),
         ("%C3%A9".repeat(127) + "x", 200),
         ("%C3%A9".repeat(128), 414),
-        ("x".repeat(4000), 414),
-        (format!("a/{}", "x".repeat(256)), 414),
-        (format!("{}/a", "x".repeat(256)), 414),
         (longest.replace('/', "%2F"), 200),
         (longest.replace('x', "%78"), 200),
         (format!("{longest}/a"), 414),
         ("a/".repeat(511) + "ab", 200),
         ("a/".repeat(512) + "a", 414),
-        ("a/".repeat(3000), 414),
     ];
     for (path, status) in cases {
         let shown = format!("{} bytes of /{}...", path.len(), &path[..6]);
         let put = client.put(&path, b"v").status;
-        // A key cannot end with a slash, however long it is.
         let is_beyond = is_beyond_a_store(&server, &path);
         let status = if is_beyond { 400 } else { status };
-        let least = if path.ends_with('/') { 400 } else { status };
-        let most = if path.ends_with('/') { 414 } else { status };
-        assert!((least..=most).contains(&put), "PUT {shown}: {put}");
+        assert_eq!(put, status, "PUT {shown}");
         for method in ["GET", "HEAD", "DELETE"] {
-            if method == "DELETE" && path.ends_with('/') {
-                continue;
-            }
             assert_eq!(client.ask(method, &path).status, status, "{method} {shown}");
         }
         server.dir.assert_holds(&[]);
-    }
-}
-
-#[test]
-fn each_of_the_256_single_bytes_has_its_answer_when_raw() {
-    const PLAIN: &[u8] = b"-_~!$&'()*+,;=:@";
-    /// RFC 3986 wants these encoded, and clients send them raw: refused, or taken as they stand.
-    const LAX: &[u8] = b"\"<>[\\]^`{|}";
-    let server = TestServer::start(&[]);
-    for byte in 0..=255_u8 {
-        let behind = b" HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\nv";
-        let status = server
-            .connect()
-            .ask([b"PUT /", &[byte][..], behind].concat())
-            .status;
-        let shown = byte.escape_ascii();
-        match status {
-            200 => assert_eq!(server.dir.names(), [[byte]], "PUT /{shown}"),
-            _ => server.dir.assert_holds(&[]),
-        }
-        if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
-            assert_eq!(status, 200, "PUT /{shown}");
-        } else if !LAX.contains(&byte) {
-            assert_eq!(status, 400, "PUT /{shown}");
-        }
-        server.dir.clear();
     }
 }
 

@@ -1,11 +1,9 @@
 //! Proves which clients get the page at `/` and at a folder, and its policy. tests/browser has the tests in a browser.
 
-use std::io::Read as _;
-
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use flate2::read::GzDecoder;
 use sha2::{Digest as _, Sha256};
 
+use crate::get::compression::decoded;
 use crate::support::prelude::*;
 
 const CHROMIUM: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\n";
@@ -52,10 +50,8 @@ fn a_folder_has_the_page_and_a_browser_is_led_to_its_address() {
         let got = get(path, CHROMIUM);
         assert_eq!((got.status, got.must("location")), (302, address));
         let seen = (got.must("vary"), got.must("cache-control"));
-        assert!(
-            otherwise == 404 || seen == ("accept", "no-cache"),
-            "{seen:?}"
-        );
+        let is_right = otherwise == 404 || seen == ("accept", "no-cache");
+        assert!(is_right, "{seen:?}");
         for accept in ["Accept: text/plain\r\n", "Accept: application/json\r\n"] {
             let got = get(path, accept);
             assert_eq!((got.status, got.header("location")), (otherwise, None));
@@ -164,13 +160,9 @@ fn the_page_never_parses_text_as_markup() {
 }
 
 #[test]
-fn head_and_an_entity_tag_avoid_sending_the_document() {
+fn an_entity_tag_avoids_sending_the_document() {
     let server = TestServer::start(&[]);
     let got = page(&server, "GET", CHROMIUM);
-    let head = page(&server, "HEAD", CHROMIUM);
-    let found = (head.status, head.length(), head.body.len());
-    assert_eq!(found, (200, got.body.len(), 0));
-    assert_eq!(head.must("etag"), got.must("etag"));
     assert_eq!(got.must("cache-control"), "no-cache");
     let known = format!("{CHROMIUM}If-None-Match: {}\r\n", got.must("etag"));
     let again = page(&server, "GET", &known);
@@ -182,19 +174,8 @@ fn head_and_an_entity_tag_avoid_sending_the_document() {
     let other = page(&server, "GET", &line);
     assert_eq!((other.status, other.body == got.body), (200, true));
     // The page has no date, so If-Modified-Since has no effect.
-    let dated = page(
-        &server,
-        "GET",
-        &format!(
-            "{CHROMIUM}If-Modified-Since: {}\r\n",
-            "Sat, 21 Nov 2020 00:00:00 GMT"
-        ),
-    );
-    assert_eq!(dated.status, 200);
-    // Another server of the same build has the same entity tag.
-    let second = TestServer::start(&[]);
-    let expected = got.must("etag");
-    assert_eq!(page(&second, "HEAD", CHROMIUM).must("etag"), expected);
+    let line = format!("{CHROMIUM}If-Modified-Since: Sat, 21 Nov 2020 00:00:00 GMT\r\n");
+    assert_eq!(page(&server, "GET", &line).status, 200);
 }
 
 #[test]
@@ -206,11 +187,7 @@ fn the_page_comes_in_gzip_to_those_that_take_it() {
     assert_eq!(plain.header("content-encoding"), None);
     let coded = get("Accept-Encoding: gzip, br\r\n");
     assert_eq!(coded.must("content-encoding"), "gzip");
-    let mut decoded = Vec::new();
-    GzDecoder::new(&coded.body[..])
-        .read_to_end(&mut decoded)
-        .expect("gzip");
-    assert!(decoded == plain.body, "another page");
+    assert!(decoded(&coded) == plain.body, "another page");
     // All that the page is made of comes in one answer, and is small.
     assert!(coded.body.len() < 60 << 10, "{} bytes", coded.body.len());
     let etag = coded.must("etag");
@@ -219,8 +196,6 @@ fn the_page_comes_in_gzip_to_those_that_take_it() {
         "Accept-Encoding: gzip\r\nIf-None-Match: {etag}\r\n"
     ));
     assert_eq!((again.status, again.must("etag")), (304, etag));
-    assert_eq!(
-        get("Accept-Encoding: gzip;q=0\r\n").header("content-encoding"),
-        None
-    );
+    let refused = get("Accept-Encoding: gzip;q=0\r\n");
+    assert_eq!(refused.header("content-encoding"), None);
 }

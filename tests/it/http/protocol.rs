@@ -50,28 +50,6 @@ fn http_1_0_closes_unless_asked_to_stay() {
 }
 
 #[test]
-fn chunked_bodies_are_put_together() {
-    let server = TestServer::start(&[]);
-    let mut connection = server.connect();
-    let value = pattern(1, 700_000);
-    for (size, coding) in [(1000, "chunked"), (65_536, "Chunked"), (700_000, "chunked")] {
-        connection.send(format!(
-            "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: {coding}\r\n\r\n"
-        ));
-        connection.send(chunked(value.chunks(size)));
-        assert_eq!(connection.ask("0\r\n\r\n").status, 200, "chunks of {size}");
-        assert!(server.dir.read("k") == value, "chunks of {size}");
-    }
-    connection.send("PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
-    connection.send("3;name=\"value\"\r\nabc\r\n0002\r\nde\r\n0\r\nX-Trailer: t\r\n\r\n");
-    assert_eq!(connection.answer().status, 200);
-    // Extensions and trailers are no part of the value.
-    assert_eq!(server.dir.read("k"), b"abcde");
-    let body = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n").body;
-    assert_eq!(body, b"abcde");
-}
-
-#[test]
 fn an_accepted_upload_gets_100_continue_before_it_is_read() {
     let server = TestServer::start(&[]);
     let mut connection = server.connect();
@@ -104,34 +82,6 @@ fn no_interim_response_goes_to_a_client_of_http_1_0() {
         assert_eq!(told, Ok(()), "{length}");
         connection.send(vec![b'x'; length]);
         assert_eq!(connection.answer().status, 200, "{length}");
-    }
-}
-
-#[test]
-fn a_refused_upload_is_answered_before_any_byte_of_it() {
-    let cases: [(&[&str], &str, usize, u16); 7] = [
-        (&["--read-only"], "k", 5, 403),
-        (&["--max-body", "1000"], "k", 1001, 413),
-        (&[], "%2e%2e", 5, 400),
-        (&[], "", 5, 400),
-        (&[], "a//b", 5, 400),
-        (&["--compat"], "a/b", 5, 204),
-        (&["--discard"], "%00", 5, 400),
-    ];
-    for (args, key, length, status) in cases {
-        if taken(&[args]).is_empty() {
-            continue;
-        }
-        let server = TestServer::start(args);
-        for expect in ["Expect: 100-continue\r\n", ""] {
-            let mut connection = server.connect();
-            let head = format!(
-                "PUT /{key} HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n{expect}\r\n"
-            );
-            let answer = connection.ask(head);
-            assert_eq!(answer.status, status, "{args:?} PUT /{key} {expect:?}");
-        }
-        assert!(server.dir.names().is_empty(), "{args:?} PUT /{key}");
     }
 }
 

@@ -101,17 +101,8 @@ fn place_values(server: &TestServer) {
 fn a_connection_that_its_client_leaves_gives_back_what_it_took() {
     directory_only!("descriptors and files of uploads");
     let few = DOING.len() * 2;
-    let server = server(&[
-        "--threads",
-        "1",
-        "--compress",
-        "--body-timeout",
-        "2s",
-        "--idle-timeout",
-        "5s",
-        "--max-connections",
-        &few.to_string(),
-    ]);
+    let args = "--threads 1 --compress --body-timeout 2s --idle-timeout 5s --max-connections";
+    let server = server(&words(&format!("{args} {few}")));
     place_values(&server);
     // What is kept for all, such as pipes, is there. Values that were read stay open for a while.
     for (_, begin) in DOING {
@@ -156,10 +147,8 @@ fn a_connection_that_its_client_leaves_gives_back_what_it_took() {
         })
         .collect();
     drop(all);
-    assert_eq!(
-        Scrape::of(server.addr).count("data_server_panics_total", &[]),
-        0
-    );
+    let found = Scrape::of(server.addr).count("data_server_panics_total", &[]);
+    assert_eq!(found, 0);
 }
 
 /// One that was reset with responses waiting for the socket held up the stop for all of the grace period.

@@ -1,7 +1,6 @@
-//! HTTP/2 with clients that were not written for these tests: curl, and the client of the h2 crate with several requests at
+//! HTTP/2 with a client that was not written for these tests, that of the h2 crate, with several requests at
 //! once. What HTTP/2 has in common with HTTP/1.1 is tested by all of tests/it, run over HTTP/2 (`tests/run --http2`).
 
-mod curl;
 mod ends;
 mod heads;
 mod slow;

@@ -1,8 +1,6 @@
 //! What one stream does on a connection, or how often it asks, gives no other more time: each has its own, and so has the
 //! connection.
 
-use std::io::Write as _;
-
 use super::{ask, server};
 use crate::support::prelude::*;
 

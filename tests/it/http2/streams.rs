@@ -99,8 +99,7 @@ fn watchers_are_as_many_as_connections_may_be() {
         let mut client = Http2::connect(server.addr);
         let mut watch = || {
             let mut events = ask(&mut client, "GET", "/-/watch", true);
-            let head = events.head()?;
-            assert_eq!(head.status, 200);
+            assert_eq!(events.head()?.status, 200);
             Ok::<_, h2::Error>(events)
         };
         let mut watching: Vec<_> = (0..3).map(|_| watch().expect("a place")).collect();

@@ -168,8 +168,7 @@ fn promtool_takes_the_alerts_and_has_them_fire() {
     ] {
         let mut command = Command::new("promtool");
         let command = command.args(words).current_dir(place.path());
-        let command = command.stdin(Stdio::null());
-        let output = command.output().expect("promtool");
+        let output = command.stdin(Stdio::null()).output().expect("promtool");
         assert!(output.status.success(), "{output:?}");
     }
 }

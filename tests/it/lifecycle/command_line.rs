@@ -1,7 +1,5 @@
 //! Proves what the command line says: words in place of options, what is wrong and what to do about it, and what was given in vain.
 
-use std::io::{BufRead as _, BufReader};
-
 use crate::support::prelude::*;
 
 /// Words of the command line, what stands on standard error, and the exit code.
@@ -37,6 +35,8 @@ check-store ; there is none to check; give s3://BUCKET ; 2
 --listen https://127.0.0.1:0 --tls-cert c --tls-key k --tls-self-signed ; exclude each other ; 2
 --tls-cert c --tls-key k ; there is a certificate but no TLS listener: give --listen https://ADDR:PORT ; 2
 --cors-origin https://App.example/ ; no browser spells an origin so; write https://app.example ; 2
+--cache-control max-age:60 ; --cache-control ; 2
+--admin nonsense ; --admin nonsense: ; 2
 --trusted-proxy nonsense ; give one such as 10.0.0.0/8 ; 2
 --store http://bucket ; it has to begin with s3://; give s3://BUCKET ; 2
 --idle-timeout 60 ; time unit needed, for example 60sec ; 2
@@ -140,22 +140,12 @@ fn a_wrong_variable_is_named_itself_and_a_port_that_is_taken_with_how_to_find_wh
     ended.says(2, "for DATA_SERVER_MAX_BODY: give a number of bytes");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = taken.local_addr().expect("an address");
-    let ended = Launch::new(&[]).listen(&addr.to_string()).run();
-    ended.says(4, &format!("ss -ltnp 'sport = :{}'", addr.port()));
-    ended.says(4, &addr.to_string());
-}
-
-#[test]
-fn a_second_server_on_the_directory_is_exit_code_3() {
-    directory_only!("one server of a directory");
-    let mut first = TestServer::start(&[]);
-    first.store("k", "value");
-    let second = Launch::new(&[]).on(&first.dir).run();
-    second.says(3, &first.proc().0.to_string());
-    assert_eq!(first.get("k").body, b"value", "the first serves on");
-    first.stop();
-    let body = Launch::new(&[]).on(&first.dir).start().get("k").body;
-    assert_eq!(body, b"value", "the directory is free again");
+    let admin = Launch::new(&["--admin", &addr.to_string()]);
+    for launch in [Launch::new(&[]).listen(&addr.to_string()), admin] {
+        let ended = launch.run();
+        ended.says(4, &format!("ss -ltnp 'sport = :{}'", addr.port()));
+        ended.says(4, &addr.to_string());
+    }
 }
 
 #[test]
@@ -214,10 +204,8 @@ fn on_a_terminal_a_start_says_one_line() {
     let server = rustix::process::Pid::from_raw(server).expect("a process");
     rustix::process::kill_process(server, Signal::TERM).expect("a signal");
     let rest: Vec<_> = lines.collect();
-    assert!(
-        terminal.wait().expect("its end").success(),
-        "{said} {rest:?}"
-    );
+    let is_right = terminal.wait().expect("its end").success();
+    assert!(is_right, "{said} {rest:?}");
     let expected = format!(
         "(data-server {}, {dir}, durability os)",
         env!("CARGO_PKG_VERSION")

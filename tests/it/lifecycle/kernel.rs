@@ -1,8 +1,6 @@
 //! Proves the behaviour on other kernels, on other file systems and as another user: strace injects the results of some
 //! system calls, setpriv drops the rights of root. A test that cannot run here says that it is left out.
 
-use std::os::unix::fs::PermissionsExt;
-
 use crate::regressions::file_systems;
 use crate::support::prelude::*;
 

@@ -1,7 +1,6 @@
 //! Proves that a server listens at several places at once, each under the same rules, and what a unix socket is like: its
 //! file comes and goes with the server, and its clients are known by their processes.
 
-use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::process;
@@ -9,8 +8,6 @@ use std::process;
 use rustix::process::getuid;
 
 use crate::support::prelude::*;
-
-const GET: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
 
 /// A directory for a socket, its path, and the place of it.
 fn place() -> (TempDir, PathBuf, String) {
@@ -56,9 +53,9 @@ fn every_place_serves_with_each_dispatch() {
         for _ in 0..8 {
             for port in &ports {
                 let mut raw = Raw::connect(port.parse().expect("an address"));
-                assert_eq!(raw.ask(GET).body, b"value", "{dispatch} {threads} {port}");
+                assert_eq!(raw.get("k").body, b"value", "{dispatch} {threads} {port}");
             }
-            let body = Raw::connect_unix(&path).ask(GET).body;
+            let body = Raw::connect_unix(&path).get("k").body;
             assert_eq!(body, b"value", "{dispatch}");
         }
         server.stop();
@@ -75,10 +72,8 @@ fn long_values_pass_a_unix_socket_both_ways() {
         let server = start(&place, args);
         let mut raw = Raw::connect_unix(&path);
         for len in [1, 100 << 10, 300 << 10, 3 << 20] {
-            raw.send(put_head("k", len));
-            raw.send(&value[..len]);
-            assert_eq!(raw.answer().status, 200, "{len}");
-            let got = raw.ask(GET);
+            assert_eq!(raw.put("k", &value[..len]).status, 200, "{len}");
+            let got = raw.get("k");
             let is_right = got.status == 404 || got.body == value[..len];
             assert!(is_right && (got.status == 404) != args.is_empty(), "{len}");
         }
@@ -102,8 +97,7 @@ fn a_path_where_no_socket_can_be_is_told_with_what_to_do() {
     let too_long = "the path of a unix socket has at most 107 bytes".to_owned();
     let no_folder = format!("make the folder {at}/missing");
     for (place, advice) in [(long, too_long), (missing, no_folder)] {
-        let ended = Launch::new(&["--listen", &place]).run();
-        ended.says(4, &advice);
+        Launch::new(&["--listen", &place]).run().says(4, &advice);
     }
 }
 
@@ -138,30 +132,12 @@ fn the_log_names_the_process_behind_a_unix_socket() {
 }
 
 #[test]
-fn a_user_has_as_many_connections_to_a_unix_socket_as_an_address_has() {
-    let (_dir, path, place) = place();
-    let server = start(&place, &["--max-connections-per-ip", "2"]);
-    let mut open: Vec<_> = (0..2).map(|_| Raw::connect_unix(&path)).collect();
-    assert!(open.iter_mut().all(|raw| status(raw, "t") == 404));
-    Raw::connect_unix(&path).assert_closed();
-    assert_eq!(server.get("none").status, 404, "another client");
-    let warning = server.event("too many connections from one address");
-    assert!(warning.field("address").starts_with("unix:uid="));
-    open.pop();
-    eventually("there is room again", || {
-        let mut next = Raw::connect_unix(&path);
-        next.offer(GET).is_ok() && next.try_head().is_some()
-    });
-}
-
-#[test]
 fn each_place_has_its_own_rule_for_names() {
     clear_only!("its places are of http");
     let (_dir, path, place) = place();
     for (allowed, elsewhere) in [("", 404), ("other.example", 421)] {
         let args = ["--listen", "127.0.0.1:0", "--listen", &place];
-        let args = [&args[..], &["--allow-anonymous"]].concat();
-        let launch = Launch::new(&args).listen("0.0.0.0:0");
+        let launch = Launch::new(&[&args[..], &["--allow-anonymous"]].concat()).listen("0.0.0.0:0");
         let server = launch.env("DATA_SERVER_ALLOWED_HOST", allowed).start();
         eventually("all lines are there", || server.stdout_so_far().len() == 3);
         let last = server.stdout_so_far().remove(2);
@@ -217,13 +193,6 @@ fn two_servers_never_share_an_address() {
     }
 }
 
-#[test]
-fn a_count_of_passed_sockets_that_is_no_number_is_refused() {
-    let told = "export LISTEN_PID=$$ LISTEN_FDS=abc; exec \"$@\"";
-    let launch = Launch::new(&[]).through(&["sh", "-c", told, "sh"]);
-    launch.listen("").run().says(2, "LISTEN_FDS");
-}
-
 /// The address of both families alone is both, so it leaves IPv4 to the other where both are named.
 #[test]
 fn the_addresses_of_both_families_are_listened_on_together() {
@@ -245,7 +214,9 @@ fn the_addresses_of_both_families_are_listened_on_together() {
             for mut at in [v4, v6] {
                 at.set_port(port);
                 let mut socket = TcpStream::connect(at).expect("a connection");
-                socket.write_all(GET.as_bytes()).expect("a request");
+                socket
+                    .write_all(get_head("k").as_bytes())
+                    .expect("a request");
                 let mut begin = [0; 12];
                 socket.read_exact(&mut begin).expect("an answer");
                 assert_eq!(&begin, b"HTTP/1.1 404", "{at}");

@@ -59,8 +59,8 @@ fn threads_are_named_and_32_reactors_serve() {
     eventually("there are 32 reactors", || reactors(&server).len() == 32);
     let mut connections: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
     for (n, connection) in connections.iter_mut().enumerate() {
-        connection.send(put_head(&format!("k{n}"), 5));
-        assert_eq!(connection.ask("value").status, 200, "connection {n}");
+        let found = connection.put(&format!("k{n}"), "value").status;
+        assert_eq!(found, 200, "connection {n}");
     }
     assert_eq!(server.dir.names().len(), 64);
 }

@@ -50,7 +50,7 @@ fn no_link_in_the_servers_own_folder_is_followed() {
         fs::write(&victim, "precious").expect("a file");
         let link = dir.own(name);
         fs::create_dir_all(link.parent().expect("a folder")).expect("a folder");
-        std::os::unix::fs::symlink(&victim, &link).expect("a link");
+        symlink(&victim, &link).expect("a link");
         let started = Launch::new(&args).on(&dir).start_or_end();
         assert_eq!(fs::read(&victim).expect("a file"), b"precious", "{name}");
         drop(started);

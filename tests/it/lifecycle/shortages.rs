@@ -74,8 +74,7 @@ fn a_listing_without_enough_inotify_watches_is_whole_and_names_the_limit() {
         };
         for _ in 0..2 {
             let listing = server.request("GET", "/?limit=2000", "", b"");
-            let listing = listing.text();
-            assert_eq!(listing.matches("folder/").count(), 1100, "{limit}");
+            assert_eq!(listing.text().matches("folder/").count(), 1100, "{limit}");
         }
         let told =
             "changes of the directory and its folders cannot be watched: each listing walks them";
@@ -86,8 +85,7 @@ fn a_listing_without_enough_inotify_watches_is_whole_and_names_the_limit() {
 
 #[test]
 fn without_new_threads_requests_wait_for_existing_ones() {
-    directory_only!("system calls on files");
-    tracing_only!("threads that cannot be made");
+    file_calls_only!("threads that cannot be made");
     let mut server = TestServer::start(&["--threads", "1", "--cache", "0"]);
     let tracer = Attached::injecting(&server, "clone3,clone", "error=EAGAIN");
     server.store("large", pattern(1, 700_000));

@@ -38,24 +38,6 @@ fn an_upload_that_announces_all_the_room_and_sends_nothing_takes_none() {
     server.store("other", pattern(1, 1_000_000));
 }
 
-#[test]
-fn one_client_has_half_of_the_room_and_another_the_rest() {
-    directory_only!("a value of a known length is sent on to a store and not staged");
-    let server = TestServer::start(&["--max-staged", "4MiB"]);
-    let value = pattern(1, 2 << 20);
-    let too_long = server.connect().ask(put_head("k", (2 << 20) + 1));
-    assert_eq!(too_long.status, 413);
-    let mut waiting = server.connect();
-    waiting.send("PUT /held HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
-    waiting.send(crate::support::chunked([&value[..value.len() - 300_000]]));
-    let staged = || Scrape::of(server.addr).count("data_server_staged_bytes", &[]);
-    eventually("it has its share", || staged() >= (2 << 20) - 600_000);
-    let refused = server.put("k", &value[..]);
-    assert_eq!(refused.status, 503);
-    let text = refused.text();
-    assert!(text.contains("--max-staged-per-client"), "{text}");
-}
-
 /// 10,000 uploads without a byte shut out every other client for a day.
 #[test]
 fn one_client_has_some_of_the_unfinished_uploads_alone() {
@@ -87,8 +69,7 @@ fn one_client_has_some_of_the_unfinished_uploads_alone() {
     assert_eq!(uploads[1].append(raw, 1, true, b"y").status, 200);
     Resumable::create(raw, "k", "", b"");
     Resumable::create(raw, "k", "", b"");
-    let refused = Resumable::ask_to_create(raw, "k", CREATE, b"");
-    assert_eq!(refused.status, 503);
+    assert_eq!(Resumable::ask_to_create(raw, "k", CREATE, b"").status, 503);
 }
 
 /// The head of one PUT took all the space of the disk.

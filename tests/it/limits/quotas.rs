@@ -3,7 +3,6 @@
 
 use crate::support::prelude::*;
 
-const GET: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
 const MIB: usize = 1 << 20;
 
 #[test]
@@ -15,22 +14,23 @@ fn an_address_at_its_limit_gets_no_more_connections() {
         let from = |host: u8| Raw::connect_from([127, 0, 0, host], server.addr);
         let mut open: Vec<Raw> = (0..3).map(|_| from(2)).collect();
         for connection in &mut open {
-            assert_eq!(connection.ask(GET).body, b"value", "{dispatch}");
+            assert_eq!(connection.get("here").body, b"value", "{dispatch}");
         }
         for _ in 0..20 {
             from(2).assert_closed();
         }
-        let body = from(3).ask(GET).body;
+        let body = from(3).get("here").body;
         assert_eq!(body, b"value", "{dispatch}: another address");
         for connection in &mut open {
-            assert_eq!(connection.ask(GET).body, b"value", "{dispatch}: still open");
+            let found = connection.get("here").body;
+            assert_eq!(found, b"value", "{dispatch}: still open");
         }
 
         open.pop();
         let mut again = None;
         eventually("there is room for one more once one is closed", || {
             let mut next = from(2);
-            let is_open = next.offer(GET).is_ok() && next.try_head().is_some();
+            let is_open = next.offer(get_head("here")).is_ok() && next.try_head().is_some();
             again = is_open.then_some(next);
             is_open
         });
@@ -96,20 +96,6 @@ fn an_upload_beyond_max_staged_is_503_before_its_body() {
 }
 
 #[test]
-fn a_small_upload_beyond_max_staged_is_503_before_its_body() {
-    let server = TestServer::start(&["--max-staged", "100KiB", "--max-staged-per-client", "0"]);
-    let mut first = server.connect();
-    first.send(put_head("first", 60 << 10) + "half");
-    let in_flight = || Scrape::of(server.addr).only("data_server_uploads_in_flight");
-    eventually("its share is taken", || in_flight() > 0.0);
-    let answer = server.connect().ask(put_head("second", 60 << 10));
-    assert_eq!((answer.status, answer.closes()), (503, true));
-    first.send(vec![b'x'; (60 << 10) - 4]);
-    assert_eq!(first.answer().status, 200);
-    assert_eq!(server.put("second", vec![b'x'; 60 << 10]).status, 200);
-}
-
-#[test]
 fn a_chunked_upload_is_503_at_max_staged_and_leaves_nothing() {
     let (server, waiting, _) = three_quarters_full();
     server.dir.place("k", "old");
@@ -151,39 +137,4 @@ fn a_value_longer_than_max_staged_is_413() {
     let discarding = TestServer::start(&["--max-staged", "1KiB", "--discard"]);
     let status = discarding.put("k", pattern(1, MIB)).status;
     assert_eq!(status, 200, "nothing is staged");
-}
-
-/// Leaked reservations would add up: uploads of a thousand times the bound pass, and then the whole bound is free.
-#[test]
-fn every_reservation_is_released() {
-    let durability = by_engine(&["--durability", "os"][..], &[]);
-    let args = ["--max-staged", "100KiB", "--max-staged-per-client", "0"];
-    let launch = Launch::new(&[&args[..], durability].concat());
-    let server = launch.on(&DataDir::in_memory()).start();
-    let mut connection = server.connect();
-    let value = pattern(1, 50_000);
-    for n in 0..by_engine(2000, 300) {
-        let answer = connection.ask([put_head("k", value.len()).as_bytes(), &value].concat());
-        assert_eq!(answer.status, 200, "PUT {n}");
-    }
-    for _ in 0..20 {
-        let mut cut = server.connect();
-        cut.send(put_head("k", 90_000));
-        cut.send(&value);
-        cut.reset();
-    }
-    let failing = |lines: &str| {
-        server
-            .request("PUT", "/k", &format!("{lines}\r\n"), &value)
-            .status
-    };
-    let comes = || failing("If-Match: \"another\"") == 412;
-    eventually("what was cut off has gone", comes);
-    for _ in 0..20 {
-        let comes = || failing("Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==") == 400;
-        eventually("a wrong digest is refused", comes);
-    }
-    let comes = || server.put("k", pattern(2, 100 << 10)).status == 200;
-    eventually("all of the bound is free again", comes);
-    server.dir.assert_holds(&["k"]);
 }

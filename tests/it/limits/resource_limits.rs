@@ -88,8 +88,7 @@ fn running_out_of_descriptors_pauses_accepting_and_recovers() {
 fn run_out_of_descriptors(threads: &str) {
     let args = words("--max-connections 1000 --header-timeout 60s --threads");
     let launch = Launch::new(&[args, vec![threads]].concat());
-    let launch = launch.through(&["prlimit", "--nofile=64:64"]);
-    let mut server = launch.start();
+    let mut server = launch.through(&["prlimit", "--nofile=64:64"]).start();
     let at_rest = server.proc().sockets();
     server.store("here", "value");
     // A cached value needs no descriptor: the client that is accepted first may leave none.

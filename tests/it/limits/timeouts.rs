@@ -4,8 +4,6 @@
 use crate::support::prelude::*;
 
 const LARGE: usize = 32 * 1024 * 1024;
-const GET_HERE: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
-const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: t\r\n\r\n";
 
 /// Longer than any test waits: a connection that ends has met the other limit.
 const NEVER: &str = "1h";
@@ -20,14 +18,11 @@ fn a_slow_head_ends_at_its_limit_and_an_idle_connection_at_its_own() {
     let (server, idle) = (start("1s", NEVER), start(NEVER, "1s"));
     let limit = Duration::from_secs(1);
     let half = "GET /here HTTP/1.1\r\nHost:";
+    let whole = &*get_head("here");
     thread::scope(|scope| {
         // Over HTTP/2 half a head is nothing: the connection rests.
-        let behind = by_protocol(Some((&server, GET_HERE, half)), None);
-        let stops = [
-            (&server, "", ""),
-            (&server, "", half),
-            (&idle, GET_HERE, ""),
-        ];
+        let behind = by_protocol(Some((&server, whole, half)), None);
+        let stops = [(&server, "", ""), (&server, "", half), (&idle, whole, "")];
         for (server, whole, begun) in stops.into_iter().chain(behind) {
             let mut raw = server.connect();
             scope.spawn(move || {
@@ -42,7 +37,7 @@ fn a_slow_head_ends_at_its_limit_and_an_idle_connection_at_its_own() {
         scope.spawn(|| {
             let mut used = server.connect();
             for _ in 0..2 {
-                assert_eq!(used.ask(GET_HERE).body, b"value");
+                assert_eq!(used.get("here").body, b"value");
                 let open = used.silent_for(limit * 2);
                 open.expect("between requests the limit of heads does not count");
             }
@@ -141,7 +136,7 @@ fn half_way(server: &TestServer) -> ([Transfer; 2], Transfer) {
         (writer, value)
     });
     let mut reader = Raw::connect_narrow(server.addr);
-    reader.send(GET_LARGE);
+    reader.send(get_head("large"));
     assert_eq!(reader.head().length(), LARGE);
     (writers, (reader, large))
 }
@@ -216,7 +211,7 @@ fn a_client_that_pauses_makes_room_for_one_that_waits() {
     }
     let start = Instant::now();
     let mut waiting = server.connect();
-    assert_eq!(waiting.ask(GET_HERE).body, b"value");
+    assert_eq!(waiting.get("here").body, b"value");
     let took = start.elapsed();
     assert!(took < DEADLINE / 2, "it waited for {took:?}");
 }
@@ -244,7 +239,7 @@ fn is_cut_unread(large: &[u8]) {
     let server = TestServer::start(&SHORT);
     server.dir.place("large", large);
     let mut reader = Raw::connect_narrow(server.addr);
-    reader.send(GET_LARGE);
+    reader.send(get_head("large"));
     assert_eq!(reader.head().length(), large.len());
     let is_cut = within(2 * DEADLINE, || server.connections() == 0);
     assert!(is_cut, "a reader that stands still is waited for");
@@ -262,14 +257,14 @@ fn slow_upload(addr: SocketAddr, seconds: usize, per_second: usize) {
         connection.send(piece);
     }
     assert_eq!(connection.answer().status, 200, "{per_second} bytes/s");
-    let is_right = connection.ask("GET /slow HTTP/1.1\r\nHost: t\r\n\r\n").body == value;
+    let is_right = connection.get("slow").body == value;
     assert!(is_right, "{per_second} bytes/s");
 }
 
 /// Reads 16 KiB each second for longer than a window, then the rest.
 fn slow_download(addr: SocketAddr, value: &[u8]) {
     let mut reader = Raw::connect_narrow(addr);
-    reader.send(GET_LARGE);
+    reader.send(get_head("large"));
     assert_eq!(reader.head().length(), value.len());
     let mut got = Vec::new();
     for _ in 0..scaled(12, 22) {

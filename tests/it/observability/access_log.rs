@@ -27,20 +27,15 @@ fn a_request_id_is_logged_and_sent_back() {
         assert_eq!(answer.must("x-request-id"), id);
     }
     let made = get(&server, "").must("x-request-id").to_owned();
-    for bad in ["two words", "\u{e9}", "", &"x".repeat(129)] {
-        let given = get(&server, &format!("X-Request-Id: {bad}\r\n"));
-        let given = given.must("x-request-id");
-        let is_right = given != bad && given != made && given.len() < 40;
-        assert!(is_right, "{bad:?}: {given}");
-    }
-    let twice = get(&server, "X-Request-Id: a\r\nX-Request-Id: b\r\n");
-    assert!(!["a", "b", "a, b"].contains(&&*twice.all("x-request-id")));
+    let bad = get(&server, "X-Request-Id: two words\r\n");
+    let given = bad.must("x-request-id");
+    assert!(given != "two words" && given != made, "{given}");
     let events = access(&mut server);
     let ids = events.iter().map(|event| event.field("request_id"));
     let ids: Vec<String> = ids.collect();
     own.push(&made);
     assert_eq!(ids[..4], own);
-    assert_eq!(ids.len(), 9);
+    assert_eq!(ids.len(), 5);
 }
 
 #[test]
@@ -54,32 +49,6 @@ fn without_the_log_only_a_request_with_an_id_gets_one() {
     assert!(made.must("x-request-id").len() > 16);
     let refused = server.request("BREW", "/k", "X-Request-Id: tea\r\n", b"");
     assert_eq!((refused.status, refused.must("x-request-id")), (405, "tea"));
-}
-
-#[test]
-fn a_trace_is_logged_and_a_malformed_one_is_not() {
-    let mut server = TestServer::start(&["--access-log", "--threads", "1"]);
-    let good = format!("00-{TRACE}-{SPAN}");
-    for trace in [
-        &format!("{good}-01"),
-        &good,
-        &format!("ff{}-01", &good[2..]),
-        "x\"y",
-    ] {
-        get(&server, &format!("traceparent: {trace}\r\n"));
-    }
-    let events = access(&mut server);
-    let told = |name: &str| {
-        events
-            .iter()
-            .map(|event| event.has(name))
-            .collect::<Vec<_>>()
-    };
-    let seen = (events[0].field("trace_id"), events[0].field("span_id"));
-    assert_eq!(seen, (TRACE.to_owned(), SPAN.to_owned()));
-    for name in ["trace_id", "span_id"] {
-        assert_eq!(told(name), [true, false, false, false]);
-    }
 }
 
 #[test]
@@ -133,6 +102,10 @@ fn the_protocol_is_logged() {
     let named = ["HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "-"];
     let expected = named.map(|protocol| (protocol.to_owned(), None));
     assert_eq!(protocols(&mut server), expected);
+    // Of a head that is malformed the line has the status, and nothing that it said.
+    let malformed = server.logged("access").pop().expect("a line");
+    let told = ["method", "key", "status"].map(|name| malformed.field(name));
+    assert_eq!(told, ["-", "-", "400"]);
 }
 
 #[test]
@@ -140,30 +113,14 @@ fn the_version_of_tls_is_logged() {
     let authority = Authority::new();
     let own = authority.issue("own", &["127.0.0.1"]);
     let options = [&own.options()[..], &["--access-log", "--threads", "1"]].concat();
-    let launch = Launch::new(&options).listen("https://127.0.0.1:0");
-    let mut server = launch.start();
+    let mut server = Launch::new(&options).listen("https://127.0.0.1:0").start();
     for versions in [&[&version::TLS12], &[&version::TLS13]] {
-        let client = authority.client().versions(versions);
-        let mut raw = Raw::connect_tls(server.addr, &client);
-        assert_eq!(raw.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n").status, 404);
+        let mut raw = Raw::connect_tls(server.addr, &authority.client().versions(versions));
+        assert_eq!(raw.get("k").status, 404);
     }
     let expected = ["TLSv1.2", "TLSv1.3"];
     let expected = expected.map(|tls| ("HTTP/1.1".to_owned(), Some(tls.to_owned())));
     assert_eq!(protocols(&mut server), expected);
-}
-
-/// The line has the status of such a head, and none of its content.
-#[test]
-fn a_malformed_head_is_logged_without_its_content() {
-    let mut server = TestServer::start(&["--access-log", "--threads", "1"]);
-    let head =
-        "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
-    assert_eq!(server.connect().ask(head).status, 400);
-    let events = access(&mut server);
-    assert_eq!(events.len(), 1, "{events:?}");
-    assert_eq!(events[0].number("status"), 400);
-    let found = (events[0].field("method"), events[0].field("key"));
-    assert_eq!(found, ("-".to_owned(), "-".to_owned()));
 }
 
 #[test]
@@ -272,8 +229,7 @@ fn the_access_log_and_the_audit_log_have_what_the_client_said() {
         ("audit", "full", true),
         ("audit", "combined", true),
     ] {
-        let log_option = format!("--{log}-log");
-        let args = [&*log_option, "--access-log-format", format];
+        let args = [&*format!("--{log}-log"), "--access-log-format", format];
         let mut server = TestServer::start(&args);
         let head = format!(
             "PUT /k?a=b&token=planted HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n{SAID}\r\nvalue"

@@ -37,14 +37,8 @@ fn each_request_of_a_connection_has_the_client_that_its_fields_name() {
             (line("192.0.2.2:4711"), Some("192.0.2.2:4711")),
             (String::new(), None),
             (line("203.0.113.9, 192.0.2.1, 127.0.0.9"), Some(ANN)),
-            (
-                "Forwarded: for=\"[2001:db8::1]\"\r\n".into(),
-                Some("2001:db8::1"),
-            ),
-            (
-                line(ANN) + "Forwarded: for=192.0.2.1;proto=https\r\n",
-                Some(ANN),
-            ),
+            // src/http/client.rs has the others.
+            ("Forwarded: for=192.0.2.1\r\n".to_owned(), Some(ANN)),
             (line(ANN) + "Forwarded: for=192.0.2.2\r\n", None),
             (line("unknown"), None),
             (line(ANN) + &line(BOB), Some(BOB)),
@@ -70,8 +64,7 @@ fn streams_of_one_connection_may_be_of_several_clients() {
     let mut server = Launch::new(&args).in_the_clear().start();
     let mut http2 = Http2::connect(server.addr);
     for client in [ANN, BOB] {
-        let fields = [("x-forwarded-for", client)];
-        let asked = http2.ask("GET", "http://t/k", &fields, true);
+        let asked = http2.ask("GET", "http://t/k", &[("x-forwarded-for", client)], true);
         let answer = asked.expect("a request").answer().expect("a response");
         assert_eq!(answer.status, 404);
     }
@@ -120,8 +113,7 @@ fn who_is_not_trusted_fails_as_itself_whatever_it_says() {
 #[test]
 fn unfinished_uploads_are_counted_by_the_client_that_the_proxy_names() {
     directory_only!("the files of uploads");
-    let args = [&TRUST[..], &["--max-uploads-per-client", "1"]].concat();
-    let server = TestServer::start(&args);
+    let server = TestServer::start(&[&TRUST[..], &["--max-uploads-per-client", "1"]].concat());
     let create = |client: &str| {
         let raw = &mut server.connect();
         let lines = line(client) + "Upload-Complete: ?0\r\nUpload-Draft-Interop-Version: 8\r\n";
@@ -146,12 +138,8 @@ fn a_field_does_not_take_a_connection_from_the_loopback_network() {
 
 #[test]
 fn what_is_no_network_is_refused_at_the_start() {
-    for bad in ["10.0.0.0/33", "localhost", "unix:/run/socket"] {
-        let ended = Launch::new(&["--trusted-proxy", bad]).run();
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        let message = format!("--trusted-proxy {bad}: no network");
-        assert!(ended.stderr.contains(&message), "{}", ended.stderr);
-    }
+    let ended = Launch::new(&["--trusted-proxy", "unix:/run/socket"]).run();
+    ended.says(2, "--trusted-proxy unix:/run/socket: no network");
     let launch = Launch::new(&[]).env("DATA_SERVER_TRUSTED_PROXY", "");
     assert_eq!(launch.start().get("k").status, 404);
     let launch = Launch::new(&["--access-log"]);

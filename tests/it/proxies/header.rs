@@ -111,7 +111,7 @@ fn the_log_has_the_client_of_each_header_and_the_proxy_where_there_is_none() {
             for _ in 1..asked {
                 assert_eq!(raw.answer().status, 404);
             }
-            assert_eq!(raw.ask(GET).status, 404);
+            assert_eq!(raw.get("k").status, 404);
             let client = client.map_or_else(|| raw.local_addr().to_string(), str::to_owned);
             expected.extend(std::iter::repeat_n(client, asked));
         }
@@ -227,14 +227,10 @@ fn connections_are_counted_by_the_client_in_the_header() {
     connect(addr, &v1(ANN)).assert_closed();
     connect(addr, &v2(0x21, 0x11, &ipv4(0))).assert_closed();
     let scrape = Scrape::of(server.addr);
-    assert_eq!(
-        scrape.count("data_server_connections_refused_total", &[]),
-        2
-    );
-    assert_eq!(
-        scrape.count("data_server_proxy_headers_refused_total", &[]),
-        0
-    );
+    let found = scrape.count("data_server_connections_refused_total", &[]);
+    assert_eq!(found, 2);
+    let found = scrape.count("data_server_proxy_headers_refused_total", &[]);
+    assert_eq!(found, 0);
     drop(open.remove(0));
     eventually("there is room again", || {
         let mut next = connect(addr, &v1(ANN));
@@ -255,8 +251,7 @@ fn failures_are_counted_by_the_client_in_the_header() {
 
 #[test]
 fn a_name_of_the_loopback_network_is_asked_of_its_clients_alone() {
-    let launch = launch(&[]).env("DATA_SERVER_ALLOWED_HOST", "");
-    let (_server, addr) = start(launch);
+    let (_server, addr) = start(launch(&[]).env("DATA_SERVER_ALLOWED_HOST", ""));
     for (header, expected) in [
         (v1(ANN), 404),
         (v1("127.0.0.1"), 421),
@@ -279,7 +274,7 @@ fn tls_begins_behind_the_header_whatever_comes_with_it() {
     for header in [v1(ANN), v2(0x21, 0x11, &ipv4(0))] {
         let mut raw = Raw::connect_tls(addr, &authority.client());
         raw.send_clear(&header);
-        assert_eq!(raw.ask(GET).status, 404);
+        assert_eq!(raw.get("k").status, 404);
         // Nothing of a session before it is a header.
         let mut raw = Raw::connect_tls(addr, &authority.client());
         assert!(raw.offer(GET).is_err() || raw.try_head().is_none());
@@ -296,8 +291,7 @@ fn a_unix_socket_and_one_that_is_passed_may_be_for_a_proxy() {
     let held = UnixListener::bind(dir.path().join("held")).expect("a socket");
     let place = format!("proxy+unix:{}", path.display());
     let args = ["--access-log", "--listen", &place, "--listen", "proxy+fd:3"];
-    let launch = Launch::new(&args).with_third("", held.into());
-    let mut server = launch.start();
+    let mut server = Launch::new(&args).with_third("", held.into()).start();
     assert_eq!(
         server.stdout_so_far()[..2],
         [
@@ -315,8 +309,7 @@ fn a_unix_socket_and_one_that_is_passed_may_be_for_a_proxy() {
 
 #[test]
 fn a_server_that_drains_waits_for_no_header() {
-    let args = ["--header-timeout", "1h", "--log-level", "debug"];
-    let (mut server, addr) = start(launch(&args));
+    let (mut server, addr) = start(launch(&["--header-timeout", "1h", "--log-level", "debug"]));
     let mut begun = connect(addr, b"PROXY TCP4 ");
     // What came before is accepted by now.
     assert_eq!(status(&mut connect(addr, &v1(ANN)), "Host: t\r\n"), 404);

@@ -136,8 +136,7 @@ fn each_program_says_whom_each_request_is_for() {
         &|addr| nginx(addr, "$remote_addr"),
     ];
     for start in starts {
-        let args = ["--access-log", "--trusted-proxy", "127.0.0.1"];
-        let mut server = TestServer::start(&args);
+        let mut server = TestServer::start(&["--access-log", "--trusted-proxy", "127.0.0.1"]);
         server.dir.place("k", "value");
         let Some(proxy) = start(server.addr) else {
             continue;

@@ -1,8 +1,6 @@
 //! Proves the behaviour on disk errors: full, out of inodes, read-only, or a file too large for the process. The answer has
 //! the reason, the old value stays, reads and deletes work, and freed space can be used.
 
-use std::io::Write;
-
 use crate::support::prelude::*;
 
 /// A 507 with its reason in one line.
@@ -98,6 +96,5 @@ fn a_directory_that_cannot_be_written_is_exit_code_1() {
     let mount = needed!(Mount::tmpfs("size=2m", left_out));
     fs::create_dir(mount.dir().path()).expect("a directory");
     mount.remount_read_only();
-    let ended = Launch::new(&[]).on(&mount.dir()).run();
-    ended.says(1, "ead-only");
+    Launch::new(&[]).on(&mount.dir()).run().says(1, "ead-only");
 }

@@ -33,8 +33,7 @@ fn directory(server: &TestServer) -> String {
 
 #[test]
 fn the_value_is_synced_then_its_name_then_the_answer_is_sent() {
-    http1_only!("its system calls");
-    clear_only!("its system calls");
+    plain_only!("its system calls");
     directory_only!("durability");
     let (trace, mut server) = needed!(traced("the order of syncs"));
     let directory = directory(&server);
@@ -138,8 +137,7 @@ fn each_name_is_synced_between_its_link_and_its_answer_and_writers_share_the_syn
             scope.spawn(move || {
                 let mut connection = server.connect();
                 let mut store = |key: String| {
-                    connection.send(put_head(&key, 100));
-                    let answer = connection.ask([b'x'; 100]);
+                    let answer = connection.put(&key, [b'x'; 100]);
                     assert_eq!(answer.status, 200);
                     (key, answer.must("etag").to_owned())
                 };

@@ -1,8 +1,6 @@
 //! Proves that folders come with the keys in them and go with the last: what PUT makes and DELETE removes, what is left
 //! alone, what is refused and leaves nothing, what is on the disk before the answer, and what all of that costs.
 
-use std::os::unix::fs::symlink;
-
 use crate::support::prelude::*;
 
 #[track_caller]
@@ -13,8 +11,7 @@ fn assert_refused(got: &Response, status: u16, text: &str) {
 
 #[test]
 fn put_makes_what_is_missing_and_delete_removes_what_it_leaves_empty() {
-    directory_only!("folders of the directory");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("folders of the directory", &[]));
     for size in [10, 300_000] {
         let value = pattern(1, size);
         server.store("a/b/c/one", &value);
@@ -40,8 +37,7 @@ fn put_makes_what_is_missing_and_delete_removes_what_it_leaves_empty() {
 
 #[test]
 fn what_others_have_put_in_a_folder_keeps_it() {
-    directory_only!("folders of the directory");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("folders of the directory", &[]));
     for (name, make) in [
         ("link", (|at| symlink("x", at)) as fn(_) -> _),
         ("folder", |at| fs::create_dir(at)),
@@ -64,8 +60,7 @@ fn what_others_have_put_in_a_folder_keeps_it() {
 
 #[test]
 fn a_key_that_is_a_folder_or_below_a_value_is_refused_with_what_is_there() {
-    directory_only!("folders of the directory");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("folders of the directory", &[]));
     server.store("value", "v");
     server.store("a/value", "v");
     server.store("folder/k", "v");
@@ -114,30 +109,12 @@ fn a_key_that_is_a_folder_or_below_a_value_is_refused_with_what_is_there() {
 }
 
 #[test]
-fn preconditions_see_no_value_where_there_is_no_folder() {
-    let server = TestServer::start(&[]);
-    let put = |key: &str, line: &str| {
-        let head = put_head(key, 1).replacen("\r\n\r\n", &format!("\r\n{line}\r\n\r\n"), 1);
-        server.connect().ask(head + "v").status
-    };
-    assert_eq!(put("a/b/k", "If-Match: *"), 412);
-    assert_eq!(put("a/b/k", "If-Match: \"x\""), 412);
-    server.dir.assert_holds(&[]);
-    assert_eq!(put("a/b/k", "If-None-Match: *"), 200);
-    assert_eq!(put("a/b/k", "If-None-Match: *"), 412);
-    assert_eq!(put("a/b/k", "If-Match: *"), 200);
-    server.dir.assert_holds(&["a/b/k"]);
-}
-
-#[test]
 fn a_put_that_fails_leaves_no_folder() {
-    directory_only!("system calls on files");
-    tracing_only!("failures of calls");
+    file_calls_only!("failures of calls");
     let fail = |call: &str| {
         let server = TestServer::start(&["--threads", "1"]);
         server.store("kept/k", "v");
-        let injection = format!("inject={call}");
-        let tracer = Attached::to(&server, &["-e", &injection]);
+        let tracer = Attached::to(&server, &["-e", &format!("inject={call}")]);
         let status = server.put("a/b/c/k", "v").status;
         let again = server.put("kept/a/b/k", "v").status;
         assert!(tracer.has_injected(), "{call}");
@@ -154,21 +131,25 @@ fn a_put_that_fails_leaves_no_folder() {
     assert_eq!(fail("utimensat:error=EIO"), 500);
 }
 
-/// Clients write and remove keys in one folder, while a `hand` changes it again and again, if there is one.
-fn write_and_remove(hand: Option<fn(&TestServer)>) {
+/// Beside a hand that removes and makes it. `torture folders` has them alone.
+#[test]
+fn clients_that_write_and_remove_in_one_folder_never_miss_it() {
     const CLIENTS: usize = 4;
+    directory_only!("folders of the directory");
     let dir = DataDir::in_memory();
     let server = Launch::new(&["--threads", "2"]).on(&dir).start();
     let done = Done::default();
     thread::scope(|scope| {
         let (server, done) = (&server, &done);
-        if let Some(hand) = hand {
-            scope.spawn(move || {
-                while !done.is_said() {
-                    hand(server);
-                }
-            });
-        }
+        scope.spawn(move || {
+            let folder = server.dir.file("a/b");
+            while !done.is_said() {
+                let _ = fs::remove_dir(&folder);
+                let _ = fs::remove_dir(server.dir.file("a"));
+                let _ = fs::create_dir_all(&folder);
+                let _ = fs::remove_dir(&folder);
+            }
+        });
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 scope.spawn(move || {
@@ -198,22 +179,8 @@ fn write_and_remove(hand: Option<fn(&TestServer)>) {
 }
 
 #[test]
-fn clients_that_write_and_remove_in_one_folder_never_miss_it() {
-    directory_only!("folders of the directory");
-    write_and_remove(None);
-    println!("beside a hand that removes and makes it");
-    write_and_remove(Some(|server| {
-        let _ = fs::remove_dir(server.dir.file("a/b"));
-        let _ = fs::remove_dir(server.dir.file("a"));
-        let _ = fs::create_dir_all(server.dir.file("a/b"));
-        let _ = fs::remove_dir(server.dir.file("a/b"));
-    }));
-}
-
-#[test]
 fn a_folder_that_always_vanishes_ends_in_an_answer() {
-    directory_only!("system calls on files");
-    tracing_only!("a folder that vanishes each time");
+    file_calls_only!("a folder that vanishes each time");
     let server = TestServer::start(&["--threads", "1"]);
     let tracer = Attached::to(&server, &["-e", "inject=linkat:error=ENOENT"]);
     let mut raw = server.connect();
@@ -334,8 +301,7 @@ fn calls_of(calls: &[Call], answer: usize) -> Vec<&Call> {
 
 #[test]
 fn every_folder_made_is_on_the_disk_before_the_answer() {
-    http1_only!("its system calls");
-    clear_only!("its system calls");
+    plain_only!("its system calls");
     directory_only!("durability");
     let options = words("-e trace=fsync,linkat,mkdirat,unlinkat,sendto -s 300");
     let trace = needed!(Trace::with(&options, "the syncs of folders"));
@@ -372,52 +338,27 @@ fn every_folder_made_is_on_the_disk_before_the_answer() {
     assert_eq!(synced(4), [&*root]);
 }
 
-/// The calls on names that a request costs, in their order.
-fn costs(requests: &[(&str, &str)]) -> Option<Vec<Vec<String>>> {
+#[test]
+fn a_flat_key_costs_what_it_did_and_a_folder_one_open_more() {
+    plain_only!("its system calls");
+    directory_only!("system calls on files");
     let names = "openat2,openat,newfstatat,statx,linkat,renameat,renameat2,mkdirat,unlinkat,close,utimensat,sendto";
     let options = ["-e", &format!("trace={names}"), "-s", "300"];
-    let trace = Trace::with(&options, "what keys with folders cost")?;
+    let trace = needed!(Trace::with(&options, "what keys with folders cost"));
     let launch = Launch::new(&["--threads", "1", "--cache", "0"]);
     let mut server = trace.around(launch).start();
     let mut client = Client::new(server.addr);
-    for (method, key) in requests {
-        let got = match *method {
+    let requests = "PUT warm-up; PUT flat; PUT flat; GET flat; DELETE flat; PUT a/b/k; PUT a/b/l; PUT a/b/l; GET a/b/l; DELETE a/b/l; DELETE a/b/k";
+    for request in requests.split("; ") {
+        let (method, key) = request.split_once(' ').expect("a key");
+        let got = match method {
             "PUT" => client.put(key, "v"),
             _ => client.ask(method, key),
         };
-        assert_eq!(got.status, 200, "{method} /{key}");
+        assert_eq!(got.status, 200, "{request}");
     }
     server.stop();
     let calls = trace.calls();
-    let costs = (0..requests.len()).map(|answer| {
-        let calls = calls_of(&calls, answer);
-        // The location of the directory is looked at by its path, and the first request comes while the server starts.
-        let is_of_names =
-            |call: &&&Call| call.name != "newfstatat" || !call.args.starts_with("AT_FDCWD");
-        let these = calls.iter().filter(is_of_names);
-        these.map(|call| call.name.clone()).collect()
-    });
-    Some(costs.collect())
-}
-
-#[test]
-fn a_flat_key_costs_what_it_did_and_a_folder_one_open_more() {
-    http1_only!("its system calls");
-    clear_only!("its system calls");
-    directory_only!("system calls on files");
-    let costs = needed!(costs(&[
-        ("PUT", "warm-up"),
-        ("PUT", "flat"),
-        ("PUT", "flat"),
-        ("GET", "flat"),
-        ("DELETE", "flat"),
-        ("PUT", "a/b/k"),
-        ("PUT", "a/b/l"),
-        ("PUT", "a/b/l"),
-        ("GET", "a/b/l"),
-        ("DELETE", "a/b/l"),
-        ("DELETE", "a/b/k"),
-    ]));
     let expected = [
         // PUT of a new flat key: look, create, stamp, link.
         "newfstatat openat2 utimensat linkat close",
@@ -435,7 +376,12 @@ fn a_flat_key_costs_what_it_did_and_a_folder_one_open_more() {
         "openat2 newfstatat unlinkat openat2 unlinkat close close",
         "openat2 newfstatat unlinkat openat2 unlinkat close unlinkat close",
     ];
-    for (cost, expected) in costs[1..].iter().zip(expected) {
+    for (answer, expected) in (1..).zip(expected) {
+        let calls = calls_of(&calls, answer).into_iter();
+        // The location of the directory is looked at by its path, and the first request comes while the server starts.
+        let of_names =
+            calls.filter(|call| call.name != "newfstatat" || !call.args.starts_with("AT_FDCWD"));
+        let cost: Vec<&str> = of_names.map(|call| &*call.name).collect();
         assert_eq!(cost.join(" "), expected);
     }
 }

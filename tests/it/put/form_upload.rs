@@ -122,9 +122,6 @@ fn the_form_of_the_page_works() {
         let page = HtmlPage::parse(&ask(&mut raw, "GET", location, HTML, b"").body);
         assert!(page.rows().iter().any(|row| row.text == "new.txt"));
     }
-    let server = TestServer::start(&["--read-only"]);
-    let got = server.request("GET", "/", HTML, b"");
-    assert_eq!(HtmlPage::parse(&got.body).within("send").count(), 0);
 }
 
 #[test]
@@ -284,27 +281,7 @@ fn other_media_types_are_no_forms() {
 }
 
 #[test]
-fn the_place_for_forms_has_methods_of_its_own() {
-    let methods = ["GET", "HEAD", "PUT", "DELETE", "PATCH", "TRACE"];
-    for (args, allow) in [(&[][..], "POST, OPTIONS"), (&["--read-only"], "OPTIONS")] {
-        let server = TestServer::start(args);
-        let mut raw = server.connect();
-        for method in methods {
-            let got = ask(&mut raw, method, "/-/upload", "", b"");
-            assert_eq!((got.status, got.must("allow")), (405, allow), "{method}");
-        }
-        let got = ask(&mut raw, "OPTIONS", "/-/upload", "", b"");
-        assert_eq!((got.status, got.must("allow")), (204, allow));
-        for target in ["/", "/k", "/a/"] {
-            let got = ask(&mut raw, "POST", target, "", b"");
-            assert_eq!(got.status, 405, "{target}");
-            assert!(!got.must("allow").contains("POST"), "{target}");
-        }
-        for target in ["/-/upload/", "/-/uploadx"] {
-            let found = ask(&mut raw, "GET", target, "", b"").status;
-            assert_eq!(found, 404, "{target}");
-        }
-    }
+fn forms_are_taken_where_values_are_and_not_by_the_admin_listener() {
     let parted = TestServer::start(&["--admin", "127.0.0.1:0"]);
     assert_eq!(send(&parted, "", &[(&file("x"), b"x")]).status, 200);
     let mut admin = Raw::connect(parted.admin());
@@ -316,18 +293,10 @@ fn the_place_for_forms_has_methods_of_its_own() {
 #[test]
 fn read_only_refuses_and_discard_drops() {
     let parts: [(&str, &[u8]); 2] = [(FOLDER, b"f"), (&file("x"), b"value")];
-    let server = TestServer::start(&["--read-only"]);
-    let got = send(&server, "", &parts);
-    assert_eq!(
-        (got.status, got.text().trim_end()),
-        (403, "this server is read-only")
-    );
+    let read_only = TestServer::start(&["--read-only"]);
+    send(&read_only, "", &parts).says(403, "this server is read-only");
     let server = TestServer::start(&["--discard"]);
-    let got = send(&server, "", &parts);
-    assert_eq!(
-        (got.status, got.text().trim_end()),
-        (200, "[{\"key\":\"f/x\"}]")
-    );
+    send(&server, "", &parts).says(200, "[{\"key\":\"f/x\"}]");
     assert_eq!(send(&server, HTML, &parts).must("location"), "../f/");
     server.dir.assert_holds(&[]);
 }
@@ -357,8 +326,7 @@ fn parts_are_found_however_the_bytes_come() {
     );
     for size in (1..80).chain([127, 500, body.len()]) {
         raw.send([head.as_bytes(), &chunked(body.chunks(size)), b"0\r\n\r\n"].concat());
-        let got = raw.answer();
-        got.says(200, "");
+        raw.answer().says(200, "");
         for (name, value) in ["f/a", "f/b", "f/c", "f/d"].into_iter().zip(&values) {
             let is_right = server.dir.read(name) == *value;
             assert!(is_right, "{name} in chunks of {size}");
@@ -416,6 +384,11 @@ fn limits_are_of_each_value() {
     got.says(413, "(1000 bytes); stored before: c");
     server.dir.assert_holds(&["a", "b", "c"]);
 
+    let server = TestServer::start(&["--max-key-depth", "3"]);
+    let parts: &[(&str, &[u8])] = &[(FOLDER, b"a/b"), (&file("k"), b"v"), (&file("c/k"), b"v")];
+    send(&server, "", parts).says(400, "(3, --max-key-depth)");
+    server.dir.assert_holds(&["a/b/k"]);
+
     let (quota, all) = by_engine(("1MiB", MIB), ("64KiB", 64 << 10));
     let server = TestServer::start(&["--max-staged", quota, "--max-staged-per-client", "0"]);
     let mut other = server.connect();
@@ -463,12 +436,4 @@ fn memory_does_not_grow_with_the_form() {
     assert_eq!(post(&mut server.connect(), "", &body).status, 200);
     let grown = server.proc().peak_rss_kib().saturating_sub(before);
     assert!(grown < 8 * 1024, "{grown} KiB");
-}
-
-#[test]
-fn a_file_of_a_form_has_a_key_that_is_not_too_deep() {
-    let server = TestServer::start(&["--max-key-depth", "3"]);
-    let parts: &[(&str, &[u8])] = &[(FOLDER, b"a/b"), (&file("k"), b"v"), (&file("c/k"), b"v")];
-    send(&server, "", parts).says(400, "(3, --max-key-depth)");
-    server.dir.assert_holds(&["a/b/k"]);
 }

@@ -1,7 +1,7 @@
 //! Proves what a new value takes from the folder that it comes into, and from the value that it replaces: the group of a setgid
 //! folder, a default ACL, and never a wider mode, by every way in which a value is stored.
 
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::chown;
 
 use rustix::fs::XattrFlags;
 
@@ -101,8 +101,7 @@ fn what_is_not_published_yet_is_the_servers_alone() {
     chmod(dir.staging(), 0o2775);
     let server = Launch::new(&[]).on(&dir).start();
     for name in ["staging", "uploads"] {
-        let mode = metadata(dir.own(name)).mode() & 0o7777;
-        assert_eq!(mode, 0o700, "{name}");
+        assert_eq!(metadata(dir.own(name)).mode() & 0o7777, 0o700, "{name}");
     }
     server.store("k", "value");
     server.store("k", "replaced");
@@ -118,8 +117,7 @@ fn a_value_gets_the_group_of_a_setgid_folder() {
         fs::create_dir(&folder).expect("a folder");
         needed!(shared(&folder, 0o2775));
         let own = metadata(server.dir.path()).gid();
-        let groups = [("shared/k", GROUP), ("shared/below/k", GROUP)];
-        assert_groups(&server, &groups);
+        assert_groups(&server, &[("shared/k", GROUP), ("shared/below/k", GROUP)]);
         assert_groups(&server, &[("plain/k", own), ("k", own)]);
         let made = metadata(server.dir.file("shared/below"));
         assert_eq!((made.gid(), made.mode() & 0o2000), (GROUP, 0o2000));

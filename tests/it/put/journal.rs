@@ -13,8 +13,7 @@ fn version(server: &TestServer, key: &str) -> String {
 
 #[test]
 fn a_change_is_in_the_journal_on_the_disk_before_it_has_its_name_and_its_answer() {
-    http1_only!("its system calls");
-    clear_only!("its system calls");
+    plain_only!("its system calls");
     journal_only!();
     let calls = "trace=fsync,fdatasync,linkat,renameat2,unlinkat,sendto,sendmsg";
     let left_out = "the order of syncs with a journal";
@@ -103,8 +102,7 @@ fn write_at_once(server: &TestServer, each: u64, len: usize) {
 
 #[test]
 fn writers_at_the_same_time_share_a_sync() {
-    journal_only!();
-    tracing_only!("shared syncs of the journal");
+    journal_only!("shared syncs of the journal");
     let server = TestServer::start(&DISK);
     let tracer = Attached::to(&server, &["-e", "inject=fdatasync:delay_enter=200000"]);
     write_at_once(&server, 3, 100);
@@ -116,8 +114,7 @@ fn writers_at_the_same_time_share_a_sync() {
 #[test]
 fn writers_go_on_when_a_segment_ends_while_a_group_is_made() {
     journal_only!();
-    let args = [&DISK[..], &["--journal-size", "16MiB"]].concat();
-    let server = TestServer::start(&args);
+    let server = TestServer::start(&[&DISK[..], &["--journal-size", "16MiB"]].concat());
     let each = scaled(80, 300);
     write_at_once(&server, each, 60_000);
     let waits =
@@ -178,11 +175,8 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
     let server = Launch::new(&["--durability", "os"]).on(&dir).start();
     let replayed = server.event(REPLAYED);
     assert_eq!(replayed.number("changed_by_hand"), 1);
-    assert_eq!(
-        replayed.number("written"),
-        6,
-        "lost, torn, older, a/b/lost, f, g"
-    );
+    let found = replayed.number("written");
+    assert_eq!(found, 6, "lost, torn, older, a/b/lost, f, g");
     assert_eq!(replayed.number("removed"), 1);
     assert!(replayed.number("records") >= 17);
     for key in ["lost", "torn", "older", "a/b/lost", "f", "g"] {
@@ -201,8 +195,7 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
 
 #[test]
 fn a_change_that_is_refused_is_not_in_the_journal() {
-    journal_only!();
-    tracing_only!("changes that are refused beside others");
+    journal_only!("changes that are refused beside others");
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     // Both are in the journal before one of them is made.

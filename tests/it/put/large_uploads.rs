@@ -5,32 +5,8 @@ use proptest::prelude::*;
 
 use crate::support::prelude::*;
 
-const GET: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
-
 /// The shortest body that is taken over.
 const LARGE: usize = 256 << 10;
-
-#[test]
-fn a_request_behind_a_large_body_is_answered_next() {
-    let server = TestServer::start(&["--threads", "1"]);
-    let mut connection = server.connect();
-    for (seed, size) in (1..).zip([LARGE - 1, LARGE, LARGE + 1, 5 << 20]) {
-        let value = pattern(seed, size);
-        let (put, get) = (put_head("k", size), GET.as_bytes());
-        let sent = [put.as_bytes(), &value, get, put.as_bytes(), &value, get].concat();
-        let mut sender = connection.twin();
-        thread::scope(|scope| {
-            scope.spawn(|| sender.send(sent));
-            for _ in 0..2 {
-                assert_eq!(connection.answer().status, 200, "PUT of {size} bytes");
-                assert!(connection.answer().body == value, "{size} bytes");
-            }
-        });
-    }
-    connection.finish();
-    connection.assert_closed();
-    server.dir.assert_holds(&["k"]);
-}
 
 /// With any spelling of the length, and any fields around it.
 #[test]
@@ -49,7 +25,7 @@ fn a_large_body_ends_where_its_length_says() {
     for head in heads {
         connection.send(head);
         connection.send(&value);
-        connection.send(GET);
+        connection.send(get_head("k"));
         let mut answer = connection.answer();
         if answer.status == 100 {
             answer = connection.answer();
@@ -74,7 +50,7 @@ proptest! {
     ) {
         let server = TestServer::start(if discard { &["--discard"] } else { &[] });
         let value = pattern(9, size);
-        let sent = [put_head("k", size).as_bytes(), &value, GET.as_bytes()].concat();
+        let sent = [put_head("k", size).as_bytes(), &value, get_head("k").as_bytes()].concat();
         cuts.push(near);
         cuts.push(sent.len());
         cuts.sort_unstable();
@@ -113,31 +89,6 @@ fn a_large_body_behind_a_closing_request_leaks_nothing() {
         let are_back = server.proc().descriptors() <= before;
         server.connections() == 0 && (is_s3() || are_back)
     });
-}
-
-#[test]
-fn a_large_body_that_is_refused_is_not_waited_for() {
-    let server = TestServer::start(&["--max-body", "10M"]);
-    server.store("k", "old");
-    let head = |lines: &str, size: usize| {
-        format!("PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: {size}\r\n{lines}\r\n")
-    };
-    for (lines, size, status) in [
-        ("If-None-Match: *\r\n", 5 << 20, 412),
-        ("", 11 << 20, 413),
-        ("Repr-Digest: sha-256=:AA==:\r\n", 5 << 20, 400),
-    ] {
-        let mut connection = server.connect();
-        connection.send(head(lines, size));
-        let answer = connection.answer();
-        assert_eq!(answer.status, status, "{lines}");
-        assert!(answer.closes(), "what follows is no request");
-        // The bytes of the body are never read as a request.
-        connection.send(GET);
-        connection.finish();
-        assert_eq!(connection.rest(), b"", "{lines}");
-    }
-    assert_eq!(server.get("k").body, b"old");
 }
 
 #[test]

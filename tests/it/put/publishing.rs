@@ -1,8 +1,6 @@
 //! Proves that the publisher's guess has no visible effect: after many new names in a row it links the next one without a
 //! stat.
 
-use std::os::unix::fs::symlink;
-
 use crate::support::prelude::*;
 
 /// More new names in a row than it takes before the publisher skips the stat.
@@ -11,8 +9,8 @@ const ROW: usize = 40;
 fn store_new_names(server: &TestServer, prefix: &str) {
     let mut connection = server.connect();
     for n in 0..ROW {
-        connection.send(put_head(&format!("{prefix}-{n}"), 10));
-        assert_eq!(connection.ask([b'n'; 10]).status, 200);
+        let found = connection.put(&format!("{prefix}-{n}"), [b'n'; 10]).status;
+        assert_eq!(found, 200);
     }
 }
 
@@ -84,28 +82,4 @@ fn new_names_skip_the_stat_and_existing_ones_skip_the_link() {
     // One stat for each of the first new names, then one for each replaced value.
     assert!((3 * ROW + 1..4 * ROW).contains(&looks), "{looks} looks");
     assert_eq!(links, 3 * ROW + 1, "one guess was wrong");
-}
-
-/// A lost wake would leave a request without an answer.
-#[test]
-fn writers_are_answered_also_when_others_disconnect() {
-    let server = Launch::new(&["--threads", "3"]).on(&DataDir::in_memory());
-    let server = server.start();
-    thread::scope(|scope| {
-        for client in 0..12 {
-            let server = &server;
-            scope.spawn(move || {
-                let mut connection = server.connect();
-                for n in 0..scaled(25_u64, 100) {
-                    let key = format!("{client}-{}", n % 7);
-                    let mut left = server.connect();
-                    left.send(put_head(&format!("{key}-left"), 10));
-                    left.send("left alone");
-                    left.reset();
-                    connection.send(put_head(&key, 100));
-                    assert_eq!(connection.ask(pattern(n, 100)).status, 200);
-                }
-            });
-        }
-    });
 }

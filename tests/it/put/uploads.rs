@@ -1,7 +1,5 @@
 //! Proves that uploads of every size arrive unchanged, and that their files look as if `cp` had made them.
 
-use std::os::unix::fs::PermissionsExt;
-
 use crate::support::prelude::*;
 
 const MIB: usize = 1024 * 1024;
@@ -20,8 +18,8 @@ fn values_of_every_size_come_back_unchanged() {
     ];
     for (seed, size) in (1..).zip(edges.concat()) {
         let value = pattern(seed, size);
-        connection.send(put_head("fixed", size));
-        assert_eq!(connection.ask(&value).status, 200, "PUT of {size} bytes");
+        let found = connection.put("fixed", &value).status;
+        assert_eq!(found, 200, "PUT of {size} bytes");
         connection.send(CHUNKED_HEAD);
         connection.send(chunked(value.chunks(10_007)));
         let status = connection.ask("0\r\n\r\n").status;
@@ -29,7 +27,7 @@ fn values_of_every_size_come_back_unchanged() {
         for key in ["fixed", "k"] {
             let is_right = server.dir.read(key) == value;
             assert!(is_right, "{size} bytes on disk as {key}");
-            let got = connection.ask(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+            let got = connection.get(&key);
             assert!(got.body == value, "GET of {size} bytes from {key}");
         }
     }

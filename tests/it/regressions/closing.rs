@@ -1,8 +1,6 @@
 //! Clients that close, half-close or reset the connection before the answers: whole requests are performed, a body that
 //! breaks off is not stored, and a client that still reads gets every answer.
 
-use std::io::Write;
-
 use crate::support::prelude::*;
 
 /// How a client ends its side of the connection.
@@ -149,13 +147,9 @@ const LENS: [usize; 6] = [100, 3_000, 50_000, 200_000, 1_000_000, 5_000_000];
 const ENDS: [End; 2] = [End::Closed, End::HalfClosed];
 
 #[test]
-fn a_put_with_a_length_survives_a_close_or_half_close() {
-    assert_all_stored(&[Form::Length], &LENS, &ENDS, by_engine(scaled(3, 10), 3));
-}
-
-#[test]
-fn a_chunked_put_survives_a_close_or_half_close() {
-    assert_all_stored(&[Form::Chunked], &LENS, &ENDS, by_engine(scaled(3, 10), 3));
+fn a_put_with_a_length_or_in_chunks_survives_a_close_or_half_close() {
+    let forms = [Form::Length, Form::Chunked];
+    assert_all_stored(&forms, &LENS, &ENDS, by_engine(scaled(3, 10), 3));
 }
 
 #[test]
@@ -328,60 +322,6 @@ fn a_drain_waits_for_an_upload_whose_client_left() {
     server.stop();
     assert!(server.dir.read("k") == value);
     server.dir.assert_holds(&["k"]);
-}
-
-/// The output of a program that gets `input` and then its end; `None` if it is not installed.
-fn say(program: &[&str], addr: SocketAddr, input: &str) -> Option<String> {
-    let [ip, port] = [addr.ip().to_string(), addr.port().to_string()];
-    let mut command = Command::new(program[0]);
-    for word in &program[1..] {
-        command.arg(word.replace("IP", &ip).replace("PORT", &port));
-    }
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::null()).spawn().ok()?;
-    let mut stdin = child.stdin.take().expect("its input");
-    stdin.write_all(input.as_bytes()).expect("it reads");
-    drop(stdin);
-    let output = child.wait_with_output().expect("what it says");
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-#[test]
-fn nc_and_socat_get_whole_answers() {
-    clear_only!("its clients are other programs");
-    let server = TestServer::start(&[]);
-    for nth in 0..50 {
-        server.dir.place(&format!("k{nth:02}"), "value");
-    }
-    let programs: [&[&str]; 2] = [
-        &["nc.openbsd", "-N", "IP", "PORT"],
-        &["socat", "-t", "30", "-", "TCP:IP:PORT"],
-    ];
-    let asked = [
-        ("GET /", "200", "k49"),
-        ("GET /?limit=7", "200", "k06"),
-        ("DELETE /gone", "404", ""),
-        ("GET /k07", "200", "value"),
-        ("GET /k08", "200", "value"),
-    ];
-    let rounds = scaled(4, 20);
-    for program in programs {
-        for (request, status, part) in asked {
-            let mut whole = 0;
-            for _ in 0..rounds {
-                let input = format!("{request} HTTP/1.1\r\nHost: t\r\n\r\n");
-                let Some(answer) = say(program, server.addr, &input) else {
-                    let lines = format!("{} is not installed", program[0]);
-                    left_out(&format!("what {} gets", program[0]), &lines);
-                    return;
-                };
-                let is_whole = answer.starts_with(&format!("HTTP/1.1 {status} "));
-                whole += usize::from(is_whole && answer.contains(part));
-            }
-            eprintln!("{} {request}: {whole} of {rounds}", program[0]);
-            assert_eq!(whole, rounds, "{} {request}", program[0]);
-        }
-    }
 }
 
 /// Runs ffmpeg with these arguments; false if it is not installed.

@@ -12,7 +12,6 @@ const TOO_LONG: Duration = Duration::from_secs(30);
 fn requests() -> usize {
     by_engine(10, 2)
 }
-const GET: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
 
 /// The argument of `prlimit` for the soft and the hard limit.
 fn limited(args: &[&str], descriptors: u64) -> Launch {
@@ -24,10 +23,10 @@ fn limited(args: &[&str], descriptors: u64) -> Launch {
 fn crowd(server: &TestServer, args: &[&str]) {
     let ask = |n: usize| {
         let mut client = Client::new(server.addr);
-        let put = put_head(&format!("k{n}"), 5) + "value";
+        let (get, put) = (get_head("here"), put_head(&format!("k{n}"), 5) + "value");
         let asked = (0..requests()).map(|request| {
             let start = Instant::now();
-            let request = if request % 2 == 0 { GET } else { &put };
+            let request = if request % 2 == 0 { &get } else { &put };
             let status = loop {
                 match client.exchange(request.as_bytes()) {
                     Heard::Answer(answer) => break answer.status,
@@ -53,21 +52,6 @@ fn crowd(server: &TestServer, args: &[&str]) {
     eprintln!("{args:?}: {all} answers, the slowest in {slowest:?}");
     assert_eq!(failed, 0, "{args:?}: of {all} requests");
     assert!(slowest < TOO_LONG, "{args:?}: {slowest:?}");
-}
-
-#[test]
-fn a_hundred_clients_are_answered_with_64_descriptors() {
-    let ways: [&[&str]; 3] = [
-        &["--threads", "1"],
-        &["--threads", "2"],
-        &["--threads", "2", "--dispatch", "reuse-port"],
-    ];
-    for args in ways {
-        let mut server = limited(args, 64).start();
-        server.dir.place("here", "value");
-        crowd(&server, args);
-        server.stop();
-    }
 }
 
 /// Over HTTP/2 one client held a file with each stream that it did not read: all others were answered 503.
@@ -146,15 +130,15 @@ fn the_longest_idle_connection_closes_first_and_a_busy_one_never() {
         eventually("it is accepted", || server.proc().sockets() > 0);
         let mut idle: Vec<Raw> = (0..3).map(|_| server.connect()).collect();
         for connection in &mut idle {
-            assert_eq!(connection.ask(GET).status, 200);
+            assert_eq!(connection.get("here").status, 200);
         }
         // How long a connection has been idle is known to within a second.
         pass(Duration::from_millis(1500));
         for connection in &mut idle[1..] {
-            assert_eq!(connection.ask(GET).status, 200);
+            assert_eq!(connection.get("here").status, 200);
         }
         let mut next = server.connect();
-        assert_eq!(next.ask(GET).body, b"value");
+        assert_eq!(next.get("here").body, b"value");
         if threads == "1" {
             idle[0].assert_closed();
         }
@@ -176,7 +160,7 @@ fn idle_connections_stay_open_while_no_client_waits() {
         server.dir.place("here", "value");
         let mut idle: Vec<Raw> = (0..3).map(|_| server.connect()).collect();
         for connection in &mut idle {
-            assert_eq!(connection.ask(GET).status, 200);
+            assert_eq!(connection.get("here").status, 200);
         }
         for connection in &mut idle {
             let open = connection.silent_for(Duration::from_millis(200));

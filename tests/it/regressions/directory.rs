@@ -116,12 +116,12 @@ fn a_switched_link_is_another_directory() {
     let (one, two, link) = (place.file("one"), place.file("two"), place.file("link"));
     fs::create_dir(&one).expect("a directory");
     fs::create_dir(&two).expect("a directory");
-    std::os::unix::fs::symlink(&one, &link).expect("a link");
+    symlink(&one, &link).expect("a link");
     let server = Launch::new(&["--min-free", "0"]).on(&DataDir::at(&link));
     let server = server.start();
     server.store("k", "old");
     fs::remove_file(&link).expect("the link removed");
-    std::os::unix::fs::symlink(&two, &link).expect("a link");
+    symlink(&two, &link).expect("a link");
     assert_writes_are_refused(&server, "moved or replaced");
 }
 

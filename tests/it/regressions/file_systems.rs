@@ -87,8 +87,7 @@ fn assert_readers_meet_no_error(server: &TestServer) {
                 let mut seed = 0;
                 while !done.is_said() {
                     seed += 1;
-                    connection.send(put_head(&key, size));
-                    assert_eq!(connection.ask(pattern(seed, size)).status, 200);
+                    assert_eq!(connection.put(&key, pattern(seed, size)).status, 200);
                 }
             });
         }
@@ -96,7 +95,7 @@ fn assert_readers_meet_no_error(server: &TestServer) {
         let mut found = 0;
         while found < scaled(200, 600) {
             for size in [3_000, 100_000] {
-                let got = connection.ask(format!("GET /hot-{size} HTTP/1.1\r\nHost: t\r\n\r\n"));
+                let got = connection.get(&format!("hot-{size}"));
                 assert!(matches!(got.status, 200 | 404), "{got:?}");
                 found += usize::from(got.status == 200);
                 assert!(got.status == 404 || got.body.len() == size);
@@ -135,31 +134,17 @@ fn assert_serves(program: Fuse) {
     let mut server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
     assert_comes_to_hold(&server, &["kept"]);
     assert!(server.get("kept").body == value);
-    assert_contract_after(&server);
+    assert_eq!(server.ask("DELETE", "kept").status, 200);
+    assert_contract(&server);
     server.stop();
 }
 
-fn assert_contract_after(server: &TestServer) {
-    assert_eq!(server.ask("DELETE", "kept").status, 200);
-    assert_contract(server);
-}
-
 #[test]
-fn new_keys_on_mergerfs_are_stored() {
+fn file_systems_of_fuse_have_the_same_contract() {
     directory_only!("the file system");
-    assert_serves(Fuse::Mergerfs);
-}
-
-#[test]
-fn new_keys_on_bindfs_are_stored() {
-    directory_only!("the file system");
-    assert_serves(Fuse::Bindfs);
-}
-
-#[test]
-fn fuse_overlayfs_has_the_same_contract() {
-    directory_only!("the file system");
-    assert_serves(Fuse::Overlayfs);
+    for program in [Fuse::Mergerfs, Fuse::Bindfs, Fuse::Overlayfs] {
+        assert_serves(program);
+    }
 }
 
 /// The kernel reports success for a sync of a directory if the FUSE program does not implement it.
@@ -229,18 +214,4 @@ fn a_server_that_cannot_publish_is_not_ready() {
     eventually("it is ready again", || server.ready().0 == 200);
     server.store("new", "value");
     server.dir.assert_holds(&["new"]);
-}
-
-#[test]
-fn a_server_that_can_no_longer_publish_is_not_ready() {
-    directory_only!("the file system");
-    let (dir, left_out) = (DataDir::temporary(), "a directory that loses its rights");
-    let server = needed!(served_by_nobody_with(&dir, &["--min-free", "0"], left_out));
-    assert_eq!(server.ready().0, 200);
-    chmod(dir.path(), 0o555);
-    eventually("the refusal shows", || server.ready().0 == 503);
-    assert_ne!(server.put("k", "value").status, 200);
-    chmod(dir.path(), 0o777);
-    eventually("the directory is back", || server.ready().0 == 200);
-    server.store("k", "value");
 }

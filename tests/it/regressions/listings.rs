@@ -50,8 +50,7 @@ fn jobs(server: &TestServer) -> [u64; 2] {
 
 #[test]
 fn forty_listings_delay_no_read_write_or_probe() {
-    directory_only!("system calls on files");
-    tracing_only!("what waits for listings");
+    file_calls_only!("what waits for listings");
     let server = TestServer::start(&["--threads", "1", "--cache", "0"]);
     let value = pattern(1, 300 << 10);
     server.dir.place("cold", &value);
@@ -83,8 +82,7 @@ fn forty_listings_delay_no_read_write_or_probe() {
 #[test]
 fn a_page_of_a_large_directory_needs_no_walk() {
     const KEYS: usize = 20_000;
-    directory_only!("system calls on files");
-    tracing_only!("the walks for pages of a large directory");
+    file_calls_only!("the walks for pages of a large directory");
     let server = with_keys(KEYS, &["--threads", "2"]);
     let dir = &server.dir;
     assert_eq!(listed(&server, "?limit=1"), ["000000"]);
@@ -118,7 +116,7 @@ fn a_page_of_a_large_directory_needs_no_walk() {
         assert_eq!(listed(&server, "?prefix=m"), [""; 0]);
     }
     fs::create_dir(dir.file("000000-directory")).expect("a directory");
-    std::os::unix::fs::symlink("000000", dir.file("000000-link")).expect("a link");
+    symlink("000000", dir.file("000000-link")).expect("a link");
     assert_eq!(listed(&server, "?prefix=000000"), ["000000"]);
     let walked = tracer.detach();
     let of_others = |call: &&Call| !call.args.contains("000000-directory");
@@ -127,48 +125,6 @@ fn a_page_of_a_large_directory_needs_no_walk() {
     let all =
         listed(&server, "?limit=10000").len() + listed(&server, "?after=009999&limit=10000").len();
     assert_eq!(all, KEYS);
-}
-
-#[test]
-fn clients_of_the_same_page_share_one_walk() {
-    directory_only!("system calls on files");
-    tracing_only!("walks that are shared");
-    // Without an index, as on a network file system.
-    let server = with_keys(10, &["--threads", "1", "--listing-index", "0"]);
-    let tracer = Attached::to(&server, &["-e", "trace=getdents64", "-e", HELD]);
-    let mut listings: Vec<Raw> = (0..40).map(|_| ask(&server, "?limit=3")).collect();
-    // The one reactor accepts connections and reads requests in order: it has read all of those before this.
-    assert_eq!(server.get("000000").status, 200);
-    let [waiting, busy] = jobs(&server);
-    let is_right = busy + waiting <= 5;
-    assert!(is_right, "{busy} walks begun and {waiting} to come");
-    tracer.detach();
-    for listing in &mut listings {
-        assert_eq!(keys(listing), ["000000", "000001", "000002"]);
-    }
-}
-
-#[test]
-fn a_listing_whose_client_left_is_not_begun() {
-    directory_only!("system calls on files");
-    tracing_only!("listings without a client");
-    let server = with_keys(10, &["--threads", "1"]);
-    let walks = || Scrape::of(server.addr).only("data_server_listing_walks_total");
-    let tracer = Attached::to(&server, &["-e", "trace=getdents64", "-e", HELD]);
-    let listings = (1..=40).map(|limit| ask(&server, &format!("?limit={limit}")));
-    let listings: Vec<Raw> = listings.collect();
-    eventually("all of them are in", || jobs(&server) == [36, 4]);
-    // A thread that does not read yet would see that its client left, and go on to a listing whose client is still there.
-    eventually("four walks are held", || tracer.seen("getdents64(") == 4);
-    listings.into_iter().for_each(Raw::reset);
-    eventually("all clients are gone", || {
-        let connections = Scrape::of(server.addr).sum("data_server_connections_active", &[]);
-        connections <= 1.0
-    });
-    tracer.detach();
-    eventually("the threads are free", || jobs(&server) == [0, 0]);
-    assert!(walks() <= 4.0, "{} walks", walks());
-    assert_eq!(listed(&server, "?limit=2"), ["000000", "000001"]);
 }
 
 #[test]
@@ -186,13 +142,11 @@ fn the_index_is_compact_and_bounded() {
     assert!(bytes < 60 * 50_000, "{bytes} bytes for 50,000 names of 6");
     // Names that are added later count too, and an index that becomes too large is dropped.
     for n in 0..10_000 {
-        let name = format!("x{n:099}");
-        File::create(server.dir.file(name)).expect("a value by hand");
+        File::create(server.dir.file(format!("x{n:099}"))).expect("a value by hand");
     }
     eventually("the index is given up", || told("bytes") == 0);
     for after in ["", "009999"] {
-        let query = format!("?limit=1&after={after}");
-        assert_eq!(listed(&server, &query).len(), 1);
+        assert_eq!(listed(&server, &format!("?limit=1&after={after}")).len(), 1);
     }
     assert_eq!(told("bytes"), 0);
     server
@@ -308,7 +262,7 @@ fn what_is_never_listed_is_told_once() {
     let server = with_keys(3_000, &["--threads", "1"]);
     for n in 0..3 {
         let link = server.dir.file(format!("link-{n}"));
-        std::os::unix::fs::symlink("000000", link).expect("a link");
+        symlink("000000", link).expect("a link");
         let name = [b"latin-\xe9-", &[b'0' + n][..]].concat();
         fs::write(
             server.dir.path().join(std::ffi::OsStr::from_bytes(&name)),

@@ -83,8 +83,7 @@ fn a_signature_of_s3_is_no_wrong_password() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let rules = "[[rule]]\nwho = [\"anonymous\"]\nprefix = \"\"\nmay = [\"read\", \"create\"]\n";
     std::fs::write(file.path(), rules).expect("rules");
-    let path = file.path().to_str().expect("a path");
-    let server = Launch::new(&["--access", path]).start();
+    let server = Launch::new(&["--access", file.path().to_str().expect("a path")]).start();
     for _ in 0..40 {
         let answer = server.request("GET", "/b/k", SIGNED, b"");
         answer.says(501, "checks no signatures of S3");

@@ -34,8 +34,7 @@ fn assert_restores(commands: &str) {
     for (seed, (key, media_type, len)) in (0..).zip(VALUES) {
         let fields = FIELDS.map(|(name, field)| format!("{name}: {field}\r\n"));
         let lines = format!("Content-Type: {media_type}\r\n{}", fields.concat());
-        let value = pattern(seed, len);
-        let put = server.request("PUT", &target(key), &lines, &value);
+        let put = server.request("PUT", &target(key), &lines, &pattern(seed, len));
         assert_eq!(put.status, 200, "{key}");
     }
     let before = VALUES.map(|(key, ..)| seen(&server, key));

@@ -2,8 +2,6 @@
 
 use crate::support::prelude::*;
 
-const GET_HERE: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
-
 /// The length of a value that no buffers and windows hold all of.
 const HUGE: u64 = 64 << 20;
 
@@ -79,7 +77,7 @@ fn a_client_that_waits_gets_one_place_and_the_streams_of_others_go_on() {
         }
     }
     let mut waiting = server.connect();
-    assert_eq!(waiting.ask(GET_HERE).body, b"value");
+    assert_eq!(waiting.get("here").body, b"value");
     let goes_on = |mut stream: Asked| {
         let mut left = HUGE;
         while let Ok(Some(data)) = stream.data() {
@@ -109,7 +107,7 @@ fn clients_that_wait_do_not_wait_for_one_after_the_other() {
     let start = Instant::now();
     let ask = || {
         let mut client = Raw::connect_clear(server.addr);
-        assert_eq!(client.ask(GET_HERE).body, b"value");
+        assert_eq!(client.get("here").body, b"value");
         client
     };
     let answered: Vec<_> = thread::scope(|scope| {

@@ -29,7 +29,6 @@ const CHANGES: &[Change] = &[
 
 /// Serves overlay layers, and changes values of the lower one.
 fn see_changes_of_a_lower_layer(is_fuse: bool) {
-    directory_only!("the file system");
     let key = |folder: &str, what: &str| format!("{folder}{what}");
     let fill = |lower: &Path| {
         fs::create_dir(lower.join("in")).expect("a folder");
@@ -54,19 +53,15 @@ fn see_changes_of_a_lower_layer(is_fuse: bool) {
 }
 
 #[test]
-fn a_value_of_a_lower_layer_of_overlayfs_is_not_stale() {
+fn a_value_of_a_lower_layer_of_an_overlay_is_not_stale() {
+    directory_only!("the file system");
     see_changes_of_a_lower_layer(false);
-}
-
-#[test]
-fn a_value_of_a_lower_layer_of_fuse_overlayfs_is_not_stale() {
     see_changes_of_a_lower_layer(true);
 }
 
 #[test]
 fn a_mount_over_a_value_is_seen_soon_and_so_is_its_end() {
-    directory_only!("the file system");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("the file system", &[]));
     server.dir.place("k", "below");
     fs::write(server.dir.outside("other"), "mounted").expect("a file");
     let (other, at) = (server.dir.outside("other"), server.dir.file("k"));
@@ -146,8 +141,7 @@ fn reads(
 fn each_value_is_read_as_its_own_file_system_allows() {
     const LEFT_OUT: &str = "a file system within the directory";
     directory_only!("the file system");
-    clear_only!("its system calls");
-    http1_only!("its system calls");
+    plain_only!("its system calls");
     let tmpfs = |at: &Path| Mounted::by(&["mount", "-t", "tmpfs", "tmpfs"], at).ok();
     let memory = needed!(Mount::tmpfs("size=32m", LEFT_OUT));
     let disk = needed!(Mount::ext4(LEFT_OUT));

@@ -119,8 +119,7 @@ fn numbers_of_changes_are_not_used_again_where_versions_are_ahead_of_the_time() 
 
 #[test]
 fn a_longer_file_of_the_same_time_has_another_tag() {
-    directory_only!("hands in the directory");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("hands in the directory", &[]));
     let date = SystemTime::now() - DAY;
     let place = |value: &str| {
         server.dir.place("k", value);
@@ -134,8 +133,7 @@ fn a_longer_file_of_the_same_time_has_another_tag() {
         format!("If-None-Match: {tag}"),
         format!("Range: bytes=3-\r\nIf-Range: {tag}"),
     ] {
-        let got = ask("GET", &lines);
-        got.says(200, "new and longer");
+        ask("GET", &lines).says(200, "new and longer");
     }
     for method in ["GET", "PUT", "DELETE"] {
         let status = ask(method, &format!("If-Match: {tag}")).status;

@@ -65,8 +65,7 @@ fn a_value_of_any_length_is_stored_read_and_removed() {
             assert!(is_there, "{len} in chunks");
             let other = pattern(seed + 10, len + 1);
             server.store(&key, &other);
-            let swap = format!("If-Match: {tag}\r\n");
-            let stale = server.request("PUT", &path, &swap, &value);
+            let stale = server.request("PUT", &path, &format!("If-Match: {tag}\r\n"), &value);
             assert_eq!(stale.status, 412, "{len}: a tag of before");
             assert!(server.get(&key).body == other, "{len}");
             assert_eq!(server.ask("DELETE", &key).status, 200);

@@ -80,17 +80,3 @@ fn keys_are_renewed_under_load_without_a_failed_request() {
         assert!(!log.contains(secret), "{log}");
     }
 }
-
-#[test]
-fn without_credentials_the_server_says_where_it_looked() {
-    let stub = Stub::start();
-    let ended = Launch::new(&[])
-        .on_bucket(&stub.bucket)
-        .env("AWS_ACCESS_KEY_ID", "")
-        .env("HOME", "/nonexistent")
-        .run();
-    ended.says(
-        1,
-        "no credentials: AWS_ACCESS_KEY_ID is not set, ~/.aws has no keys",
-    );
-}

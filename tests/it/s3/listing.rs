@@ -55,19 +55,3 @@ fn keys_come_in_byte_order_without_those_beside_them() {
         assert_eq!(got, (Some(1), Some(server.get("A").must("etag"))));
     });
 }
-
-#[test]
-fn more_keys_than_the_store_lists_at_once_come_as_one_page() {
-    let stub = Stub::start();
-    let all: Vec<String> = (0..2_345).map(|n| format!("{n:05}")).collect();
-    for key in &all {
-        stub.bucket.place(key, "");
-    }
-    let server = serve_plainly(&stub.bucket, &[]);
-    let page = list(&server, "?limit=10000");
-    assert!(keys(&page) == all, "{} keys", keys(&page).len());
-    assert!(page["next"].is_null());
-    let page = list(&server, "?limit=2000");
-    let found = (keys(&page).len(), page["next"].as_str());
-    assert_eq!(found, (2000, Some("01999")));
-}

@@ -35,8 +35,7 @@ fn a_client_gets_long_values_and_keeps_its_connection() {
 #[test]
 fn connections_bring_one_long_value_after_the_other() {
     let stub = Stub::start();
-    let args = ["--threads", "1"];
-    let server = serve_plainly(&stub.bucket, &args);
+    let server = serve_plainly(&stub.bucket, &["--threads", "1"]);
     let value = pattern(1, 3 * MIB);
     server.store("key", &value);
     for _ in 0..8 {
@@ -74,7 +73,7 @@ fn a_client_by_tls_gets_a_long_value_whole() {
     let server = launch.on_bucket(&stub.bucket).start();
     let mut raw = Raw::connect_tls(server.addr, &authority.client());
     for _ in 0..2 {
-        let found = raw.ask("GET /key HTTP/1.1\r\nHost: t\r\n\r\n");
+        let found = raw.get("key");
         assert!(found.body == value, "{} bytes", found.body.len());
     }
 }

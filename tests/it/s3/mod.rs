@@ -10,7 +10,6 @@ mod listing;
 mod long_values;
 mod redirect;
 mod statuses;
-mod stores;
 mod tls;
 mod uploads;
 

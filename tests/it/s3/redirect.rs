@@ -158,8 +158,7 @@ fn a_link_has_the_token_of_the_session_and_no_log_has_it() {
         keys,
         ..stub.bucket.clone()
     };
-    let args = [FROM, &["--access-log"]].concat();
-    let mut server = serve_plainly(&bucket, &args);
+    let mut server = serve_plainly(&bucket, &[FROM, &["--access-log"]].concat());
     server.store("key", pattern(1, LONG));
     let answer = send(&server, "GET", "key", "", b"");
     let link = link(&answer);

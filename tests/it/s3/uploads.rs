@@ -7,16 +7,13 @@ use crate::support::prelude::*;
 fn uploads_to_a_bucket_cannot_be_resumed() {
     each("resumable", |server, bucket| {
         let resource = "-/uploads/0123456789abcdef0123456789abcdef";
+        let part = "Content-Type: application/partial-upload\r\nUpload-Offset: 0\r\nUpload-Complete: ?1\r\n";
         let interop = "Upload-Draft-Interop-Version: 8\r\n";
         for (method, of, lines) in [
             ("PUT", "k", "Upload-Complete: ?0\r\n"),
             ("POST", "k", "Upload-Complete: ?0\r\n"),
             ("HEAD", resource, ""),
-            (
-                "PATCH",
-                resource,
-                "Content-Type: application/partial-upload\r\nUpload-Offset: 0\r\nUpload-Complete: ?1\r\n",
-            ),
+            ("PATCH", resource, part),
             ("DELETE", resource, ""),
         ] {
             let refused = send(server, method, of, &format!("{lines}{interop}"), b"");

@@ -1,7 +1,6 @@
 //! Proves that the server opens only regular files of the directory itself: planted links, directories, pipes, sockets and
 //! devices are not values, and nothing outside can be reached or created.
 
-use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
 use rustix::fs::{CWD, FileType, RenameFlags, mknodat, renameat_with};
@@ -10,8 +9,7 @@ use crate::support::prelude::*;
 
 #[test]
 fn only_regular_files_are_values() {
-    directory_only!("hands in the directory");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("hands in the directory", &[]));
     fs::write(server.dir.outside("canary"), "secret").expect("the canary");
     fs::create_dir(server.dir.outside("outside")).expect("a directory outside");
     server.dir.place("real", "value");
@@ -96,8 +94,7 @@ fn with_one_segment_a_directory_is_out_of_reach() {
 /// A name that flips between a file and a symlink to the canary never shows the canary.
 #[test]
 fn a_symlink_swapped_in_is_never_followed() {
-    directory_only!("hands in the directory");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("hands in the directory", &[]));
     fs::write(server.dir.outside("canary"), "secret").expect("the canary");
     server.dir.place("good", "value");
     symlink("../canary", server.dir.file("bad")).expect("a symlink");
@@ -106,8 +103,7 @@ fn a_symlink_swapped_in_is_never_followed() {
         scope.spawn(|| {
             let [good, bad] = ["good", "bad"].map(|name| server.dir.file(name));
             while !done.is_said() {
-                let exchanged = renameat_with(CWD, &good, CWD, &bad, RenameFlags::EXCHANGE);
-                exchanged.expect("an exchange");
+                renameat_with(CWD, &good, CWD, &bad, RenameFlags::EXCHANGE).expect("an exchange");
             }
         });
         let _saying = done.when_dropped();
@@ -115,7 +111,7 @@ fn a_symlink_swapped_in_is_never_followed() {
         let (mut values, mut absent) = (0, 0);
         eventually("the race has been run", || {
             for _ in 0..200 {
-                let got = connection.ask("GET /good HTTP/1.1\r\nHost: t\r\n\r\n");
+                let got = connection.get("good");
                 match got.status {
                     200 => values += i32::from(got.body == b"value"),
                     404 => absent += 1,

@@ -3,7 +3,7 @@
 
 use rustls::{HandshakeKind, ProtocolVersion, version};
 
-use super::{GET, NAMES, start, started};
+use super::{NAMES, start, started};
 use crate::support::prelude::*;
 
 #[test]
@@ -14,9 +14,8 @@ fn both_versions_are_spoken() {
         (&[&version::TLS12], ProtocolVersion::TLSv1_2),
         (rustls::ALL_VERSIONS, ProtocolVersion::TLSv1_3),
     ] {
-        let client = authority.client().versions(versions);
-        let mut raw = Raw::connect_tls(server.addr, &client);
-        assert_eq!(raw.ask(GET).status, 404);
+        let mut raw = Raw::connect_tls(server.addr, &authority.client().versions(versions));
+        assert_eq!(raw.get("k").status, 404);
         assert_eq!(raw.look(|tls| tls.protocol_version()), Some(expected));
     }
 }
@@ -38,11 +37,8 @@ fn http_2_is_chosen_where_the_client_offers_it() {
         let raw = Raw::connect_tls(server.addr, &client);
         raw.handshake().expect("a handshake");
         let chosen = raw.look(|tls| tls.alpn_protocol().map(<[u8]>::to_vec));
-        assert_eq!(
-            chosen.as_deref(),
-            expected.map(str::as_bytes),
-            "{offered:?}"
-        );
+        let found = chosen.as_deref();
+        assert_eq!(found, expected.map(str::as_bytes), "{offered:?}");
     }
 }
 
@@ -82,7 +78,7 @@ fn sessions_are_resumed_by_any_of_four_reactors() {
         let mut resumed = 0;
         for _ in 0..60 {
             let mut raw = Raw::connect_tls(server.addr, &client);
-            assert_eq!(raw.ask(GET).status, 404);
+            assert_eq!(raw.get("k").status, 404);
             let kind = raw.look(|tls| tls.handshake_kind());
             resumed += usize::from(kind == Some(HandshakeKind::Resumed));
         }
@@ -103,7 +99,7 @@ fn handshakes_are_counted_by_how_they_end() {
     for versions in [&[&version::TLS13], &[&version::TLS12]] {
         let client = authority.client().versions(versions);
         for _ in 0..3 {
-            assert_eq!(Raw::connect_tls(server.addr, &client).ask(GET).status, 404);
+            assert_eq!(Raw::connect_tls(server.addr, &client).get("k").status, 404);
         }
     }
     assert_eq!(counts(), [3, 4, 0]);
@@ -112,7 +108,7 @@ fn handshakes_are_counted_by_how_they_end() {
     assert!(wary.handshake().is_err());
     drop(wary);
     let mut plain = Raw::connect_clear(server.addr);
-    let _ = plain.offer(GET);
+    let _ = plain.offer(get_head("k"));
     plain.rest();
     drop(Raw::connect_clear(server.addr));
     eventually("the failed ones are counted", || counts() == [3, 4, 3]);

@@ -3,7 +3,7 @@
 
 use std::iter;
 
-use super::{GET, is_served, started};
+use super::{is_served, started};
 use crate::support::prelude::*;
 
 /// The beginning of a `ClientHello`: a record of 512 bytes, of which few come.
@@ -56,7 +56,7 @@ fn what_is_no_tls_is_closed_with_one_alert_at_most() {
     let fragments: Vec<u8> = hello.flat_map(|byte| [0x16, 3, 1, 0, 1, byte]).collect();
     let (decode_error, unexpected_message) = (Some(50), Some(10));
     for (sent, alert) in [
-        (GET.as_bytes(), None),
+        (get_head("k").as_bytes(), None),
         (b"\r\n\r\n", None),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", None),
         (b"\x80\x2e\x01\x00\x02", None),
@@ -90,7 +90,7 @@ fn garbage_in_a_session_ends_it() {
     let sealed_by_nobody = [b"\x17\x03\x03\x00\x20", &[9; 32][..]].concat();
     for garbage in [no_record, sealed_by_nobody] {
         let mut raw = Raw::connect_tls(server.addr, &client);
-        assert_eq!(raw.ask(GET).status, 404);
+        assert_eq!(raw.get("k").status, 404);
         raw.send_clear(garbage);
         raw.rest();
         assert_serves(&server, &client);
@@ -123,10 +123,10 @@ fn an_upload_that_is_cut_is_never_whole() {
             raw.rest();
             eventually("it is over", || server.connections() == connections);
             let mut raw = Raw::connect_tls(server.addr, &client);
-            let status = raw.ask(GET).status;
+            let status = raw.get("k").status;
             if begun.starts_with(b"PUT /k HTTP/1.0") {
                 // Refused, or a value without bytes, as in the clear: none of what followed.
-                assert!(status == 404 || raw.ask(GET).body.is_empty());
+                assert!(status == 404 || raw.get("k").body.is_empty());
                 raw.ask("DELETE /k HTTP/1.1\r\nHost: t\r\n\r\n");
             } else {
                 assert_eq!(status, 404, "{is_announced}: {:?}", &begun[..60]);
@@ -137,36 +137,6 @@ fn an_upload_that_is_cut_is_never_whole() {
     let mut raw = Raw::connect_tls(server.addr, &client);
     raw.send([put_head("k", 1000).as_bytes(), &value[..1000]].concat());
     raw.truncate();
-    let comes = || Raw::connect_tls(server.addr, &client).ask(GET).status == 200;
+    let comes = || Raw::connect_tls(server.addr, &client).get("k").status == 200;
     eventually("it is stored", comes);
-}
-
-#[test]
-fn handshakes_that_are_begun_and_left_leave_nothing() {
-    let (authority, _own, server) = started(&["--threads", "2"]);
-    let client = authority.client();
-    let round = |count: usize| {
-        for n in 0..count {
-            let begun: Vec<_> = (0..50)
-                .map(|_| {
-                    let mut raw = Raw::connect_clear(server.addr);
-                    let _ = raw.offer(if n % 2 == 0 { BEGUN } else { b"\x16\x03" });
-                    raw
-                })
-                .collect();
-            drop(begun);
-        }
-        eventually("all are closed", || server.connections() == 0);
-        assert_serves(&server, &client);
-        server.proc().rss_kib()
-    };
-    let before = round(20);
-    let count = scaled(40, 200);
-    let after = round(count);
-    let most = before + 2048;
-    let is_right = after < most;
-    assert!(
-        is_right,
-        "{before} KiB, and {after} KiB after {count} times 50 more"
-    );
 }

@@ -9,15 +9,12 @@ mod transfers;
 
 use crate::support::prelude::*;
 
-const GET: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
-
 /// The names of the server in these tests.
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
 
 /// A server that shows `own`.
 fn start(own: &Issued, args: &[&str]) -> TestServer {
-    let options = own.options();
-    let all: Vec<&str> = options.iter().chain(args).copied().collect();
+    let all: Vec<&str> = own.options().iter().chain(args).copied().collect();
     Launch::new(&all).listen("https://127.0.0.1:0").start()
 }
 
@@ -31,5 +28,5 @@ fn started(args: &[&str]) -> (Authority, Issued, TestServer) {
 
 /// Whether this connection is served.
 fn is_served(mut raw: Raw) -> bool {
-    raw.offer(GET).is_ok() && raw.try_head().is_some()
+    raw.offer(get_head("k")).is_ok() && raw.try_head().is_some()
 }

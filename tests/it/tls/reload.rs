@@ -2,7 +2,7 @@
 
 use rustls::HandshakeKind;
 
-use super::{GET, NAMES, is_served, start, started};
+use super::{NAMES, is_served, start, started};
 use crate::support::prelude::*;
 
 /// The certificate that is shown to a client that holds no session.
@@ -25,7 +25,7 @@ fn hanging_up_rereads_certificates_and_a_bad_pair_is_refused() {
     assert_eq!(shown(&server, &client), own.der().to_vec());
     assert!(is_served(Raw::connect_tls(server.addr, &client)));
     let mut open = Raw::connect_tls(server.addr, &client);
-    assert_eq!(open.ask(GET).status, 404);
+    assert_eq!(open.get("k").status, 404);
 
     // Of another key: half of a replacement.
     fs::copy(&next.key, &own.key).expect("a copy");
@@ -38,10 +38,10 @@ fn hanging_up_rereads_certificates_and_a_bad_pair_is_refused() {
     server.signal(Signal::HUP);
     server.event("reload: certificates reread");
     assert_eq!(shown(&server, &client), next.der().to_vec());
-    let status = open.ask(GET).status;
+    let status = open.get("k").status;
     assert_eq!(status, 404, "a connection from before goes on");
     let mut resumed = Raw::connect_tls(server.addr, &client);
-    assert_eq!(resumed.ask(GET).status, 404);
+    assert_eq!(resumed.get("k").status, 404);
     let kind = resumed.look(|tls| tls.handshake_kind());
     assert_eq!(kind, Some(HandshakeKind::Resumed), "so does a session");
 }

@@ -1,6 +1,6 @@
 //! Proves that values pass a connection with TLS whole, both ways, and what a connection costs that waits.
 
-use super::{GET, NAMES, started};
+use super::{NAMES, started};
 use crate::support::prelude::*;
 
 /// A frame of HTTP/2 ends behind the record that has most of it: to receive no more than the frame wants were a system call
@@ -54,7 +54,7 @@ fn a_value_in_records_of_all_lengths_is_whole_while_keys_change() {
             }
         }
         assert!(raw.answer().status < 300);
-        assert!(raw.ask(GET).body == value);
+        assert!(raw.get("k").body == value);
     }
 }
 
@@ -79,7 +79,7 @@ fn requests_that_come_together_are_answered_in_order() {
     for _ in 0..4 {
         sent.extend_from_slice(put_head("k", value.len()).as_bytes());
         sent.extend_from_slice(&value);
-        sent.extend_from_slice(GET.as_bytes());
+        sent.extend_from_slice(get_head("k").as_bytes());
         sent.extend_from_slice(b"HEAD /k HTTP/1.1\r\nHost: t\r\n\r\n");
     }
     let mut writer = raw.twin();
@@ -104,7 +104,13 @@ fn a_request_behind_an_answer_that_cannot_be_sent_is_performed() {
     server.dir.place("k", pattern(1, 20 << 20));
     let value = pattern(2, 100_000);
     let mut raw = Raw::connect_tls(server.addr, &authority.client());
-    raw.send([GET.as_bytes(), put_head("behind", value.len()).as_bytes()].concat());
+    raw.send(
+        [
+            get_head("k").as_bytes(),
+            put_head("behind", value.len()).as_bytes(),
+        ]
+        .concat(),
+    );
     raw.send(&value);
     eventually("the server's kernel has it all", || raw.is_taken());
     // There are unread answers, so closing resets the connection.

@@ -19,8 +19,7 @@ const LENGTHS: [usize; 2] = [100_000, 2_500_000];
 
 #[test]
 fn a_request_for_the_offset_another_part_and_a_cancellation_end_a_part_that_hangs() {
-    directory_only!("resumable uploads");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("resumable uploads", &[]));
     let ways = LENGTHS.map(|length| [(length, true), (length, false)]);
     for (length, asks) in ways.concat() {
         let value = pattern(1, length);
@@ -107,29 +106,6 @@ fn cancelling_and_completing_race_to_a_whole_value_or_none() {
     server.dir.assert_nothing_staged();
 }
 
-#[test]
-fn uploads_of_one_key_are_apart() {
-    directory_only!("resumable uploads");
-    let server = TestServer::start(&["--threads", "2"]);
-    let values: Vec<_> = (1..=8).map(|seed| pattern(seed, 500_000)).collect();
-    thread::scope(|scope| {
-        for value in &values {
-            let server = &server;
-            scope.spawn(move || {
-                let raw = &mut server.connect();
-                let upload = Resumable::create(raw, "k", "", b"");
-                for (at, part) in (0..).step_by(100_000).zip(value.chunks(100_000)) {
-                    let is_last = at + part.len() == value.len();
-                    let answer = upload.append(raw, at, is_last, part);
-                    assert_eq!(answer.status, if is_last { 200 } else { 204 });
-                }
-            });
-        }
-    });
-    assert!(values.contains(&server.get("k").body));
-    server.dir.assert_holds(&["k"]);
-}
-
 const LONG: usize = 48 << 20;
 
 /// What the server gathers of a part before it writes any of it, and more: of a shorter part nothing may be seen to arrive.
@@ -139,8 +115,7 @@ const GATHERED: usize = 1 << 20;
 /// the same socket, and the thread wrote what came behind that: the value had a hole.
 #[test]
 fn a_part_that_is_given_up_while_it_arrives_leaves_no_hole() {
-    http1_only!("parts that pass through the kernel");
-    clear_only!("parts that pass through the kernel");
+    plain_only!("parts that pass through the kernel");
     directory_only!("parts that pass through the kernel");
     let server = Launch::new(&["--threads", "2"]).start();
     let value = pattern(1, LONG);

@@ -1,7 +1,5 @@
 //! Proves that an upload survives its connection, its server and what is promised of the machine, and no longer than it may.
 
-use std::os::unix::fs::MetadataExt;
-
 use super::told;
 use crate::support::prelude::*;
 
@@ -177,11 +175,8 @@ fn the_start_takes_a_published_upload_for_complete_and_removes_what_is_none() {
     assert_eq!(fs::metadata(dir.file("k")).expect("the value").nlink(), 1);
     assert_eq!(other.offset(&mut server.connect()), 1);
     let left = dir.uploads();
-    assert_eq!(
-        left.len(),
-        3,
-        "the start removes what is no upload: {left:?}"
-    );
+    let found = left.len();
+    assert_eq!(found, 3, "the start removes what is no upload: {left:?}");
 }
 
 #[test]

@@ -1,20 +1,11 @@
 //! Proves that what the last part publishes is what one PUT would have: preconditions, digests, fields, version, changes.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
-
 use super::told;
 use crate::support::prelude::*;
 
-fn digest(value: &[u8]) -> String {
-    format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(value)))
-}
-
 #[test]
 fn preconditions_of_the_first_request_are_decided_at_the_last() {
-    directory_only!("resumable uploads");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("resumable uploads", &[]));
     server.store("k", "old");
     let etag = server.get("k").must("etag").to_owned();
     let raw = &mut server.connect();
@@ -55,8 +46,7 @@ fn preconditions_of_the_first_request_are_decided_at_the_last() {
 
 #[test]
 fn fields_of_the_first_request_are_kept_with_the_value() {
-    directory_only!("resumable uploads");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("resumable uploads", &[]));
     let raw = &mut server.connect();
     let lines = "Content-Type: text/x-own\r\nContent-Encoding: br\r\nContent-Language: de\r\n\
         Cache-Control: max-age=60\r\nContent-Disposition: inline; filename=\"\u{e9}\"\r\n";
@@ -76,8 +66,7 @@ fn fields_of_the_first_request_are_kept_with_the_value() {
 
 #[test]
 fn a_part_that_has_not_its_digest_is_taken_back() {
-    directory_only!("resumable uploads");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("resumable uploads", &[]));
     let value = pattern(1, 700_000);
     let (first, last) = value.split_at(300_000);
     for coding in ["", "Transfer-Encoding: chunked\r\n"] {
@@ -86,14 +75,14 @@ fn a_part_that_has_not_its_digest_is_taken_back() {
             _ => in_chunks(part, part.len()),
         };
         let raw = &mut server.connect();
-        let lines = format!("{coding}Content-Digest: {}\r\n", digest(first));
+        let lines = format!("{coding}Content-Digest: {}\r\n", sha256(first));
         let upload = Resumable::create(raw, "k", &lines, &frame(first));
-        let wrong = format!("{coding}Content-Digest: {}\r\n", digest(b"other"));
+        let wrong = format!("{coding}Content-Digest: {}\r\n", sha256(b"other"));
         let refused = upload.append_with(raw, 300_000, true, &wrong, &frame(last));
         assert_eq!(told(&refused), (400, "?0", 300_000));
         let raw = &mut server.connect();
         assert_eq!(upload.offset(raw), 300_000);
-        let right = format!("{coding}Content-Digest: {}\r\n", digest(last));
+        let right = format!("{coding}Content-Digest: {}\r\n", sha256(last));
         let stored = upload.append_with(raw, 300_000, true, &right, &frame(last));
         assert_eq!(stored.status, 200, "{stored:?}");
         assert!(server.get("k").body == value);
@@ -110,9 +99,8 @@ const CHUNKED: &str = "Transfer-Encoding: chunked\r\nTrailer: Content-Digest, Re
 
 #[test]
 fn a_digest_of_a_part_or_of_the_value_may_follow_as_a_trailer() {
-    directory_only!("resumable uploads");
-    let server = TestServer::start(&[]);
-    let body = |of: &[u8]| with_trailer(&format!("Content-Digest: {}", digest(of)));
+    let server = needed!(TestServer::of_directory("resumable uploads", &[]));
+    let body = |of: &[u8]| with_trailer(&format!("Content-Digest: {}", sha256(of)));
     let upload = Resumable::create(&mut server.connect(), "part", "", b"");
     for wrong in [body(b"other"), with_trailer("Content-Digest: sha-1=:AAAA:")] {
         let refused = upload.append_with(&mut server.connect(), 0, true, CHUNKED, &wrong);
@@ -122,7 +110,7 @@ fn a_digest_of_a_part_or_of_the_value_may_follow_as_a_trailer() {
     let stored = upload.append_with(&mut server.connect(), 0, true, CHUNKED, &body(b"part"));
     assert_eq!(stored.status, 200);
 
-    let body = |of: &[u8]| with_trailer(&format!("Repr-Digest: {}", digest(of)));
+    let body = |of: &[u8]| with_trailer(&format!("Repr-Digest: {}", sha256(of)));
     for (of, status) in [(&b"other"[..], 400), (b"the part", 200)] {
         let upload = Resumable::create(&mut server.connect(), "k", "", b"the ");
         let raw = &mut server.connect();
@@ -149,15 +137,14 @@ fn a_digest_of_a_part_or_of_the_value_may_follow_as_a_trailer() {
 
 #[test]
 fn a_value_that_has_not_its_digest_is_not_published() {
-    directory_only!("resumable uploads");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("resumable uploads", &[]));
     let value = pattern(1, 600_000);
     let (first, last) = value.split_at(200_000);
     // The digest of the whole comes with the first request, or with the last.
     for (at_first, at_last) in [(true, false), (false, true)] {
         for right in [false, true] {
             let of = if right { &value[..] } else { b"other" };
-            let field = format!("Repr-Digest: {}\r\n", digest(of));
+            let field = format!("Repr-Digest: {}\r\n", sha256(of));
             let lines = |given| if given { field.as_str() } else { "" };
             let raw = &mut server.connect();
             let upload = Resumable::create(raw, "k", lines(at_first), first);
@@ -167,7 +154,7 @@ fn a_value_that_has_not_its_digest_is_not_published() {
             if right {
                 assert!(server.get("k").body == value);
                 let want = ask(raw, "GET", "/k", "Want-Repr-Digest: sha-256=1\r\n", b"");
-                assert_eq!(want.must("repr-digest"), digest(&value));
+                assert_eq!(want.must("repr-digest"), sha256(&value));
                 assert_eq!(server.ask("DELETE", "k").status, 200);
             } else {
                 assert_eq!(upload.state(raw).status, 404);
@@ -180,38 +167,17 @@ fn a_value_that_has_not_its_digest_is_not_published() {
 
 #[test]
 fn versions_grow_and_watchers_hear_of_it() {
-    directory_only!("watching");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("watching", &[]));
     let mut events = Events::open(&server, "", "");
     let raw = &mut server.connect();
     let mut seen = Vec::new();
     for round in 0..3 {
         let upload = Resumable::create(raw, "k", "", b"x");
-        let part = format!("{round}");
-        let stored = upload.append(raw, 1, true, part.as_bytes());
+        let stored = upload.append(raw, 1, true, format!("{round}").as_bytes());
         seen.push(stored.must("etag").to_owned());
         let told = events.next().expect("a change");
         assert_eq!((told.key.as_str(), told.etag.as_ref()), ("k", seen.last()));
     }
     seen.dedup();
     assert_eq!(seen.len(), 3);
-}
-
-#[test]
-fn every_method_of_publishing_takes_an_upload() {
-    directory_only!("methods of publishing");
-    // Over a value, and where there is none; with and without syncs.
-    for durability in ["os", "disk"] {
-        let server = Launch::new(&["--durability", durability]).start();
-        let raw = &mut server.connect();
-        for round in 0..3 {
-            let value = pattern(round, 400_000);
-            let upload = Resumable::create(raw, "a/b/k", "", &value[..1]);
-            assert_eq!(upload.append(raw, 1, true, &value[1..]).status, 200);
-            assert!(server.get("a/b/k").body == value);
-        }
-        server.dir.assert_holds(&["a/b/k"]);
-        // What remains of each is the record that says that it is complete.
-        assert_eq!(server.dir.uploads().len(), 3);
-    }
 }

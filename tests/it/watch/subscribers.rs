@@ -8,8 +8,7 @@ use crate::support::prelude::*;
 fn all_subscribers_see_one_order_that_ends_with_the_current_value() {
     const WRITERS: usize = 4;
     const CHANGES: usize = 150;
-    directory_only!("watching");
-    let server = TestServer::start(&["--threads", "3"]);
+    let server = needed!(TestServer::of_directory("watching", &["--threads", "3"]));
     let mut followers: Vec<Box<dyn Follower>> = Vec::new();
     for _ in 0..4 {
         followers.push(Box::new(Events::open(&server, "", "")));
@@ -109,8 +108,7 @@ fn a_subscriber_that_does_not_read_slows_no_writer() {
                 break told.seq;
             }
         };
-        let resync = resync.expect("a resync for the gap");
-        assert!(resync <= latest);
+        assert!(resync.expect("a resync for the gap") <= latest);
         let is_right = bytes < 1 << 20;
         assert!(is_right, "{bytes} bytes waited for one that did not read");
     }
@@ -121,42 +119,13 @@ fn a_subscriber_that_does_not_read_slows_no_writer() {
 }
 
 #[test]
-fn hundreds_of_subscribers_are_served_while_some_never_read() {
-    const MANY: usize = 240;
-    directory_only!("watching");
-    let server = TestServer::start(&["--threads", "2"]);
-    let rest = server.proc().sockets();
-    let mut followers: Vec<Box<dyn Follower>> = Vec::new();
-    let mut deaf = Vec::new();
-    for nth in 0..MANY {
-        match nth % 12 {
-            0 => deaf.push(Events::over(Raw::connect_narrow(server.addr), "", "")),
-            1..6 => followers.push(Box::new(Socket::open(&server, ""))),
-            _ => followers.push(Box::new(Events::open(&server, "", ""))),
-        }
-    }
-    for nth in 0..50 {
-        server.store(&format!("k{nth}"), "v");
-    }
-    for follower in &mut followers {
-        let keys = follower.until("k49").into_iter().map(|told| told.key);
-        assert!(keys.eq((0..50).map(|nth| format!("k{nth}"))));
-    }
-    let kib = server.proc().rss_kib();
-    assert!(kib < 96 << 10, "{kib} KiB for {MANY} subscribers");
-    drop((followers, deaf));
-    eventually("all are forgotten", || server.proc().sockets() == rest);
-}
-
-#[test]
 fn a_quiet_subscriber_outlives_the_limits_of_other_connections() {
     directory_only!("watching");
-    let args = ["--idle-timeout", "100ms", "--header-timeout", "100ms"];
-    let server = TestServer::start(&args);
+    let server = TestServer::start(&["--idle-timeout", "100ms", "--header-timeout", "100ms"]);
     let mut events = Events::open(&server, "", "");
     let mut socket = Socket::open(&server, "");
     let mut idle = server.connect();
-    idle.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
+    idle.get("gone");
     let mut silent = server.connect();
     let start = Instant::now();
     idle.assert_closed();
@@ -187,8 +156,7 @@ fn a_subscriber_that_pauses_for_longer_than_body_timeout_is_disconnected() {
 /// The duration of a subscription must not count as the duration of a request.
 #[test]
 fn subscribers_are_counted_but_not_in_request_durations() {
-    directory_only!("watching");
-    let server = TestServer::start(&["--threads", "1"]);
+    let server = needed!(TestServer::of_directory("watching", &["--threads", "1"]));
     let scrape = || Scrape::of(server.addr);
     let subscribers = || scrape().count("data_server_watch_subscribers", &[]);
     let (events, socket) = (Events::open(&server, "", ""), Socket::open(&server, ""));

@@ -69,6 +69,15 @@ macro_rules! directory_only {
     };
 }
 
+/// Ends the test where values are no files, or where strace does not run, which tells of the system calls on them.
+#[macro_export]
+macro_rules! file_calls_only {
+    ($what:expr) => {
+        $crate::directory_only!("system calls on files");
+        $crate::tracing_only!($what)
+    };
+}
+
 /// Whether directories of tests lie where there can be a journal: on ext4, xfs or btrfs (statfs(2)).
 pub fn can_journal() -> bool {
     let magic = rustix::fs::statfs(env::temp_dir()).map_or(0, |fs| fs.f_type);
@@ -76,8 +85,14 @@ pub fn can_journal() -> bool {
 }
 
 /// Ends the test where there can be no journal: on an S3 store, or where directories of tests lie on another file system.
+///
+/// Behind a reason, also where strace does not run, by which the test has calls fail or take their time.
 #[macro_export]
 macro_rules! journal_only {
+    ($what:expr) => {
+        $crate::journal_only!();
+        $crate::tracing_only!($what)
+    };
     () => {
         $crate::directory_only!("durability");
         let why = "the directory for temporary files is on no ext4, xfs or btrfs";

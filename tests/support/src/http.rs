@@ -1,16 +1,20 @@
 //! Requests with given headers, answers in any framing, and one value of each size class.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
 use super::{DataDir, Launch, Raw, Response, TestServer, by_engine, eventually, pattern};
 
 /// One length for each path of a value to the socket: from memory; from a file that may be kept open; from a file, in one
 /// window; from a file, in several.
 pub const LENGTHS: [usize; 4] = [5_000, 30_000, 200_000, 1_200_000];
 
-/// The rows of a table that is written as text: one a line, the cells between ` ; `, and none behind the last one that says something.
+/// The rows of a table that is written as text: one a line, the cells parted by ` ;`, and none behind the last one that says something.
 pub fn table<const CELLS: usize>(text: &str) -> impl Iterator<Item = [&str; CELLS]> {
     let rows = text.lines().filter(|row| !row.trim().is_empty());
     rows.map(|row| {
-        let mut cells = row.split(" ; ").map(str::trim);
+        let mut cells = row.split(" ;").map(str::trim);
         let row = [(); CELLS].map(|()| cells.next().unwrap_or_default());
         assert_eq!(cells.next(), None, "{row:?}");
         row
@@ -68,6 +72,11 @@ pub fn chunk(raw: &mut Raw) -> Vec<u8> {
     let chunk = raw.take(size);
     assert_eq!(raw.take(2), b"\r\n", "the end of a chunk");
     chunk
+}
+
+/// The SHA-256 of a value, as the fields of RFC 9530 have it.
+pub fn sha256(value: &[u8]) -> String {
+    format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(value)))
 }
 
 /// A server with a value of each size class, with or without a cache.

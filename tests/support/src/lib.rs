@@ -38,14 +38,14 @@ pub use dir::{DataDir, chmod};
 pub use engine::{by_engine, can_journal, is_s3, taken, takes_key};
 pub use follow::{Events, Follower, Socket, Told};
 pub use html::{Element, HtmlPage, Row};
-pub use http::{Classes, LENGTHS, ask, chunk, chunks, table};
+pub use http::{Classes, LENGTHS, ask, chunk, chunks, sha256, table};
 pub use http2::{Asked, Http2, Leave, by_protocol, is_http2};
 pub use lines::Event;
 pub use metrics::{Sample, Scrape};
 pub use mount::{Fuse, Immutable, Mount, Mounted, run, text};
 pub use proc::{Proc, unsent_of_nobody};
 pub use proxy::Proxy;
-pub use raw::{Raw, Response, chunked, in_chunks, put_head};
+pub use raw::{Raw, Response, chunked, get_head, in_chunks, put_head};
 pub use report::{
     available, has_only_left_out, is_on_path, left_out, part_ended, say, tested, this_test, tool,
 };

@@ -180,6 +180,20 @@ impl Raw {
         self.answer()
     }
 
+    /// Asks for a value and reads the whole answer.
+    #[track_caller]
+    pub fn get(&mut self, key: &str) -> Response {
+        self.ask(get_head(key))
+    }
+
+    /// Sends a value and reads the answer.
+    #[track_caller]
+    pub fn put(&mut self, key: &str, value: impl AsRef<[u8]>) -> Response {
+        self.send(put_head(key, value.as_ref().len()));
+        self.send(value);
+        self.answer()
+    }
+
     /// Reads one whole answer, by its Content-Length.
     #[track_caller]
     pub fn answer(&mut self) -> Response {
@@ -386,6 +400,11 @@ fn read(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// A GET.
+pub fn get_head(key: &str) -> String {
+    format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n")
 }
 
 /// The head of a PUT of `length` bytes.

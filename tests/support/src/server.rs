@@ -19,9 +19,7 @@ use super::lines::Lines;
 use super::s3::Bucket;
 use super::stream::{self, Way};
 use super::tls::SUITE;
-use super::{
-    DEADLINE, DataDir, Event, Proc, Raw, Response, Scrape, in_chunks, is_http2, is_s3, put_head,
-};
+use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, Scrape, in_chunks, is_http2, is_s3};
 
 /// `tests/run --tls` sets it: servers of the tests speak TLS.
 pub(crate) const TLS: &str = "DATA_SERVER_TLS";
@@ -320,6 +318,16 @@ impl TestServer {
         Launch::new(args).start()
     }
 
+    /// A server of a directory; `None` where the engine is an S3 store, which says why the test is left out.
+    #[track_caller]
+    pub fn of_directory(why: &str, args: &[&str]) -> Option<Self> {
+        if is_s3() {
+            crate::left_out(&crate::this_test(), &format!("directory only: {why}"));
+            return None;
+        }
+        Some(Self::start(args))
+    }
+
     pub fn proc(&self) -> Proc {
         Proc(self.process.child.id())
     }
@@ -354,10 +362,7 @@ impl TestServer {
 
     #[track_caller]
     pub fn put(&self, key: &str, value: impl AsRef<[u8]>) -> Response {
-        let mut connection = self.connect();
-        connection.send(put_head(key, value.as_ref().len()));
-        connection.send(value);
-        connection.answer()
+        self.connect().put(key, value)
     }
 
     /// A PUT in chunks, which may be refused before all of it is sent.

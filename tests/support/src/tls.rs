@@ -227,3 +227,12 @@ macro_rules! clear_only {
         $crate::only_where!(!$crate::is_tls(), &$crate::this_test(), why)
     };
 }
+
+/// Ends the test in a run over TLS or HTTP/2: what is sealed or framed does not pass the socket as it is.
+#[macro_export]
+macro_rules! plain_only {
+    ($why:literal) => {
+        $crate::http1_only!($why);
+        $crate::clear_only!($why)
+    };
+}

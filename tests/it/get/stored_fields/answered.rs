@@ -1,14 +1,10 @@
 //! What is answered of the fields that are kept, and with which body.
 
-use std::io::{Read, Write};
-
-use base64::prelude::{BASE64_STANDARD, Engine};
 use flate2::Compression;
-use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use sha2::{Digest, Sha256};
 
 use super::{FIELDS, MEDIA_TYPE, NAME, all_lines, assert_fields, get, put, set};
+use crate::get::compression::decoded;
 use crate::support::prelude::*;
 
 #[test]
@@ -75,8 +71,7 @@ fn a_stored_coding_is_not_coded_again_and_digests_are_of_the_stored_bytes() {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(&text).expect("gzip");
         let coded = encoder.finish().expect("gzip");
-        let digest = BASE64_STANDARD.encode(Sha256::digest(&coded));
-        let digest = format!("sha-256=:{digest}:");
+        let digest = sha256(&coded);
         let lines = format!("Content-Encoding: gzip\r\nRepr-Digest: {digest}\r\n");
         let stored = put(&server, "k.txt", &lines, &coded);
         assert_eq!(stored.status, 200);
@@ -100,10 +95,7 @@ fn a_stored_coding_is_not_coded_again_and_digests_are_of_the_stored_bytes() {
         }
         let got = get(&mut raw, "k.txt", "Want-Repr-Digest: sha-256=1\r\n");
         assert_eq!(got.must("repr-digest"), digest);
-        let mut decoded = Vec::new();
-        let mut gzip = GzDecoder::new(&got.body[..]);
-        gzip.read_to_end(&mut decoded).expect("gzip");
-        assert!(decoded == text);
+        assert!(decoded(&got) == text);
         // Only a stored coding prevents the server's own.
         let lines = "Content-Language: de\r\nCache-Control: max-age=9\r\n";
         assert_eq!(put(&server, "k.txt", lines, &text[..length]).status, 200);
@@ -116,8 +108,7 @@ fn a_stored_coding_is_not_coded_again_and_digests_are_of_the_stored_bytes() {
 
 #[test]
 fn coded_bytes_that_look_like_text_get_no_charset() {
-    directory_only!("a charset for guessed text");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("a charset for guessed text", &[]));
     let status = put(&server, "k.txt", "Content-Encoding: x-own\r\n", b"text").status;
     assert_eq!(status, 200);
     assert_eq!(server.get("k.txt").must("content-type"), "text/plain");
@@ -145,8 +136,7 @@ fn the_cache_control_of_a_value_wins() {
 
 #[test]
 fn an_attribute_set_by_hand_never_injects_a_header() {
-    directory_only!("hands in the directory");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("hands in the directory", &[]));
     let mut raw = server.connect();
     for length in [10, 30_000, 200_000] {
         server.store("k", pattern(8, length));
@@ -167,20 +157,14 @@ fn an_attribute_set_by_hand_never_injects_a_header() {
         sees(b"content-language: de", &[("content-language", "de")]);
         let both = [("cache-control", "max-age=3"), ("content-encoding", "br")];
         sees(b"Cache-Control:max-age=3\nContent-Encoding: br\n", &both);
+        // src/http/values has the others, by any bytes.
         for evil in [
             &b"x-evil: 1"[..],
             b"set-cookie: a=b\ntransfer-encoding: chunked\ncontent-length: 1\ncontent-type: text/html",
             b"content-language: de\rx-evil: 1",
-            b"content-disposition: inline\rx-evil: 1",
             b"content-disposition: inline\0",
-            b"content-disposition: inline\x7f",
-            b"content-disposition: inline; filename=\"\xff\"",
-            b"content-encoding: aws-chunked",
-            b"content-encoding",
             b"\n\n\r\n\r\n<script>x-evil: 1</script>",
             b"",
-            &[b"content-disposition: inline;".to_vec(), vec![b'x'; 1088]].concat(),
-            &[b"content-language: de\nx:".to_vec(), vec![b'x'; 2048]].concat(),
         ] {
             sees(evil, &[]);
         }
@@ -202,17 +186,9 @@ fn an_attribute_set_by_hand_never_injects_a_header() {
         }
         for evil in [
             &b"text/html\r\nX-Evil: 1"[..],
-            b"text/html\nX-Evil: 1",
-            b"text/html\rX-Evil: 1",
-            b"text/html\0",
-            b"text/html\x7f",
             b"\r\n\r\n<script>X-Evil: 1</script>",
             b"text/html; a=\"\r\nX-Evil: 1\"",
             b"text/h\xff",
-            "text/h\u{e9}ml".as_bytes(),
-            b"",
-            b"text",
-            &[b"text/html; a=".to_vec(), vec![b'x'; 900]].concat(),
         ] {
             sees(evil, "text/css");
         }
@@ -221,8 +197,7 @@ fn an_attribute_set_by_hand_never_injects_a_header() {
 
 #[test]
 fn a_cached_value_has_its_fields_at_every_use_and_loses_them_with_the_attribute() {
-    directory_only!("hands in the directory");
-    let server = TestServer::start(&[]);
+    let server = needed!(TestServer::of_directory("hands in the directory", &[]));
     let mut raw = server.connect();
     assert_eq!(put(&server, "k", &all_lines(), b"hot value").status, 200);
     eventually("the value is kept", || {
@@ -282,8 +257,7 @@ fn no_reader_sees_a_value_with_the_fields_of_another() {
 
 #[test]
 fn fields_or_a_media_type_that_cannot_be_read_are_an_error_and_not_absent() {
-    directory_only!("system calls on files");
-    tracing_only!("fields that cannot be read");
+    file_calls_only!("fields that cannot be read");
     let server = TestServer::start(&["--threads", "1", "--cache", "0"]);
     let lines = format!("{}Content-Type: text/x-kept\r\n", all_lines());
     assert_eq!(put(&server, "k", &lines, b"value").status, 200);

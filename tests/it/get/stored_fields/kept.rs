@@ -162,8 +162,7 @@ fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
     ) {
         // One byte more than is allowed.
         let is_long = field.starts_with("Content-Disposition");
-        let most = if is_long { 1088 } else { 255 };
-        let lines = field.replace("LONG", &"a".repeat(most + 1));
+        let lines = field.replace("LONG", &"a".repeat(if is_long { 1088 } else { 255 } + 1));
         let lines = lines.replace('|', "\r\n");
         let (status, name) = match status {
             "400" => (400, "bad-field"),

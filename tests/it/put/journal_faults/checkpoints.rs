@@ -42,8 +42,7 @@ const FAIL: [&str; 4] = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
 /// of both. A third that goes well proves nothing of them.
 #[test]
 fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
-    journal_only!();
-    tracing_only!("checkpoints that fail");
+    journal_only!("checkpoints that fail");
     let server = TestServer::start(&DISK);
     let calls = "trace=syncfs,linkat,rename,renameat,renameat2,pwrite64";
     let fail = "inject=syncfs:error=EIO:when=1..2";
@@ -73,8 +72,7 @@ fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
 /// to write any more, and tells of it nothing, or with the first sync of the next server alone.
 #[test]
 fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
-    journal_only!();
-    tracing_only!("starts after a failed checkpoint");
+    journal_only!("starts after a failed checkpoint");
     let once = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO:when=1"];
     let trace =
         |options: &[&str]| Trace::with(options, "starts that fail").expect("strace runs here");
@@ -123,8 +121,7 @@ fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
 /// Whatever is written meanwhile.
 #[test]
 fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
-    journal_only!();
-    tracing_only!("checkpoints that go on failing");
+    journal_only!("checkpoints that go on failing");
     let dir = DataDir::temporary();
     let args = [&DISK[..], &["--journal-size", "16MiB"]].concat();
     let mut server = Launch::new(&args).on(&dir).start();
@@ -150,8 +147,7 @@ fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
 /// before is read as always.
 #[test]
 fn while_checkpoints_fail_no_value_is_read_that_the_kernel_may_have_dropped() {
-    journal_only!();
-    tracing_only!("reads while checkpoints fail");
+    journal_only!("reads while checkpoints fail");
     let server = TestServer::start(&DISK);
     server.store("settled", "value");
     server.settle();
@@ -177,8 +173,7 @@ fn while_checkpoints_fail_no_value_is_read_that_the_kernel_may_have_dropped() {
 /// The DELETE is refused, and whole in the journal as the kernel sees it; or the journal cannot be read.
 #[test]
 fn a_value_is_doubted_whatever_was_refused_after_it_or_cannot_be_read() {
-    journal_only!();
-    tracing_only!("reads while checkpoints fail");
+    journal_only!("reads while checkpoints fail");
     for fail in ["fdatasync:error=EIO:when=2+", "pread64:error=EIO"] {
         let dir = DataDir::temporary();
         start_as_usual(&dir).stop();
@@ -188,8 +183,7 @@ fn a_value_is_doubted_whatever_was_refused_after_it_or_cannot_be_read() {
             "-e trace=syncfs,fdatasync,pread64 -e inject=syncfs:error=EIO -e inject={fail}"
         );
         let options = [&words(&calls)[..], &["-P", text(dir.path())]].concat();
-        let paths = segments(&dir);
-        let _tracer = Attached::to(&server, &of_segments(&options, &paths));
+        let _tracer = Attached::to(&server, &of_segments(&options, &segments(&dir)));
         server.store("k", "value");
         if fail.starts_with("fdatasync") {
             assert_eq!(server.ask("DELETE", "k").status, 500);
@@ -202,8 +196,7 @@ fn a_value_is_doubted_whatever_was_refused_after_it_or_cannot_be_read() {
 /// Everything is on the disk, and the journal cannot say so the first time. Nobody writes any more.
 #[test]
 fn a_server_whose_checkpoint_could_not_be_noted_becomes_ready_without_a_write() {
-    journal_only!();
-    tracing_only!("a checkpoint that cannot be noted");
+    journal_only!("a checkpoint that cannot be noted");
     let dir = DataDir::temporary();
     start_as_usual(&dir).stop();
     let server = Launch::new(&DISK).env("DATA_SERVER_CHECKPOINT", "1");
@@ -222,8 +215,7 @@ fn a_server_whose_checkpoint_could_not_be_noted_becomes_ready_without_a_write() 
 /// On a disk that takes nothing, each refused writer asks for a checkpoint.
 #[test]
 fn checkpoints_that_fail_one_after_the_other_do_not_fill_the_log() {
-    journal_only!();
-    tracing_only!("a disk that takes nothing");
+    journal_only!("a disk that takes nothing");
     let server = TestServer::start(&DISK);
     let began = Instant::now();
     let fail = "inject=syncfs,fdatasync:error=EIO";
@@ -241,8 +233,7 @@ fn checkpoints_that_fail_one_after_the_other_do_not_fill_the_log() {
 /// Each segment of the journal is retired, as none can be synced, and none is removed, as no checkpoint succeeds.
 #[test]
 fn the_first_write_on_a_disk_that_is_well_again_is_stored_though_all_segments_were_retired() {
-    journal_only!();
-    tracing_only!("a disk that is well again");
+    journal_only!("a disk that is well again");
     let fail = "inject=syncfs,fdatasync:error=EIO";
     let heals = |_: &u32| {
         let server = TestServer::start(&DISK);

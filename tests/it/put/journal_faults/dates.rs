@@ -42,8 +42,7 @@ fn a_put_over_a_file_dated_ahead_stays() {
 
 #[test]
 fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
-    journal_only!();
-    tracing_only!("a hand between a decision and its change");
+    journal_only!("a hand between a decision and its change");
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     // The clock of versions is synced now, and not again within ten seconds.
@@ -69,8 +68,7 @@ fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
 
 #[test]
 fn two_puts_at_once_over_a_file_dated_ahead_have_tags_of_their_own_also_after_a_cut() {
-    journal_only!();
-    tracing_only!("two PUTs in one group");
+    journal_only!("two PUTs in one group");
     let (dir, kept) = dated_ahead();
     let mut server = start(&dir);
     // The clock of versions is synced now, and not again within ten seconds.
@@ -103,8 +101,7 @@ fn two_puts_at_once_over_a_file_dated_ahead_have_tags_of_their_own_also_after_a_
 /// ext4 tells no time after 2446: the write is refused. The server is killed between its record and the one that takes it back.
 #[test]
 fn a_record_of_a_version_that_the_file_system_cannot_tell_ends_no_start() {
-    journal_only!();
-    tracing_only!("a kill between two records");
+    journal_only!("a kill between two records");
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     server.store("k", "value");

@@ -10,8 +10,7 @@ fn all_frames_can_be_read_whose_changes_were_acknowledged() {
     const LARGE: usize = 990;
     const CLIENTS: usize = 10;
     const SMALL: usize = 40;
-    journal_only!();
-    tracing_only!("long frames of the journal");
+    journal_only!("long frames of the journal");
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     let folders = ["x".repeat(250), "y".repeat(250), "z".repeat(250)].join("/");
@@ -64,8 +63,7 @@ fn all_frames_can_be_read_whose_changes_were_acknowledged() {
 /// The journal fails while a resumable upload is completed, which does not need it.
 #[test]
 fn a_journal_that_fails_takes_no_finished_upload_with_it() {
-    journal_only!();
-    tracing_only!("uploads beside a journal that fails");
+    journal_only!("uploads beside a journal that fails");
     let dir = DataDir::temporary();
     // Files are told apart once they are there.
     start(&dir).stop();
@@ -100,8 +98,7 @@ fn a_journal_that_fails_takes_no_finished_upload_with_it() {
 /// A journal that cannot be written at all.
 #[test]
 fn a_large_value_is_stored_while_the_journal_fails() {
-    journal_only!();
-    tracing_only!("large values beside a journal that fails");
+    journal_only!("large values beside a journal that fails");
     let dir = DataDir::temporary();
     start(&dir).stop();
     let server = Launch::new(&DISK).on(&dir).start();

@@ -67,18 +67,13 @@ fn what_cannot_be_read_of_a_journal_is_given_up_by_order_and_no_more() {
         ("the journal", 0),
     ] {
         let damaged = Damaged::new();
-        let bytes = match what {
-            "a frame" => {
-                damaged.flip(10);
-                fs::read(&damaged.segment).expect("a segment")
-            }
-            _ => Vec::new(),
-        };
         match what {
+            "a frame" => damaged.flip(10),
             "the note" => fs::write(damaged.dir.own("journal-state"), "half a").expect("a note"),
             "the journal" => fs::remove_dir_all(damaged.dir.own("journal")).expect("it is there"),
             _ => {}
         }
+        let bytes = fs::read(&damaged.segment).unwrap_or_default();
         if what != "nothing" {
             Launch::new(&DISK).on(&damaged.dir).run().says(1, "");
         }
@@ -89,9 +84,7 @@ fn what_cannot_be_read_of_a_journal_is_given_up_by_order_and_no_more() {
             "nothing" => assert_eq!(aside.len(), 0),
             "a frame" => {
                 assert_eq!(aside.len(), 1, "{aside:?}");
-                let kept = files(&aside[0]);
-                let is_kept = kept.values().any(|kept| *kept == bytes);
-                assert!(is_kept, "{:?}", kept.keys());
+                assert!(files(&aside[0]).values().any(|kept| *kept == bytes));
             }
             _ => {}
         }

@@ -53,8 +53,7 @@ fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
 /// Its bytes may be dropped, and cannot be written anew: a checkpoint had failed until a restart, and with it all reads and writes.
 #[test]
 fn a_key_that_cannot_be_written_anew_keeps_no_checkpoint_failed() {
-    journal_only!();
-    tracing_only!("a checkpoint that fails once");
+    journal_only!("a checkpoint that fails once");
     let dir = DataDir::temporary();
     let mut server = Launch::new(&super::DISK).on(&dir).start();
     let once = "inject=syncfs:error=EIO:when=1";
@@ -118,8 +117,7 @@ fn a_key_whose_folder_is_another_file_system_now_keeps_no_server_from_starting()
         let mut server = start(&dir);
         let place = DataDir::temporary();
         let left_out = "a folder on another file system";
-        let tmpfs = ["mount", "-t", "tmpfs", "tmpfs"];
-        let other = Mounted::by(&tmpfs, &place.outside("other"));
+        let other = Mounted::by(&["mount", "-t", "tmpfs", "tmpfs"], &place.outside("other"));
         let other = needed!(available(left_out, other));
         if is_there {
             fs::write(other.path().join("k"), "theirs").expect("a file");
@@ -145,8 +143,7 @@ fn a_key_whose_folder_is_another_file_system_now_keeps_no_server_from_starting()
 /// The value that is replaced lies in the staging directory then, until the next start.
 #[test]
 fn a_replaced_value_is_removed_though_its_first_removal_fails() {
-    journal_only!();
-    tracing_only!("removals that fail");
+    journal_only!("removals that fail");
     let server = TestServer::start(&super::DISK);
     server.store("k", "old");
     let fail = words("-e trace=unlinkat -e inject=unlinkat:error=EIO:when=1");

@@ -1,7 +1,5 @@
 //! What a handler that turns bad can do, with the sandbox and without. Its misdeeds are in debug builds alone.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use super::possible;
 use crate::support::prelude::*;
 
@@ -68,8 +66,7 @@ fn a_handler_that_turns_bad_reaches_nothing_outside() {
     let (results, left) = commit("require");
     for what in refused() {
         // To link or move from one directory to another is told as if they were of two file systems, where nothing else is wrong.
-        let refused = ["PermissionDenied", "CrossesDevices"];
-        let is_right = refused.contains(&results[what].as_str());
+        let is_right = ["PermissionDenied", "CrossesDevices"].contains(&results[what].as_str());
         assert!(is_right, "{what}: {results:#?}");
     }
     for what in DONE {

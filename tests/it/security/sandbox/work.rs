@@ -1,7 +1,5 @@
 //! The server's work in the sandbox: what it makes, reads again, removes and reaches.
 
-use std::os::unix::fs::symlink;
-
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
@@ -28,15 +26,8 @@ fn use_all(server: &TestServer) {
     assert_eq!(ask("PUT", "/new", "If-None-Match: *\r\n", b"x"), 200);
     let fields = "Want-Repr-Digest: sha-256=1\r\nRange: bytes=0-9\r\n";
     assert_eq!(ask("GET", "/k", fields, b""), 206);
-    assert_eq!(
-        ask(
-            "PUT",
-            "/typed",
-            "Content-Type: text/x\r\nCache-Control: no-store\r\n",
-            b"x"
-        ),
-        200
-    );
+    let fields = "Content-Type: text/x\r\nCache-Control: no-store\r\n";
+    assert_eq!(ask("PUT", "/typed", fields, b"x"), 200);
     assert_eq!(ask("GET", "/?delimiter=/", "", b""), 200);
     let found = ask("PUT", "/later", "Upload-Complete: ?0\r\n", b"some");
     assert_eq!(found, 201);
@@ -71,71 +62,34 @@ fn everything_works_in_a_directory_that_is_made_at_the_start() {
     use_all(&server);
 }
 
+/// As sops-nix, agenix and Capistrano have them, a link to a folder, which is made to lead to the next one; and as certbot has them, a
+/// link for each file.
 #[test]
-fn certificates_are_read_again_where_links_lead_to_others() {
-    needed!(possible());
-    let names = ["localhost", "127.0.0.1"];
-    let (authority, place) = (Authority::new(), TempDir::new().expect("a directory"));
-    let at = |name: &str| place.path().join(name);
-    for folder in ["live", "archive"] {
-        fs::create_dir(at(folder)).expect("a directory");
-    }
-    // As certbot has them: links, which are replaced, to new files of another directory.
-    let renew = |file: &str| {
-        let issued = authority.issue(file, &names);
-        for (kind, from) in [("cert", &issued.certificate), ("key", &issued.key)] {
-            let kept = at(&format!("archive/{kind}-{file}"));
-            fs::copy(from, &kept).expect("a copy");
-            symlink(&kept, at("live/next")).expect("a link");
-            fs::rename(at("live/next"), at(&format!("live/{kind}"))).expect("it replaces the old");
-        }
-        issued
-    };
-    renew("first");
-    let (cert, key) = (at("live/cert"), at("live/key"));
-    let text = |path: &Path| path.to_str().expect("text").to_owned();
-    let (cert, key) = (text(&cert), text(&key));
-    let args = [&REQUIRE[..], &["--tls-cert", &cert, "--tls-key", &key]].concat();
-    let launch = Launch::new(&args).in_the_clear();
-    let server = launch.listen("https://127.0.0.1:0").start();
-    let second = renew("second");
-    server.signal(Signal::HUP);
-    server.event("reload: certificates reread");
-    let mut raw = Raw::connect_tls(server.addr, &authority.client());
-    assert_eq!(
-        raw.ask("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            .status,
-        404
-    );
-    let shown = raw.look(|tls| tls.peer_certificates().expect("a certificate")[0].to_vec());
-    assert_eq!(shown, second.der().to_vec());
-}
-
-/// As sops-nix, agenix and Capistrano have them: a link to a folder, which is made to lead to the next one.
-#[test]
-fn files_are_read_again_where_a_link_leads_to_another_folder() {
+fn files_are_read_again_where_a_link_leads_elsewhere() {
     needed!(possible());
     let authority = Authority::new();
-    // The folder of each generation, the links on the way to it, and the one that is switched.
-    let layouts = "secrets.d/N ; secrets>secrets.d/N ; secrets
-        releases/N/secrets ; current>releases/N secrets>current/secrets ; current
-        secrets-N ; ..data>secrets-N secrets>./..data/. ; ..data";
+    // How the files of each generation begin, the links on the way to it, and the one that is switched.
+    let layouts = "secrets.d/N/ ; secrets>secrets.d/N ; secrets
+        releases/N/secrets/ ; current>releases/N secrets>current/secrets ; current
+        secrets-N/ ; ..data>secrets-N secrets>./..data/. ; ..data
+        all/N- ; secrets/c.pem>../all/N-c.pem secrets/k.pem>../all/N-k.pem secrets/access.toml>../all/N-access.toml ; secrets/";
     for [folder, links, switched] in table(layouts) {
         let place = TempDir::new().expect("a directory");
         let at = |name: &str| place.path().join(name);
         let text = |path: PathBuf| path.to_str().expect("text").to_owned();
         let generation = |number: &str| {
-            let folder = at(&folder.replace('N', number));
-            fs::create_dir_all(&folder).expect("a directory");
+            let file = |name| at(&format!("{}{name}", folder.replace('N', number)));
+            fs::create_dir_all(file("c.pem").parent().expect("a folder")).expect("a directory");
             let issued = authority.issue(number, &["localhost", "127.0.0.1"]);
-            fs::copy(&issued.certificate, folder.join("c.pem")).expect("a copy");
-            fs::copy(&issued.key, folder.join("k.pem")).expect("a copy");
+            fs::copy(&issued.certificate, file("c.pem")).expect("a copy");
+            fs::copy(&issued.key, file("k.pem")).expect("a copy");
             let rule = "[[rule]]\nwho = \"anonymous\"\nmay = [\"read\"]\n";
-            fs::write(folder.join("access.toml"), rule).expect("a file");
+            fs::write(file("access.toml"), rule).expect("a file");
         };
         let link = |number: &str, wanted: &dyn Fn(&str) -> bool| {
             let all = links.split(' ').map(|link| link.split_once('>'));
             for (name, target) in all.map(Option::unwrap).filter(|(name, _)| wanted(name)) {
+                fs::create_dir_all(at(name).parent().expect("a folder")).expect("a folder");
                 symlink(target.replace('N', number), at("next")).expect("a link");
                 fs::rename(at("next"), at(name)).expect("it replaces the old");
             }
@@ -144,26 +98,18 @@ fn files_are_read_again_where_a_link_leads_to_another_folder() {
         link("1", &|_| true);
         let (certificate, key) = (text(at("secrets/c.pem")), text(at("secrets/k.pem")));
         let access = text(at("secrets/access.toml"));
-        let files = [
-            "--tls-cert",
-            &certificate,
-            "--tls-key",
-            &key,
-            "--access",
-            &access,
-        ];
-        let launch = Launch::new(&[&REQUIRE[..], &files].concat()).in_the_clear();
+        let files = format!("--tls-cert {certificate} --tls-key {key} --access {access}");
+        let launch = Launch::new(&[&REQUIRE[..], &words(&files)].concat()).in_the_clear();
         let server = launch.listen("https://127.0.0.1:0").start();
         generation("2");
-        link("2", &|name| name == switched);
+        link("2", &|name| name.starts_with(switched));
         let ended = server.reload().run();
         assert_eq!(ended.code, Some(0), "{folder}: {}", ended.stderr);
         let mut raw = Raw::connect_tls(server.addr, &authority.client());
-        assert_eq!(
-            raw.ask("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                .status,
-            404
-        );
+        let found = raw
+            .ask("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .status;
+        assert_eq!(found, 404);
         let shown = raw.look(|tls| tls.peer_certificates().expect("a certificate")[0].to_vec());
         let own = CertificateDer::from_pem_file(at("secrets/c.pem")).expect("a certificate");
         assert_eq!(shown, own.to_vec(), "{folder}");
@@ -180,7 +126,7 @@ fn a_unix_socket_comes_and_goes() {
     for _ in 0..2 {
         let mut server = Launch::new(&args).start();
         let mut raw = Raw::connect_unix(&path);
-        assert_eq!(raw.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status, 404);
+        assert_eq!(raw.get("none").status, 404);
         server.stop();
         assert!(!path.exists());
     }
@@ -193,22 +139,9 @@ fn a_unix_socket_comes_and_goes() {
 fn every_dispatch_listens_on_ports_that_are_picked() {
     needed!(possible());
     for dispatch in ["round-robin", "reuse-port"] {
-        let options = [
-            "--dispatch",
-            dispatch,
-            "--threads",
-            "3",
-            "--admin",
-            "127.0.0.1:0",
-        ];
-        let args = [&REQUIRE[..], &options].concat();
-        let server = Launch::new(&args).start();
+        let options = format!("--dispatch {dispatch} --threads 3 --admin 127.0.0.1:0");
+        let server = TestServer::start(&[&REQUIRE[..], &words(&options)].concat());
         assert_eq!(server.get("none").status, 404);
-        assert_eq!(
-            Raw::connect(server.admin())
-                .ask("GET /-/ready HTTP/1.1\r\nHost: t\r\n\r\n")
-                .status,
-            200
-        );
+        assert_eq!(Raw::connect(server.admin()).get("-/ready").status, 200);
     }
 }
