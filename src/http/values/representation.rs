@@ -161,7 +161,6 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// A value, as it is represented.
-#[derive(Debug)]
 pub struct RepresentedValue {
     pub found: Found,
     /// The representation of an object; that of a file is noted with the file.
