@@ -27,7 +27,7 @@ use crate::store;
 /// The prefix of tokens, so that they are told from other secrets where one has leaked.
 const TOKEN: &str = "dst_";
 
-/// Random bytes of a token.
+/// Random bytes of a token: few enough to come all at once (getrandom(2)).
 const TOKEN_BYTES: usize = 32;
 
 /// Why a command fails; a [`UsageError`] if its arguments are wrong.
@@ -158,10 +158,8 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
 /// A new token and, on the second line, its digest for the file.
 fn new_token() -> Result<String, Failure> {
     let mut bytes = [0; TOKEN_BYTES];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let more = getrandom(&mut bytes[filled..], GetRandomFlags::empty());
-        filled += more?;
+    if getrandom(&mut bytes, GetRandomFlags::empty())? != TOKEN_BYTES {
+        return Err("the system has no random bytes".into());
     }
     let token = format!("{TOKEN}{}", URL_SAFE_NO_PAD.encode(bytes));
     let Evidence::Token(digest) = Evidence::token(token.as_bytes()) else {
@@ -260,11 +258,8 @@ fn decision(policy: &Policy, right: Right, rule: Option<&Rule>) -> String {
     let Some(rule) = rule else {
         return format!("{name}: refused, no rule allows it\n");
     };
-    let at = policy
-        .rules
-        .iter()
-        .position(|other| std::ptr::eq(other, rule));
-    let at = at.map_or(0, |at| at + 1);
+    let is_it = |other: &Rule| std::ptr::eq(other, rule);
+    let at = policy.rules.iter().position(is_it).map_or(0, |at| at + 1);
     let (who, prefix) = (rule.who.join(", "), &rule.prefix);
     format!("{name}: allowed by rule {at}, for {who} with the prefix {prefix:?}\n")
 }
@@ -275,10 +270,9 @@ fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failu
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let key = || key_of_path(path).map_err(bad);
     let prefix = || {
-        let named = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == "prefix");
-        named
-            .last()
-            .map_or_else(String::new, |(_, prefix)| prefix.into_owned())
+        let fields = form_urlencoded::parse(query.as_bytes());
+        let prefix = fields.filter(|(name, _)| name == "prefix").last();
+        prefix.map_or_else(String::new, |(_, prefix)| prefix.into_owned())
     };
     let folder = match path {
         "/" => Some(String::new()),
@@ -288,9 +282,8 @@ fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failu
         ("GET" | "HEAD", "/-/metrics", _) => (&[Right::Metrics], String::new()),
         ("GET", "/-/watch", _) => (&[Right::Watch], prefix()),
         ("POST", "/-/upload", _) => {
-            return Err(bad(
-                "each file of a form is a PUT of its key: ask for these".to_owned(),
-            ));
+            let why = "each file of a form is a PUT of its key: ask for these";
+            return Err(bad(why.to_owned()));
         }
         ("GET" | "HEAD", _, Some(folder)) => (&[Right::List], folder + &prefix()),
         ("GET" | "HEAD", ..) => (&[Right::Read], key()?),

@@ -7,6 +7,7 @@
 //! file: there is nothing to configure, to find or to leave behind. Only its own user and root are heard, who may send it
 //! signals too.
 
+use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as StdStream};
@@ -94,22 +95,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The beginning of an answer when all was reread.
 const DONE: &str = "ok";
 
-/// Why a server did not reread its files, as far as is known.
-#[derive(Debug, thiserror::Error)]
-pub enum NotReloaded {
-    /// It says that something is wrong.
-    #[error("{0}")]
-    Refused(String),
-    /// Nothing answers.
-    #[error("process {pid} is no server that can be asked: {why}")]
-    Silent {
-        /// The process.
-        pid: u32,
-        /// The outcome.
-        why: io::Error,
-    },
-}
-
 fn address(pid: u32) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("data-server/reload/{pid}"))
 }
@@ -126,11 +111,15 @@ impl ReloadRequests {
         UnixListener::from_std(listener).map(Self)
     }
 
-    /// The next request by a user who may make it.
-    pub async fn next(&self) -> ReloadRequest {
+    /// Answers each request by a user who may make it with what comes of `reload`. Never returns.
+    pub async fn serve(&self, reload: impl Fn() -> Result<(), String>) {
         loop {
             match self.0.accept().await.and_then(|(client, _)| admit(client)) {
-                Ok(Some(client)) => return ReloadRequest(client),
+                Ok(Some(mut client)) => {
+                    let answer = reload().err().unwrap_or_else(|| DONE.to_owned());
+                    // One who does not listen is not waited for.
+                    let _ = client.write_all(answer.as_bytes());
+                }
                 Ok(None) => {}
                 Err(_) => sleep(PAUSE).await,
             }
@@ -144,32 +133,18 @@ fn admit(client: UnixStream) -> io::Result<Option<StdStream>> {
     may.then(|| client.into_std()).transpose()
 }
 
-/// The client that asked for a reload, and waits for the answer.
-#[derive(Debug)]
-pub struct ReloadRequest(StdStream);
-
-impl ReloadRequest {
-    /// Tells what came of it. One who does not listen is not waited for.
-    pub fn answer(mut self, result: &Result<(), String>) {
-        let text = result.as_ref().map_or_else(String::as_str, |()| DONE);
-        let _ = self.0.write_all(text.as_bytes());
-    }
-}
-
-/// Has the server that is this process reread its files.
-pub fn ask_reload(pid: u32) -> Result<(), NotReloaded> {
+/// Has the server that is this process reread its files; the error says why it did not, as far as is known.
+pub fn ask_reload(pid: u32) -> Result<(), String> {
     let answer = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .and_then(|runtime| runtime.block_on(answer(pid)));
+    let silent = |why: &dyn Display| format!("process {pid} is no server that can be asked: {why}");
     match answer {
         Ok(text) if text == DONE => Ok(()),
-        Ok(text) if text.is_empty() => {
-            let why = io::Error::other("it hears root and its own user alone");
-            Err(NotReloaded::Silent { pid, why })
-        }
-        Ok(text) => Err(NotReloaded::Refused(text)),
-        Err(why) => Err(NotReloaded::Silent { pid, why }),
+        Ok(text) if text.is_empty() => Err(silent(&"it hears root and its own user alone")),
+        Ok(text) => Err(text),
+        Err(why) => Err(silent(&why)),
     }
 }
 

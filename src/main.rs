@@ -5,6 +5,7 @@
 //! cannot do without, which ends the process with 1.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::io::{IsTerminal as _, Write};
 use std::os::linux::net::SocketAddrExt as _;
@@ -32,6 +33,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// whole group.
 const REPEATS: Duration = Duration::from_millis(500);
 
+/// The signals that ask for the end.
+const ENDS: [SignalKind; 3] = [
+    SignalKind::terminate(),
+    SignalKind::interrupt(),
+    SignalKind::quit(),
+];
+
 /// "File size limit exceeded" (signal(7)).
 const SIGXFSZ: i32 = rustix::process::Signal::XFSZ.as_raw();
 
@@ -42,135 +50,126 @@ const IN_USE: u8 = 3;
 const CANNOT_LISTEN: u8 = 4;
 const OTHER: u8 = 1;
 
+/// The reason why the process fails, and its exit code.
+struct Failure(String, u8);
+
+/// Fails with this exit code.
+fn fail<E: Display>(code: u8) -> impl Fn(E) -> Failure {
+    move |why| Failure(why.to_string(), code)
+}
+
 fn main() -> ExitCode {
     let args = match Args::gather(std::env::args_os()) {
         Ok(args) => args,
         Err(config::UsageError::Help(text)) => text.exit(),
         Err(config::UsageError::Wrong(why)) => return fail_unlogged(&why, USAGE),
     };
+    match run(args) {
+        Ok(code) => ExitCode::from(code),
+        Err(Failure(why, code)) => fail_unlogged(&why, code),
+    }
+}
+
+/// Does the task of the process; returns the exit code.
+fn run(args: Args) -> Result<u8, Failure> {
+    let config = |args| Config::try_from(args).map_err(fail(USAGE));
     match args.task() {
         Task::Print(text) => {
             // A reader that takes only the beginning has what it wanted.
             let _ = std::io::stdout().write_all(&text);
-            ExitCode::SUCCESS
+            Ok(DRAINED)
         }
         Task::Offline(command) => run_offline(&command),
-        Task::Serve => configured(args, |config| match data_server::prepare(&config) {
-            Ok(confined) => logged(config, |config, log| {
+        Task::Serve => {
+            let config = config(args)?;
+            let confined = data_server::prepare(&config).map_err(fail(OTHER))?;
+            logged(config, |config, log| {
                 confined.report();
-                run(config, log)
-            }),
-            Err(error) => fail_unlogged(&error, OTHER),
-        }),
-        Task::CheckStore => configured(args, |config| {
-            logged(config, |config, log| check_store(&config, log))
-        }),
-        Task::CheckFile(file) => configured(args, |config| check_file(&file, &config)),
-        Task::Health(asked) => configured(args, |config| ask(&asked, &config)),
-    }
-}
-
-/// Does a task that needs the configuration.
-fn configured(args: Args, task: impl FnOnce(Config) -> ExitCode) -> ExitCode {
-    match Config::try_from(args) {
-        Ok(config) => task(config),
-        Err(error) => fail_unlogged(&error, USAGE),
+                serve_to_the_end(config, log)
+            })
+        }
+        Task::CheckStore => logged(config(args)?, |config, _| check_store(&config)),
+        Task::CheckFile(file) => check_file(&file, &config(args)?),
+        Task::Health(asked) => ask(&asked, &config(args)?),
     }
 }
 
 /// Runs a command that needs no server.
-fn run_offline(command: &Command) -> ExitCode {
-    match commands::run(command) {
-        Ok((text, is_yes)) => {
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            ExitCode::from(if is_yes { DRAINED } else { OTHER })
-        }
-        Err(failure) if failure.is::<UsageError>() => fail_unlogged(&failure, USAGE),
-        Err(failure) => fail_unlogged(&failure, OTHER),
-    }
+fn run_offline(command: &Command) -> Result<u8, Failure> {
+    let (text, is_yes) = commands::run(command).map_err(|why| {
+        let is_usage = why.is::<UsageError>();
+        Failure(why.to_string(), if is_usage { USAGE } else { OTHER })
+    })?;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(if is_yes { DRAINED } else { OTHER })
 }
 
 /// Checks what the file names, as a start would.
-fn check_file(file: &Path, config: &Config) -> ExitCode {
+fn check_file(file: &Path, config: &Config) -> Result<u8, Failure> {
     for warning in &config.warnings {
         let _ = writeln!(std::io::stderr(), "data-server: warning: {warning}");
     }
-    match data_server::check(config) {
-        Ok(found) => {
-            let _ = writeln!(std::io::stdout(), "{}: ok; {found}", file.display());
-            ExitCode::SUCCESS
-        }
-        Err(error) => fail_unlogged(&format!("{}: {error}", file.display()), OTHER),
-    }
+    let file = file.display();
+    let found = data_server::check(config);
+    let found = found.map_err(|error| Failure(format!("{file}: {error}"), OTHER))?;
+    let _ = writeln!(std::io::stdout(), "{file}: ok; {found}");
+    Ok(DRAINED)
 }
 
 /// Checks the health of a server.
-fn ask(asked: &Health, config: &Config) -> ExitCode {
-    let Some(url) = asked.url(&config.listen) else {
-        return fail_unlogged(
-            &"health: the options name no port to ask: give a URL",
-            USAGE,
-        );
-    };
-    match client::check_health(&url, &asked.trust(), asked.timeout()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(unwell) => fail_unlogged(&unwell, OTHER),
-    }
+fn ask(asked: &Health, config: &Config) -> Result<u8, Failure> {
+    let no_port = "health: the options name no port to ask: give a URL";
+    let url = asked.url(&config.listen).ok_or(no_port);
+    let url = url.map_err(fail(USAGE))?;
+    let checked = client::check_health(&url, &asked.trust(), asked.timeout());
+    checked.map_err(fail(OTHER))?;
+    Ok(DRAINED)
 }
 
 /// Does a task that has a log.
-fn logged(config: Config, task: impl FnOnce(Config, &Log) -> u8) -> ExitCode {
-    let log = match log::install(config.log) {
-        Ok(log) => log,
-        Err(error) => return fail_unlogged(&StartError::from(error), OTHER),
-    };
+fn logged(
+    config: Config,
+    task: impl FnOnce(Config, &Log) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let log = log::install(config.log).map_err(StartError::from);
+    let log = log.map_err(fail(OTHER))?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let code = task(config, &log);
+    let code = task(config, &log).unwrap_or_else(|Failure(why, code)| {
+        log.line(&format!("data-server: {why}"));
+        code
+    });
     log.finish();
-    ExitCode::from(code)
+    Ok(code)
 }
 
 /// Fails before there is a log. A reason that cannot be written leaves the exit code as it is.
-fn fail_unlogged(error: &dyn std::fmt::Display, code: u8) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "data-server: {error}");
+fn fail_unlogged(why: &str, code: u8) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "data-server: {why}");
     ExitCode::from(code)
 }
 
-/// Tests the store, and prints what it does; returns the exit code.
-fn check_store(config: &Config, log: &Log) -> u8 {
-    match data_server::check_store(config) {
-        Ok(report) => {
-            let _ = write!(std::io::stdout(), "{report}");
-            if report.is_servable() { DRAINED } else { OTHER }
-        }
-        Err(error) => {
-            log.line(&format!("data-server: {error}"));
-            OTHER
-        }
-    }
+/// Tests the store, and prints what it does.
+fn check_store(config: &Config) -> Result<u8, Failure> {
+    let report = data_server::check_store(config).map_err(fail(OTHER))?;
+    let _ = write!(std::io::stdout(), "{report}");
+    Ok(if report.is_servable() { DRAINED } else { OTHER })
 }
 
-/// Serves to the end; returns the exit code.
-fn run(config: Config, log: &Log) -> u8 {
-    let fail = |error: &dyn std::fmt::Display, code| {
-        log.line(&format!("data-server: {error}"));
-        code
-    };
+/// Serves to the end.
+fn serve_to_the_end(config: Config, log: &Log) -> Result<u8, Failure> {
     // The runtime panics where the system has nothing left for it to start with.
-    match std::panic::catch_unwind(|| serve(config, log)) {
-        Err(_) => fail(&"a panic ended the server: its log says where", OTHER),
-        Ok(Ok(code)) => code,
-        Ok(Err(error)) => {
-            let code = match &error {
-                error if error.is_in_use() => IN_USE,
-                StartError::Listen { .. } => CANNOT_LISTEN,
-                _ => OTHER,
-            };
-            fail(&error, code)
-        }
-    }
+    let served = std::panic::catch_unwind(|| serve(config, log));
+    let served = served.map_err(|_| "a panic ended the server: its log says where");
+    served.map_err(fail(OTHER))?.map_err(|error| {
+        let code = match &error {
+            error if error.is_in_use() => IN_USE,
+            StartError::Listen { .. } => CANNOT_LISTEN,
+            _ => OTHER,
+        };
+        Failure(error.to_string(), code)
+    })
 }
 
 fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
@@ -191,8 +190,7 @@ fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
         } else {
             String::new()
         };
-        let running = server.start()?;
-        let reload = running.reloader();
+        let (running, reload) = server.start()?;
         for url in urls {
             // A closed standard output is no failure: the line is for its reader alone.
             let _ = writeln!(std::io::stdout(), "listening on {url}{what}");
@@ -276,15 +274,13 @@ impl Signals {
         // A write beyond RLIMIT_FSIZE fails, and the client hears of it, instead of ending the process: the handler that
         // this installs stays for good.
         let _ = signal(SignalKind::from_raw(SIGXFSZ))?;
-        let kinds = [
-            SignalKind::terminate(),
-            SignalKind::interrupt(),
-            SignalKind::quit(),
+        let others = [
             SignalKind::hangup(),
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),
         ];
-        let all = kinds.into_iter().map(|kind| Ok((kind, signal(kind)?)));
+        let kinds = ENDS.into_iter().chain(others);
+        let all = kinds.map(|kind| Ok((kind, signal(kind)?)));
         all.collect::<std::io::Result<_>>().map(Self)
     }
 
@@ -302,7 +298,7 @@ impl Signals {
 
     /// Waits for a signal that asks for the end; the others have no meaning before the server serves.
     async fn end_of_start(&mut self) {
-        while !is_end(self.next().await) {}
+        while !ENDS.contains(&self.next().await) {}
     }
 
     /// Waits for a signal that asks for the end; logs the others.
@@ -312,7 +308,7 @@ impl Signals {
                 kind = self.next() => kind,
                 () = reload.serve() => continue,
             };
-            if is_end(kind) {
+            if ENDS.contains(&kind) {
                 return;
             }
             if kind == SignalKind::hangup() {
@@ -339,13 +335,4 @@ impl Signals {
             }
         }
     }
-}
-
-fn is_end(kind: SignalKind) -> bool {
-    let ends = [
-        SignalKind::terminate(),
-        SignalKind::interrupt(),
-        SignalKind::quit(),
-    ];
-    ends.contains(&kind)
 }

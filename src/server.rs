@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::sync::Semaphore;
 
 use crate::access::Access;
 use crate::config::{Config, ListenConfig, Values};
 use crate::http::{Admin, Routes, ServiceBuilder};
 use crate::lifecycle::{Drain, ReloadRequests, drain};
-use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
+use crate::metrics::LAST_RELOAD_FAILED;
 use crate::net::{self, Address, Dispatch, Listen, Listeners, Peers, ReactorConfig, Tls};
 use crate::sandbox;
 use crate::store::Store;
@@ -124,8 +124,9 @@ impl Server {
         }
     }
 
-    /// Starts every thread; from when this returns, requests are answered.
-    pub fn start(mut self) -> Result<Running, StartError> {
+    /// Starts every thread; from when this returns, requests are answered. Also answers the reader of files that change
+    /// while the server runs.
+    pub fn start(mut self) -> Result<(Running, Reloader), StartError> {
         let addresses = self.listeners.addresses().map(Address::to_string);
         let addresses: Vec<_> = addresses.collect();
         let address = addresses.join(", ");
@@ -137,16 +138,16 @@ impl Server {
             Some(_) => Routes::Values,
             None => Routes::All,
         };
-        let reactors = self.reactors(counters, &admin, routes);
+        let reactor = |(index, counters)| ReactorConfig {
+            counters,
+            cpu: self.cpus.of_reactor(index),
+            ..self.reactor(index, format!("reactor-{index}"), &admin, routes)
+        };
+        let reactors = counters.into_iter().enumerate().map(reactor).collect();
         let peers = Peers::new(self.config.connections.max_per_ip);
         let admin_drain = self.start_admin(&admin)?;
-        net::start(
-            self.listeners,
-            reactors,
-            self.config.connections.max,
-            peers.clone(),
-            &draining,
-        )?;
+        let most = self.config.connections.max;
+        net::start(self.listeners, reactors, most, peers.clone(), &draining)?;
         admin.start_serving();
         let version = env!("CARGO_PKG_VERSION");
         match &self.config.values {
@@ -157,30 +158,23 @@ impl Server {
                 tracing::info!(address, store = %settings.place, reactors = self.config.threads, version, "serving");
             }
         }
-        Ok(Running {
-            config: self.config,
+        let unheard =
+            |error| tracing::warn!(%error, "data-server reload is not heard: only SIGHUP is");
+        let reloader = Reloader {
+            tls: self.tls,
+            access: self.access,
+            files: self.config.allowed.reread,
+            requests: ReloadRequests::listen().map_err(unheard).ok(),
+        };
+        let running = Running {
+            grace_period: self.config.grace_period,
             store: self.store,
             admin,
             peers,
-            tls: self.tls,
-            access: self.access,
             drain,
             admin_drain,
-        })
-    }
-
-    fn reactors(
-        &self,
-        counters: Vec<Arc<ReactorCounters>>,
-        admin: &Arc<Admin>,
-        routes: Routes,
-    ) -> Vec<ReactorConfig> {
-        let reactor = |(index, counters)| ReactorConfig {
-            counters,
-            cpu: self.cpus.of_reactor(index),
-            ..self.reactor(index, format!("reactor-{index}"), admin, routes)
         };
-        counters.into_iter().enumerate().map(reactor).collect()
+        Ok((running, reloader))
     }
 
     /// A reactor that answers `routes`.
@@ -224,15 +218,9 @@ impl Server {
         let (drain, draining) = drain();
         let url: String = listeners.urls().collect();
         let (index, name) = (self.config.threads, "admin".to_owned());
-        let reactor = self.reactor(index, name, admin, Routes::Pages);
+        let reactors = vec![self.reactor(index, name, admin, Routes::Pages)];
         let peers = Peers::default();
-        net::start(
-            listeners,
-            vec![reactor],
-            ADMIN_CONNECTIONS,
-            peers,
-            &draining,
-        )?;
+        net::start(listeners, reactors, ADMIN_CONNECTIONS, peers, &draining)?;
         tracing::info!("admin listening on {url}");
         Ok(Some(drain))
     }
@@ -240,54 +228,30 @@ impl Server {
 
 /// A server that serves.
 pub struct Running {
-    config: Config,
+    grace_period: Duration,
     store: Arc<Store>,
     admin: Arc<Admin>,
     peers: Peers,
-    tls: Option<Arc<Tls>>,
-    access: Option<Arc<Access>>,
     drain: Drain,
     admin_drain: Option<Drain>,
 }
 
 impl Running {
-    /// The reader of files that change while it serves.
-    pub fn reloader(&self) -> Reloader {
-        let unheard =
-            |error| tracing::warn!(%error, "data-server reload is not heard: only SIGHUP is");
-        Reloader {
-            tls: self.tls.clone(),
-            access: self.access.clone(),
-            files: self.config.sandbox.allowed.reread.clone(),
-            requests: ReloadRequests::listen().map_err(unheard).ok(),
-        }
-    }
-
     /// Serves until `shutdown` resolves, then drains: accepts no more, closes idle connections, lets busy ones finish,
     /// and abandons what has not finished within the grace period.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self {
-            config,
-            store,
-            admin,
-            peers,
-            tls: _,
-            access: _,
-            drain,
-            admin_drain,
-        } = self;
         tokio::select! {
             () = shutdown => {}
-            () = housekeeping(&store) => {}
+            () = housekeeping(&self.store) => {}
         }
-        admin.start_draining();
-        tracing::info!(grace_period = ?config.grace_period, "draining");
-        drain.finish(config.grace_period).await;
-        if let Some(admin_drain) = admin_drain {
+        self.admin.start_draining();
+        tracing::info!(grace_period = ?self.grace_period, "draining");
+        self.drain.finish(self.grace_period).await;
+        if let Some(admin_drain) = self.admin_drain {
             admin_drain.finish(ADMIN_GRACE).await;
         }
-        drop((store, admin));
-        tracing::info!(refused = peers.refused(), "drained");
+        drop((self.store, self.admin));
+        tracing::info!(refused = self.peers.refused(), "drained");
     }
 }
 
@@ -304,12 +268,9 @@ pub struct Reloader {
 impl Reloader {
     /// Reloads at each `data-server reload`. This future never resolves.
     pub async fn serve(&self) {
-        let Some(requests) = &self.requests else {
-            return std::future::pending().await;
-        };
-        loop {
-            let request = requests.next().await;
-            request.answer(&self.reload());
+        match &self.requests {
+            Some(requests) => requests.serve(|| self.reload()).await,
+            None => std::future::pending().await,
         }
     }
 
@@ -362,14 +323,9 @@ async fn housekeeping(store: &Store) {
 
 /// Raises the soft limit on descriptors to the hard one: each connection and each open value needs one.
 fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    ) {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "cannot raise the limit on descriptors");
     }
 }

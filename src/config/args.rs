@@ -16,14 +16,15 @@ use clap_complete::Shell;
 
 use super::file::File;
 use super::help::{self, is_given, warnings};
-use super::mistakes::{directory, misuse};
+use super::mistakes::{misuse, no_directory, one_of};
 use super::network::Network;
 use super::requests::{Logging, Protocol};
-use super::security::{AccessOptions, ListenConfig, Sandbox, Tls};
+use super::security::{ListenConfig, Tls};
 use super::storage::{S3Store, Storage};
 use crate::client::Trust;
 use crate::commands;
 use crate::net::{At, Listen};
+use crate::sandbox::Mode;
 
 const NO_FILE: &str = "there is no file to check: name one, or set DATA_SERVER_CONFIG";
 
@@ -44,20 +45,29 @@ pub struct Args {
     pub(super) network: Network,
     #[command(flatten)]
     pub(super) tls: Tls,
-    #[command(flatten)]
-    pub(super) access: AccessOptions,
+    /// Access file, in TOML: subjects with tokens and passwords, and rules by key prefix. What no rule allows is
+    /// refused. SIGHUP rereads the file
+    #[arg(long, value_name = "FILE", help_heading = "Access")]
+    pub(super) access: Option<PathBuf>,
     #[command(flatten)]
     pub(super) storage: Storage,
     #[command(flatten)]
     pub(super) s3: S3Store,
     #[command(flatten)]
     pub(super) protocol: Protocol,
-    #[command(flatten)]
-    pub(super) sandbox: Sandbox,
+    /// Give up all rights to files and the network that serving does not need, by Landlock: as far as the kernel can
+    /// (auto), all or refuse to start (require), or none (off)
+    #[arg(long, value_name = "HOW", help_heading = "Sandbox", default_value = "auto", value_parser = one_of([
+        ("auto", Mode::Auto),
+        ("require", Mode::Require),
+        ("off", Mode::Off),
+    ]))]
+    pub(super) sandbox: Mode,
     #[command(flatten)]
     pub(super) logging: Logging,
-    #[command(flatten)]
-    source: Source,
+    /// File of options, in TOML, with the long names of options as keys
+    #[arg(long, value_name = "FILE", help_heading = "Configuration file")]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     pub(super) command: Option<Commands>,
     /// The options of the configuration file.
@@ -68,21 +78,15 @@ pub struct Args {
     pub(super) warnings: Vec<String>,
 }
 
-/// The source of options beside the command line and the environment.
-#[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "Configuration file")]
-struct Source {
-    /// File of options, in TOML, with the long names of options as keys
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-}
-
 impl Args {
     /// The command line with its help.
     fn described() -> clap::Command {
         let command = Self::command();
         let commands = command.clone();
-        let parser = PathBufValueParser::new().try_map(move |given| directory(given, &commands));
+        let parser = PathBufValueParser::new().try_map(move |given| {
+            let why = no_directory(&given, &commands);
+            why.map_or(Ok(given), Err)
+        });
         help::helpful(command.mut_arg("place", |option| option.value_parser(parser)))
     }
 
@@ -98,7 +102,7 @@ impl Args {
             }
             (Some(Commands::Offline(command)), _) => Task::Offline(command.clone()),
             (Some(Commands::Health(health)), _) => Task::Health(health.clone()),
-            (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path().to_owned()),
+            (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path.clone()),
             (Some(Commands::CheckStore(_)), _) => Task::CheckStore,
             _ => Task::Serve,
         }
@@ -259,27 +263,22 @@ impl Args {
         let (name, typed) = words.split_at(words.len().min(1));
         let all = name.iter().cloned().chain(file.words());
         let all: Vec<_> = all.chain(typed.iter().cloned()).collect();
-        match parse(&command, &all) {
-            Ok(args) => Ok(Self {
-                file: Some(file),
-                ..args
-            }),
-            Err(error) => Err(match file.lacking(&error) {
-                Some(bad) => UsageError::Wrong(bad),
-                None => misuse(error),
-            }),
-        }
+        let parsed = parse(&command, &all);
+        let mut args = parsed.map_err(|error| match file.lacking(&error) {
+            Some(bad) => UsageError::Wrong(bad),
+            None => misuse(error),
+        })?;
+        args.file = Some(file);
+        Ok(args)
     }
 }
 
 fn parse(command: &Command, words: &[OsString]) -> Result<Args, clap::Error> {
     let mut command = command.clone();
     let given = command.try_get_matches_from_mut(words)?;
-    let args = Args::from_arg_matches(&given).map_err(|error| error.format(&mut command))?;
-    Ok(Args {
-        warnings: warnings(&given, &command),
-        ..args
-    })
+    let mut args = Args::from_arg_matches(&given).map_err(|error| error.format(&mut command))?;
+    args.warnings = warnings(&given, &command);
+    Ok(args)
 }
 
 /// The file that is to be read or checked.

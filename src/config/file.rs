@@ -23,7 +23,8 @@ pub const UNIX: &str = "unix:";
 /// The options that a file gives.
 #[derive(Clone, Debug)]
 pub struct File {
-    path: PathBuf,
+    /// The path of the file.
+    pub path: PathBuf,
     entries: Vec<Entry>,
 }
 
@@ -73,11 +74,6 @@ impl File {
         })
     }
 
-    /// The path of the file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Forgets the options that are given elsewhere.
     pub fn without(&mut self, is_given: impl Fn(&str) -> bool) {
         self.entries
@@ -86,8 +82,7 @@ impl File {
 
     /// The words that give its options on the command line.
     pub fn words(&self) -> impl Iterator<Item = OsString> {
-        let words = self.entries.iter().flat_map(|entry| &entry.words);
-        words.cloned()
+        self.entries.iter().flat_map(|entry| entry.words.clone())
     }
 
     /// The file and the line of the option that `message` begins with, if the file gives it.
@@ -102,13 +97,10 @@ impl File {
         let missing = missing(error)?;
         self.entries.iter().find_map(|entry| {
             let Entry { place, name, .. } = entry;
-            let lacking = entry
-                .needed
-                .iter()
-                .filter(|option| missing.contains(option));
-            let lacking: Vec<&str> = lacking.map(String::as_str).collect();
-            let lacking = lacking.join(" and ");
-            (!lacking.is_empty()).then(|| format!("{place}: {name} needs {lacking}"))
+            let mut lacking = entry.needed.clone();
+            lacking.retain(|option| missing.contains(option));
+            let options = lacking.join(" and ");
+            (!lacking.is_empty()).then(|| format!("{place}: {name} needs {options}"))
         })
     }
 }
@@ -150,10 +142,7 @@ impl Entry {
 
 /// The option of this long name, if a file may give it.
 fn option<'a>(command: &'a Command, name: &str) -> Result<&'a Arg, String> {
-    let options = || {
-        let all = command.get_arguments();
-        all.filter(|option| is_for_files(option))
-    };
+    let options = || command.get_arguments().filter(|it| is_for_files(it));
     let found = options().find(|option| option.get_long() == Some(name));
     let near = || nearest(&name.replace('_', "-"), options().filter_map(Arg::get_long));
     found.ok_or_else(|| match near() {
@@ -187,7 +176,7 @@ fn words(
     value: &DeValue<'_>,
     folder: &Path,
 ) -> Result<Vec<OsString>, String> {
-    let repeats = matches!(option.get_action(), ArgAction::Append);
+    let takes_values = option.get_action().takes_values();
     let word = |value: &DeValue<'_>| {
         let mut word = OsString::from(format!("--{name}="));
         word.push(match value {
@@ -198,11 +187,11 @@ fn words(
         Some(word)
     };
     let words = match value {
-        DeValue::Boolean(is_on) if !option.get_action().takes_values() => {
+        DeValue::Boolean(is_on) if !takes_values => {
             Some(Vec::from_iter(is_on.then(|| format!("--{name}").into())))
         }
-        _ if !option.get_action().takes_values() => None,
-        DeValue::Array(values) if repeats => {
+        _ if !takes_values => None,
+        DeValue::Array(values) if matches!(option.get_action(), ArgAction::Append) => {
             values.iter().map(|value| word(value.get_ref())).collect()
         }
         value => word(value).map(|word| vec![word]),
@@ -210,7 +199,7 @@ fn words(
     words.ok_or_else(|| {
         let wanted = match option.get_action() {
             ArgAction::Append => "a string or an array of strings",
-            action if action.takes_values() => "a string or an integer",
+            _ if takes_values => "a string or an integer",
             _ => "true or false",
         };
         format!("{name} takes {wanted}, not this {}", value.type_str())
@@ -219,9 +208,8 @@ fn words(
 
 /// `text`, one or several values of `option`, with paths made relative to `folder`.
 fn beside(option: &Arg, text: &str, folder: &Path) -> OsString {
-    let is_place = option
-        .get_value_names()
-        .is_some_and(|names| names == ["PLACE"]);
+    let names = option.get_value_names();
+    let is_place = names.is_some_and(|names| names == ["PLACE"]);
     let start = |value: &str| match value.find(UNIX) {
         _ if option.get_value_hint() == ValueHint::AnyPath => 0,
         // Places to listen are text, and some of them have a path.
@@ -257,6 +245,12 @@ fn first_paragraph(error: &clap::Error) -> String {
 
 fn line(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+}
+
+/// The values of an option, without the empty value that an empty variable gives.
+pub fn filled<'a>(given: impl IntoIterator<Item = &'a String>) -> impl Iterator<Item = &'a str> {
+    let given = given.into_iter().map(String::as_str);
+    given.filter(|given| !given.is_empty())
 }
 
 /// The fault of an option, in words that begin with the option, or with the place in a file where it was given.

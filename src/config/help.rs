@@ -172,30 +172,33 @@ pub fn manual(command: Command) -> Vec<u8> {
     let mut rest = Roff::new();
     rest.control("SH", ["COMMANDS"]);
     add_commands(&command, &mut rest);
-    rest.control("SH", ["ENVIRONMENT"]);
-    rest.text([roman(VALUES)]);
+    add_text("ENVIRONMENT", VALUES, &mut rest);
     for option in command.get_arguments() {
         if let (Some(variable), Some(name)) = (option.get_env(), option.get_long()) {
-            rest.control("TP", []);
-            rest.text([bold(variable.to_string_lossy())]);
-            rest.text([roman(format!("--{name}"))]);
+            add_row(variable.to_string_lossy(), format!("--{name}"), &mut rest);
         }
     }
-    rest.control("SH", ["OUTPUT"]);
-    rest.text([roman(OUTPUT)]);
-    add_table("SIGNALS", SIGNALS, &mut rest);
-    add_table("FILES", FILES, &mut rest);
-    add_table("EXIT STATUS", EXIT_STATUS, &mut rest);
+    add_text("OUTPUT", OUTPUT, &mut rest);
+    for (title, rows) in [
+        ("SIGNALS", SIGNALS),
+        ("FILES", FILES),
+        ("EXIT STATUS", EXIT_STATUS),
+    ] {
+        rest.control("SH", [title]);
+        for (term, meaning) in rows {
+            add_row(*term, *meaning, &mut rest);
+        }
+    }
     rest.control("SH", ["EXAMPLES"]);
     for line in EXAMPLES.lines() {
         rest.control("PP", []);
         rest.text([bold(line.trim())]);
     }
-    rest.control("SH", ["SEE ALSO"]);
-    rest.text([roman(concat!(
+    let others = concat!(
         "curl(1), systemd.service(5), systemd.socket(5), ",
         env!("CARGO_PKG_REPOSITORY")
-    ))]);
+    );
+    add_text("SEE ALSO", others, &mut rest);
     let page = Man::new(command);
     let mut text = Vec::new();
     // Writing to memory does not fail.
@@ -209,14 +212,17 @@ pub fn manual(command: Command) -> Vec<u8> {
     text
 }
 
-/// A section of terms and what they mean.
-fn add_table(title: &str, rows: &[(&str, &str)], page: &mut Roff) {
+/// A section of one paragraph.
+fn add_text(title: &str, text: &str, page: &mut Roff) {
     page.control("SH", [title]);
-    for (term, meaning) in rows {
-        page.control("TP", []);
-        page.text([bold(*term)]);
-        page.text([roman(*meaning)]);
-    }
+    page.text([roman(text)]);
+}
+
+/// A term and what it means.
+fn add_row(term: impl Into<String>, meaning: impl Into<String>, page: &mut Roff) {
+    page.control("TP", []);
+    page.text([bold(term)]);
+    page.text([roman(meaning)]);
 }
 
 /// The leaf commands below `command`: usage, description and options of each.
@@ -228,9 +234,8 @@ fn add_commands(command: &Command, page: &mut Roff) {
         } else {
             let usage = command.clone().render_usage().to_string();
             let about = command.get_about().map(ToString::to_string);
-            page.control("TP", []);
-            page.text([bold(usage.trim_start_matches("Usage: "))]);
-            page.text([roman(about.unwrap_or_default())]);
+            let usage = usage.trim_start_matches("Usage: ");
+            add_row(usage, about.unwrap_or_default(), page);
             page.control("RS", []);
             command
                 .get_arguments()

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Command;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -57,16 +57,8 @@ pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// The directory that a word names that is not a command. A directory that does not exist yet has to be given as a path.
-pub fn directory(given: PathBuf, command: &Command) -> Result<PathBuf, String> {
-    match no_directory(&given, command) {
-        Some(why) => Err(why),
-        None => Ok(given),
-    }
-}
-
-/// Why `given` is neither a command nor a directory.
-fn no_directory(given: &Path, command: &Command) -> Option<String> {
+/// Why `given` is neither a command nor a directory. A directory that does not exist yet has to be given as a path.
+pub fn no_directory(given: &Path, command: &Command) -> Option<String> {
     let text = given.to_string_lossy();
     if given.is_dir() || text.contains('/') || text == "." || text == ".." {
         return None;

@@ -1,8 +1,8 @@
 //! The options as the user typed them ([`Args`]), and what they mean together ([`Config`]).
 //!
 //! Parsing touches nothing of the system but the configuration file; [`Config::try_from`] checks and completes it. The
-//! options stand in one file for each subject; the type that they become belongs to the module that it configures, so no such
-//! module knows this one.
+//! options stand in one file for each subject, and the only option of a subject in `args`; the type that they become belongs
+//! to the module that it configures, so no such module knows this one.
 
 mod args;
 mod file;
@@ -21,11 +21,12 @@ use self::args::Commands;
 pub use self::args::{Args, Health, Task, UsageError};
 pub use self::file::ConfigError;
 pub use self::network::{ConnectionConfig, DescriptorLimitError, Descriptors};
-pub use self::security::{ListenConfig, SandboxConfig};
+pub use self::security::ListenConfig;
 pub use self::storage::DirectoryConfig;
 use crate::http::ServiceConfig;
 use crate::net::TlsOptions;
 use crate::s3::{S3Resources, Settings};
+use crate::sandbox::{Allowed, Mode};
 use crate::{log, store};
 
 /// A checked configuration: pure data.
@@ -51,8 +52,10 @@ pub struct Config {
     pub service: ServiceConfig,
     /// Time for requests in flight to finish.
     pub grace_period: Duration,
-    /// Which rights the process keeps.
-    pub sandbox: SandboxConfig,
+    /// The mode of the sandbox.
+    pub sandbox: Mode,
+    /// The rights that the process keeps in it.
+    pub allowed: Allowed,
     /// The level and the format of the log.
     pub log: log::Options,
     /// Warnings about options without effect, one sentence each.
@@ -103,35 +106,28 @@ impl TryFrom<Args> for Config {
 impl Config {
     /// A task that is not to serve, such as asking another server, listens nowhere: its options need not fit a server that does.
     fn checked(args: Args, is_to_serve: bool) -> Result<Self, ConfigError> {
-        let Args {
-            network,
-            tls,
-            access,
-            storage,
-            s3,
-            protocol,
-            sandbox,
-            logging,
-            command,
-            warnings,
-            ..
-        } = args;
-        let s3 = match command {
+        let (network, storage) = (args.network, args.storage);
+        let s3 = match args.command {
             Some(Commands::CheckStore(own)) if own.is_given() => *own,
-            Some(Commands::CheckStore(_)) if !s3.is_given() => {
+            Some(Commands::CheckStore(_)) if !args.s3.is_given() => {
                 return Err(storage::bad_store("", "there is none to check"));
             }
-            _ => s3,
+            _ => args.s3,
         };
+        // An empty variable gives an empty name.
+        let access = args.access.filter(|file| !file.as_os_str().is_empty());
         let descriptors = network.descriptors();
         let listen = network.listen()?;
-        let names = network.own_names().chain(protocol.allowed_hosts());
-        let tls = tls.options(listen.has_tls(), names)?;
-        let mut hosts = protocol.hosts()?;
+        let names = network.own_names().chain(args.protocol.allowed_hosts());
+        let tls = args.tls.options(listen.has_tls(), names)?;
+        let mut hosts = args.protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));
-        let service = protocol.service_config(logging.requests(), storage.staging(), hosts)?;
+        let logs = args.logging.requests();
+        let service = args
+            .protocol
+            .service_config(logs, storage.staging(), hosts)?;
         if is_to_serve {
-            listen.check_exposure(service.read_only || access.file().is_some())?;
+            listen.check_exposure(service.read_only || access.is_some())?;
         }
         let values = match s3.settings()? {
             Some(mut settings) => {
@@ -141,27 +137,29 @@ impl Config {
             }
             None => Values::Directory(storage.directory(), storage.options(&descriptors)),
         };
-        let sandbox = sandbox.config(
-            values.directories(),
+        let (directories, others) = (values.directories(), access.clone());
+        let allowed = security::allowed(
+            directories,
             service.read_only,
             &listen,
             tls.as_ref(),
-            access.file(),
+            others,
         );
         Ok(Self {
             values,
             listen,
             tls,
-            access: access.file(),
+            access,
             threads: network.threads(),
             pin: network.pin,
             connections: network.connections(&descriptors),
             descriptors,
             service,
             grace_period: *network.grace_period,
-            sandbox,
-            log: logging.options(),
-            warnings,
+            sandbox: args.sandbox,
+            allowed,
+            log: args.logging.options(),
+            warnings: args.warnings,
         })
     }
 }

@@ -12,7 +12,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use rustix::process::{Resource, getrlimit};
 
-use super::file::{ConfigError, UNIX};
+use super::file::{ConfigError, UNIX, filled};
 use super::mistakes::one_of;
 use super::security::ListenConfig;
 use crate::commands::size;
@@ -140,7 +140,7 @@ impl Network {
         ConnectionConfig {
             max: self
                 .max_connections
-                .map_or_else(|| descriptors.connections(), |n| n as usize),
+                .map_or(descriptors.connections(), |n| n as usize),
             max_per_ip: self.max_connections_per_ip,
             limits: Limits {
                 header_timeout: *self.header_timeout,
@@ -162,11 +162,8 @@ impl Network {
             Dispatch::ReusePort => self.threads(),
             Dispatch::Acceptor => 1,
         };
-        let places = self
-            .given()
-            .count()
-            .max(net::inherited_fds().map_or(0, |passed| passed.len()))
-            .max(1);
+        let passed = net::inherited_fds().map_or(0, |passed| passed.len());
+        let places = self.given().count().max(passed).max(1);
         // The hard limit, to which the server raises the soft one.
         let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20);
         let has_admin = self.admin().is_some();
@@ -180,12 +177,11 @@ impl Network {
 
     /// The values of `--listen`, without the empty value that an empty variable gives.
     fn given(&self) -> impl Iterator<Item = &str> {
-        let given = self.listen.iter().map(String::as_str);
-        given.filter(|given| !given.is_empty())
+        filled(&self.listen)
     }
 
     fn admin(&self) -> Option<&str> {
-        self.admin.as_deref().filter(|given| !given.is_empty())
+        filled(&self.admin).next()
     }
 
     pub fn listen(&self) -> Result<ListenConfig, ConfigError> {
@@ -226,26 +222,36 @@ impl Network {
 
 /// The place that `given` says to listen at.
 fn place(option: &'static str, given: &str) -> Result<Listen, ConfigError> {
-    let proxied = without_proxy(given);
-    let place = proxied.unwrap_or(given);
-    let by_tls = without_https(place);
+    let typed = Typed::new(given);
     Ok(Listen {
-        at: at(option, given, by_tls.unwrap_or(place))?,
-        by_tls: by_tls.is_some(),
-        by_proxy: proxied.is_some(),
+        at: at(option, given, typed.place)?,
+        by_tls: typed.by_tls,
+        by_proxy: typed.by_proxy,
     })
 }
 
-/// `given` without the prefix of the PROXY protocol, if it has that prefix.
-fn without_proxy(given: &str) -> Option<&str> {
-    given.strip_prefix("proxy+")
+/// A place to listen, as it is typed.
+struct Typed<'a> {
+    by_proxy: bool,
+    by_tls: bool,
+    /// The address, the path or the descriptor, behind what says that TLS or the PROXY protocol is spoken there.
+    place: &'a str,
 }
 
-/// `given` without the prefix of TLS, if it has that prefix.
-fn without_https(given: &str) -> Option<&str> {
-    given
-        .strip_prefix("https+")
-        .or_else(|| Some(without_slash(given.strip_prefix("https://")?)))
+impl<'a> Typed<'a> {
+    fn new(given: &'a str) -> Self {
+        let proxied = given.strip_prefix("proxy+");
+        let rest = proxied.unwrap_or(given);
+        let secure = rest.strip_prefix("https+");
+        let (https, http) = (rest.strip_prefix("https://"), rest.strip_prefix("http://"));
+        let url = https.or(http);
+        let authority = url.map(|authority| authority.strip_suffix('/').unwrap_or(authority));
+        Self {
+            by_proxy: proxied.is_some(),
+            by_tls: secure.or(https).is_some(),
+            place: secure.or(authority).unwrap_or(rest),
+        }
+    }
 }
 
 /// The address of `place`, which was `given` with its scheme.
@@ -271,13 +277,12 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError>
         let fd = fd.ok_or_else(|| bad("no descriptor from 3 on"))?;
         return Ok(At::Fd(fd));
     }
-    let authority = authority(place);
-    if let Some(port) = authority.strip_prefix(':').filter(|port| is_number(port)) {
+    if let Some(port) = place.strip_prefix(':').filter(|port| is_number(port)) {
         let port = port.parse().map_err(|_| bad("no such port"))?;
         let everywhere = SocketAddr::new(net::everywhere(), port);
         return Ok(At::Address(everywhere));
     }
-    let addresses = authority.to_socket_addrs();
+    let addresses = place.to_socket_addrs();
     let addresses = addresses.map_err(|error| bad(&error.to_string()))?;
     // One address of a name, IPv4 first, as in Go: Debian names ::1 localhost before 127.0.0.1, which clients try too.
     let address = addresses.min_by_key(SocketAddr::is_ipv6);
@@ -288,25 +293,15 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError>
 
 /// The name or address in `given`, if there is one.
 fn name(given: &str) -> Option<&str> {
-    let place = without_proxy(given).unwrap_or(given);
-    let place = without_https(place).unwrap_or(place);
+    let place = Typed::new(given).place;
     if place.starts_with(UNIX) || place.starts_with(FD) {
         return None;
     }
-    Some(authority(place).rsplit_once(':')?.0)
+    Some(place.rsplit_once(':')?.0)
 }
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// `place` without its scheme.
-fn authority(place: &str) -> &str {
-    place.strip_prefix("http://").map_or(place, without_slash)
-}
-
-fn without_slash(authority: &str) -> &str {
-    authority.strip_suffix('/').unwrap_or(authority)
 }
 
 /// The division of the limit on descriptors.

@@ -13,7 +13,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
 use tracing::level_filters::LevelFilter;
 
-use super::file::ConfigError;
+use super::file::{ConfigError, filled};
 use super::mistakes::one_of;
 use crate::commands::size;
 use crate::http::{
@@ -92,8 +92,7 @@ pub struct Protocol {
 impl Protocol {
     pub fn hosts(&self) -> Result<Hosts, ConfigError> {
         let mut hosts = Hosts::default();
-        let add = |name: &str| hosts.add(name);
-        each("--allowed-host", &self.allowed_host, add)?;
+        each("--allowed-host", &self.allowed_host, |name| hosts.add(name))?;
         Ok(hosts)
     }
 
@@ -111,8 +110,7 @@ impl Protocol {
         hosts: Hosts,
     ) -> Result<ServiceConfig, ConfigError> {
         let mut origins = Origins::default();
-        let add = |origin: &str| origins.add(origin);
-        each("--cors-origin", &self.cors_origin, add)?;
+        each("--cors-origin", &self.cors_origin, |it| origins.add(it))?;
         let mut trusted_proxies = TrustedProxies::default();
         let add = |network: &str| trusted_proxies.add(network).map_err(|_| NO_NETWORK);
         each("--trusted-proxy", &self.trusted_proxy, add)?;
@@ -145,12 +143,6 @@ impl Protocol {
             server_timing: self.server_timing,
         })
     }
-}
-
-/// The values of an option, without the empty value that an empty variable gives.
-fn filled(given: &[String]) -> impl Iterator<Item = &str> {
-    let given = given.iter().map(String::as_str);
-    given.filter(|given| !given.is_empty())
 }
 
 /// Adds each value of `option`.

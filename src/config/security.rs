@@ -1,4 +1,5 @@
-//! Options of security: TLS, the access file, the sandbox, and which listeners are allowed without them.
+//! Security: the options of TLS, the rights that a process with these options keeps, and which listeners are allowed without an
+//! access file.
 //!
 //! Pure data: `sandbox` gives up the rights. The server adds the rights that an S3 store needs, which depend on the
 //! environment.
@@ -10,7 +11,7 @@ use clap::{ArgAction, Args};
 use super::file::ConfigError;
 use super::mistakes::one_of;
 use crate::net::{At, ClientAuthority, Dispatch, Identity, Listen, TlsOptions};
-use crate::sandbox::{Allowed, Mode};
+use crate::sandbox::Allowed;
 
 /// The places where clients connect.
 #[derive(Clone, Debug)]
@@ -34,11 +35,11 @@ impl ListenConfig {
     /// Refuses a listener on which other machines could change values, unless access control guards it (`is_guarded`) or the
     /// options allow this explicitly. Refuses clients at the socket of `--admin`, which has no authentication.
     pub fn check_exposure(&self, is_guarded: bool) -> Result<(), ConfigError> {
+        let is_admin = |listen: &&Listen| self.admin.iter().any(|admin| admin.at == listen.at);
         let mut sockets = self
             .at
             .iter()
             .filter(|listen| matches!(listen.at, At::Fd(_)));
-        let is_admin = |listen: &&Listen| self.admin.iter().any(|admin| admin.at == listen.at);
         if let Some(listen) = sockets.find(is_admin) {
             let why = "--listen has this socket too: pass one for each";
             return Err(ConfigError::value("--admin", listen, why));
@@ -133,89 +134,40 @@ impl Tls {
 fn own_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names = names.map(|name| name.trim_matches(['[', ']']));
     let names = names.filter(|name| !matches!(*name, "" | "*" | "0.0.0.0" | "::"));
-    let all = ["localhost", "127.0.0.1", "::1"].into_iter().chain(names);
     let mut unique: Vec<String> = Vec::new();
-    for name in all.map(str::to_owned) {
-        if !unique.contains(&name) {
-            unique.push(name);
+    for name in ["localhost", "127.0.0.1", "::1"].into_iter().chain(names) {
+        if !unique.iter().any(|known| known == name) {
+            unique.push(name.to_owned());
         }
     }
     unique
 }
 
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Access")]
-pub struct AccessOptions {
-    /// Access file, in TOML: subjects with tokens and passwords, and rules by key prefix. What no rule allows is
-    /// refused. SIGHUP rereads the file
-    #[arg(long, value_name = "FILE")]
-    access: Option<PathBuf>,
-}
-
-impl AccessOptions {
-    /// The file, if there is one. An empty variable gives an empty name.
-    pub fn file(&self) -> Option<PathBuf> {
-        self.access
-            .clone()
-            .filter(|file| !file.as_os_str().is_empty())
-    }
-}
-
-/// The rights that the process gives up and keeps.
-#[derive(Clone, Debug)]
-pub struct SandboxConfig {
-    /// The mode of the sandbox.
-    pub mode: Mode,
-    /// The rights that are kept.
-    pub allowed: Allowed,
-}
-
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Sandbox")]
-pub struct Sandbox {
-    /// Give up all rights to files and the network that serving does not need, by Landlock: as far as the kernel can
-    /// (auto), all or refuse to start (require), or none (off)
-    #[arg(long = "sandbox", value_name = "HOW", default_value = "auto", value_parser = one_of([
-        ("auto", Mode::Auto),
-        ("require", Mode::Require),
-        ("off", Mode::Off),
-    ]))]
-    mode: Mode,
-}
-
-impl Sandbox {
-    /// The rights of a server with these options and directories. A reload reads the `others` again.
-    pub fn config(
-        &self,
-        directories: Vec<PathBuf>,
-        read_only: bool,
-        listen: &ListenConfig,
-        tls: Option<&TlsOptions>,
-        others: impl IntoIterator<Item = PathBuf>,
-    ) -> SandboxConfig {
-        let places = || listen.at.iter().chain(&listen.admin);
-        let socket = |at: &At| match at {
-            At::Unix(path) => Some(path.clone()),
-            At::Address(_) | At::Fd(_) => None,
-        };
-        let sockets = places().filter_map(|listen| socket(&listen.at));
-        let (values, read) = if read_only {
-            (Vec::new(), directories)
-        } else {
-            (directories, Vec::new())
-        };
-        let allowed = Allowed {
-            values,
-            read,
-            reread: tls.into_iter().flat_map(files).chain(others).collect(),
-            sockets: sockets.collect(),
-            connect: Vec::new(),
-            bind: ports(listen),
-        };
-        SandboxConfig {
-            mode: self.mode,
-            allowed,
-        }
+/// The rights of a server with these options and directories. A reload reads the `others` again.
+pub fn allowed(
+    directories: Vec<PathBuf>,
+    read_only: bool,
+    listen: &ListenConfig,
+    tls: Option<&TlsOptions>,
+    others: impl IntoIterator<Item = PathBuf>,
+) -> Allowed {
+    let places = listen.at.iter().chain(&listen.admin);
+    let sockets = places.filter_map(|listen| match &listen.at {
+        At::Unix(path) => Some(path.clone()),
+        At::Address(_) | At::Fd(_) => None,
+    });
+    let (values, read) = if read_only {
+        (Vec::new(), directories)
+    } else {
+        (directories, Vec::new())
+    };
+    Allowed {
+        values,
+        read,
+        reread: tls.into_iter().flat_map(files).chain(others).collect(),
+        sockets: sockets.collect(),
+        connect: Vec::new(),
+        bind: ports(listen),
     }
 }
 
@@ -232,16 +184,16 @@ fn ports(listen: &ListenConfig) -> Option<Vec<u16>> {
 }
 
 /// The certificate and key files of TLS.
-fn files(options: &TlsOptions) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = match &options.identity {
-        Identity::Files(pairs) => pairs
-            .iter()
-            .flat_map(|(certificate, key)| [certificate.clone(), key.clone()])
-            .collect(),
-        Identity::SelfSigned(_) => Vec::new(),
+fn files(options: &TlsOptions) -> impl Iterator<Item = PathBuf> {
+    let pairs = match &options.identity {
+        Identity::Files(pairs) => &pairs[..],
+        Identity::SelfSigned(_) => &[],
     };
-    files.extend(options.clients.iter().map(|clients| clients.file.clone()));
-    files
+    let own = pairs
+        .iter()
+        .flat_map(|(certificate, key)| [certificate, key]);
+    let of_clients = options.clients.iter().map(|clients| &clients.file);
+    own.chain(of_clients).cloned()
 }
 
 #[cfg(test)]
@@ -262,7 +214,7 @@ mod tests {
         let words = ["data-server", "--dir", "/values"];
         let words = words.iter().chain(options);
         let args = Args::try_parse_from(words).unwrap();
-        Config::try_from(args).unwrap().sandbox.allowed
+        Config::try_from(args).unwrap().allowed
     }
 
     #[test]

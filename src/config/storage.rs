@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
+use hyper::http::uri::Authority;
 
-use super::file::ConfigError;
+use super::file::{ConfigError, filled};
 use super::help::with_variable;
 use super::mistakes::one_of;
 use super::network::Descriptors;
@@ -149,39 +150,37 @@ impl Storage {
         reactors: usize,
         service: &ServiceConfig,
     ) -> Result<S3Resources, ConfigError> {
-        let given = [
-            ("--dir", self.place.is_some() || self.dir.is_some()),
-            ("--cache", self.cache.is_some()),
-            ("--durability", self.durability.is_some()),
-            ("--journal-dir", self.journal_dir.is_some()),
-            ("--min-free", self.min_free.is_some()),
-            ("--listing-index", self.listing_index.is_some()),
-            ("--compress", service.compress),
-            ("--compat", service.compat),
-        ];
-        let Some((option, _)) = given.into_iter().find(|&(_, is_given)| is_given) else {
-            return Ok(S3Resources {
-                reactors,
-                cpus: None,
-                compute_threads: self.compute_threads(),
-                staging: self.bounds(),
-                read_only: service.read_only,
-            });
-        };
-        let why = match option {
-            "--dir" => "the values are in the store",
-            "--cache" => {
-                "a value is read from the store each time, for other servers may change it"
+        let of_store = "what an acknowledged write survives is the store's promise";
+        let is_cached = "a value is read from the store each time, for other servers may change it";
+        let no_space = "the server does not see how much space the store has";
+        let no_gzip = "values pass as the store sends them: have a proxy compress them";
+        let has_dir = self.place.is_some() || self.dir.is_some();
+        for (option, is_given, why) in [
+            ("--dir", has_dir, "the values are in the store"),
+            ("--cache", self.cache.is_some(), is_cached),
+            ("--durability", self.durability.is_some(), of_store),
+            ("--journal-dir", self.journal_dir.is_some(), of_store),
+            ("--min-free", self.min_free.is_some(), no_space),
+            (
+                "--listing-index",
+                self.listing_index.is_some(),
+                "the store makes the listings",
+            ),
+            ("--compress", service.compress, no_gzip),
+            ("--compat", service.compat, "the C server had a directory"),
+        ] {
+            if is_given {
+                let why = format!("{option} cannot be had with --store: {why}");
+                return Err(ConfigError(why));
             }
-            "--min-free" => "the server does not see how much space the store has",
-            "--listing-index" => "the store makes the listings",
-            "--compress" => "values pass as the store sends them: have a proxy compress them",
-            "--compat" => "the C server had a directory",
-            _ => "what an acknowledged write survives is the store's promise",
-        };
-        Err(ConfigError(format!(
-            "{option} cannot be had with --store: {why}"
-        )))
+        }
+        Ok(S3Resources {
+            reactors,
+            cpus: None,
+            compute_threads: self.compute_threads(),
+            staging: self.bounds(),
+            read_only: service.read_only,
+        })
     }
 
     /// By default one processor is left to the reactors.
@@ -283,34 +282,30 @@ const DEFAULT_REGION: &str = "us-east-1";
 impl S3Store {
     /// True if a store is named.
     pub fn is_given(&self) -> bool {
-        self.store.as_ref().is_some_and(|given| !given.is_empty())
+        filled(&self.store).next().is_some()
     }
 
     /// The settings of the store, if a store is named.
     pub fn settings(&self) -> Result<Option<Settings>, ConfigError> {
-        let Some(store) = self.store.as_deref().filter(|given| !given.is_empty()) else {
+        let Some(store) = filled(&self.store).next() else {
             return Ok(None);
         };
         let place = place(store).map_err(|why| bad_store(store, why))?;
-        let given = self.s3_endpoint.iter().filter(|given| !given.is_empty());
-        let endpoints = given
-            .map(|given| endpoint(given))
-            .collect::<Result<Vec<_>, _>>()?;
-        let from_environment = ["AWS_REGION", "AWS_DEFAULT_REGION"]
-            .into_iter()
-            .find_map(|name| std::env::var(name).ok().filter(|region| !region.is_empty()));
-        let given = self.s3_region.clone().filter(|given| !given.is_empty());
-        let region = given.or(from_environment);
+        let endpoints = filled(&self.s3_endpoint).map(endpoint);
+        let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
+        let variables = ["AWS_REGION", "AWS_DEFAULT_REGION"].map(|name| env::var(name).ok());
+        let regions = [&self.s3_region].into_iter().chain(&variables);
+        let region = regions.flat_map(filled).next().unwrap_or(DEFAULT_REGION);
         Ok(Some(Settings {
             place,
             virtual_host: self.s3_virtual_host || endpoints.is_empty(),
             endpoints,
-            region: region.unwrap_or_else(|| DEFAULT_REGION.to_owned()),
+            region: region.to_owned(),
             ca: self.s3_ca.clone(),
             timeout: *self.s3_timeout,
             connections: usize::from(self.s3_connections),
             conditions: self.s3_conditions,
-            spool: self.spool.clone().unwrap_or_else(std::env::temp_dir),
+            spool: self.spool.clone().unwrap_or_else(env::temp_dir),
             redirect_from: self.redirect_from.map(|size| size.as_u64()),
         }))
     }
@@ -333,18 +328,18 @@ fn place(given: &str) -> Result<BucketPrefix, &'static str> {
     if !(3..=63).contains(&bucket.len()) || !bucket.bytes().all(is_name) {
         return Err("a bucket has 3 to 63 letters, digits, dots and hyphens");
     }
-    let prefix = prefix.trim_end_matches('/');
-    let is_segment = |segment: &str| !matches!(segment, "" | "." | "..");
-    if !prefix.is_empty() && !prefix.split('/').all(is_segment) {
-        return Err("a prefix has no empty segment, and none that is . or ..");
+    let mut prefix = prefix.trim_end_matches('/').to_owned();
+    if !prefix.is_empty() {
+        if prefix
+            .split('/')
+            .any(|segment| matches!(segment, "" | "." | ".."))
+        {
+            return Err("a prefix has no empty segment, and none that is . or ..");
+        }
+        prefix.push('/');
     }
-    Ok(BucketPrefix {
-        bucket: bucket.to_owned(),
-        prefix: match prefix {
-            "" => String::new(),
-            prefix => format!("{prefix}/"),
-        },
-    })
+    let bucket = bucket.to_owned();
+    Ok(BucketPrefix { bucket, prefix })
 }
 
 /// The origin that `given` is.
@@ -354,21 +349,18 @@ fn endpoint(given: &str) -> Result<String, ConfigError> {
         ConfigError::value("--s3-endpoint", given, why)
     };
     let uri: hyper::Uri = given.parse().map_err(|_| bad("it is no URL"))?;
-    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+    let Some(scheme @ ("http" | "https")) = uri.scheme_str() else {
         return Err(bad("it has to begin with http:// or https://"));
-    }
+    };
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
         return Err(bad("it has a path: give scheme, host and port alone"));
     }
-    let authority = uri
-        .authority()
-        .filter(|authority| !authority.as_str().contains('@'));
-    let authority =
-        authority.ok_or_else(|| bad("it has no host, or a user: credentials are no part of it"))?;
-    Ok(format!(
-        "{}://{authority}",
-        uri.scheme_str().unwrap_or("http")
-    ))
+    match uri.authority().map(Authority::as_str) {
+        Some(authority) if !authority.contains('@') => Ok(format!("{scheme}://{authority}")),
+        _ => Err(bad(
+            "it has no host, or a user: credentials are no part of it",
+        )),
+    }
 }
 
 #[cfg(test)]

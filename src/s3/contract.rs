@@ -2,7 +2,6 @@
 //! do: the report of a trial, and the promises that follow from it. Sends nothing and knows no request.
 
 use std::fmt;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -93,22 +92,6 @@ pub struct RemoteMeta {
     pub sha256: Option<[u8; 32]>,
 }
 
-/// The part and the version of a value that is to be read.
-#[derive(Clone, Debug, Default)]
-pub struct ReadRequest<'a> {
-    /// The bytes to read, at least one; without a range, the whole value.
-    pub range: Option<Range<u64>>,
-    /// Only of the version with this entity tag.
-    pub only: Option<&'a str>,
-}
-
-/// A write that was made.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// The entity tag of the value.
-    pub etag: String,
-}
-
 /// The parts that the reactors of an S3 store share.
 #[derive(Debug)]
 pub struct S3Context {
@@ -166,18 +149,35 @@ pub struct Report {
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The thing that the store should do.
-    pub what: What,
-    /// The verdict on it.
-    pub verdict: Verdict,
+    what: What,
+    /// The number of times that the store did it, or what it did instead.
+    verdict: Result<usize, String>,
 }
 
-/// The verdict on one thing that a store should do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The store did it, this number of times.
-    Holds(u32),
+/// An error for the operator alone, with what the store or the network said.
+pub fn explained(error: &Error) -> String {
+    match error {
+        Error::Refused(said) | Error::BadGateway(said) | Error::Unreachable(said) => {
+            format!("{error}: {said}")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Why a check of a store ends before the store did all that was tried.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
     /// The store did something else: what.
+    #[error("{0}")]
     Fails(String),
+    /// The store cannot be used as it is.
+    #[error("{}", explained(.0))]
+    Unusable(#[from] Error),
+}
+
+/// The end of a check of a store that does something else: `how`.
+pub fn fails<T>(how: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault::Fails(how.into()))
 }
 
 /// The things that a store should do.
@@ -212,14 +212,15 @@ pub enum What {
 }
 
 impl Report {
-    /// Adds the verdict on `what`.
-    pub fn add(&mut self, what: What, verdict: Verdict) {
+    /// Adds the verdict of a check on `what`. The error is that of a store that cannot be used.
+    pub fn add(&mut self, what: What, checked: Result<usize, Fault>) -> Result<(), Error> {
+        let verdict = match checked {
+            Ok(times) => Ok(times),
+            Err(Fault::Fails(how)) => Err(how),
+            Err(Fault::Unusable(error)) => return Err(error),
+        };
         self.rows.push(Row { what, verdict });
-    }
-
-    /// Everything that was tried.
-    pub fn rows(&self) -> &[Row] {
-        &self.rows
+        Ok(())
     }
 
     /// The first of these things that the store does wrong.
@@ -236,21 +237,18 @@ impl Report {
 
     fn faults_of<'a>(&'a self, of: &'a [What]) -> impl Iterator<Item = &'a str> {
         let rows = self.rows.iter().filter(|row| of.contains(&row.what));
-        rows.filter_map(|row| match &row.verdict {
-            Verdict::Fails(how) => Some(how.as_str()),
-            Verdict::Holds(_) => None,
-        })
+        rows.filter_map(|row| row.verdict.as_ref().err().map(String::as_str))
     }
 
     /// True where the store can be served without `--s3-conditions off`.
     pub fn is_servable(&self) -> bool {
-        self.fault(&What::NEEDED).is_none() && self.fault(&What::FOR_PUT).is_none()
+        self.faults().is_empty()
     }
 
     /// True where the store was seen to do this.
     pub fn keeps(&self, what: What) -> bool {
         let mut rows = self.rows.iter();
-        rows.any(|row| row.what == what && matches!(row.verdict, Verdict::Holds(_)))
+        rows.any(|row| row.what == what && row.verdict.is_ok())
     }
 }
 
@@ -298,8 +296,8 @@ impl fmt::Display for Report {
         for Row { what, verdict } in &self.rows {
             let text = what.text();
             match verdict {
-                Verdict::Holds(times) => writeln!(f, "{text:<52} yes, {times} times")?,
-                Verdict::Fails(how) => writeln!(f, "{text:<52} NO: {how}")?,
+                Ok(times) => writeln!(f, "{text:<52} yes, {times} times")?,
+                Err(how) => writeln!(f, "{text:<52} NO: {how}")?,
             }
         }
         Ok(())

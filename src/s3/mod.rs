@@ -21,12 +21,11 @@ use hyper::Uri;
 use crate::metrics::S3Counters;
 use crate::transfer::{BlockingPool, StagingBounds, StagingQuota};
 use crate::value::Error;
-use contract::S3Context;
-use transport::answer::explained;
+use contract::{S3Context, explained};
 use transport::credentials::{self, Credentials};
 use transport::{Client, Reach};
 
-pub use contract::{BucketPrefix, Conditions, Report, Row, Settings, Verdict, What};
+pub use contract::{BucketPrefix, Conditions, Report, Settings};
 pub use objects::Gateway;
 pub use objects::conditional::ConditionalUpload;
 pub use objects::get::RemoteBody;

@@ -55,11 +55,10 @@ pub enum StartError {
 
 /// Advice for the operator. Nothing but a thread fails so before the server serves.
 fn hint(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => {
-            ": the system gives no more threads, or no memory for them; raise TasksMax= of systemd, pids.max of the cgroup, or ulimit -u"
-        }
-        _ => "",
+    if error.kind() == io::ErrorKind::WouldBlock {
+        ": the system gives no more threads, or no memory for them; raise TasksMax= of systemd, pids.max of the cgroup, or ulimit -u"
+    } else {
+        ""
     }
 }
 
@@ -151,14 +150,14 @@ pub fn prepare(config: &Config) -> Result<Confined, StartError> {
     }
     check_files(config)?;
     make_directory(config)?;
-    let mut allowed = config.sandbox.allowed.clone();
+    let mut allowed = config.allowed.clone();
     if let Values::S3(settings, _) = &config.values {
         let needs = s3::needs(settings);
         allowed.read.extend(needs.read);
         allowed.reread.extend(needs.reread);
         allowed.connect.extend(needs.ports);
     }
-    Ok(sandbox::confine(config.sandbox.mode, allowed)?)
+    Ok(sandbox::confine(config.sandbox, allowed)?)
 }
 
 /// Tries what the S3 store does; without one, nothing.
@@ -177,19 +176,15 @@ pub fn open_store(config: &Config, cpus: &Cpus) -> Result<Store, StartError> {
                 cpus: cpus.of_others(),
                 ..options.clone()
             };
-            Ok(open_directory(
-                directory,
-                &options,
-                config.service.read_only,
-            )?)
+            let read_only = config.service.read_only;
+            Ok(open_directory(directory, &options, read_only)?)
         }
         Values::S3(settings, share) => {
             let share = s3::S3Resources {
                 cpus: cpus.of_others(),
                 ..*share
             };
-            let s3 = S3::open(settings.clone(), share)?;
-            Ok(Store::S3(Arc::new(s3)))
+            Ok(Store::S3(Arc::new(S3::open(settings.clone(), share)?)))
         }
     }
 }

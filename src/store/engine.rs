@@ -37,7 +37,6 @@ pub enum Store {
 }
 
 /// A value that was found.
-#[derive(Debug)]
 pub enum Found {
     /// A file of a directory.
     File(Arc<Object>),
@@ -300,9 +299,9 @@ impl<'a> Upload<'a> {
                 Box::pin(publishing.map(|meta| Ok(meta?.into())))
             }
             Self::Object(object) => Box::pin(async move {
-                let written = object.publish(&key).await?;
+                let etag = object.publish(&key).await?;
                 Ok(Published {
-                    etag: written.etag,
+                    etag,
                     modified: None,
                 })
             }),

@@ -144,7 +144,6 @@ const MAX_REMOTE_PARTS: usize = 16;
 pub const MIN_COMPRESSED: u64 = 1 << 10;
 
 /// A value, as it is represented.
-#[derive(Debug)]
 pub struct RepresentedValue {
     pub found: Found,
     /// The representation of an object; that of a file is noted with the file.

@@ -5,12 +5,11 @@
 
 use super::Gateway;
 use super::upload::{RemoteUpload, is_long};
-use crate::s3::contract::{RemoteMeta, WriteCondition, Written};
+use crate::s3::contract::{RemoteMeta, WriteCondition};
 use crate::transfer::UploadHead;
 use crate::value::{CONTENDED, Current, Error, Key, Preconditions, TRIES, guessed_type};
 
 /// A value that the store receives, under preconditions.
-#[derive(Debug)]
 pub struct ConditionalUpload<'a> {
     gateway: Gateway<'a>,
     /// The bytes on their way.
@@ -76,13 +75,10 @@ impl<'a> Gateway<'a> {
 
 impl ConditionalUpload<'_> {
     /// Publishes what was received as the value of `key`, if the preconditions hold at that moment.
-    pub async fn publish(mut self, key: &Key<'_>) -> Result<Written, Error> {
-        let preconditions = match (&self.condition, &self.preconditions) {
-            (None, Some(preconditions)) => preconditions,
-            (condition, _) => {
-                let condition = condition.as_ref().unwrap_or(&WriteCondition::Any);
-                return self.upload.publish(condition).await;
-            }
+    pub async fn publish(mut self, key: &Key<'_>) -> Result<String, Error> {
+        let (None, Some(preconditions)) = (&self.condition, &self.preconditions) else {
+            let condition = self.condition.as_ref().unwrap_or(&WriteCondition::Any);
+            return self.upload.publish(condition).await;
         };
         for _ in 0..TRIES {
             let current = self.gateway.head(key).await?;

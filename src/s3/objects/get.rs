@@ -3,7 +3,6 @@
 //! Nothing is read ahead but what the connection holds. An answer that breaks off is resumed where it ended, by a request for the
 //! rest of the same version; a few times, and then the body ends with an error.
 
-use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use std::time::SystemTime;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use hyper::Method;
 use hyper::body::Body;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
@@ -20,26 +20,12 @@ use hyper::header::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::Gateway;
 use crate::s3::contract::RemoteMeta;
 use crate::s3::transport::answer::{Answer, text, unclear};
 use crate::s3::transport::call::{Call, NO_MEDIA_TYPE};
 use crate::s3::transport::{Client, ReadOutcome};
-use crate::value::Error;
-
-/// The outcome of a read.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one is made for each request, and most are values"
-)]
-#[derive(Debug)]
-pub enum GetOutcome {
-    /// The value, or the range of it.
-    Value(RemoteMeta, RemoteBody),
-    /// There is no value.
-    Gone,
-    /// There is another version now.
-    Changed,
-}
+use crate::value::{Error, Key};
 
 /// The fields that are kept with a value.
 const KEPT: [HeaderName; 4] = [
@@ -53,7 +39,7 @@ const KEPT: [HeaderName; 4] = [
 const FRAMING: &str = "aws-chunked";
 
 /// The metadata that `answer` has of the value, whose entity tag is `known` where the store leaves it out.
-pub fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
+fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
     let headers = &answer.headers;
     let etag = text(headers, &ETAG).or(known);
     let etag = etag.ok_or_else(|| unclear("an object has no entity tag"))?;
@@ -76,21 +62,70 @@ pub fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
     })
 }
 
-/// Refuses an `answer` that is not this range of a value of `len` bytes.
-pub fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Error> {
-    let is_whole = *range == (0..len);
-    let expected = format!(
-        "bytes {}-{}/{len}",
-        range.start,
-        range.end.saturating_sub(1)
-    );
-    let said = answer.headers.get("content-range");
-    let is_range =
-        answer.status == 206 && said.is_some_and(|said| said.as_bytes() == expected.as_bytes());
-    if is_range || (answer.status == 200 && is_whole) {
-        return Ok(());
+impl Gateway<'_> {
+    /// The length, the entity tag and the fields of the value of `key`; `None` when there is none.
+    pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
+        let call = Call::object(Method::HEAD, &self.client.place, key)?;
+        let call = call.with_static("x-amz-checksum-mode", "ENABLED");
+        match self.client.read(&call).await? {
+            ReadOutcome::Answer(answer) => meta(&answer, None).map(Some),
+            ReadOutcome::Missing => Ok(None),
+            ReadOutcome::Changed => Err(unclear("a condition failed that was not set")),
+        }
     }
-    Err(unclear("the answer is not the range that was asked for"))
+
+    /// The object of `call`, a GET, or the bytes `range` of it; `None` where there is none, or another version than `only`.
+    pub async fn get(
+        &self,
+        call: Call,
+        range: Option<Range<u64>>,
+        only: Option<&str>,
+    ) -> Result<Option<(RemoteMeta, RemoteBody)>, Error> {
+        let found = found(self.client, call.clone(), range, only).await?;
+        Ok(found.map(|(meta, left, answer)| {
+            let state = AnswerState::Reading(Box::new(answer));
+            let body = RemoteBody::new(self.client, call, &meta.etag, left, state);
+            (meta, body)
+        }))
+    }
+}
+
+/// The answer to [`Gateway::get`], with the bytes that it brings.
+async fn found(
+    client: &Client,
+    mut call: Call,
+    range: Option<Range<u64>>,
+    only: Option<&str>,
+) -> Result<Option<(RemoteMeta, Range<u64>, Answer)>, Error> {
+    if let Some(range) = &range {
+        call = call.ranged(range)?;
+    }
+    if let Some(etag) = only {
+        call = call.with(IF_MATCH, etag)?;
+    }
+    let ReadOutcome::Answer(answer) = client.read(&call).await? else {
+        return Ok(None);
+    };
+    let meta = meta(&answer, only)?;
+    // Some stores ignore the condition.
+    if only.is_some_and(|etag| etag != meta.etag) {
+        return Ok(None);
+    }
+    let range = range.unwrap_or(0..meta.len);
+    check_range(&answer, &range, meta.len)?;
+    Ok(Some((meta, range, answer)))
+}
+
+/// Refuses an `answer` that is not this range of a value of `len` bytes.
+fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Error> {
+    let last = range.end.saturating_sub(1);
+    let expected = format!("bytes {}-{last}/{len}", range.start);
+    let is_right = match answer.status {
+        206 => text(&answer.headers, &CONTENT_RANGE) == Some(&expected),
+        status => status == 200 && *range == (0..len),
+    };
+    let wrong = || unclear("the answer is not the range that was asked for");
+    is_right.then_some(()).ok_or_else(wrong)
 }
 
 /// The fields that are kept with a value, a line for each.
@@ -155,33 +190,14 @@ enum AnswerState {
 }
 
 impl RemoteBody {
-    /// The bytes `left` of the version `etag` of what `call` names, which `answer` brings.
-    pub fn new(
-        client: &Arc<Client>,
-        call: Call,
-        etag: &str,
-        left: Range<u64>,
-        answer: Answer,
-    ) -> Self {
-        Self::with(
-            client,
-            call,
-            etag,
-            left,
-            AnswerState::Reading(Box::new(answer)),
-        )
-    }
-
     /// The bytes `left` of the version `etag` of what `call` names, which are asked for when they are first polled for.
     pub fn later(client: &Arc<Client>, call: Call, etag: &str, left: Range<u64>) -> Self {
-        let mut body = Self::with(client, call, etag, left, AnswerState::Ended);
-        if let Err(error) = body.ask() {
-            body.state = AnswerState::Resuming(Box::pin(std::future::ready(Err(error))));
-        }
+        let mut body = Self::new(client, call, etag, left, AnswerState::Ended);
+        body.ask();
         body
     }
 
-    fn with(
+    fn new(
         client: &Arc<Client>,
         call: Call,
         etag: &str,
@@ -233,8 +249,11 @@ impl RemoteBody {
             };
             if self.left.is_empty() {
                 self.state = AnswerState::Ended;
-            } else if let Err(error) = self.resume(broken) {
-                return self.end_with(error);
+            } else if self.resumed == RESUMED {
+                return self.end_with(Error::BadGateway(broken));
+            } else {
+                self.resumed += 1;
+                self.ask();
             }
         }
     }
@@ -275,41 +294,14 @@ impl RemoteBody {
         Poll::Ready(())
     }
 
-    /// Asks for the rest, after the answer broke off.
-    fn resume(&mut self, broken: String) -> Result<(), Error> {
-        if self.resumed == RESUMED {
-            return Err(Error::BadGateway(broken));
-        }
-        self.resumed += 1;
-        self.ask()
-    }
-
     /// Asks for the bytes that are left, of the same version.
-    fn ask(&mut self) -> Result<(), Error> {
-        let client = Arc::clone(&self.client);
+    fn ask(&mut self) {
+        let (client, call) = (Arc::clone(&self.client), Call::clone(&self.call));
         let (etag, left) = (self.etag.clone(), self.left.clone());
-        let call = self.call.ranged(&left)?.with(IF_MATCH, &etag)?;
         self.state = AnswerState::Resuming(Box::pin(async move {
-            match client.read(&call).await? {
-                ReadOutcome::Answer(answer) => {
-                    let meta = meta(&answer, Some(&etag))?;
-                    if meta.etag != etag {
-                        return Err(Error::Truncated);
-                    }
-                    check_range(&answer, &left, meta.len).map(|()| answer)
-                }
-                ReadOutcome::Missing | ReadOutcome::Changed => Err(Error::Truncated),
-            }
+            let found = found(&client, call, Some(left), Some(&etag)).await?;
+            found.map(|(_, _, answer)| answer).ok_or(Error::Truncated)
         }));
-        Ok(())
-    }
-}
-
-impl fmt::Debug for RemoteBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteBody")
-            .field("left", &self.left)
-            .finish_non_exhaustive()
     }
 }
 

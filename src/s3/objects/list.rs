@@ -9,6 +9,7 @@ use bytes::Bytes;
 use hyper::Method;
 use serde::Deserialize;
 
+use super::Gateway;
 use crate::s3::transport::answer::{Failure, parse, unclear};
 use crate::s3::transport::call::{self, Call};
 use crate::s3::transport::{Client, ReadOutcome};
@@ -61,13 +62,16 @@ enum Item {
     Folder(String),
 }
 
-/// One page of the keys, in byte order. Long pages of the store are read on the `compute` threads.
-pub async fn list(client: &Client, compute: &BlockingPool, page: &Page) -> Result<Listing, Error> {
-    let mut visible = page.visible();
-    while let Some(part) = visible.next() {
-        visible.add(collect(client, compute, &part).await?);
+impl Gateway<'_> {
+    /// One page of the keys, in byte order. Long pages of the store are read on the compute threads.
+    pub async fn list(&self, page: &Page) -> Result<Listing, Error> {
+        let mut visible = page.visible();
+        while let Some(part) = visible.next() {
+            let found = collect(self.client, &self.shared.compute, &part);
+            visible.add(found.await?);
+        }
+        Ok(listing(visible.found, page.limit))
     }
-    Ok(listing(visible.found, page.limit))
 }
 
 /// More items of `page` than its limit, or all.

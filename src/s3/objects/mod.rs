@@ -16,16 +16,11 @@ use std::sync::Arc;
 use hyper::Method;
 use hyper::header::{ETAG, IF_MATCH};
 
-use self::get::{GetOutcome, RemoteBody, check_range, meta};
-use self::upload::RemoteUpload;
-use super::contract::{ReadRequest, RemoteMeta, S3Context, WriteCondition};
-use super::transport::answer::{Answer, Failure, doubted, says_undone, text, unclear};
-use super::transport::body::SendBody;
+use super::contract::S3Context;
+use super::transport::answer::{Answer, Failure, doubted, says_undone, text};
 use super::transport::call::Call;
-use super::transport::sign::NOTHING;
 use super::transport::{Client, ReadOutcome};
-use crate::transfer::UploadHead;
-use crate::value::{Error, Key, Listing, Page};
+use crate::value::{Error, Key};
 
 /// The way of one reactor to the store.
 #[derive(Clone, Copy, Debug)]
@@ -35,58 +30,6 @@ pub struct Gateway<'a> {
 }
 
 impl Gateway<'_> {
-    /// The value of `key`, or the part of it that `read` names.
-    pub async fn get(&self, key: &Key<'_>, read: ReadRequest<'_>) -> Result<GetOutcome, Error> {
-        let mut call = Call::object(Method::GET, &self.client.place, key)?;
-        if let Some(etag) = read.only {
-            call = call.with(IF_MATCH, etag)?;
-        }
-        let found = match &read.range {
-            Some(range) => self.client.read(&call.ranged(range)?).await?,
-            None => self.client.read(&call).await?,
-        };
-        let answer = match found {
-            ReadOutcome::Answer(answer) => answer,
-            ReadOutcome::Missing => return Ok(GetOutcome::Gone),
-            ReadOutcome::Changed => return Ok(GetOutcome::Changed),
-        };
-        let meta = meta(&answer, read.only)?;
-        // Some stores ignore the condition.
-        if read.only.is_some_and(|etag| etag != meta.etag) {
-            return Ok(GetOutcome::Changed);
-        }
-        let left = read.range.unwrap_or(0..meta.len);
-        check_range(&answer, &left, meta.len)?;
-        let body = RemoteBody::new(self.client, call, &meta.etag, left, answer);
-        Ok(GetOutcome::Value(meta, body))
-    }
-
-    /// The length, the entity tag and the fields of the value of `key`; `None` when there is none.
-    pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
-        let call = Call::object(Method::HEAD, &self.client.place, key)?;
-        let call = call.with_static("x-amz-checksum-mode", "ENABLED");
-        match self.client.read(&call).await? {
-            ReadOutcome::Answer(answer) => meta(&answer, None).map(Some),
-            ReadOutcome::Missing => Ok(None),
-            ReadOutcome::Changed => Err(unclear("a condition failed that was not set")),
-        }
-    }
-
-    /// One page of the keys, in byte order.
-    pub async fn list(&self, page: &Page) -> Result<Listing, Error> {
-        list::list(self.client, &self.shared.compute, page).await
-    }
-
-    /// Begins to receive the value of `key` that `head` announces, under this condition where it is known.
-    pub async fn upload(
-        &self,
-        key: &Key<'_>,
-        head: UploadHead,
-        condition: Option<&WriteCondition>,
-    ) -> Result<RemoteUpload, Error> {
-        RemoteUpload::begin(self.shared, self.client, key, head, condition).await
-    }
-
     /// Removes the value of `key`, of the version with the entity tag `only` where one is given; false when there was none.
     pub async fn delete(&self, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
         if only.is_some() {
@@ -103,7 +46,7 @@ impl Gateway<'_> {
         }
         let mut tries = client.tries();
         let error = loop {
-            let asked = client.ask(&call, SendBody::Empty, NOTHING, tries.until);
+            let asked = client.ask(&call, tries.until);
             let Err(failure) = asked.await else {
                 return Ok(true);
             };

@@ -10,14 +10,14 @@ use hyper::Method;
 use hyper::header::{ETAG, HeaderName};
 use quick_xml::escape::escape;
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::put::{Sending, Write};
-use crate::s3::contract::Written;
+use crate::s3::contract::explained;
 use crate::s3::transport::Client;
-use crate::s3::transport::answer::{Answer, Failure, explained, parse, text, unclear};
-use crate::s3::transport::body::{CHECKSUM, SendBody};
-use crate::s3::transport::call::{Call, query};
-use crate::s3::transport::sign::NOTHING;
+use crate::s3::transport::answer::{Failure, parse, text, unclear};
+use crate::s3::transport::body::CHECKSUM;
+use crate::s3::transport::call::Call;
 use crate::value::Error;
 
 /// The most bytes that one request may carry.
@@ -36,7 +36,6 @@ const SHORTEST: u64 = 256 << 20;
 const MAX_ANSWER: usize = 64 << 10;
 
 /// An upload in parts.
-#[derive(Debug)]
 pub struct Multipart {
     client: Arc<Client>,
     object: String,
@@ -62,15 +61,23 @@ impl Multipart {
         call: &Call,
         len: u64,
     ) -> Result<Self, Error> {
-        let begin = call
+        let mut request = call
             .clone()
             .with_static("x-amz-checksum-algorithm", "CRC64NVME")
-            .with_static("x-amz-checksum-type", "FULL_OBJECT");
-        let id = initiate(client, &begin).await?;
+            .with_static("x-amz-checksum-type", "FULL_OBJECT")
+            .with_query(&[("uploads", "")]);
+        request.method = Method::POST;
+        // An upload that is begun twice stays, unseen and without parts. It cannot be told from one that another server has begun
+        // and is about to use: a list of uploads has neither their metadata nor who asked for them.
+        let answer = client.repeat(&request, client.deadline()).await;
+        let body = answer
+            .map_err(Failure::error)?
+            .whole(MAX_ANSWER, client.timeout);
+        let begun: Begun = parse(&body.await.map_err(Failure::error)?)?;
         Ok(Self {
             client: Arc::clone(client),
             object: call.object.clone(),
-            id: Some(id),
+            id: Some(begun.upload_id),
             part_len,
             left: len,
             sending: None,
@@ -95,14 +102,16 @@ impl Multipart {
         Ok(())
     }
 
-    /// Has the store join the parts as `write` says.
-    pub async fn finish(mut self, write: &Write<'_>) -> Result<Written, Error> {
+    /// Has the store join the parts as `write` says; the entity tag of the value.
+    pub async fn finish(mut self, write: &Write<'_>) -> Result<String, Error> {
         self.end_part().await.map_err(Failure::error)?;
         if self.left > 0 {
             return Err(Error::Incomplete);
         }
-        let call = self.call(Method::POST, &[])?;
-        let joining = complete(write, call, &self.sent).await;
+        let call = self.call(Method::POST, &[])?.under(write.condition)?;
+        let call = call.carrying(listed(&self.sent).into());
+        let joining = write.make(async |tries| join(write.client, &call, tries.until).await);
+        let joining = joining.await;
         if joining.is_ok() {
             self.id = None;
         }
@@ -122,9 +131,13 @@ impl Multipart {
         let Some(sending) = self.sending.take() else {
             return Ok(());
         };
-        let number = u32::try_from(self.sent.len() + 1).unwrap_or(u32::MAX);
-        self.sent
-            .push(SentPart::of(number, &sending.finish().await?)?);
+        let answer = sending.finish().await?;
+        let said = |name| text(&answer.headers, name).map(str::to_owned);
+        let etag = said(&ETAG);
+        self.sent.push(SentPart {
+            etag: etag.ok_or_else(|| Failure::NotTried(unclear("a part has no entity tag")))?,
+            checksum: said(&HeaderName::from_static(CHECKSUM)),
+        });
         Ok(())
     }
 
@@ -155,9 +168,7 @@ fn part_len(len: u64) -> u64 {
 }
 
 /// A part that the store has: what it says of it.
-#[derive(Debug)]
 struct SentPart {
-    number: u32,
     etag: String,
     /// Some stores join only parts whose checksums are named again.
     checksum: Option<String>,
@@ -179,65 +190,24 @@ struct Joined {
     code: String,
 }
 
-impl SentPart {
-    /// The one with this number, as the store answers it.
-    fn of(number: u32, answer: &Answer) -> Result<Self, Failure> {
-        let said = |name| text(&answer.headers, name).map(str::to_owned);
-        let etag = said(&ETAG);
-        let etag = etag.ok_or_else(|| Failure::NotTried(unclear("a part has no entity tag")))?;
-        Ok(Self {
-            number,
-            etag,
-            checksum: said(&HeaderName::from_static(CHECKSUM)),
-        })
-    }
+/// Has the store join the parts that `call` tells; the entity tag of the value.
+async fn join(client: &Client, call: &Call, until: Instant) -> Result<String, Failure> {
+    let answer = match client.ask(call, until).await {
+        // An earlier try has joined them, or the upload was given up.
+        Err(Failure::Refused(refusal)) if refusal.is_no_upload() => {
+            return Err(Failure::MaybeDone(refusal.said()));
+        }
+        answered => answered?,
+    };
+    joined(&answer.whole(MAX_ANSWER, client.timeout).await?)
 }
 
-/// Begins an upload in parts of the value of `call`, a PUT of all of it. Answers the upload's id.
-async fn initiate(client: &Client, call: &Call) -> Result<String, Error> {
-    let call = Call {
-        method: Method::POST,
-        query: query(&[("uploads", "")]),
-        ..call.clone()
-    };
-    let mut tries = client.tries();
-    let answer = loop {
-        // An upload that is begun twice stays, unseen and without parts. It cannot be told from one that another server has begun
-        // and is about to use: a list of uploads has neither their metadata nor who asked for them.
-        let asked = client.ask(&call, SendBody::Empty, NOTHING, tries.until);
-        match asked.await {
-            Ok(answer) => break answer,
-            Err(failure) => tries.retry(failure).await?,
-        }
-    };
-    let body = answer.whole(MAX_ANSWER, client.timeout).await;
-    let upload: Begun = parse(&body.map_err(Failure::error)?)?;
-    Ok(upload.upload_id)
-}
-
-/// Has the store join `parts` by `call`, under the condition of `write`.
-async fn complete(write: &Write<'_>, call: Call, parts: &[SentPart]) -> Result<Written, Error> {
-    let client = write.client;
-    let (body, payload) = SendBody::whole(listed(parts).into());
-    let call = call.under(write.condition)?;
-    let mut tries = client.tries();
-    loop {
-        let asked = client.ask(&call, body.clone(), &payload, tries.until);
-        let body = match asked.await {
-            Ok(answer) => answer.whole(MAX_ANSWER, client.timeout).await,
-            // An earlier try has joined them, or the upload was given up.
-            Err(Failure::Refused(refusal)) if refusal.is_no_upload() => {
-                Err(Failure::MaybeDone(refusal.said()))
-            }
-            Err(failure) => Err(failure),
-        };
-        let failure = match body.and_then(|body| written(&body)) {
-            Ok(written) => return Ok(written),
-            Err(failure) => failure,
-        };
-        if let Some(ended) = write.failed(&mut tries, failure).await {
-            return ended;
-        }
+fn joined(body: &[u8]) -> Result<String, Failure> {
+    let joined: Joined = parse(body).map_err(|error| Failure::MaybeDone(explained(&error)))?;
+    match &*joined.code {
+        "" if !joined.etag.is_empty() => Ok(joined.etag),
+        "PreconditionFailed" => Err(Failure::NotTried(Error::Precondition)),
+        _ => Err(Failure::MaybeDone(joined.code)),
     }
 }
 
@@ -245,8 +215,8 @@ async fn complete(write: &Write<'_>, call: Call, parts: &[SentPart]) -> Result<W
 fn listed(parts: &[SentPart]) -> String {
     use std::fmt::Write as _;
     let mut xml = "<CompleteMultipartUpload>".to_owned();
-    for part in parts {
-        let (number, etag) = (part.number, escape(&part.etag));
+    for (part, number) in parts.iter().zip(1..) {
+        let etag = escape(&part.etag);
         let checksum = part.checksum.as_deref().map(escape);
         let checksum = checksum.map_or_else(String::new, |sum| {
             format!("<ChecksumCRC64NVME>{sum}</ChecksumCRC64NVME>")
@@ -263,28 +233,13 @@ fn listed(parts: &[SentPart]) -> String {
 
 /// Has the store forget an upload in parts.
 async fn abort(client: &Client, call: &Call) {
-    let mut tries = client.tries();
-    loop {
-        let asked = client.ask(call, SendBody::Empty, NOTHING, tries.until);
-        let failure = match asked.await {
-            Ok(_) => return,
-            Err(Failure::Refused(refusal)) if refusal.is_missing() => return,
-            Err(failure) => failure,
-        };
-        if let Err(error) = tries.retry(failure).await {
+    match client.repeat(call, client.deadline()).await {
+        Ok(_) => {}
+        Err(Failure::Refused(refusal)) if refusal.is_missing() => {}
+        Err(failure) => {
+            let error = failure.error();
             tracing::warn!(%error, "parts of an upload stay in the store");
-            return;
         }
-    }
-}
-
-fn written(body: &[u8]) -> Result<Written, Failure> {
-    let lost = |error| Failure::MaybeDone(explained(&error));
-    let joined: Joined = parse(body).map_err(lost)?;
-    match &*joined.code {
-        "" if !joined.etag.is_empty() => Ok(Written { etag: joined.etag }),
-        "PreconditionFailed" => Err(Failure::NotTried(Error::Precondition)),
-        _ => Err(Failure::MaybeDone(joined.code)),
     }
 }
 
@@ -303,10 +258,10 @@ mod tests {
     #[test]
     fn a_success_may_turn_out_to_be_none() {
         let joined = b"<CompleteMultipartUploadResult><ETag>&quot;a-1&quot;</ETag></CompleteMultipartUploadResult>";
-        assert_eq!(written(joined).unwrap().etag, "\"a-1\"");
+        assert_eq!(super::joined(joined).unwrap(), "\"a-1\"");
         let failed = b"<?xml version=\"1.0\"?>\n  <Error><Code>InternalError</Code></Error>";
         for unclear in [&failed[..], b"<html>", b""] {
-            assert!(matches!(written(unclear), Err(Failure::MaybeDone(_))));
+            assert!(matches!(super::joined(unclear), Err(Failure::MaybeDone(_))));
         }
     }
 }

@@ -3,7 +3,6 @@
 //! A write is sent again only where the store says that it was not made, which is not always so. Each one carries a nonce of its own,
 //! which is kept with the object: it tells whether the write was made. Where that stays unknown, the error says so.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,25 +10,23 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use http_body_util::Either;
 use hyper::Method;
-use hyper::header::{ETAG, HeaderMap, HeaderName};
-use tokio::time::{Instant, sleep, timeout};
+use hyper::header::{ETAG, HeaderName};
+use tokio::time::{Instant, timeout};
 
-use crate::s3::contract::{WriteCondition, Written};
-use crate::s3::transport::answer::{
-    Answer, Failure, Refusal, Tries, doubted, says_undone, text, unclear,
-};
-use crate::s3::transport::body::{BodySender, Framing, SendBody, feed};
-use crate::s3::transport::call::{Call, NONCE};
-use crate::s3::transport::sign::hex;
+use crate::s3::contract::WriteCondition;
+use crate::s3::transport::answer::{Answer, Failure, Refusal, Tries, doubted, says_undone, text};
+use crate::s3::transport::body::{BodySender, Framing, feed};
+use crate::s3::transport::call::{Call, NONCE, hex};
 use crate::s3::transport::{Client, ReadOutcome};
 use crate::transfer::{COPIED, random};
 use crate::value::Error;
 
 /// The object of a write whose outcome is asked for.
 enum CurrentObject {
-    /// The write itself.
-    Ours(Written),
+    /// The write itself, and its entity tag.
+    Ours(String),
     /// The object that the write was to replace, or any object where the write has no condition.
     Replaceable,
     /// An object that may be older or newer than the write, or one that cannot be read.
@@ -37,7 +34,6 @@ enum CurrentObject {
 }
 
 /// A write of an object, under a condition.
-#[derive(Clone, Copy)]
 pub struct Write<'a> {
     pub client: &'a Arc<Client>,
     /// The request, with its nonce and without the condition.
@@ -51,55 +47,44 @@ impl Write<'_> {
         self.call.clone().under(self.condition)
     }
 
-    /// Writes `body`, whose digest is `sha256`.
-    pub async fn put(&self, body: &Bytes, sha256: &[u8; 32]) -> Result<Written, Error> {
+    /// Writes `body`, whose digest is `sha256`; its entity tag.
+    pub async fn put(&self, body: Bytes, sha256: &[u8; 32]) -> Result<String, Error> {
         let checksum = HeaderName::from_static("x-amz-checksum-sha256");
-        let signed = self.conditional()?;
-        let signed = signed.with(checksum, &BASE64_STANDARD.encode(sha256))?;
-        let payload = hex(sha256);
+        let call = Call {
+            body: Either::Left(body.into()),
+            payload: hex(sha256).into(),
+            ..self.conditional()?
+        };
+        let call = call.with(checksum, &BASE64_STANDARD.encode(sha256))?;
+        self.make(async |tries| written(&self.client.ask(&call, tries.until).await?))
+            .await
+    }
+
+    /// Makes the write by `send`, which sends all of it, and again where the store says that it was not made.
+    pub async fn make(
+        &self,
+        mut send: impl AsyncFnMut(&mut Tries<'_>) -> Result<String, Failure>,
+    ) -> Result<String, Error> {
         let mut tries = self.client.tries();
         loop {
-            let body = SendBody::Whole(body.clone());
-            let asked = self.client.ask(&signed, body, &payload, tries.until).await;
-            if let Some(ended) = self.ended(&mut tries, asked).await {
-                return ended;
-            }
+            let error = match send(&mut tries).await {
+                Ok(etag) => return Ok(etag),
+                Err(Failure::Refused(refusal)) => refused(refusal, self.condition),
+                Err(failure) => match tries.retry_change(failure).await {
+                    Ok(()) => continue,
+                    Err(error) => error,
+                },
+            };
+            return self.settle(tries.until, tries.may_be_made, error).await;
         }
-    }
-
-    /// The end of the write, which was `asked` for whole; `None` where it is to be sent again.
-    pub async fn ended(
-        &self,
-        tries: &mut Tries<'_>,
-        asked: Result<Answer, Failure>,
-    ) -> Option<Result<Written, Error>> {
-        match asked {
-            Ok(answer) => Some(self.made(tries.until, &answer).await),
-            Err(failure) => self.failed(tries, failure).await,
-        }
-    }
-
-    /// The end of the write, which was sent whole and failed; `None` where it is to be sent again.
-    pub async fn failed(
-        &self,
-        tries: &mut Tries<'_>,
-        failure: Failure,
-    ) -> Option<Result<Written, Error>> {
-        let error = match failure {
-            Failure::Refused(refusal) => refused(refusal, self.condition),
-            failure => match tries.retry_change(failure).await {
-                Ok(()) => return None,
-                Err(error) => error,
-            },
-        };
-        Some(self.settle(tries.until, tries.may_be_made, error).await)
     }
 
     /// Ends the one request that `sending` is.
-    pub async fn end(self, sending: Sending) -> Result<Written, Error> {
+    pub async fn end(&self, sending: Sending) -> Result<String, Error> {
         let until = self.client.deadline();
-        let failure = match sending.finish().await {
-            Ok(answer) => return self.made(until, &answer).await,
+        let sent = sending.finish().await.and_then(|answer| written(&answer));
+        let failure = match sent {
+            Ok(etag) => return Ok(etag),
             Err(failure) => failure,
         };
         let may_be_made = failure.may_be_made();
@@ -110,28 +95,20 @@ impl Write<'_> {
         self.settle(until, may_be_made, error).await
     }
 
-    /// The end of the write, which the store says that it has made. One without an entity tag may be the word of another program.
-    async fn made(&self, until: Instant, answer: &Answer) -> Result<Written, Error> {
-        match written(&answer.headers) {
-            Ok(written) => Ok(written),
-            Err(error) => self.settle(until, true, doubted(error)).await,
-        }
-    }
-
     /// Finds the outcome of the write, whose last try ended with `error`, where a try `may_be_made`. The object's nonce proves that the
     /// write was made. `error` proves that it was not made while the object is still one that the write may replace; otherwise the
     /// write may have been made and then replaced.
-    pub async fn settle(
+    async fn settle(
         &self,
         until: Instant,
         may_be_made: bool,
         error: Error,
-    ) -> Result<Written, Error> {
+    ) -> Result<String, Error> {
         if !may_be_made {
             return Err(error);
         }
         let written = match self.find(until).await {
-            CurrentObject::Ours(written) => Some(written),
+            CurrentObject::Ours(etag) => Some(etag),
             CurrentObject::Replaceable if says_undone(&error) => return Err(error),
             CurrentObject::Replaceable | CurrentObject::Unknown => None,
         };
@@ -144,39 +121,29 @@ impl Write<'_> {
     /// Looks for what the object is now.
     async fn find(&self, until: Instant) -> CurrentObject {
         let call = Call::named(Method::HEAD, self.call.object.clone());
-        let Ok(found) = self.client.look(&call, until).await else {
-            return CurrentObject::Unknown;
+        let found = match self.client.look(&call, until).await {
+            Ok(ReadOutcome::Answer(answer)) => Some(answer.headers),
+            Ok(ReadOutcome::Missing | ReadOutcome::Changed) => None,
+            Err(_) => return CurrentObject::Unknown,
         };
-        let headers = match &found {
-            ReadOutcome::Answer(answer) => Some(&answer.headers),
-            ReadOutcome::Missing | ReadOutcome::Changed => None,
-        };
-        let nonce = headers.and_then(|headers| headers.get(NONCE));
-        if let Some(headers) = headers.filter(|_| nonce == self.call.headers.get(NONCE)) {
-            return written(headers).map_or(CurrentObject::Unknown, CurrentObject::Ours);
-        }
-        let is_replaceable = match self.condition {
-            WriteCondition::Any => true,
-            WriteCondition::Create => headers.is_none(),
-            WriteCondition::Swap(etag) => {
-                headers.and_then(|headers| text(headers, &ETAG)) == Some(etag)
-            }
-        };
-        if is_replaceable {
-            CurrentObject::Replaceable
-        } else {
-            CurrentObject::Unknown
+        let etag = found.as_ref().and_then(|headers| text(headers, &ETAG));
+        let nonce = found.as_ref().and_then(|headers| headers.get(NONCE));
+        let is_ours = found.is_some() && nonce == self.call.headers.get(NONCE);
+        match (self.condition, etag) {
+            (_, Some(etag)) if is_ours => CurrentObject::Ours(etag.to_owned()),
+            _ if is_ours => CurrentObject::Unknown,
+            (WriteCondition::Any, _) => CurrentObject::Replaceable,
+            (WriteCondition::Create, _) if found.is_none() => CurrentObject::Replaceable,
+            (WriteCondition::Swap(old), Some(etag)) if old == etag => CurrentObject::Replaceable,
+            _ => CurrentObject::Unknown,
         }
     }
 }
 
-/// The entity tag of a write that the store has made.
-pub fn written(headers: &HeaderMap) -> Result<Written, Error> {
-    let etag = text(headers, &ETAG);
-    let etag = etag.ok_or_else(|| unclear("a write has no entity tag"))?;
-    Ok(Written {
-        etag: etag.to_owned(),
-    })
+/// The entity tag of a write that the store says that it has made. An answer without one may be the word of another program.
+pub fn written(answer: &Answer) -> Result<String, Failure> {
+    let etag = text(&answer.headers, &ETAG).map(str::to_owned);
+    etag.ok_or_else(|| Failure::MaybeDone("a write has no entity tag".to_owned()))
 }
 
 /// The error that the refusal of a write under `condition` means.
@@ -186,15 +153,6 @@ pub fn refused(refusal: Refusal, condition: &WriteCondition) -> Error {
         return Error::Precondition;
     }
     refusal.error()
-}
-
-/// The bytes of all `runs`, in one piece.
-pub fn joined(mut runs: Vec<Bytes>) -> Bytes {
-    match runs.len() {
-        0 => Bytes::new(),
-        1 => runs.remove(0),
-        _ => runs.concat().into(),
-    }
 }
 
 type Sent = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
@@ -216,16 +174,17 @@ impl Sending {
         sha256: Option<[u8; 32]>,
     ) -> Result<Self, Error> {
         let framing = Framing::new(len, sha256);
-        let call = framing.describe(call.clone())?;
-        let (payload, body_len) = (framing.payload(), framing.body_len());
-        let (feed, taker) = feed();
+        let (feed, taker) = feed(framing.body_len());
+        let call = Call {
+            body: Either::Right(taker.clone()),
+            ..call.clone().framed(&framing)?
+        };
         let to = Arc::clone(client);
         let sent = async move {
             let mut tries = to.tries();
             loop {
                 let permit = to.permit(to.deadline()).await?;
-                let body = SendBody::BodyReceiver(taker.clone(), body_len);
-                let failure = match to.send(&call, body, &payload, permit).await {
+                let failure = match to.send(&call, permit).await {
                     Ok(answer) => return answer.checked(to.timeout).await,
                     Err(failure) => failure,
                 };
@@ -233,10 +192,7 @@ impl Sending {
                 if taker.is_taken() || !matches!(failure, Failure::NotSent(_)) {
                     return Err(failure);
                 }
-                match tries.pause_after(&failure) {
-                    Some(pause) => sleep(pause).await,
-                    None => return Err(failure),
-                }
+                tries.retry(failure).await?;
             }
         };
         Ok(Self {
@@ -283,14 +239,6 @@ impl Sending {
         // The whole body is in the connection's hands or in the queue: both move within the time.
         let sent = timeout(self.timeout, self.sent).await;
         sent.map_err(|_| Failure::Late)?
-    }
-}
-
-impl fmt::Debug for Sending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sending")
-            .field("left", &self.remaining())
-            .finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,6 @@
 //! threads write and read it, one piece at a time, and the system frees it when it is closed, also when the process is killed.
 //! Dropped, an upload leaves what was there, and nothing else.
 
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -18,9 +17,10 @@ use hyper::header::HeaderName;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::Gateway;
 use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
-use super::put::{Sending, Write, joined, nonce, refused};
-use crate::s3::contract::{S3Context, WriteCondition, Written};
+use super::put::{Sending, Write, nonce, written};
+use crate::s3::contract::{S3Context, WriteCondition};
 use crate::s3::transport::Client;
 use crate::s3::transport::answer::Failure;
 use crate::s3::transport::call::{Call, NONCE};
@@ -42,7 +42,6 @@ pub struct RemoteUpload {
 }
 
 /// The destination of an upload's bytes.
-#[derive(Debug)]
 enum Destination {
     /// They stay in the buffer.
     Memory,
@@ -56,39 +55,24 @@ enum Destination {
     Ended,
 }
 
-impl Destination {
-    /// Bytes that wait in a file.
-    fn spooled(&self) -> u64 {
-        match self {
-            Self::Spool(spool) => spool.len,
-            _ => 0,
-        }
-    }
-
-    /// True where bytes go on to the store as they come.
-    fn is_straight(&self) -> bool {
-        matches!(self, Self::Whole(_) | Self::Parts(_))
-    }
-}
-
 /// True where a value of this length is sent to the store piece by piece.
 pub fn is_long(len: Option<u64>) -> bool {
     len.is_none_or(|len| len > SMALL)
 }
 
-impl RemoteUpload {
+impl Gateway<'_> {
     /// Begins to receive the value of `key` that `head` announces. Without the `condition` of its publishing it is kept until that is
     /// known.
-    pub async fn begin(
-        shared: &Arc<S3Context>,
-        client: &Arc<Client>,
+    pub async fn upload(
+        &self,
         key: &Key<'_>,
         head: UploadHead,
         condition: Option<&WriteCondition>,
-    ) -> Result<Self, Error> {
+    ) -> Result<RemoteUpload, Error> {
+        let Gateway { shared, client } = *self;
         let call = Call::object(Method::PUT, &client.place, key)?.keeping(&head.attributes)?;
         let reservation = Reservation::new(&shared.quota, head.uploader);
-        let mut upload = Self {
+        let mut upload = RemoteUpload {
             shared: Arc::clone(shared),
             client: Arc::clone(client),
             call: call.with(HeaderName::from_static(NONCE), &nonce()?)?,
@@ -114,7 +98,9 @@ impl RemoteUpload {
         }
         Ok(upload)
     }
+}
 
+impl RemoteUpload {
     /// The destination of `len` bytes that go on to the store as they come.
     async fn straight(&self, len: u64, condition: &WriteCondition) -> Result<Destination, Error> {
         if len > ONE_REQUEST {
@@ -133,18 +119,19 @@ impl RemoteUpload {
 
     /// Takes the next bytes of the value, waiting while the store is slower than the sender.
     pub async fn push(&mut self, mut data: Bytes) -> Result<(), Error> {
-        let straight = match &mut self.destination {
-            Destination::Whole(sending) => Some(sending.push(data.clone()).await),
-            Destination::Parts(parts) => Some(parts.push(data.clone()).await),
-            _ => None,
-        };
-        match straight {
-            Some(pushed) => pushed.map_err(not_made)?,
-            None => self
-                .received
-                .reserve(self.destination.spooled(), data.len())?,
+        match &mut self.destination {
+            Destination::Whole(sending) => {
+                sending.push(data.clone()).await.map_err(Failure::error)?;
+            }
+            Destination::Parts(parts) => parts.push(data.clone()).await.map_err(Failure::error)?,
+            Destination::Spool(spool) => self.received.reserve(spool.len, data.len())?,
+            _ => self.received.reserve(0, data.len())?,
         }
-        if self.destination.is_straight() && !self.received.is_hashing() {
+        let is_straight = matches!(
+            self.destination,
+            Destination::Whole(_) | Destination::Parts(_)
+        );
+        if is_straight && !self.received.is_hashing() {
             return Ok(());
         }
         while !data.is_empty() {
@@ -193,7 +180,7 @@ impl RemoteUpload {
 
     /// Publishes what was received, if `condition` holds at that moment; it is the one that the upload began with, where that
     /// had one. Else it may be called again after [`Error::Precondition`].
-    pub async fn publish(&mut self, condition: &WriteCondition) -> Result<Written, Error> {
+    pub async fn publish(&mut self, condition: &WriteCondition) -> Result<String, Error> {
         self.shared.promises.check(condition)?;
         match &self.destination {
             Destination::Spool(_) if self.received.buffer.len() > 0 => self.flush().await?,
@@ -211,7 +198,8 @@ impl RemoteUpload {
         match &mut self.destination {
             Destination::Memory => {
                 let body = joined(self.received.buffer.share());
-                write.put(&body, &sha256.ok_or(Error::Incomplete)?).await
+                let sha256 = sha256.ok_or(Error::Incomplete)?;
+                write.put(body, &sha256).await
             }
             Destination::Spool(spool) => {
                 spool.written().await?;
@@ -226,67 +214,41 @@ impl RemoteUpload {
     }
 }
 
-impl std::fmt::Debug for RemoteUpload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RemoteUpload")
-            .field("destination", &self.destination)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The error of a write whose end was not sent: it was not made.
-fn not_made(failure: Failure) -> Error {
-    match failure {
-        Failure::Refused(refusal) => refused(refusal, &WriteCondition::Any),
-        failure => failure.error(),
+/// The bytes of all `runs`, in one piece.
+fn joined(mut runs: Vec<Bytes>) -> Bytes {
+    match runs.len() {
+        1 => runs.remove(0),
+        _ => runs.concat().into(),
     }
 }
 
 impl Write<'_> {
     /// Sends what `spool` holds, all of which is written.
-    async fn put_spool(self, spool: &Spool, sha256: Option<[u8; 32]>) -> Result<Written, Error> {
+    async fn put_spool(&self, spool: &Spool, sha256: Option<[u8; 32]>) -> Result<String, Error> {
         if spool.len > ONE_REQUEST {
             let mut parts = Multipart::begin(self.client, self.call, spool.len).await?;
-            let mut sent = 0;
-            while sent < spool.len {
-                let data = spool.read(sent, spool.len).await?;
-                sent += data.len() as u64;
-                parts.push(data).await.map_err(Failure::error)?;
-            }
-            return parts.finish(&self).await;
+            let read = spool.read(async |data| parts.push(data).await);
+            read.await.map_err(Failure::error)?;
+            return parts.finish(self).await;
         }
-        let mut tries = self.client.tries();
-        let conditional = self.conditional()?;
-        loop {
-            let mut sending = Sending::begin(self.client, &conditional, spool.len, sha256)?;
-            let asked = match fill(&mut sending, spool).await {
-                Ok(()) => sending.finish().await,
-                Err(Failure::Refused(refusal)) => Err(Failure::Refused(refusal)),
-                // Without its end it was not made: it may be sent again.
-                Err(failure) => match tries.retry(failure).await {
-                    Ok(()) => continue,
-                    Err(error) => return self.settle(tries.until, tries.may_be_made, error).await,
-                },
-            };
-            if let Some(ended) = self.ended(&mut tries, asked).await {
-                return ended;
+        let call = self.conditional()?;
+        self.make(async |tries| {
+            loop {
+                let sending = Sending::begin(self.client, &call, spool.len, sha256);
+                let mut sending = sending.map_err(Failure::NotTried)?;
+                match spool.read(async |data| sending.push(data).await).await {
+                    Ok(()) => return written(&sending.finish().await?),
+                    Err(Failure::Refused(refusal)) => return Err(Failure::Refused(refusal)),
+                    // Without its end it was not made: it may be sent again.
+                    Err(failure) => {
+                        let retry = tries.retry(failure).await;
+                        retry.map_err(|failure| Failure::NotTried(failure.error()))?;
+                    }
+                }
             }
-        }
+        })
+        .await
     }
-}
-
-/// Gives `sending` all that `spool` holds.
-async fn fill(sending: &mut Sending, spool: &Spool) -> Result<(), Failure> {
-    let mut sent = 0;
-    while sent < spool.len {
-        let data = spool
-            .read(sent, spool.len)
-            .await
-            .map_err(Failure::NotTried)?;
-        sent += data.len() as u64;
-        sending.push(data).await?;
-    }
-    Ok(())
 }
 
 /// Bytes that are written or read at a time: an upload has at most two of these in memory.
@@ -335,11 +297,23 @@ impl Spool {
         }
     }
 
-    /// Up to a piece of the bytes from `offset` to `end`, which are written.
-    async fn read(&self, offset: u64, end: u64) -> Result<Bytes, Error> {
-        let file = self.file()?;
-        let len = usize::try_from(end - offset).unwrap_or(PIECE).min(PIECE);
-        self.disk.run(move || read_at(&file, offset, len)).await
+    /// Reads all bytes, which are written, and gives `push` a piece of them at a time.
+    async fn read(
+        &self,
+        mut push: impl AsyncFnMut(Bytes) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut offset = 0;
+        while offset < self.len {
+            let file = self.file().map_err(Failure::NotTried)?;
+            let len = usize::try_from(self.len - offset)
+                .unwrap_or(PIECE)
+                .min(PIECE);
+            let data = self.disk.run(move || read_at(&file, offset, len)).await;
+            let data = data.map_err(Failure::NotTried)?;
+            offset += data.len() as u64;
+            push(data).await?;
+        }
+        Ok(())
     }
 
     /// The file, for a job.
@@ -354,14 +328,6 @@ impl Drop for Spool {
         if let Some(file) = self.file.take() {
             self.disk.spawn_detached(move || drop(file));
         }
-    }
-}
-
-impl fmt::Debug for Spool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spool")
-            .field("len", &self.len)
-            .finish_non_exhaustive()
     }
 }
 

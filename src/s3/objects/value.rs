@@ -7,19 +7,17 @@ use std::sync::Arc;
 use hyper::Method;
 
 use super::Gateway;
-use super::get::{GetOutcome, RemoteBody};
-use crate::s3::contract::{ReadRequest, RemoteMeta, S3Context};
+use super::get::RemoteBody;
+use crate::s3::contract::{RemoteMeta, S3Context};
 use crate::s3::transport::Client;
 use crate::s3::transport::call::Call;
 use crate::transfer::{CHUNK, Hashing, WriteBuffer};
 use crate::value::{Digest, Error, Key, Wanted};
 
 /// A value of the store.
-#[derive(Debug)]
 pub struct RemoteValue {
     shared: Arc<S3Context>,
     client: Arc<Client>,
-    key: Key<'static>,
     /// A request for all of the object.
     call: Call,
     /// The metadata of the version that was found.
@@ -31,21 +29,17 @@ pub struct RemoteValue {
 impl Gateway<'_> {
     /// Finds the value of `key`: with one request where `all` of it is to be read from this server, else by a HEAD.
     pub async fn find(&self, key: &Key<'_>, all: bool) -> Result<Option<RemoteValue>, Error> {
+        let call = Call::object(Method::GET, &self.client.place, key)?;
         let is_read_here = self.shared.settings.redirect_from.is_none();
         let (meta, coming) = if all && is_read_here {
-            match self.get(key, ReadRequest::default()).await? {
-                GetOutcome::Value(meta, body) => (Some(meta), Some(body)),
-                GetOutcome::Gone | GetOutcome::Changed => (None, None),
-            }
+            self.get(call.clone(), None, None).await?.unzip()
         } else {
             (self.head(key).await?, None)
         };
-        let Some(meta) = meta else { return Ok(None) };
-        Ok(Some(RemoteValue {
+        Ok(meta.map(|meta| RemoteValue {
             shared: Arc::clone(self.shared),
             client: Arc::clone(self.client),
-            key: key.clone().into_owned(),
-            call: Call::object(Method::GET, &self.client.place, key)?,
+            call,
             meta,
             coming,
         }))
@@ -59,18 +53,15 @@ impl RemoteValue {
         let redirect_from = self.shared.settings.redirect_from;
         let is_read_there = redirect_from.is_some_and(|from| self.meta.len >= from);
         is_read_there
-            .then(|| self.client.link(&method, &self.key))
+            .then(|| self.client.link(&method, &self.call.object))
             .transpose()
     }
 
     /// Asks the store for the bytes of `range`, which [`Self::part`] then gives; false where the value is another one now, or gone.
     pub async fn begin(&mut self, range: Range<u64>) -> Result<bool, Error> {
         if self.coming.is_none() && !range.is_empty() {
-            let read = ReadRequest {
-                range: (range != (0..self.meta.len)).then_some(range),
-                only: Some(&self.meta.etag),
-            };
-            let GetOutcome::Value(_, body) = self.gateway().get(&self.key, read).await? else {
+            let range = (range != (0..self.meta.len)).then_some(range);
+            let Some((_, body)) = self.get(range).await? else {
                 return Ok(false);
             };
             self.coming = Some(body);
@@ -93,11 +84,7 @@ impl RemoteValue {
         if let (Some(digest), false) = (self.meta.sha256, sha512) {
             return Ok(Some(Digest::Sha256(digest)));
         }
-        let read = ReadRequest {
-            range: None,
-            only: Some(&self.meta.etag),
-        };
-        let GetOutcome::Value(_, mut body) = self.gateway().get(&self.key, read).await? else {
+        let Some((_, mut body)) = self.get(None).await? else {
             return Ok(None);
         };
         let mut hashing = Hashing::new(Wanted::one(sha512), self.shared.compute.clone());
@@ -112,10 +99,16 @@ impl RemoteValue {
         Ok(digests.one())
     }
 
-    fn gateway(&self) -> Gateway<'_> {
-        Gateway {
+    /// The bytes `range` of the version that was found, or all of it.
+    async fn get(
+        &self,
+        range: Option<Range<u64>>,
+    ) -> Result<Option<(RemoteMeta, RemoteBody)>, Error> {
+        let gateway = Gateway {
             shared: &self.shared,
             client: &self.client,
-        }
+        };
+        let only = Some(&*self.meta.etag);
+        gateway.get(self.call.clone(), range, only).await
     }
 }

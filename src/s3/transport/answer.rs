@@ -73,22 +73,15 @@ pub enum Failure {
     NotTried(Error),
 }
 
-/// The refusal of a request by the store.
-#[derive(Debug, Default)]
+/// The refusal of a request by the store, and the body that says why.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
 pub struct Refusal {
+    #[serde(skip)]
     pub status: u16,
     code: String,
     message: String,
     /// The region of the bucket, where the store names one.
-    region: String,
-}
-
-/// The body of a refusal.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct ErrorBody {
-    code: String,
-    message: String,
     region: String,
 }
 
@@ -102,15 +95,11 @@ impl Answer {
         let region = HeaderName::from_static("x-amz-bucket-region");
         let region = text(&self.headers, &region).unwrap_or_default().to_owned();
         let body = self.whole(MAX_MESSAGE, within).await.unwrap_or_default();
-        let said: ErrorBody = parse(&body).unwrap_or_default();
-        let refusal = Refusal {
-            status,
-            code: said.code,
-            message: said.message,
-            region: Some(said.region)
-                .filter(|said| !said.is_empty())
-                .unwrap_or(region),
-        };
+        let mut refusal: Refusal = parse(&body).unwrap_or_default();
+        refusal.status = status;
+        if refusal.region.is_empty() {
+            refusal.region = region;
+        }
         Err(refusal.meaning(wait))
     }
 
@@ -178,15 +167,10 @@ impl Failure {
 
 /// An error, and what it comes from.
 fn causes(error: &legacy::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text.push_str(advice(error).unwrap_or_default());
-    text
+    let first: &dyn std::error::Error = error;
+    let causes = std::iter::successors(Some(first), |error| error.source());
+    let causes: Vec<_> = causes.map(ToString::to_string).collect();
+    causes.join(": ") + advice(error).unwrap_or_default()
 }
 
 impl Refusal {
@@ -245,8 +229,19 @@ impl Refusal {
                 name: "not-in-the-store",
                 what: "the store behind this server cannot do this",
             },
-            (300..=399 | 401 | 403, _) => Error::Refused(self.said()),
-            _ if is_about_the_server(&self.code) => Error::Refused(self.said()),
+            // This server is set up wrongly.
+            (300..=399 | 401 | 403, _)
+            | (
+                _,
+                "AuthorizationHeaderMalformed"
+                | "AuthorizationQueryParametersError"
+                | "ExpiredToken"
+                | "InvalidToken"
+                | "InvalidRegion"
+                | "InvalidBucketName"
+                | "NoSuchBucket"
+                | "IllegalLocationConstraintException",
+            ) => Error::Refused(self.said()),
             _ => Error::BadGateway(self.said()),
         }
     }
@@ -263,21 +258,6 @@ impl Refusal {
         let said = said.replace(char::is_control, " ");
         said.chars().take(MAX_SAID).collect()
     }
-}
-
-/// True where a refusal means that this server is set up wrongly.
-fn is_about_the_server(code: &str) -> bool {
-    matches!(
-        code,
-        "AuthorizationHeaderMalformed"
-            | "AuthorizationQueryParametersError"
-            | "ExpiredToken"
-            | "InvalidToken"
-            | "InvalidRegion"
-            | "InvalidBucketName"
-            | "NoSuchBucket"
-            | "IllegalLocationConstraintException"
-    )
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<u64> {
@@ -307,16 +287,6 @@ pub fn doubted(error: Error) -> Error {
     }
 }
 
-/// An error for the operator alone, with what the store or the network said.
-pub fn explained(error: &Error) -> String {
-    match error {
-        Error::Refused(said) | Error::BadGateway(said) | Error::Unreachable(said) => {
-            format!("{error}: {said}")
-        }
-        _ => error.to_string(),
-    }
-}
-
 /// The tries of one request.
 #[derive(Debug)]
 pub struct Tries<'a> {
@@ -342,19 +312,17 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// Waits for the moment of the next try of a request that changes nothing; the error when there is none.
-    pub async fn retry(&mut self, failure: Failure) -> Result<(), Error> {
-        match self.pause_after(&failure) {
-            Some(pause) => {
-                sleep(pause).await;
-                Ok(())
-            }
-            None => Err(failure.error()),
-        }
+    /// Waits for the moment of the next try of a request that changes nothing; the failure when there is none.
+    pub async fn retry(&mut self, failure: Failure) -> Result<(), Failure> {
+        let Some(pause) = self.pause_after(&failure) else {
+            return Err(failure);
+        };
+        sleep(pause).await;
+        Ok(())
     }
 
     /// The pause before the next try of a request that changes nothing; `None` when there is none.
-    pub fn pause_after(&mut self, failure: &Failure) -> Option<Duration> {
+    fn pause_after(&mut self, failure: &Failure) -> Option<Duration> {
         let (most, asked) = match failure {
             Failure::NotSent(_) => (UNREACHABLE, Duration::ZERO),
             Failure::Busy { retry_after, .. } => (BUSY, Duration::from_secs(*retry_after)),
@@ -364,7 +332,8 @@ impl<'a> Tries<'a> {
             }
             _ => return None,
         };
-        let pause = asked.max(self.pause());
+        let own = (FIRST_PAUSE * (1 << self.made.min(8))).min(LONGEST_PAUSE);
+        let pause = asked.max(own);
         self.made += 1;
         let end = self.until.min(self.began + most);
         // A store may ask for a pause that goes beyond all time.
@@ -381,13 +350,11 @@ impl<'a> Tries<'a> {
     pub async fn retry_change(&mut self, failure: Failure) -> Result<(), Error> {
         self.may_be_made |= failure.may_be_made();
         match failure {
-            Failure::NotSent(_) | Failure::Busy { .. } => self.retry(failure).await,
+            Failure::NotSent(_) | Failure::Busy { .. } => {
+                self.retry(failure).await.map_err(Failure::error)
+            }
             _ => Err(failure.outcome()),
         }
-    }
-
-    fn pause(&self) -> Duration {
-        (FIRST_PAUSE * (1 << self.made.min(8))).min(LONGEST_PAUSE)
     }
 }
 

@@ -14,14 +14,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use crc64fast_nvme::Digest;
+use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{CONTENT_ENCODING, HeaderName, HeaderValue};
-use sha2::Sha256;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::call::Call;
-use super::sign::hex;
 use crate::value::Error;
 
 /// Bytes that may wait: two of the longest runs that are received at a time.
@@ -39,73 +36,8 @@ pub const CHECKSUM: &str = "x-amz-checksum-crc64nvme";
 /// The length of the trailer, with the piece of no length before it: the checksum takes 12 characters.
 const TRAILER_LEN: u64 = 3 + CHECKSUM.len() as u64 + 1 + 12 + 4;
 
-/// The body of a request to the store.
-#[derive(Clone, Debug)]
-pub enum SendBody {
-    /// A body of no bytes, or one that has been sent.
-    Empty,
-    /// The whole body, in memory.
-    Whole(Bytes),
-    /// The bytes of a queue, as they come; the number is how many are left.
-    BodyReceiver(BodyReceiver, u64),
-    /// A body that breaks off, for the trial of a store.
-    CutOff {
-        /// The bytes that are sent first.
-        begin: Option<Bytes>,
-        /// The length that is announced.
-        len: u64,
-    },
-}
-
-impl SendBody {
-    /// The body of `bytes`, and the payload that the request is signed for.
-    pub fn whole(bytes: Bytes) -> (Self, String) {
-        let payload = hex(&<Sha256 as sha2::Digest>::digest(&bytes));
-        (Self::Whole(bytes), payload)
-    }
-}
-
-impl Body for SendBody {
-    type Data = Bytes;
-    type Error = Cut;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        let next = match std::mem::replace(&mut *self, Self::Empty) {
-            Self::Empty | Self::BodyReceiver(_, 0) => None,
-            Self::Whole(bytes) => Some(Ok(bytes)),
-            Self::BodyReceiver(fed, left) => {
-                let next = fed.poll_next(cx);
-                let taken = match &next {
-                    Poll::Ready(Some(data)) => data.len() as u64,
-                    _ => 0,
-                };
-                *self = Self::BodyReceiver(fed, left.saturating_sub(taken));
-                Some(ready!(next).ok_or(Cut))
-            }
-            Self::CutOff { begin, len } => {
-                *self = Self::CutOff { begin: None, len };
-                Some(begin.ok_or(Cut))
-            }
-        };
-        Poll::Ready(next.map(|next| next.map(Frame::data)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.size_hint().exact() == Some(0)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(match self {
-            Self::Empty => 0,
-            Self::CutOff { len, .. } => *len,
-            Self::Whole(bytes) => bytes.len() as u64,
-            Self::BodyReceiver(_, left) => *left,
-        })
-    }
-}
+/// The body of a request to the store: all of it, in memory, or the bytes of a queue as they come.
+pub type SendBody = Either<Full<Bytes>, BodyReceiver>;
 
 /// A body that was given up before its end.
 #[derive(Debug, thiserror::Error)]
@@ -120,22 +52,25 @@ pub struct BodySender {
     room: Arc<Semaphore>,
 }
 
-/// The end that takes them; a body that is sent again shares it.
+/// The end that takes them, the body of a request; one that is sent again shares the queue.
 #[derive(Clone, Debug)]
 pub struct BodyReceiver {
     queue: Arc<Mutex<UnboundedReceiver<Bytes>>>,
     room: Arc<Semaphore>,
     is_taken: Arc<AtomicBool>,
+    /// Bytes of the body that are to come.
+    left: u64,
 }
 
-/// Both ends of a queue.
-pub fn feed() -> (BodySender, BodyReceiver) {
+/// Both ends of a queue for a body of `len` bytes.
+pub fn feed(len: u64) -> (BodySender, BodyReceiver) {
     let (queue, taker) = unbounded_channel();
     let room = Arc::new(Semaphore::new(FULL));
     let fed = BodyReceiver {
         queue: Arc::new(Mutex::new(taker)),
         room: Arc::clone(&room),
         is_taken: Arc::default(),
+        left: len,
     };
     (BodySender { queue, room }, fed)
 }
@@ -157,20 +92,40 @@ impl BodySender {
 }
 
 impl BodyReceiver {
-    /// The next bytes; `None` where there will be no more.
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = ready!(queue.poll_recv(cx));
-        if let Some(data) = &next {
-            self.is_taken.store(true, Ordering::Relaxed);
-            self.room.add_permits(permits(data) as usize);
-        }
-        Poll::Ready(next)
-    }
-
     /// True once some bytes have been taken: another body would lack them.
     pub fn is_taken(&self) -> bool {
         self.is_taken.load(Ordering::Relaxed)
+    }
+}
+
+impl Body for BodyReceiver {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let queue = self.queue.lock();
+        let next = queue.unwrap_or_else(PoisonError::into_inner).poll_recv(cx);
+        let Some(data) = ready!(next) else {
+            return Poll::Ready(Some(Err(Cut)));
+        };
+        self.is_taken.store(true, Ordering::Relaxed);
+        self.room.add_permits(permits(&data) as usize);
+        self.left = self.left.saturating_sub(data.len() as u64);
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
     }
 }
 
@@ -220,14 +175,6 @@ impl Framing {
         self.left
     }
 
-    /// The payload that the request is signed for.
-    pub fn payload(&self) -> String {
-        match &self.kind {
-            FramingKind::Pieces { .. } => PIECES.to_owned(),
-            FramingKind::Plain { sha256, .. } => hex(sha256),
-        }
-    }
-
     /// The length of the body, before any of it is framed.
     pub fn body_len(&self) -> u64 {
         let len = self.left;
@@ -241,28 +188,11 @@ impl Framing {
         }
     }
 
-    /// `call`, with the fields that tell how its body is framed.
-    pub fn describe(&self, mut call: Call) -> Result<Call, Error> {
+    /// The digest of the body, where the signature proves it whole.
+    pub fn sha256(&self) -> Option<&[u8; 32]> {
         match &self.kind {
-            // An upload in parts takes the checksums that it was begun with, and no other: the signature proves the part.
-            FramingKind::Plain { .. } if call.is_part() => Ok(call),
-            FramingKind::Plain { sha256, .. } => {
-                let checksum = HeaderName::from_static("x-amz-checksum-sha256");
-                call.with(checksum, &BASE64_STANDARD.encode(sha256))
-            }
-            FramingKind::Pieces { .. } => {
-                let mut coding = b"aws-chunked".to_vec();
-                if let Some(own) = call.headers.get(CONTENT_ENCODING) {
-                    coding.push(b',');
-                    coding.extend_from_slice(own.as_bytes());
-                }
-                if let Ok(coding) = HeaderValue::from_bytes(&coding) {
-                    call.headers.insert(CONTENT_ENCODING, coding);
-                }
-                let length = HeaderName::from_static("x-amz-decoded-content-length");
-                let call = call.with(length, &self.left.to_string())?;
-                Ok(call.with_static("x-amz-trailer", CHECKSUM))
-            }
+            FramingKind::Plain { sha256, .. } => Some(sha256),
+            FramingKind::Pieces { .. } => None,
         }
     }
 
@@ -334,12 +264,12 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_come_in_order_and_the_giver_waits_when_it_is_full() {
-        let (feed, taker) = feed();
+        let (feed, taker) = feed(FULL as u64 + 2);
         feed.push(Bytes::from(vec![1; FULL])).await;
         let mut full = Box::pin(feed.push(Bytes::from_static(b"2")));
         assert!((&mut full).now_or_never().is_none());
         assert!(!taker.is_taken());
-        let mut body = SendBody::BodyReceiver(taker.clone(), FULL as u64 + 2);
+        let mut body = taker.clone();
         assert_eq!(
             body.frame()
                 .await
@@ -364,10 +294,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_feed_that_is_dropped_cuts_the_body_off() {
-        let (feed, taker) = feed();
+        let (feed, mut body) = feed(2);
         feed.push(Bytes::from_static(b"1")).await;
         drop(feed);
-        let mut body = SendBody::BodyReceiver(taker, 2);
         assert!(body.frame().await.unwrap().is_ok());
         assert!(body.frame().await.unwrap().is_err());
     }

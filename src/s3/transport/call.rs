@@ -3,20 +3,32 @@
 //! The one place that knows which names objects have, how they are encoded in URIs and lists, and which host and path of an
 //! endpoint they are asked at. Sends nothing.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use http_body_util::{Either, Full};
 use hyper::Method;
 use hyper::header::{
-    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, RANGE,
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+    RANGE,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
+use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use super::body::{CHECKSUM, Framing, PIECES, SendBody};
 use crate::metrics::StoreOperation;
 use crate::s3::contract::{BucketPrefix, Settings, WriteCondition};
 use crate::value::{Attributes, Error, Key};
+
+/// The payload of a request without a body: SHA-256 of nothing.
+pub const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// The longest name of an object, in bytes: what S3 allows.
 const MAX_NAME: usize = 1024;
@@ -45,6 +57,9 @@ pub struct Call {
     pub object: String,
     pub query: String,
     pub headers: HeaderMap,
+    pub body: SendBody,
+    /// The SHA-256 of the body in hexadecimal digits, or a name for it.
+    pub payload: Cow<'static, str>,
 }
 
 impl Call {
@@ -60,6 +75,8 @@ impl Call {
             object,
             query: String::new(),
             headers: HeaderMap::new(),
+            body: Either::Left(Full::default()),
+            payload: NOTHING.into(),
         }
     }
 
@@ -92,11 +109,42 @@ impl Call {
         self
     }
 
-    /// The call for these bytes of the object alone.
-    pub fn ranged(&self, range: &Range<u64>) -> Result<Self, Error> {
+    /// Sets the fields and the payload that tell how its body is framed.
+    pub fn framed(mut self, framing: &Framing) -> Result<Self, Error> {
+        if let Some(sha256) = framing.sha256() {
+            self.payload = hex(sha256).into();
+            // An upload in parts takes the checksums that it was begun with, and no other: the signature proves the part.
+            if self.is_part() {
+                return Ok(self);
+            }
+            let checksum = HeaderName::from_static("x-amz-checksum-sha256");
+            return self.with(checksum, &BASE64_STANDARD.encode(sha256));
+        }
+        self.payload = PIECES.into();
+        let mut coding = b"aws-chunked".to_vec();
+        if let Some(own) = self.headers.get(CONTENT_ENCODING) {
+            coding.push(b',');
+            coding.extend_from_slice(own.as_bytes());
+        }
+        if let Ok(coding) = HeaderValue::from_bytes(&coding) {
+            self.headers.insert(CONTENT_ENCODING, coding);
+        }
+        let length = HeaderName::from_static("x-amz-decoded-content-length");
+        let call = self.with(length, &framing.remaining().to_string())?;
+        Ok(call.with_static("x-amz-trailer", CHECKSUM))
+    }
+
+    /// Sets the body.
+    pub fn carrying(mut self, body: Bytes) -> Self {
+        self.payload = hex(&Sha256::digest(&body)).into();
+        self.body = Either::Left(body.into());
+        self
+    }
+
+    /// Asks for these bytes of the object alone.
+    pub fn ranged(self, range: &Range<u64>) -> Result<Self, Error> {
         let last = range.end.saturating_sub(1);
-        let range = format!("bytes={}-{last}", range.start);
-        self.clone().with(RANGE, &range)
+        self.with(RANGE, &format!("bytes={}-{last}", range.start))
     }
 
     /// Sets the field `name`.
@@ -140,7 +188,7 @@ impl Call {
 }
 
 /// The encoded name of the object of `key`.
-pub fn object_name(place: &BucketPrefix, key: &Key<'_>) -> Result<String, Error> {
+fn object_name(place: &BucketPrefix, key: &Key<'_>) -> Result<String, Error> {
     let key = key.as_str();
     if place.prefix.len() + key.len() > MAX_NAME {
         return Err(Error::BadKey("it is too long for the store"));
@@ -161,6 +209,11 @@ fn header_value(text: &str) -> Result<HeaderValue, Error> {
 
 fn not_a_field() -> Error {
     Error::BadGateway("what is to be sent cannot stand in a field".to_owned())
+}
+
+/// `bytes` in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    HEXLOWER.encode(bytes)
 }
 
 /// A path of a URI: `/` stays.
@@ -219,32 +272,28 @@ pub struct Endpoint {
 }
 
 impl Endpoints {
-    /// The endpoints of `settings`; the reason, where one is no origin.
-    pub fn new(settings: &Settings) -> Result<Self, String> {
+    /// The endpoints of `settings`.
+    pub fn new(settings: &Settings) -> Self {
         let of_aws = format!("https://s3.{}.amazonaws.com", settings.region);
-        let origins = if settings.endpoints.is_empty() {
-            std::slice::from_ref(&of_aws)
-        } else {
-            &settings.endpoints
+        let origins = match &settings.endpoints[..] {
+            [] => std::slice::from_ref(&of_aws),
+            given => given,
         };
         let all = origins.iter().map(|origin| Endpoint::new(origin, settings));
-        Ok(Self {
-            all: all.collect::<Result<_, _>>()?,
+        Self {
+            all: all.collect(),
             next: AtomicUsize::new(0),
             began: Instant::now(),
-        })
+        }
     }
 
     /// The next one.
     pub fn next(&self) -> &Endpoint {
         let now = self.now();
-        let first = self.next.fetch_add(1, Ordering::Relaxed);
-        let in_turn = || (0..self.all.len()).map(|n| &self.all[(first + n) % self.all.len()]);
-        let reachable =
-            |endpoint: &&Endpoint| endpoint.avoided_until.load(Ordering::Relaxed) <= now;
-        in_turn()
-            .find(reachable)
-            .unwrap_or(&self.all[first % self.all.len()])
+        let first = self.next.fetch_add(1, Ordering::Relaxed) % self.all.len();
+        let mut in_turn = self.all[first..].iter().chain(&self.all[..first]);
+        let reachable = in_turn.find(|it| it.avoided_until.load(Ordering::Relaxed) <= now);
+        reachable.unwrap_or(&self.all[first])
     }
 
     /// `endpoint` could not be reached.
@@ -259,34 +308,21 @@ impl Endpoints {
 }
 
 impl Endpoint {
-    fn new(origin: &str, settings: &Settings) -> Result<Self, String> {
-        let wrong = || format!("{origin:?} is not the origin of an endpoint");
-        let (scheme, rest) = origin.split_once("://").ok_or_else(wrong)?;
-        let (authority, below) = rest.split_once('/').unwrap_or((rest, ""));
-        if !matches!(scheme, "http" | "https") || authority.is_empty() {
-            return Err(wrong());
-        }
+    fn new(origin: &str, settings: &Settings) -> Self {
+        let (scheme, authority) = origin.split_once("://").unwrap_or(("https", origin));
         let authority = as_sent(scheme, authority);
-        let below = below.trim_end_matches('/');
-        let mut root = if below.is_empty() {
-            String::new()
-        } else {
-            format!("/{below}")
-        };
         let bucket = &settings.place.bucket;
-        let authority = if settings.virtual_host {
-            format!("{bucket}.{authority}")
+        let (authority, root) = if settings.virtual_host {
+            (format!("{bucket}.{authority}"), String::new())
         } else {
-            root.push('/');
-            root.push_str(&path(bucket));
-            authority
+            (authority, format!("/{}", path(bucket)))
         };
-        Ok(Self {
+        Self {
             scheme: scheme.to_owned(),
             authority,
             root,
             avoided_until: AtomicU64::new(0),
-        })
+        }
     }
 
     /// The beginning of the URIs of its objects, before their paths.

@@ -25,13 +25,13 @@ use tokio::time::{Instant, timeout_at};
 
 use self::answer::{Answer, Failure, Refusal, Tries};
 use self::body::SendBody;
-use self::call::{Call, Endpoint, Endpoints, object_name};
+use self::call::{Call, Endpoint, Endpoints};
 use self::connector::{Connector, connector, tls};
 use self::credentials::Credentials;
-use self::sign::{Link, NOTHING, Signed, Signer};
+use self::sign::{Link, Signed, Signer};
 use crate::metrics::S3Counters;
 use crate::s3::contract::{BucketPrefix, Settings};
-use crate::value::{Error, Key};
+use crate::value::Error;
 
 /// The longest wait for a connection to one endpoint.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -95,7 +95,7 @@ impl Reach {
     /// The store of `settings`, with these credentials; the reason, where it cannot be reached.
     pub fn new(settings: &Settings, credentials: &Arc<Credentials>) -> Result<Self, String> {
         Ok(Self {
-            endpoints: Arc::new(Endpoints::new(settings)?),
+            endpoints: Arc::new(Endpoints::new(settings)),
             credentials: Arc::clone(credentials),
             tls: tls(settings.ca.as_deref())?,
         })
@@ -155,11 +155,11 @@ impl Client {
         }
     }
 
-    /// An address at which `method` reads the value that `key` has by then, through the endpoint that is in turn. The store is not
-    /// asked for it.
-    pub fn link(&self, method: &Method, key: &Key<'_>) -> Result<String, Error> {
+    /// An address at which `method` reads what the `object` with this encoded name is by then, through the endpoint that is in turn.
+    /// The store is not asked for it.
+    pub fn link(&self, method: &Method, object: &str) -> Result<String, Error> {
         let endpoint = self.reach.endpoints.next();
-        let path = endpoint.path(&object_name(&self.place, key)?);
+        let path = endpoint.path(object);
         let link = Link {
             method: method.as_str(),
             host: &endpoint.authority,
@@ -186,26 +186,33 @@ impl Client {
         self.read_until(call, self.deadline()).await
     }
 
-    /// As [`Client::read`], until then.
-    pub async fn read_until(&self, call: &Call, until: Instant) -> Result<ReadOutcome, Error> {
+    /// Looks what a change has done, until then at least for as long as it takes to find out.
+    pub async fn look(&self, call: &Call, until: Instant) -> Result<ReadOutcome, Error> {
+        self.read_until(call, until.max(Instant::now() + LOOK))
+            .await
+    }
+
+    async fn read_until(&self, call: &Call, until: Instant) -> Result<ReadOutcome, Error> {
+        match self.repeat(call, until).await {
+            Ok(answer) => Ok(ReadOutcome::Answer(answer)),
+            Err(Failure::Refused(refusal)) if refusal.is_missing() => Ok(ReadOutcome::Missing),
+            Err(Failure::Refused(refusal)) if refusal.is_changed() => Ok(ReadOutcome::Changed),
+            Err(failure) => Err(failure.error()),
+        }
+    }
+
+    /// Tries `call`, which may be done more than once, until there is an answer or no hope.
+    pub async fn repeat(&self, call: &Call, until: Instant) -> Result<Answer, Failure> {
         let mut tries = Tries::until(until, &self.counters);
         loop {
-            let failure = match self.ask(call, SendBody::Empty, NOTHING, until).await {
-                Ok(answer) => return Ok(ReadOutcome::Answer(answer)),
+            let failure = match self.ask(call, until).await {
                 Err(Failure::Refused(refusal)) if call.method == Method::HEAD => {
                     self.reason(call, refusal, until).await
                 }
                 Err(failure) => failure,
+                answered => return answered,
             };
-            match failure {
-                Failure::Refused(refusal) if refusal.is_missing() => {
-                    return Ok(ReadOutcome::Missing);
-                }
-                Failure::Refused(refusal) if refusal.is_changed() => {
-                    return Ok(ReadOutcome::Changed);
-                }
-                failure => tries.retry(failure).await?,
-            }
+            tries.retry(failure).await?;
         }
     }
 
@@ -220,7 +227,7 @@ impl Client {
         } else {
             call.with_static("range", "bytes=0-0")
         };
-        match self.ask(&call, SendBody::Empty, NOTHING, until).await {
+        match self.ask(&call, until).await {
             Err(Failure::Refused(said)) if !said.is_changed() => Failure::Refused(said),
             // It has changed meanwhile.
             Ok(_) | Err(Failure::Refused(_)) => Failure::Refused(refusal),
@@ -228,22 +235,10 @@ impl Client {
         }
     }
 
-    /// Looks what a change has done, until then at least for as long as it takes to find out.
-    pub async fn look(&self, call: &Call, until: Instant) -> Result<ReadOutcome, Error> {
-        self.read_until(call, until.max(Instant::now() + LOOK))
-            .await
-    }
-
-    /// Tries `call` once, with a body that `payload` names, and waits for the answer until then.
-    pub async fn ask(
-        &self,
-        call: &Call,
-        body: SendBody,
-        payload: &str,
-        until: Instant,
-    ) -> Result<Answer, Failure> {
+    /// Tries `call` once, and waits for the answer until then.
+    pub async fn ask(&self, call: &Call, until: Instant) -> Result<Answer, Failure> {
         let permit = self.permit(until).await?;
-        let sent = timeout_at(until, self.send(call, body, payload, permit)).await;
+        let sent = timeout_at(until, self.send(call, permit)).await;
         let left = until.saturating_duration_since(Instant::now());
         let sent = sent.unwrap_or_else(|_| {
             self.counters.count(call.operation(), 0);
@@ -266,12 +261,10 @@ impl Client {
     pub async fn send(
         &self,
         call: &Call,
-        body: SendBody,
-        payload: &str,
         connection: OwnedSemaphorePermit,
     ) -> Result<Answer, Failure> {
         let endpoint = self.reach.endpoints.next();
-        let request = self.request(call, body, payload, endpoint);
+        let request = self.request(call, endpoint);
         let (operation, began) = (call.operation(), Instant::now());
         let sent = self.pool.request(request.map_err(Failure::NotTried)?).await;
         let response = sent.map_err(|error| {
@@ -294,13 +287,7 @@ impl Client {
         })
     }
 
-    fn request(
-        &self,
-        call: &Call,
-        body: SendBody,
-        payload: &str,
-        endpoint: &Endpoint,
-    ) -> Result<Request<SendBody>, Error> {
+    fn request(&self, call: &Call, endpoint: &Endpoint) -> Result<Request<SendBody>, Error> {
         let unfit = |what: &dyn std::fmt::Display| Error::Refused(what.to_string());
         let path = endpoint.path(&call.object);
         let mut headers = call.headers.clone();
@@ -310,7 +297,7 @@ impl Client {
             method: call.method.as_str(),
             path: &path,
             query: &call.query,
-            payload,
+            payload: &call.payload,
         };
         let secrets = self.reach.credentials.current();
         self.signer
@@ -320,7 +307,7 @@ impl Client {
         let mut request = Request::builder()
             .method(&call.method)
             .uri(uri)
-            .body(body)
+            .body(call.body.clone())
             .map_err(|e| unfit(&e))?;
         *request.headers_mut() = headers;
         Ok(request)

@@ -7,16 +7,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
-use super::call;
+use super::call::{hex, query};
 use crate::value::Error;
-
-/// The payload of a request without a body: SHA-256 of nothing.
-pub const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
@@ -142,7 +138,7 @@ impl Signer {
         if let Some(token) = &secrets.token {
             parameters.push(("X-Amz-Security-Token", token));
         }
-        let query = call::query(&parameters);
+        let query = query(&parameters);
         let request = Signed {
             method: link.method,
             path: link.path,
@@ -178,9 +174,8 @@ impl Signer {
             return last.key;
         }
         let first = format!("AWS4{}", secrets.secret);
-        let steps = [day, &self.region, "s3", "aws4_request"];
-        let mut key = hmac(first.as_bytes(), steps[0].as_bytes());
-        for step in &steps[1..] {
+        let mut key = hmac(first.as_bytes(), day.as_bytes());
+        for step in [&self.region, "s3", "aws4_request"] {
             key = hmac(&key, step.as_bytes());
         }
         *last = Some(DayKey {
@@ -249,11 +244,6 @@ fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     })
 }
 
-/// `bytes` in hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    HEXLOWER.encode(bytes)
-}
-
 /// `now` as `20130524T000000Z`.
 fn basic_format(now: SystemTime) -> String {
     let text = humantime::format_rfc3339_seconds(now).to_string();
@@ -275,6 +265,7 @@ fn secret_value(text: &str) -> Result<HeaderValue, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::s3::transport::call::NOTHING;
 
     /// The examples of "Signature Calculations for the Authorization Header" in the reference of Amazon S3.
     #[test]

@@ -1,10 +1,8 @@
 //! The checks of lists: the names in their order, page by page, by folder, and from any name on.
 
-use super::checks::{fails, holds};
 use super::requests::{CheckEffort, Trial};
-use crate::s3::contract::{Report, Verdict, What};
+use crate::s3::contract::{Fault, Report, What, fails};
 use crate::s3::objects::list::AT_ONCE;
-use crate::s3::transport::answer::explained;
 use crate::value::Error;
 
 /// Names that have another order as words, as numbers, by folder or in UTF-16, or that an encoding spoils.
@@ -36,13 +34,16 @@ pub async fn listing(trial: &Trial, depth: CheckEffort, report: &mut Report) -> 
     let objects: Vec<String> = names.iter().map(object).collect();
     trial.place_all(&objects).await?;
     names.sort_unstable();
-    report.add(What::ListOrder, order(trial, &names).await);
-    report.add(What::ListAfter, after(trial, &names).await?);
-    Ok(())
+    let order = order(trial, &names).await;
+    report.add(
+        What::ListOrder,
+        order.or_else(|fault| fails(fault.to_string())),
+    )?;
+    report.add(What::ListAfter, after(trial, &names).await)
 }
 
 /// Lists all names, by as long pages as there are and by shorter ones; and by folder.
-async fn order(trial: &Trial, names: &[String]) -> Verdict {
+async fn order(trial: &Trial, names: &[String]) -> Result<usize, Fault> {
     let short = names.len() / 3 + 1;
     let mut by_folder: Vec<_> = names.iter().map(|name| of_folder(name)).collect();
     by_folder.dedup();
@@ -51,16 +52,10 @@ async fn order(trial: &Trial, names: &[String]) -> Verdict {
         ((short, false), names),
         ((short, true), &by_folder),
     ] {
-        let found = all(trial, page, names.len()).await;
-        let fault = match found {
-            Ok(found) => differ(&found, expected).map(|fault| format!("a list has {fault}")),
-            Err(error) => Some(explained(&error)),
-        };
-        if let Some(fault) = fault {
-            return fails(fault);
-        }
+        let found = all(trial, page, names.len()).await?;
+        compare(&found, expected, "a list")?;
     }
-    holds(names.len())
+    Ok(names.len())
 }
 
 /// A name as a list by folder has it.
@@ -84,54 +79,30 @@ async fn all(trial: &Trial, page: (usize, bool), enough: usize) -> Result<Vec<St
     }
 }
 
-async fn after(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
+async fn after(trial: &Trial, names: &[String]) -> Result<usize, Fault> {
     for after in AFTER {
         let rest = &names[names.partition_point(|name| name.as_str() <= after)..];
         let rest = &rest[..rest.len().min(3)];
         let (mut found, _) = trial.list(PREFIX, after, (3, false), None).await?;
         found.truncate(3);
-        if let Some(fault) = differ(&found, rest) {
-            return Ok(fails(format!("a list after {after:?} has {fault}")));
-        }
+        compare(&found, rest, &format!("a list after {after:?}"))?;
     }
-    Ok(holds(AFTER.len()))
+    Ok(AFTER.len())
 }
 
-/// The first difference between a list and what it should be.
-fn differ(found: &[String], expected: &[String]) -> Option<String> {
+/// Fails with the first difference between a list and what it should be.
+fn compare(found: &[String], expected: &[String], list: &str) -> Result<(), Fault> {
     let same = found.iter().zip(expected).take_while(|(a, b)| a == b);
     let at = same.count();
-    let said = |name: Option<&String>| match name {
+    let said = |names: &[String]| match names.get(at) {
         Some(name) => format!("{name:?}"),
         None => "no more".to_owned(),
     };
-    let (found, expected) = (found.get(at), expected.get(at));
-    (found != expected).then(|| {
-        let (found, expected) = (said(found), said(expected));
-        format!("{found} where {expected} is next by its bytes")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_difference_is_told() {
-        let names = |names: &[&str]| {
-            names
-                .iter()
-                .map(|&name| name.to_owned())
-                .collect::<Vec<_>>()
-        };
-        let right = names(&["Z", "a"]);
-        assert_eq!(differ(&right, &right), None);
-        for (found, fault) in [
-            (&["a", "Z"][..], "\"a\" where \"Z\" is next by its bytes"),
-            (&["Z"], "no more where \"a\" is next by its bytes"),
-            (&["Z", "a", "b"], "\"b\" where no more is next by its bytes"),
-        ] {
-            assert_eq!(differ(&names(found), &right).as_deref(), Some(fault));
-        }
+    if found.get(at) == expected.get(at) {
+        return Ok(());
     }
+    let (found, expected) = (said(found), said(expected));
+    fails(format!(
+        "{list} has {found} where {expected} is next by its bytes"
+    ))
 }

@@ -7,9 +7,8 @@ mod checks;
 mod lists;
 mod requests;
 
-use super::contract::{Conditions, Promises, Report, Settings, What};
+use super::contract::{Conditions, Promises, Report, Settings, What, explained};
 use super::transport::Client;
-use super::transport::answer::explained;
 use crate::value::Error;
 use requests::{CheckEffort, Trial};
 
@@ -98,14 +97,15 @@ async fn check(clients: Vec<Client>, depth: CheckEffort) -> Result<Report, Error
 async fn try_all(trials: &[Trial], depth: CheckEffort) -> Result<Report, Error> {
     let mut report = Report::default();
     let trial = &trials[0];
-    checks::uploads(trial, depth, &mut report).await?;
+    report.add(What::CutUpload, checks::cut(trial, depth).await)?;
+    report.add(What::WrongChecksum, checks::wrong_checksum(trial).await)?;
     lists::listing(trial, depth, &mut report).await?;
     if depth.conditions {
         checks::one_at_a_time(trial, &mut report).await?;
         checks::at_once(trial, depth, &mut report).await?;
     }
     if trials.len() > 1 {
-        checks::endpoints(trials, depth, &mut report).await;
+        checks::endpoints(trials, depth, &mut report).await?;
     }
     Ok(report)
 }

@@ -9,15 +9,13 @@ use std::rc::Rc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use hyper::Method;
-use hyper::header::{CONTENT_ENCODING, ETAG, HeaderName};
 
-use crate::s3::contract::WriteCondition;
+use crate::s3::contract::{Fault, WriteCondition, fails};
 use crate::s3::objects::list::{StorePage, ask};
 use crate::s3::objects::put::{nonce, written};
-use crate::s3::transport::answer::{Failure, parse, text, unclear};
-use crate::s3::transport::body::{CHECKSUM, PIECES, SendBody};
+use crate::s3::transport::answer::{Failure, parse, unclear};
+use crate::s3::transport::body::{Framing, SendBody};
 use crate::s3::transport::call::{Call, path};
-use crate::s3::transport::sign::NOTHING;
 use crate::s3::transport::{Client, ReadOutcome};
 use crate::value::{Error, Page, Prefixes};
 
@@ -62,16 +60,34 @@ pub struct Trial {
 }
 
 /// The outcome of a change.
-#[derive(Debug, PartialEq, Eq)]
 pub enum TrialOutcome {
-    /// It was made; with the new entity tag, if it was a write.
-    Done(Option<String>),
+    /// It was made.
+    Done,
     /// The store says that its condition does not hold.
     NotHeld,
-    /// The store refuses it: what it says.
-    Refused(String),
-    /// The store asks to come again, or nothing is known.
-    Unclear,
+    /// The store says something else, asks to come again, or nothing is known.
+    Unclear(String),
+}
+
+impl TrialOutcome {
+    /// Fails unless `what` was made.
+    pub fn must_be_made(self, what: &str) -> Result<(), Fault> {
+        let said = match self {
+            Self::Done => return Ok(()),
+            Self::NotHeld => "that the condition does not hold".to_owned(),
+            Self::Unclear(said) => said,
+        };
+        fails(format!("{what} is not made: {said}"))
+    }
+
+    /// Fails unless the condition of `what` was found not to hold.
+    pub fn must_be_refused(self, what: &str) -> Result<(), Fault> {
+        match self {
+            Self::NotHeld => Ok(()),
+            Self::Done => fails(format!("{what} is made all the same")),
+            Self::Unclear(said) => fails(format!("{what} is answered {said}")),
+        }
+    }
 }
 
 impl Trial {
@@ -108,11 +124,8 @@ impl Trial {
     /// Removes what is left of all objects, also of those that were written through other endpoints.
     pub async fn clear(&self) {
         for some in self.objects.take().chunks(AT_ONCE) {
-            join_all(
-                some.iter()
-                    .map(|one| self.delete(one, &WriteCondition::Any)),
-            )
-            .await;
+            let removals = some.iter();
+            join_all(removals.map(|one| self.delete(one, &WriteCondition::Any))).await;
         }
     }
 
@@ -156,74 +169,59 @@ impl Trial {
 
     /// Writes an object without a condition, as often as that takes; its entity tag.
     pub async fn place(&self, object: &str, value: impl Into<Bytes>) -> Result<String, Error> {
-        let (body, payload) = SendBody::whole(value.into());
-        let call = Call::named(Method::PUT, object.to_owned());
-        let mut tries = self.client.tries();
-        loop {
-            let asked = self.client.ask(&call, body.clone(), &payload, tries.until);
-            match asked.await {
-                Ok(answer) => return Ok(written(&answer.headers)?.etag),
-                Err(failure) => tries.retry(failure).await?,
-            }
-        }
+        let call = Call::named(Method::PUT, object.to_owned()).carrying(value.into());
+        let placed = self.client.repeat(&call, self.client.deadline()).await;
+        let placed = placed.and_then(|answer| written(&answer));
+        placed.map_err(Failure::error)
     }
 
     /// Writes an object, if the condition holds.
     pub async fn put(&self, object: &str, value: &str, condition: &WriteCondition) -> TrialOutcome {
-        let (body, payload) = SendBody::whole(value.to_owned().into());
-        self.change(Method::PUT, object, condition, body, &payload)
+        let call = || Call::named(Method::PUT, object.to_owned()).under(condition);
+        self.change(|| Ok(call()?.carrying(value.to_owned().into())))
             .await
     }
 
     /// Removes an object, if the condition holds.
     pub async fn delete(&self, object: &str, condition: &WriteCondition) -> TrialOutcome {
-        self.change(Method::DELETE, object, condition, SendBody::Empty, NOTHING)
+        self.change(|| Call::named(Method::DELETE, object.to_owned()).under(condition))
             .await
     }
 
-    async fn change(
-        &self,
-        method: Method,
-        object: &str,
-        condition: &WriteCondition,
-        body: SendBody,
-        payload: &str,
-    ) -> TrialOutcome {
-        match Call::named(method, object.to_owned()).under(condition) {
-            Ok(call) => self.send(&call, body, payload).await,
-            Err(error) => TrialOutcome::Refused(error.to_string()),
-        }
-    }
-
     /// Writes an object in pieces, with a trailer; `framed` is the body with it, `len` the length of what it frames.
-    pub async fn put_framed(&self, object: &str, framed: SendBody, len: usize) -> TrialOutcome {
-        let call = Call::named(Method::PUT, object.to_owned())
-            .with_static("x-amz-trailer", CHECKSUM)
-            .with_static(CONTENT_ENCODING.as_str(), "aws-chunked");
-        let name = HeaderName::from_static("x-amz-decoded-content-length");
-        match call.with(name, &len.to_string()) {
-            Ok(call) => self.send(&call, framed, PIECES).await,
-            Err(error) => TrialOutcome::Refused(error.to_string()),
-        }
+    pub async fn put_framed(
+        &self,
+        object: &str,
+        framed: impl Fn() -> SendBody,
+        len: usize,
+    ) -> TrialOutcome {
+        let framing = Framing::new(len as u64, None);
+        self.change(|| {
+            let mut call = Call::named(Method::PUT, object.to_owned()).framed(&framing)?;
+            call.body = framed();
+            Ok(call)
+        })
+        .await
     }
 
-    /// Again only where it was surely not made: an endpoint is away, or the store is busy.
-    async fn send(&self, call: &Call, body: SendBody, payload: &str) -> TrialOutcome {
+    /// Tries a change again only where it was surely not made: an endpoint is away, or the store is busy.
+    async fn change(&self, call: impl Fn() -> Result<Call, Error>) -> TrialOutcome {
         let mut tries = self.client.tries();
         loop {
-            let asked = self.client.ask(call, body.clone(), payload, tries.until);
-            let failure = match asked.await {
-                Ok(answer) => {
-                    return TrialOutcome::Done(text(&answer.headers, &ETAG).map(str::to_owned));
-                }
+            let call = match call() {
+                Ok(call) => call,
+                Err(error) => return TrialOutcome::Unclear(error.to_string()),
+            };
+            let failure = match self.client.ask(&call, tries.until).await {
+                Ok(_) => return TrialOutcome::Done,
                 Err(Failure::Refused(refusal)) if refusal.is_changed() || refusal.is_missing() => {
                     return TrialOutcome::NotHeld;
                 }
-                Err(Failure::Refused(refusal)) => return TrialOutcome::Refused(refusal.said()),
+                Err(Failure::Refused(refusal)) => return TrialOutcome::Unclear(refusal.said()),
                 Err(failure) => failure,
             };
             if tries.retry_change(failure).await.is_err() {
-                return TrialOutcome::Unclear;
+                return TrialOutcome::Unclear("nothing that is clear".to_owned());
             }
         }
     }
@@ -246,17 +244,17 @@ impl Trial {
 #[derive(Clone, Copy, Debug)]
 pub struct CheckEffort {
     /// Races of creations, and as many of swaps.
-    pub races: u32,
+    pub races: usize,
     /// Races of removals against swaps.
-    pub removals: u32,
+    pub removals: usize,
     /// Uploads that are cut off.
-    pub cuts: u32,
+    pub cuts: usize,
     /// Looks at what they left.
-    pub looks: u32,
+    pub looks: usize,
     /// Keys in a listing, beside the keys whose order is tested.
-    pub listed: u32,
+    pub listed: usize,
     /// Writes through each endpoint that are read through the others, and races through all of them.
-    pub across: u32,
+    pub across: usize,
     /// True where conditions are tried at all.
     pub conditions: bool,
 }
@@ -289,7 +287,7 @@ impl CheckEffort {
 
 /// In a debug build, how many races of removals there are where `DATA_SERVER_TRIAL` says so: then little else is tried. The tests
 /// try a store some hundred times, and in full where they ask for that.
-fn removals_of_tests() -> Option<u32> {
+fn removals_of_tests() -> Option<usize> {
     let removals = std::env::var("DATA_SERVER_TRIAL").ok();
     removals.filter(|_| cfg!(debug_assertions))?.parse().ok()
 }
