@@ -300,14 +300,13 @@ impl Multiplexer<'_> {
                 responding => Some(Stage::Responding(responding)),
             }
         });
-        let begun = match begun {
-            Ok(Some(begun)) => begun,
-            Ok(None) => return,
+        match begun {
+            Ok(Some(begun)) => drop(self.streams.spawn_local(exchange.run(begun))),
+            Ok(None) => {}
             Err(Panicked) => {
                 reactor.counters.panics.add(1);
-                return exchange.stream.reset(Reason::INTERNAL_ERROR);
+                exchange.stream.reset(Reason::INTERNAL_ERROR);
             }
-        };
-        self.streams.spawn_local(exchange.run(begun));
+        }
     }
 }

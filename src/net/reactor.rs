@@ -110,15 +110,12 @@ impl Reactor {
 
     /// The socket of a new connection of `client`; `None` when it should be encrypted and cannot be.
     pub(super) fn accept(&self, socket: TcpStream, client: Client) -> Option<Socket> {
-        let tls = if client.by_tls {
-            let session = TlsSession::new(self.tls.as_ref()?.current());
-            let began =
-                session.inspect_err(|error| tracing::warn!(%error, "cannot begin a handshake"));
-            Some(began.ok()?)
-        } else {
-            None
-        };
-        Some(Socket::new(socket, tls, &self.counters))
+        if !client.by_tls {
+            return Some(Socket::new(socket, None, &self.counters));
+        }
+        let session = TlsSession::new(self.tls.as_ref()?.current())
+            .inspect_err(|error| tracing::warn!(%error, "cannot begin a handshake"));
+        Some(Socket::new(socket, Some(session.ok()?), &self.counters))
     }
 
     /// Counts a connection that has hyper, as long as the guard lives.

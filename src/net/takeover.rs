@@ -56,25 +56,17 @@ pub(super) async fn receive(
     respond(context, response).await
 }
 
-/// Sends `response`; true when the connection ends with it.
+/// Sends `response`, whose body is short and leaves together with its head; true when the connection ends with it.
 pub(super) async fn respond(
     context: &ConnectionContext<'_>,
     response: Response<Body>,
 ) -> io::Result<bool> {
-    let (head, body) = response.into_parts();
+    let (head, mut body) = response.into_parts();
     let is_last = closes(&head);
     let service = &context.reactor.service;
-    let head = service.encoder.encode(&head, body.known_len().unwrap_or(0));
-    send(head, body, &context.socket).await?;
-    context.state.flushed();
-    Ok(is_last)
-}
-
-/// Sends `head` and `body`, which is short; what is small leaves together with what follows it.
-async fn send(head: Vec<u8>, mut body: Body, socket: &Socket) -> io::Result<()> {
-    let mut bytes = head;
+    let mut bytes = service.encoder.encode(&head, body.known_len().unwrap_or(0));
     // For a client that is gone, no more is read.
-    while !socket.state.has_lost_client()
+    while !context.state.has_lost_client()
         && let Some(piece) = poll_fn(|cx| body.poll_piece(cx)).await
     {
         match piece.map_err(io::Error::other)? {
@@ -85,7 +77,9 @@ async fn send(head: Vec<u8>, mut body: Body, socket: &Socket) -> io::Result<()> 
     // The record of the request ends with its body, and counts when all has been sent.
     drop(body);
     let mut rest = &bytes[..];
-    poll_fn(|cx| poll_send_all(socket, cx, &mut rest)).await
+    poll_fn(|cx| poll_send_all(&context.socket, cx, &mut rest)).await?;
+    context.state.flushed();
+    Ok(is_last)
 }
 
 /// Sends `rest`, and takes from it what has left.

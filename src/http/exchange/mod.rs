@@ -228,11 +228,6 @@ impl ConnectionState {
         self.client.get() == Presence::Gone
     }
 
-    /// Counts `bytes` that the socket took; with `more`, others wait for it.
-    pub fn sent(&self, bytes: usize, more: bool) {
-        self.record.sent(bytes, more);
-    }
-
     /// Counts `bytes` that the socket gave.
     pub fn received(&self, bytes: usize) {
         self.counters().received_bytes.add(bytes as u64);
