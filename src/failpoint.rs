@@ -18,15 +18,15 @@ pub(crate) const VARIABLES: &str = if cfg!(debug_assertions) {
 /// Panics or misbehaves if that was asked for, of this `place` and `what`.
 #[cfg(debug_assertions)]
 pub(crate) fn reach(place: &str, what: &str) {
-    static PANIC: LazyLock<Option<String>> = LazyLock::new(|| env::var("DATA_SERVER_PANIC").ok());
-    static MISBEHAVE: LazyLock<Option<String>> =
-        LazyLock::new(|| env::var("DATA_SERVER_MISBEHAVE").ok());
-    let is_asked = |variable: &Option<String>| {
-        let asked = variable.as_deref().and_then(|asked| asked.split_once(':'));
+    static ASKED: LazyLock<[Option<String>; 2]> = LazyLock::new(|| {
+        ["DATA_SERVER_PANIC", "DATA_SERVER_MISBEHAVE"].map(|name| env::var(name).ok())
+    });
+    let [panics, misbehaves] = ASKED.each_ref().map(|asked| {
+        let asked = asked.as_deref().and_then(|asked| asked.split_once(':'));
         asked == Some((place, what))
-    };
-    assert!(!is_asked(&PANIC), "asked for by DATA_SERVER_PANIC");
-    if is_asked(&MISBEHAVE) {
+    });
+    assert!(!panics, "asked for by DATA_SERVER_PANIC");
+    if misbehaves {
         misdeeds::commit();
     }
 }
@@ -61,7 +61,7 @@ pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
 #[cfg(debug_assertions)]
 mod misdeeds {
     use std::fs::{self, File};
-    use std::io::{Error, Result};
+    use std::io::Result;
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
@@ -70,68 +70,56 @@ mod misdeeds {
 
     use rustix::process::{Signal, getppid, kill_process};
 
-    /// Tries everything, and logs one line for each: `misdeed`, with its name and how it ended.
+    /// Tries everything.
     pub(super) fn commit() {
         let variable = |name| std::env::var(name).unwrap_or_default();
         let outside = PathBuf::from(variable("DATA_SERVER_OUTSIDE"));
         let values = PathBuf::from(variable("DATA_SERVER_VALUES"));
         let elsewhere = variable("DATA_SERVER_ELSEWHERE");
         let at = |name: &str| outside.join(name);
+        let value = |name: &str| values.join(name);
         let there = at("there");
         let run = |program: PathBuf| {
             let mut command = Command::new(program);
-            command.stdin(Stdio::null()).stdout(Stdio::null());
-            command.status().map(drop)
+            command.stdin(Stdio::null()).stdout(Stdio::null()).status()
         };
-        let log = |what: &str, result: Result<()>| {
-            let result = result.map_or_else(
-                |error| format!("{:?}", error.kind()),
-                |()| "done".to_owned(),
-            );
-            tracing::error!(what, result, "misdeed");
-        };
-        log("read /etc/passwd", fs::read("/etc/passwd").map(drop));
-        log(
-            "read it by /proc",
-            fs::read("/proc/self/root/etc/passwd").map(drop),
-        );
-        log("list a directory", fs::read_dir(&outside).map(drop));
-        log("read a file", fs::read(&there).map(drop));
-        log("make a file", File::create(at("made")).map(drop));
-        log(
-            "append to a file",
-            File::options().append(true).open(&there).map(drop),
-        );
-        log("truncate a file", File::create(&there).map(drop));
+        log("read /etc/passwd", fs::read("/etc/passwd"));
+        log("read it by /proc", fs::read("/proc/self/root/etc/passwd"));
+        log("list a directory", fs::read_dir(&outside));
+        log("read a file", fs::read(&there));
+        log("make a file", File::create(at("made")));
+        let appended = File::options().append(true).open(&there);
+        log("append to a file", appended);
+        log("truncate a file", File::create(&there));
         log("remove a file", fs::remove_file(&there));
         log("make a directory", fs::create_dir(at("folder")));
-        log(
-            "move a value out",
-            fs::rename(values.join("stolen"), at("stolen")),
-        );
-        log(
-            "link a value out",
-            fs::hard_link(values.join("kept"), at("kept")),
-        );
-        log(
-            "move a file in",
-            fs::rename(at("other"), values.join("moved")),
-        );
+        let moved = fs::rename(value("stolen"), at("stolen"));
+        log("move a value out", moved);
+        let linked = fs::hard_link(value("kept"), at("kept"));
+        log("link a value out", linked);
+        log("move a file in", fs::rename(at("other"), value("moved")));
         log("make a symbolic link", symlink("/etc/passwd", at("link")));
-        log(
-            "make one in the directory",
-            symlink("/etc/passwd", values.join("link")),
-        );
-        log("make a socket", UnixListener::bind(at("socket")).map(drop));
+        let linked = symlink("/etc/passwd", value("link"));
+        log("make one in the directory", linked);
+        log("make a socket", UnixListener::bind(at("socket")));
         log("run a program", run("/bin/true".into()));
         log("run a program of its own", run(at("run")));
-        log("connect", TcpStream::connect(&elsewhere).map(drop));
-        log("listen", TcpListener::bind("127.0.0.1:0").map(drop));
+        log("connect", TcpStream::connect(&elsewhere));
+        log("listen", TcpListener::bind("127.0.0.1:0"));
         let parent = getppid().map_or(Ok(()), |pid| kill_process(pid, Signal::CONT));
-        log("signal its parent", parent.map_err(Error::from));
+        log("signal its parent", parent.map_err(Into::into));
         // The server's own work, which it may still do.
-        log("read a value", fs::read(values.join("kept")).map(drop));
-        log("make a value", File::create(values.join("mine")).map(drop));
-        log("read its figures", fs::read("/proc/self/statm").map(drop));
+        log("read a value", fs::read(value("kept")));
+        log("make a value", File::create(value("mine")));
+        log("read its figures", fs::read("/proc/self/statm"));
+    }
+
+    /// Logs one line, `misdeed`, with its name and how it ended.
+    fn log<T>(what: &str, result: Result<T>) {
+        let result = match result {
+            Ok(_) => "done".to_owned(),
+            Err(error) => format!("{:?}", error.kind()),
+        };
+        tracing::error!(what, result, "misdeed");
     }
 }

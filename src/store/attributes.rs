@@ -70,7 +70,7 @@ pub fn keep_digest(file: impl AsFd, version: Version, digest: Digest) -> Result<
         Digest::Sha512(bytes) => (SHA512, &bytes[..]),
     };
     let stat = || rustix::fs::fstat(&file).map_err(Error::errno_while("look at a file"));
-    let until = now() + nanos(TO_SET);
+    let until = i128::from(now()) + nanos(TO_SET);
     let mut kept = version.nanos().to_be_bytes().to_vec();
     kept.extend_from_slice(&stat()?.st_size.to_be_bytes());
     kept.extend_from_slice(&until.to_be_bytes());

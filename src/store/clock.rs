@@ -8,7 +8,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -57,7 +57,7 @@ impl Clock {
     /// A version later than every one before it, and not `current`. `current` may be ahead of the clock, because other programs can
     /// date files; such a date does not move the clock.
     pub fn next(&mut self, current: Option<Version>) -> Result<Version, Errno> {
-        let mut next = now().max(self.last + 1);
+        let mut next = i128::from(now()).max(self.last + 1);
         if current == Some(Version::from_nanos(next)) {
             next += 1;
         }
@@ -70,7 +70,7 @@ impl Clock {
         // Also where it cannot be made durable: an orderly end may still write it.
         self.last = self.last.max(reading);
         if reading >= self.bound {
-            let now = now();
+            let now = i128::from(now());
             let stride = if reading > now { SHORT_STRIDE } else { STRIDE };
             // The bound counts only once it is durable: after a failed sync it is written again.
             self.store(reading + stride, true)?;
@@ -82,7 +82,7 @@ impl Clock {
 
     /// As late as every reading before it; writes nothing.
     pub fn reached(&mut self) -> i128 {
-        self.last = self.last.max(now());
+        self.last = self.last.max(now().into());
         self.last
     }
 
@@ -108,12 +108,10 @@ impl Drop for Clock {
     }
 }
 
-/// The time of the system's clock, in nanoseconds since 1970.
-pub fn now() -> i128 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
+/// The system's time, in nanoseconds since 1970.
+pub fn now() -> i64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// The kernel's name of this boot; `None` where it is hidden, as services without `/proc/sys` have it.
@@ -164,7 +162,7 @@ mod tests {
     #[test]
     fn after_a_crash_and_a_clock_set_back_versions_go_on_from_the_bound() {
         let file = file();
-        let future = now() + 3600 * 1_000_000_000;
+        let future = i128::from(now()) + 3600 * 1_000_000_000;
         let mut clock = Clock {
             file: copy(&file),
             last: future,
@@ -188,7 +186,7 @@ mod tests {
             last = next;
             std::mem::forget(clock);
         }
-        let ahead = last.nanos() - now();
+        let ahead = last.nanos() - i128::from(now());
         assert!(ahead <= STRIDE + 50 * SHORT_STRIDE, "{ahead} ns");
     }
 
@@ -203,7 +201,7 @@ mod tests {
         for _ in 0..3 {
             assert!(clock.next(None).is_err());
         }
-        let number = now() * 2;
+        let number = i128::from(now()) * 2;
         assert!(clock.pass(number).is_err());
         assert!(clock.reached() >= number, "numbers are used all the same");
     }
@@ -211,7 +209,7 @@ mod tests {
     #[test]
     fn no_version_is_the_current_one_whatever_its_date() {
         let mut clock = Clock::resume(file()).unwrap();
-        let future = now() * 2;
+        let future = i128::from(now()) * 2;
         assert!(
             clock
                 .next(Some(Version::from_nanos(future)))

@@ -46,15 +46,17 @@ pub fn find<'a>(
         Err(errno) if is_no_folder(errno) && !is_put => return Ok(Found::default()),
         Err(errno) => return Err(no_folder(dir, key, "open the folder", errno)),
     };
-    let mut value = None;
-    if !is_assumed {
-        value = match look_up(&folder, key.name()).map_err(Error::errno_while("look up"))? {
-            NameKind::Value(meta, mode) => Some((meta, mode)),
-            NameKind::Folder if is_put => return Err(name_taken("a directory")),
-            NameKind::Other if is_put => return Err(name_taken("a link or device")),
-            NameKind::Absent | NameKind::Folder | NameKind::Other => None,
-        };
-    }
+    let there = if is_assumed {
+        NameKind::Absent
+    } else {
+        look_up(&folder, key.name()).map_err(Error::errno_while("look up"))?
+    };
+    let value = match there {
+        NameKind::Value(meta, mode) => Some((meta, mode)),
+        NameKind::Folder if is_put => return Err(name_taken("a directory")),
+        NameKind::Other if is_put => return Err(name_taken("a link or device")),
+        NameKind::Absent | NameKind::Folder | NameKind::Other => None,
+    };
     let folder = Some(folder);
     Ok(Found { folder, value })
 }
@@ -82,10 +84,9 @@ pub fn put(
     value: &mut NewValue,
     found: &Found<'_>,
 ) -> Result<bool, Error> {
-    let made = match (&found.folder, found.value) {
-        (Some(folder), Some(current)) => replace(writer, key, folder, value, current),
-        (Some(folder), None) => create(writer, key, folder, value),
-        (None, _) => create_below(writer, key, value),
+    let made = match &found.folder {
+        Some(folder) => publish(writer, key, folder, value, found.value),
+        None => create_below(writer, key, value),
     };
     match made {
         Err(error) if error.is_gone() && !key.is_flat() => Ok(false),
@@ -93,46 +94,40 @@ pub fn put(
     }
 }
 
-/// As [`create`], of a key whose folder is not there. A change that fails takes what it made away again.
+/// As [`publish`], of a key whose folder is not there. A change that fails takes what it made away again.
 fn create_below(writer: &WriteContext, key: &Key<'_>, value: &mut NewValue) -> Result<bool, Error> {
     let (dir, path) = (writer.dir(), key.folder());
     let (folder, there) = dir
         .make_folder(path)
         .map_err(|errno| no_folder(dir, key, "make the folder", errno))?;
-    let created = create(writer, key, &folder, value);
+    let created = publish(writer, key, &folder, value, None);
     if !matches!(created, Ok(true)) {
         dir.remove_empty_folders(path, there);
     }
     created
 }
 
-/// Publishes `value` under a name that nothing has, as far as is known; false where something has it.
-fn create(
+/// Publishes `value` in place of `current`, or of what another program has put there since. Without it nothing has the name, as far as is
+/// known: false where something has it.
+fn publish(
     writer: &WriteContext,
     key: &Key<'_>,
     folder: &Folder<'_>,
     value: &mut NewValue,
+    current: Option<(Meta, Mode)>,
 ) -> Result<bool, Error> {
-    value.inherit(writer, folder, None)?;
-    match value.file_mut()?.link(folder, key.name()) {
-        Ok(()) => Ok(true),
-        Err(Errno::EXIST) => Ok(false),
-        Err(errno) => Err(unpublished(key, "link", errno)),
-    }
-}
-
-/// Publishes `value` in place of `current`, or of what another program has put there since.
-fn replace(
-    writer: &WriteContext,
-    key: &Key<'_>,
-    folder: &Folder<'_>,
-    value: &mut NewValue,
-    (current, mode): (Meta, Mode),
-) -> Result<bool, Error> {
-    value.inherit(writer, folder, Some(mode))?;
-    let _replaced = pin_if_slow(writer, key, current);
+    value.inherit(writer, folder, current.map(|(_, mode)| mode))?;
     let is_journaled = value.is_journaled;
-    let file = value.file_mut()?;
+    let file = value.file()?;
+    let Some((current, _)) = current else {
+        return match file.link(folder, key.name()) {
+            Err(Errno::EXIST) => Ok(false),
+            linked => linked
+                .map_err(|errno| unpublished(key, "link", errno))
+                .map(|()| true),
+        };
+    };
+    let _replaced = pin_if_slow(writer, key, current);
     let replaced = file.replace(folder, key.name(), is_journaled);
     replaced.map_err(|errno| unpublished(key, "rename", errno))?;
     Ok(true)

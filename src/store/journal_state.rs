@@ -48,12 +48,8 @@ impl JournalState {
         self.missing.get().copied()
     }
 
-    /// Replaces the changes that cannot be made: their keys are changed no more.
-    pub fn keep<'k>(&self, changes: impl Iterator<Item = (&'k str, Option<Version>)>) {
-        let mut kept = HashMap::<Box<str>, Vec<Version>>::new();
-        for (key, version) in changes {
-            kept.entry(key.into()).or_default().extend(version);
-        }
+    /// Replaces the keys of changes that cannot be made, and the versions that these give them: these keys are changed no more.
+    pub fn keep(&self, kept: HashMap<Box<str>, Vec<Version>>) {
         self.set_unwritten(|unwritten| unwritten.kept = kept);
     }
 

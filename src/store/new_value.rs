@@ -16,7 +16,7 @@ use crate::transfer::ReservationHandle;
 use crate::value::{Error, Version};
 
 /// A value that waits to be published. Dropped, it leaves nothing behind.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct NewValue {
     /// Its length in bytes.
     pub len: u64,
@@ -46,7 +46,7 @@ impl NewValue {
             self.sync(&writer)?;
             Ok(self)
         };
-        disk.run(job).await
+        disk.spawn(job).await
     }
 
     /// The attributes and bytes that the journal is to hold, where they go there.
@@ -91,31 +91,28 @@ impl NewValue {
     }
 
     fn restamp(&mut self, version: Version) -> Result<(), Error> {
-        self.file()?.seal(&self.attributes, version)?;
+        let file = self.file.as_ref().ok_or(Error::Truncated)?;
+        file.seal(&self.attributes, version)?;
         self.sealed = Some(version);
         Ok(())
     }
 
     /// Puts its file on the disk, where that is promised and the journal does not do it.
-    fn sync(&self, writer: &WriteContext) -> Result<(), Error> {
+    fn sync(&mut self, writer: &WriteContext) -> Result<(), Error> {
         if writer.durability == Durability::Disk && !self.is_journaled {
             writer.sync_value(self.file()?)?;
         }
         Ok(())
     }
 
-    fn file(&self) -> Result<&TempFile, Error> {
-        self.file.as_ref().ok_or(Error::Truncated)
-    }
-
-    /// Its file, to be published.
-    pub fn file_mut(&mut self) -> Result<&mut TempFile, Error> {
+    /// Its file, once it has one.
+    pub fn file(&mut self) -> Result<&mut TempFile, Error> {
         self.file.as_mut().ok_or(Error::Truncated)
     }
 
     /// Gives it the group and the rights that it is to have in `folder`, in place of a value of the mode `replaced`. Blocks.
     pub fn inherit(
-        &self,
+        &mut self,
         writer: &WriteContext,
         folder: &Folder<'_>,
         replaced: Option<Mode>,
@@ -133,12 +130,9 @@ impl NewValue {
     pub fn without_bytes(is_large: bool) -> Self {
         Self {
             len: 1,
-            attributes: Attributes::default(),
             small: (!is_large).then(Vec::new),
             is_journaled: !is_large,
-            file: None,
-            sealed: None,
-            reservation: None,
+            ..Self::default()
         }
     }
 }

@@ -39,14 +39,14 @@ const BATCH: usize = 256;
 
 /// A handle on the publisher; dropping it lets the thread finish what waits and joins it.
 #[derive(Debug)]
-pub(super) struct Publisher {
-    queue: Option<mpsc::Sender<ChangeRequest>>,
-    thread: Option<JoinHandle<()>>,
+pub struct Publisher {
+    /// The queue of its thread, and the thread, until this is dropped.
+    running: Option<(mpsc::Sender<ChangeRequest>, JoinHandle<()>)>,
 }
 
 impl Publisher {
     /// With a `journal`, changes go there before they are made.
-    pub(super) fn start(
+    pub fn start(
         writer: Arc<WriteContext>,
         watched: Arc<Changes>,
         journal: Option<Journal>,
@@ -60,15 +60,14 @@ impl Publisher {
             work(&files, &runtime, journal, acknowledger, changes);
         })?;
         Ok(Self {
-            queue: Some(queue),
-            thread: Some(thread),
+            running: Some((queue, thread)),
         })
     }
 
     /// Hands the change over at once: `value` is published as that of `key`, without one the value of `key` is removed. The future
     /// resolves to what was published or removed, `None` where there was nothing to remove. Not an async fn: its future would hold the whole
     /// change until it is handed over.
-    pub(super) fn change(
+    pub fn change(
         &self,
         key: Key<'static>,
         value: Option<NewValue>,
@@ -84,7 +83,7 @@ impl Publisher {
             reply_to,
         };
         // A change that cannot be queued is dropped, and its receiver learns it.
-        let full = self.queue.as_ref().and_then(|queue| {
+        let full = self.running.as_ref().and_then(|(queue, _)| {
             let Err(TrySendError::Full(change)) = queue.try_send(change) else {
                 return None;
             };
@@ -100,14 +99,14 @@ impl Publisher {
 }
 
 /// The error of a change that the publisher did not make.
-pub(super) fn ended() -> Error {
+pub fn ended() -> Error {
     Error::failed("publish")(std::io::Error::other("the publisher has ended"))
 }
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
+        if let Some((queue, thread)) = self.running.take() {
+            drop(queue);
             let _ = thread.join();
         }
     }

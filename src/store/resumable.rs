@@ -12,17 +12,14 @@ mod registry;
 
 use std::sync::Arc;
 
-use rustix::io::retry_on_intr;
-
 use super::temp_file::TempFile;
 use super::upload::FileUpload;
-use super::upload_claim::{Claim, Progress, Standing, Touched, UploadEntry, UploadId};
+use super::upload_claim::{Claim, Progress, Touched, UploadEntry, UploadId};
 use super::value_file::ValueFile;
 use super::write_context::{Durability, WriteContext};
 use crate::transfer::{BlockingPool, Reservation, ReservationHandle, Uploader, hash_file};
-use crate::value::{Digests, Error, Hasher, Key, Meta, Wanted};
-use record::{create, keep_record, open, record};
-use registry::remove_files;
+use crate::value::{Digests, Error, Hasher, Key, Wanted};
+use record::{create, cut, keep_record, open, record, remove_files};
 
 pub use record::Field;
 pub use registry::Registry;
@@ -44,10 +41,6 @@ impl Resumable {
     /// Its identifier, for the client. It stays from now on.
     pub fn announce(&mut self) -> UploadId {
         self.is_known = true;
-        self.id()
-    }
-
-    fn id(&self) -> UploadId {
         self.claim.entry.id
     }
 
@@ -74,7 +67,7 @@ impl Resumable {
 
     /// True once it has been published.
     pub fn is_complete(&self) -> bool {
-        self.claim.entry.progress().standing == Standing::Complete
+        self.claim.entry.progress().is_complete
     }
 
     /// Waits until another request wants the claim.
@@ -88,21 +81,16 @@ impl Resumable {
         let mut share = ReservationHandle::Common(Arc::clone(&self.claim.entry.reservation));
         let end = self.offset.saturating_add(len.unwrap_or(0));
         share.grow(end)?;
-        let (dir, name) = (&self.writer.temp_dir, self.id().to_string());
-        let file = TempFile::claimed(dir, file, name, Arc::clone(&self.claim));
-        Ok(FileUpload::resume(
-            Arc::clone(&self.writer),
-            file,
-            self.offset,
-            end,
-            share,
-        ))
+        let claim = Arc::clone(&self.claim);
+        let file = TempFile::claimed(&self.writer.temp_dir, file, claim);
+        let writer = Arc::clone(&self.writer);
+        Ok(FileUpload::resume(writer, file, self.offset, end, share))
     }
 
     /// Fails unless the disk has space for `len` bytes more.
     pub async fn has_space(&self, len: u64) -> Result<(), Error> {
-        self.on_disk(move |writer, _| writer.take_space(len).map(drop))
-            .await
+        let take = move |writer: &WriteContext, _: &Claim| writer.take_space(len).map(drop);
+        self.on_disk(take).await
     }
 
     /// Takes the offset from the file, after an [`FileUpload`] was paused.
@@ -110,9 +98,7 @@ impl Resumable {
         let Some(file) = &self.file else {
             return Ok(());
         };
-        let stat = retry_on_intr(|| rustix::fs::fstat(&**file));
-        let stat = stat.map_err(Error::errno_while("look at an upload"))?;
-        self.offset = Meta::of(&stat).len;
+        self.offset = record::length(&**file)?;
         self.claim.entry.progress().touched = Touched::now();
         Ok(())
     }
@@ -120,7 +106,7 @@ impl Resumable {
     /// Keeps how long it will be.
     pub async fn set_length(&mut self, length: u64) -> Result<(), Error> {
         self.claim.entry.progress().length = Some(length);
-        self.keep_record().await
+        self.on_disk(keep_record).await
     }
 
     /// Puts what has been received on the disk, where that is promised: only then may its length be answered.
@@ -142,7 +128,7 @@ impl Resumable {
             return Err(error);
         }
         self.claim.entry.progress().synced = Some(offset);
-        let kept = self.keep_record().await;
+        let kept = self.on_disk(keep_record).await;
         match &kept {
             Ok(()) => {}
             // Nothing of the record came so far as to be synced: it can be tried again.
@@ -159,11 +145,7 @@ impl Resumable {
         let Some(file) = self.file.clone() else {
             return Ok(());
         };
-        let cut = move |_: &WriteContext, _: &Claim| {
-            retry_on_intr(|| rustix::fs::ftruncate(&*file, offset))
-                .map_err(Error::errno_while("cut an upload"))
-        };
-        self.on_disk(cut).await?;
+        self.on_disk(move |_, _| cut(&*file, offset)).await?;
         self.offset = offset;
         self.claim.entry.progress().received = offset;
         Ok(())
@@ -178,46 +160,40 @@ impl Resumable {
     ) -> Result<Digests, Error> {
         let (file, end) = (self.file.clone().ok_or(Error::Truncated)?, self.offset);
         let hash = move || hash_file(&*file, offset..end, Hasher::new(wanted)).map(Hasher::finish);
-        compute.run(hash).await
+        compute.spawn(hash).await
     }
 
     /// Removes it.
     pub async fn remove(&mut self) -> Result<(), Error> {
         (self.file, self.is_known) = (None, true);
-        let remove = self.removal();
-        let remove = move || {
-            remove();
+        self.removal().await
+    }
+
+    /// Begins to remove it.
+    fn removal(&self) -> impl Future<Output = Result<(), Error>> + use<> {
+        let registry = Arc::clone(&self.registry);
+        self.on_disk(move |writer, claim| {
+            registry.remove(claim, &writer.temp_dir.uploads);
             Ok(())
-        };
-        self.writer.dir().disk.run(remove).await
-    }
-
-    /// The job that removes it.
-    fn removal(&self) -> impl FnOnce() + Send + use<> {
-        let (writer, registry) = (Arc::clone(&self.writer), Arc::clone(&self.registry));
-        let claim = Arc::clone(&self.claim);
-        move || registry.remove(&claim, &writer.temp_dir.uploads)
-    }
-
-    async fn keep_record(&self) -> Result<(), Error> {
-        self.on_disk(keep_record).await
+        })
     }
 
     /// Has a disk thread do `job`, which holds the claim, also when nothing waits for it any more.
-    async fn on_disk<T: Send + 'static>(
-        &self,
-        job: impl FnOnce(&WriteContext, &Claim) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
+    fn on_disk<T, F>(&self, job: F) -> impl Future<Output = Result<T, Error>> + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&WriteContext, &Claim) -> Result<T, Error> + Send + 'static,
+    {
         let (writer, claim) = (Arc::clone(&self.writer), Arc::clone(&self.claim));
         let job = move || job(&writer, &claim);
-        self.writer.dir().disk.run(job).await
+        self.writer.dir().disk.spawn(job)
     }
 }
 
 impl Drop for Resumable {
     fn drop(&mut self) {
         if !self.is_known {
-            self.writer.dir().disk.spawn_detached(self.removal());
+            drop(self.removal());
         }
     }
 }
@@ -241,7 +217,7 @@ impl Resumable {
             received: 0,
             is_ahead: false,
             touched: Touched::now(),
-            standing: Standing::Open,
+            is_complete: false,
         };
         let id = UploadId::random()?;
         let entry = UploadEntry::new(id, key, progress, reservation);
@@ -261,14 +237,15 @@ impl Resumable {
             }
             upload.create(fields).map(|()| upload)
         };
-        writer.dir().disk.run(job).await
+        writer.dir().disk.spawn(job).await
     }
 
     /// Makes its files, or leaves none. Blocks.
     fn create(&mut self, fields: Vec<Field>) -> Result<(), Error> {
         let created = create(&self.writer, &self.claim, fields);
         if created.is_err() {
-            self.removal()();
+            let uploads = &self.writer.temp_dir.uploads;
+            self.registry.remove(&self.claim, uploads);
             self.is_known = true;
         }
         self.file = Some(Arc::new(created?));
@@ -296,7 +273,7 @@ impl Resumable {
             is_known: true,
         };
         entry.progress().touched = Touched::now();
-        if entry.progress().standing == Standing::Complete {
+        if entry.progress().is_complete {
             return Ok(Some(claimed));
         }
         let Some((file, offset)) = claimed.on_disk(open).await? else {

@@ -22,7 +22,7 @@ use super::inherit;
 use super::publish_method::{
     PublishMethod, create_named, create_unnamed, exchange, link_named, rename, unlink_staged,
 };
-use super::upload_claim::{Claim, Standing};
+use super::upload_claim::Claim;
 use super::value_file::ValueFile;
 use crate::transfer::write_at;
 use crate::value::{Error, Version};
@@ -79,8 +79,8 @@ pub struct TempFile {
     /// True if it was made in the directory of the values itself.
     is_in_root: bool,
     dir: Arc<ServerDirs>,
-    /// The claim on the resumable upload that it is the file of.
-    claim: Option<Arc<Claim>>,
+    /// The claim on the resumable upload that it is the file of: a job holds it for as long as it may write to the file.
+    pub claim: Option<Arc<Claim>>,
 }
 
 impl TempFile {
@@ -113,25 +113,15 @@ impl TempFile {
         Ok(created)
     }
 
-    /// The `file` that has this `name` among the uploads, for the holder of the `claim` on it.
-    pub fn claimed(
-        dir: &Arc<ServerDirs>,
-        file: Arc<ValueFile>,
-        name: String,
-        claim: Arc<Claim>,
-    ) -> Self {
+    /// The `file` of the resumable upload that `claim` is on.
+    pub fn claimed(dir: &Arc<ServerDirs>, file: Arc<ValueFile>, claim: Arc<Claim>) -> Self {
         Self {
             file,
-            name: Some(name.into_boxed_str()),
+            name: Some(claim.entry.id.to_string().into_boxed_str()),
             is_in_root: false,
             dir: Arc::clone(dir),
             claim: Some(claim),
         }
-    }
-
-    /// The claim of a resumable upload, which a job holds for as long as it may write to the file.
-    pub fn claim(&self) -> Option<Arc<Claim>> {
-        self.claim.clone()
     }
 
     /// The directory of its name, if it has a name.
@@ -147,7 +137,7 @@ impl TempFile {
     fn published(&mut self) {
         self.name = None;
         if let Some(claim) = &self.claim {
-            claim.end(Standing::Complete);
+            claim.published();
         }
     }
 
@@ -267,12 +257,12 @@ pub fn names(dir: &OwnedFd) -> Result<Vec<CString>, Errno> {
 }
 
 /// Has the file system set the bytes of `range` aside for `file`.
-pub fn allocate(file: impl AsFd, range: &Range<u64>) -> Result<(), Error> {
-    let (keep, len) = (FallocateFlags::KEEP_SIZE, range.end - range.start);
-    match retry_on_intr(|| rustix::fs::fallocate(&file, keep, range.start, len)) {
+pub fn allocate(file: impl AsFd, how: FallocateFlags, range: Range<u64>) -> Result<(), Errno> {
+    let len = range.end - range.start;
+    match retry_on_intr(|| rustix::fs::fallocate(&file, how, range.start, len)) {
         // This file system makes no such promise: the writes will tell.
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-        Err(errno) => Err(Error::new("reserve", errno)),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        allocated => allocated,
     }
 }
 

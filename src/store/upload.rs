@@ -77,9 +77,7 @@ impl FileUpload {
 
     /// Writes what has been received to the file of a resumable upload.
     pub async fn pause(mut self) -> Result<(), Error> {
-        if self.received.buffer.len() > 0 {
-            self.flush().await?;
-        }
+        self.flush().await?;
         match &mut self.file {
             None => Ok(()),
             Some(file) => file.written().await,
@@ -170,15 +168,16 @@ impl FileUpload {
 
     /// The file, which has all of the value.
     async fn written(&mut self) -> Result<TempFile, Error> {
-        if self.received.buffer.len() > 0 {
-            self.flush().await?;
-        }
+        self.flush().await?;
         let file = self.file.take().ok_or(Error::Truncated)?;
         file.finish().await
     }
 
-    /// Starts to write the buffer, once what came before it is written.
+    /// Starts to write what is in the buffer, once what came before it is written.
     async fn flush(&mut self) -> Result<(), Error> {
+        if self.received.buffer.len() == 0 {
+            return Ok(());
+        }
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(FileWriter::create(&self.writer, 0, None).await?),

@@ -50,25 +50,9 @@ impl fmt::Debug for UploadId {
     }
 }
 
-/// Where an upload stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Bytes may be appended.
-    Open,
-    /// The upload has been published: its file is the value now.
-    Complete,
-    /// The upload was removed.
-    Removed,
-}
-
 /// When an upload was last touched, by a clock that steps of the system's clock do not move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Touched {
-    /// Since the machine was started.
-    uptime: Duration,
-    /// How long ago it was then.
-    before: Duration,
-}
+#[derive(Clone, Copy, Debug)]
+pub struct Touched(Duration);
 
 impl Touched {
     pub fn now() -> Self {
@@ -77,16 +61,18 @@ impl Touched {
 
     /// A touch that was `age` ago.
     pub fn before(age: Duration) -> Self {
-        Self {
-            uptime: uptime(),
-            before: age,
-        }
+        Self(reading().saturating_sub(age))
     }
 
     /// How long ago it was.
     pub fn age(self) -> Duration {
-        uptime().saturating_sub(self.uptime) + self.before
+        reading().saturating_sub(self.0)
     }
+}
+
+/// The clock of [`Touched`]. It begins a hundred years before the machine was started, for uploads that were touched before that.
+fn reading() -> Duration {
+    uptime() + Duration::from_secs(100 * 365 * 24 * 3600)
 }
 
 /// The state of an upload that changes.
@@ -96,13 +82,14 @@ pub struct Progress {
     pub length: Option<u64>,
     /// How many of its bytes are known to be on the disk, where that is promised.
     pub synced: Option<u64>,
-    /// How many bytes have been received, as far as is known: what counts between its requests.
+    /// How long its file is, as far as is known: what counts between its requests.
     pub received: u64,
-    /// Whether space may be set aside for more.
+    /// Whether space may be set aside behind the end of its file.
     pub is_ahead: bool,
     /// When something was last done to it.
     pub touched: Touched,
-    pub standing: Standing,
+    /// It has been published: its file is the value now. Until then bytes may be appended.
+    pub is_complete: bool,
 }
 
 /// One resumable upload.
@@ -112,7 +99,7 @@ pub struct UploadEntry {
     pub key: Key<'static>,
     progress: Mutex<Progress>,
     pub reservation: Arc<Mutex<Reservation>>,
-    /// Its one permit is held by the holder of the claim.
+    /// Its one permit is held by the holder of the claim. It is closed once the upload is removed.
     permit: Arc<Semaphore>,
     /// How many requests wait for the claim.
     waiting: watch::Sender<usize>,
@@ -147,21 +134,20 @@ impl UploadEntry {
         let waiting = Waiting::begin(&self.waiting);
         let permit = Arc::clone(&self.permit).acquire_owned().await.ok();
         drop(waiting);
-        self.claimed(permit?)
+        Some(self.claimed(permit?))
     }
 
-    /// The claim, if nothing has it.
+    /// The claim, if nothing has it, and the upload was not removed.
     pub fn try_claim(self: &Arc<Self>) -> Option<Claim> {
         let permit = Arc::clone(&self.permit).try_acquire_owned().ok()?;
-        self.claimed(permit)
+        Some(self.claimed(permit))
     }
 
-    fn claimed(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Option<Claim> {
-        let is_there = self.progress().standing != Standing::Removed;
-        is_there.then(|| Claim {
+    fn claimed(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Claim {
+        Claim {
             entry: Arc::clone(self),
             _permit: permit,
-        })
+        }
     }
 
     /// The client that it counts for.
@@ -181,12 +167,17 @@ impl Claim {
         async move { drop(waiting.wait_for(|&waiting| waiting > 0).await) }
     }
 
-    /// Notes that its file has the name of the key, or is removed.
-    pub fn end(&self, standing: Standing) {
+    /// Notes that its file has the name of the key.
+    pub fn published(&self) {
         let mut progress = self.entry.progress();
-        progress.standing = standing;
-        progress.touched = Touched::now();
+        (progress.is_complete, progress.touched) = (true, Touched::now());
         drop(progress);
+        self.entry.reservation.lock().clear();
+    }
+
+    /// Notes that its files are removed: this was the last claim.
+    pub fn removed(&self) {
+        self.entry.permit.close();
         self.entry.reservation.lock().clear();
     }
 }

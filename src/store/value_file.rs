@@ -9,7 +9,7 @@
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use rustix::fs::Stat;
@@ -111,7 +111,7 @@ impl FileStamp {
     pub fn is_quiescent(self) -> bool {
         let (seconds, nanos) = self.changed;
         let changed = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        now() - changed >= QUIET_FOR
+        i128::from(now()) - changed >= QUIET_FOR
     }
 }
 
@@ -140,7 +140,7 @@ pub async fn whole(opened: Opened, disk: &BlockingPool) -> Result<(Opened, Bytes
     if buf.is_empty() || read_now(&opened.fd, &mut buf, 0, opened.fs_type.is_memory) {
         return Ok((opened, buf.into()));
     }
-    disk.run(move || whole_blocking(opened)).await
+    disk.spawn(move || whole_blocking(opened)).await
 }
 
 /// Reads all of `opened`. Blocks.

@@ -203,7 +203,7 @@ impl Encoded {
             return Poll::Ready(Some(Ok(first)));
         }
         if let Some(work) = self.work.take().filter(|work| work.encoder.is_some()) {
-            self.job = Some(Box::pin(self.compute.run(move || work.step())));
+            self.job = Some(Box::pin(self.compute.spawn(move || work.step())));
         }
         let Some(job) = &mut self.job else {
             return Poll::Ready(None);

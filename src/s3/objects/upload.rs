@@ -308,7 +308,7 @@ impl Spool {
     /// A new one in `dir`.
     async fn create(dir: &Path, disk: &BlockingPool) -> Result<Self, Error> {
         let dir = dir.to_owned();
-        let file = disk.run(move || nameless(&dir)).await?;
+        let file = disk.spawn(move || nameless(&dir)).await?;
         Ok(Self {
             file: Some(Arc::new(file)),
             len: 0,
@@ -323,7 +323,7 @@ impl Spool {
         let (file, offset) = (self.file()?, self.len);
         self.len += len;
         let job = move || write_at(&*file, offset, &runs);
-        self.writing = Some(Box::pin(self.disk.run(job)));
+        self.writing = Some(Box::pin(self.disk.spawn(job)));
         Ok(())
     }
 
@@ -339,7 +339,7 @@ impl Spool {
     async fn read(&self, offset: u64, end: u64) -> Result<Bytes, Error> {
         let file = self.file()?;
         let len = usize::try_from(end - offset).unwrap_or(PIECE).min(PIECE);
-        self.disk.run(move || read_at(&file, offset, len)).await
+        self.disk.spawn(move || read_at(&file, offset, len)).await
     }
 
     /// The file, for a job.

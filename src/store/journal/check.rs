@@ -7,7 +7,7 @@ use super::super::directory_fd::ValuesDir;
 use super::super::layout::OpenError;
 use super::control::{JournalLocation, Note};
 use super::recover::LeftJournal;
-use super::replay::{FileState, Replay};
+use super::replay::{FileState, replay};
 use super::segment::Frame;
 use crate::store::location::Location;
 use crate::transfer::BlockingPool;
@@ -108,18 +108,11 @@ impl Report {
 
     /// Says what a replay would do.
     fn replay(&mut self, dir: &ValuesDir, frames: &[Frame]) -> Result<(), Error> {
-        let replay = Replay::new(dir, None, frames, FileState::AfterCrash)?;
-        let mut unseen = Vec::new();
-        let done = replay.run(|change, error| {
-            unseen.push(format!(
-                "{:?} cannot be looked at: {error}",
-                change.key.as_str()
-            ));
+        let done = replay(dir, None, frames, FileState::AfterCrash, |change, error| {
+            let key = change.key.as_str();
+            self.say(&format!("{key:?} cannot be looked at: {error}"));
             Ok(())
         })?;
-        for line in &unseen {
-            self.say(line);
-        }
         let first = frames.first().map_or(1, |frame| frame.head.first);
         let last = frames.last().map_or(0, |frame| frame.head.end() - 1);
         let (changes, written) = (done.changes, done.written);

@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use super::super::clock;
 use super::super::write_context::WriteContext;
-use super::control::{Control, LiveSegment, now};
+use super::control::{Control, LiveSegment};
 use super::kept;
 use super::segment::{Segment, Segments};
 use crate::failpoint;
@@ -31,18 +32,18 @@ fn interval() -> Duration {
 
 /// The state that the publisher and the checkpoint's thread share.
 #[derive(Debug)]
-pub(super) struct Checkpoints {
-    pub(super) journal: u128,
+pub struct Checkpoints {
+    pub journal: u128,
     /// The directory of the journal, held, locked, against another server.
     dir: OwnedFd,
-    pub(super) writer: Arc<WriteContext>,
+    pub writer: Arc<WriteContext>,
     state: Mutex<CheckpointState>,
     /// Notified when there may be work for the checkpoint's thread, and when a round of it has ended.
     changed: Condvar,
     /// Held while the control file is written.
     control_lock: Mutex<()>,
     /// Held by the publisher while it makes changes, and by the checkpoint while it writes values anew.
-    publish_lock: Mutex<()>,
+    pub publish_lock: Mutex<()>,
 }
 
 /// The segments, and up to where changes are made and settled.
@@ -57,9 +58,7 @@ struct CheckpointState {
     due: Option<Instant>,
     /// The publisher waits for a segment.
     is_wanted: bool,
-    /// The error of the last segment that could not be made.
-    refusal: Option<Errno>,
-    /// The error of the last checkpoint, if it failed.
+    /// The error of the last checkpoint, if it failed, or else of a segment that could not be made since.
     failure: Option<Error>,
     /// The value of `made` when reads were last refused.
     refused: u64,
@@ -78,7 +77,7 @@ impl CheckpointState {
     }
 
     fn lacks_one(&self) -> bool {
-        let may_try = self.is_wanted || self.refusal.is_none();
+        let may_try = self.is_wanted || self.failure.is_none();
         self.segments.lacks_one() && !self.is_ended && may_try
     }
 
@@ -93,13 +92,8 @@ impl CheckpointState {
 
     /// Why no segment is free.
     fn no_segment(&self) -> Error {
-        let made = self
-            .refusal
-            .map(Error::errno_while("make a segment of the journal"));
-        let settled = self.failure.clone();
-        settled
-            .or(made)
-            .unwrap_or_else(|| Error::new("find room in the journal", Errno::IO))
+        let failure = self.failure.clone();
+        failure.unwrap_or_else(|| Error::new("find room in the journal", Errno::IO))
     }
 
     /// Logs a failure, unless `logs_failures` is off.
@@ -119,7 +113,7 @@ impl CheckpointState {
 
 impl Checkpoints {
     /// Writes `control`, which says that all is settled, and begins with these `free` segments.
-    pub(super) fn new(
+    pub fn new(
         journal: u128,
         dir: OwnedFd,
         writer: Arc<WriteContext>,
@@ -150,11 +144,10 @@ impl Checkpoints {
 
     /// Writes the control file with `change`, which applies only once it is written.
     fn write_control(&self, durable: bool, change: impl Fn(&mut Control)) -> Result<(), Errno> {
-        let lock = self.control_lock.lock();
-        let _lock = lock.unwrap_or_else(PoisonError::into_inner);
+        let _lock = self.control_lock.lock();
         let state = self.state();
         let mut control = state.control.clone();
-        control.time = now();
+        control.time = clock::now();
         control.live = state.segments.used.iter().map(|(live, _)| *live).collect();
         drop(state);
         change(&mut control);
@@ -163,16 +156,9 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// The right to publish changes: only its holder does.
-    pub(super) fn publish_lock(&self) -> MutexGuard<'_, ()> {
-        self.publish_lock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a free segment for this generation, whose first record will be `first`. `opening`, its first frame, is on the disk before the
     /// control file names the segment: a segment without one is damage.
-    pub(super) fn take_segment(
+    pub fn take_segment(
         &self,
         generation: u64,
         first: u64,
@@ -214,7 +200,7 @@ impl Checkpoints {
     }
 
     /// Ends the use of `segment`, of which a write or a sync has failed: a checkpoint is due at once.
-    pub(super) fn retire(&self, segment: &Segment) {
+    pub fn retire(&self, segment: &Segment) {
         if segment.retire() {
             self.writer.journal.is_failing.store(true, Relaxed);
             self.writer.counters.journal.failures.add(1);
@@ -231,7 +217,7 @@ impl Checkpoints {
     }
 
     /// All changes before `end` are made, or have failed: a checkpoint settles them.
-    pub(super) fn made(&self, end: u64) {
+    pub fn made(&self, end: u64) {
         let mut state = self.state();
         state.made = end;
         let before = state.due;
@@ -242,18 +228,18 @@ impl Checkpoints {
     }
 
     /// The end of the settled log.
-    pub(super) fn settled(&self) -> u64 {
+    pub fn settled(&self) -> u64 {
         self.state().control.settled
     }
 
     /// Nothing more will be made.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.state().is_ended = true;
         self.changed.notify_all();
     }
 
     /// Runs the thread until the journal ends; true if all was settled then.
-    pub(super) fn run(&self) -> bool {
+    pub fn run(&self) -> bool {
         loop {
             let mut state = self.wait_for_work();
             let (is_wanted, is_ended) = (state.is_wanted, state.is_ended);
@@ -298,8 +284,9 @@ impl Checkpoints {
         match made {
             Ok(segment) => state.segments.add(segment),
             Err(errno) => {
-                state.refusal = Some(errno);
                 state.log_failure("cannot make a segment of the journal", errno);
+                let error = Error::new("make a segment of the journal", errno);
+                state.failure.get_or_insert(error);
             }
         }
     }
@@ -358,10 +345,7 @@ impl Checkpoints {
             (control.settled, control.is_suspect) = (to, false);
         })
         .map_err(Error::errno_while("note what is settled"))?;
-        let mut state = self.state();
-        state.refusal = None;
-        state.segments.free_settled(to, &self.dir);
-        drop(state);
+        self.state().segments.free_settled(to, &self.dir);
         self.changed.notify_all();
         Ok(())
     }

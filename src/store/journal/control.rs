@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::super::clock;
 use super::super::directory_fd::open_beneath;
 use super::super::layout::OpenError;
 use super::super::small_file;
+use super::format::checksum;
 use crate::value::RESERVED;
 
 /// The file that says which journal it is.
@@ -31,7 +31,7 @@ const ID: &str = "id";
 const NAME: &str = "journal-state";
 
 /// The state after an orderly end: the files have all acknowledged changes, on the disk.
-pub(super) const CLEAN: &str = "clean";
+pub const CLEAN: &str = "clean";
 
 /// The files have all changes while the same kernel has the same mount, if that is named; else the journal has what they lack.
 const OPEN: &str = "open";
@@ -45,30 +45,30 @@ const DIRECTORY: OFlags = OFlags::RDONLY
 
 /// Where the journal of a directory lies, and how large it is.
 #[derive(Clone, Debug)]
-pub(in crate::store) struct JournalLocation {
+pub struct JournalLocation {
     /// The server's directory beside the values.
-    pub(in crate::store) own: PathBuf,
+    pub own: PathBuf,
     /// The directory of the journal, absolute.
-    pub(in crate::store) at: PathBuf,
+    pub at: PathBuf,
     /// All segments together, in bytes.
-    pub(in crate::store) size: u64,
+    pub size: u64,
 }
 
 /// The note of the journal in the directory of the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Note {
-    pub(super) id: u128,
+pub struct Note {
+    pub id: u128,
     /// The run of the last server that had it open: its frames have generations above this, and its control file has the same epoch.
-    pub(super) epoch: u64,
+    pub epoch: u64,
     /// The directory of the journal, absolute.
-    pub(super) at: PathBuf,
+    pub at: PathBuf,
     /// [`CLEAN`] or [`OPEN`].
-    pub(super) state: String,
+    pub state: String,
 }
 
 impl JournalLocation {
     /// The journal of the values in `dir`, which lies `at` another place if that is given.
-    pub(in crate::store) fn new(dir: &Path, at: Option<&Path>, size: u64) -> Self {
+    pub fn new(dir: &Path, at: Option<&Path>, size: u64) -> Self {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or(path.to_owned());
         let own = absolute(&dir.join(RESERVED));
         Self {
@@ -78,46 +78,19 @@ impl JournalLocation {
         }
     }
 
-    fn open(&self) -> Result<OwnedFd, OpenError> {
-        rustix::fs::open(&self.at, DIRECTORY, Mode::empty()).map_err(self.failed("open"))
-    }
-
-    /// Opens it, and locks it for this server before anything in it is written.
-    pub(super) fn lock(&self) -> Result<OwnedFd, OpenError> {
-        let dir = self.open()?;
-        rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| self.foreign())?;
+    /// Opens it. If it `is_to_be_written`, locks it for this server before anything in it is.
+    pub fn open(&self, is_to_be_written: bool) -> Result<OwnedFd, OpenError> {
+        let dir = rustix::fs::open(&self.at, DIRECTORY, Mode::empty());
+        let dir = dir.map_err(self.failed("open"))?;
+        if is_to_be_written {
+            rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive)
+                .map_err(|_| self.foreign())?;
+        }
         Ok(dir)
     }
 
-    /// The journal that `note` is of, as the last server left it, and what its control file says; locked, if it `is_to_be_written`.
-    pub(super) fn find(
-        &self,
-        note: &Note,
-        is_to_be_written: bool,
-    ) -> Result<(OwnedFd, Option<Control>), OpenError> {
-        if self.at.exists() {
-            let dir = if is_to_be_written {
-                self.lock()?
-            } else {
-                self.open()?
-            };
-            let control = Control::read(&dir).map_err(self.failed("read"))?;
-            let is_last = control
-                .as_ref()
-                .is_none_or(|control| control.epoch == note.epoch);
-            if self.id() == Some(note.id) && (is_last || note.is_clean()) {
-                return Ok((dir, control));
-            }
-        }
-        Err(OpenError::NoJournal {
-            at: self.at.clone(),
-            noted: note.at.clone(),
-        })
-    }
-
     /// Writes `id` as the identifier of the journal in `dir`, which is locked. The journal of another directory is left alone.
-    pub(super) fn claim(&self, dir: &OwnedFd, id: u128) -> Result<(), OpenError> {
+    pub fn claim(&self, dir: &OwnedFd, id: u128) -> Result<(), OpenError> {
         match self.id() {
             Some(there) if there == id => return Ok(()),
             Some(_) => return Err(self.foreign()),
@@ -133,13 +106,13 @@ impl JournalLocation {
     }
 
     /// The identifier of the journal here.
-    fn id(&self) -> Option<u128> {
+    pub fn id(&self) -> Option<u128> {
         let text = fs::read_to_string(self.at.join(ID)).ok()?;
         u128::from_str_radix(&text, 16).ok()
     }
 
     /// The note in the directory; `None` where there never was a note.
-    pub(super) fn note(&self) -> Result<Option<Note>, OpenError> {
+    pub fn note(&self) -> Result<Option<Note>, OpenError> {
         let bad = |source| OpenError::BadNote {
             own: self.own.clone(),
             source,
@@ -156,8 +129,11 @@ impl JournalLocation {
 
     /// The note that a journal below the directory would have if it was not closed in order. That a journal elsewhere is its own, only the
     /// note can say.
-    pub(super) fn note_by_journal(&self) -> Option<Note> {
-        let dir = self.at.starts_with(&self.own).then(|| self.open().ok())??;
+    pub fn note_by_journal(&self) -> Option<Note> {
+        let dir = self
+            .at
+            .starts_with(&self.own)
+            .then(|| self.open(false).ok())??;
         Some(Note {
             id: self.id()?,
             epoch: Control::read(&dir).ok()??.epoch,
@@ -167,7 +143,7 @@ impl JournalLocation {
     }
 
     /// Writes `note` in the directory, durably.
-    pub(super) fn write_note(&self, note: &Note) -> Result<(), OpenError> {
+    pub fn write_note(&self, note: &Note) -> Result<(), OpenError> {
         // A path may hold anything, also the ends of lines: so it is last.
         let (at, state) = (note.at.display(), &note.state);
         let text = format!("{:032x} {}\n{state}\n{at}", note.id, note.epoch);
@@ -178,10 +154,7 @@ impl JournalLocation {
     }
 
     /// For `map_err`: a failure met while `doing` with the journal's directory.
-    pub(super) fn failed<E: Into<Error>>(
-        &self,
-        doing: &'static str,
-    ) -> impl Fn(E) -> OpenError + Copy {
+    pub fn failed<E: Into<Error>>(&self, doing: &'static str) -> impl Fn(E) -> OpenError + Copy {
         OpenError::failed(doing, &self.at)
     }
 
@@ -194,18 +167,18 @@ impl JournalLocation {
 }
 
 impl Note {
-    pub(super) fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.state == CLEAN
     }
 
     /// Whether the directory was left open on the mount that `root` lies on: then the kernel has all that was made.
-    pub(super) fn is_same_mount(&self, root: &OwnedFd) -> bool {
+    pub fn is_same_mount(&self, root: &OwnedFd) -> bool {
         self.state != OPEN && self.state == open_on(root)
     }
 }
 
 /// [`OPEN`] with the boot and the mount that `root` lies on, where the kernel can tell it from all others.
-pub(super) fn open_on(root: &OwnedFd) -> String {
+pub fn open_on(root: &OwnedFd) -> String {
     let stat = rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, UNIQUE_MOUNT);
     let is_unique = |mask: &u32| StatxFlags::from_bits_retain(*mask).contains(UNIQUE_MOUNT);
     match (clock::boot_id(), stat) {
@@ -217,7 +190,7 @@ pub(super) fn open_on(root: &OwnedFd) -> String {
 }
 
 /// Has the file `name` in `dir` hold `content`, durably.
-pub(super) fn write(dir: &OwnedFd, name: &str, content: &[u8]) -> std::io::Result<()> {
+pub fn write(dir: &OwnedFd, name: &str, content: &[u8]) -> std::io::Result<()> {
     let other = format!("{name}.new");
     Ok(small_file::replace(
         (dir, &other),
@@ -241,30 +214,30 @@ fn parse(text: &str) -> Option<Note> {
     })
 }
 
-pub(super) const CONTROL: &str = "control";
+pub const CONTROL: &str = "control";
 
 /// The length that the line is padded to, in bytes: longer than it ever is.
 const WIDTH: usize = 1024;
 
 /// A segment that holds frames, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct LiveSegment {
-    pub(super) generation: u64,
-    pub(super) index: u32,
+pub struct LiveSegment {
+    pub generation: u64,
+    pub index: u32,
     /// The sequence number of its first record.
-    pub(super) first: u64,
+    pub first: u64,
 }
 
 /// The identity of a directory: its inode, and the time at which that was made, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct DirId {
+pub struct DirId {
     inode: u64,
-    pub(super) born: i64,
+    pub born: i64,
 }
 
 impl DirId {
     /// The identity of `dir`.
-    pub(super) fn of(dir: &OwnedFd) -> Result<Self, Errno> {
+    pub fn of(dir: &OwnedFd) -> Result<Self, Errno> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let stat = rustix::fs::statx(dir, "", AtFlags::EMPTY_PATH, wanted)?;
         let born = stat.stx_btime;
@@ -277,26 +250,26 @@ impl DirId {
 
 /// The content of the control file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Control {
+pub struct Control {
     /// A checkpoint has begun and not succeeded.
-    pub(super) is_suspect: bool,
+    pub is_suspect: bool,
     /// The run of a server that wrote it.
-    pub(super) epoch: u64,
+    pub epoch: u64,
     /// All changes before this number are settled.
-    pub(super) settled: u64,
+    pub settled: u64,
     /// Bytes of each segment.
-    pub(super) size: u64,
+    pub size: u64,
     /// When it was written, by the system's clock, in nanoseconds since 1970.
-    pub(super) time: i64,
+    pub time: i64,
     /// The identity of its directory, which differs in a copy.
-    pub(super) dir: DirId,
+    pub dir: DirId,
     /// The segments that hold unsettled frames, oldest first.
-    pub(super) live: Vec<LiveSegment>,
+    pub live: Vec<LiveSegment>,
 }
 
 impl Control {
     /// The content of the file in `dir`; `None` where that cannot be read.
-    pub(super) fn read(dir: &OwnedFd) -> Result<Option<Self>, Errno> {
+    pub fn read(dir: &OwnedFd) -> Result<Option<Self>, Errno> {
         let file = match open_beneath(dir, CONTROL, OFlags::RDONLY, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
             file => file?,
@@ -307,32 +280,21 @@ impl Control {
     }
 
     /// Writes the file in `dir`, for other processes, and for after a loss of power if it is `durable`.
-    pub(super) fn write(&self, dir: &OwnedFd, durable: bool) -> Result<(), Errno> {
+    pub fn write(&self, dir: &OwnedFd, durable: bool) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE;
         let file = open_beneath(dir, CONTROL, flags, Mode::from(0o600))?;
         let state = serde_json::to_string(self).map_err(|_| Errno::INVAL)?;
-        let line = format!("{state} {:016x}\n{:WIDTH$}", sum(state.as_bytes()), "");
+        let sum = checksum(&[state.as_bytes()]);
+        let line = format!("{state} {sum:016x}\n{:WIDTH$}", "");
         small_file::overwrite(file, &line.as_bytes()[..WIDTH], durable)
     }
-}
-
-/// The system's time, in nanoseconds since 1970.
-pub(super) fn now() -> i64 {
-    let now = clock_gettime(ClockId::Realtime);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 fn parse_control(line: &[u8]) -> Option<Control> {
     let line = std::str::from_utf8(line).ok()?;
     let (state, told) = line.lines().next()?.rsplit_once(' ')?;
-    let is_whole = u64::from_str_radix(told, 16) == Ok(sum(state.as_bytes()));
+    let is_whole = u64::from_str_radix(told, 16) == Ok(checksum(&[state.as_bytes()]));
     is_whole.then(|| serde_json::from_str(state).ok())?
-}
-
-fn sum(bytes: &[u8]) -> u64 {
-    let mut digest = crc64fast_nvme::Digest::new();
-    digest.write(bytes);
-    digest.sum64()
 }
 
 #[cfg(test)]

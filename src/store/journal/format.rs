@@ -12,7 +12,7 @@ use super::super::attributes::Attributes;
 use crate::value::{Error, Key, Version};
 
 /// Bytes that a frame is a multiple of: the unit in which devices and page caches write.
-pub(super) const BLOCK: usize = 4096;
+pub const BLOCK: usize = 4096;
 
 /// The longest payload, in bytes: twice what closes a group, so that the last change of a group fits.
 const MAX_PAYLOAD: usize = 2 * GROUP;
@@ -39,25 +39,25 @@ const SMALL: u8 = 3;
 
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) struct Head {
-    pub(in crate::store) journal: u128,
+pub struct Head {
+    pub journal: u128,
     /// The generation of its segment: higher each time that a segment is begun.
-    pub(in crate::store) generation: u64,
+    pub generation: u64,
     /// The sequence number of its first record: it follows the last record of the frame before.
-    pub(in crate::store) first: u64,
+    pub first: u64,
     /// All records before this number were synced when the frame was written.
-    pub(in crate::store) synced: u64,
+    pub synced: u64,
     /// All records before this number were settled: in the files, on the disk.
-    pub(in crate::store) settled: u64,
+    pub settled: u64,
     /// When it was begun, by the system's clock, in nanoseconds since 1970.
-    pub(in crate::store) time: i64,
-    pub(in crate::store) records: u32,
+    pub time: i64,
+    pub records: u32,
     payload: usize,
 }
 
 /// A record of a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::store) enum Record {
+pub enum Record {
     Change(ChangeRecord),
     /// The change with this sequence number, in a frame before, was not made.
     Cancel(u64),
@@ -65,47 +65,37 @@ pub(in crate::store) enum Record {
 
 /// A change as the journal holds it.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::store) struct ChangeRecord {
-    pub(in crate::store) sequence: u64,
+pub struct ChangeRecord {
+    pub sequence: u64,
     /// When its frame was begun.
-    pub(in crate::store) time: i64,
-    pub(in crate::store) key: Key<'static>,
+    pub time: i64,
+    pub key: Key<'static>,
     /// The version that it replaces or removes.
-    pub(in crate::store) base: Option<Version>,
+    pub base: Option<Version>,
     /// The version of the key after it.
-    pub(in crate::store) result: Option<Version>,
+    pub result: Option<Version>,
     /// The value, unless that is in its file, and synced with it.
-    pub(in crate::store) small: Option<(Attributes, Bytes)>,
-}
-
-impl Record {
-    /// The change, if it is one.
-    pub(super) fn change(self) -> Option<ChangeRecord> {
-        match self {
-            Self::Change(change) => Some(change),
-            Self::Cancel(_) => None,
-        }
-    }
+    pub small: Option<(Attributes, Bytes)>,
 }
 
 impl ChangeRecord {
     /// True if its value is in its file, and not in the record.
-    pub(in crate::store) fn is_large(&self) -> bool {
+    pub fn is_large(&self) -> bool {
         self.result.is_some() && self.small.is_none()
     }
 }
 
 /// A frame being gathered. Methods that add a record return its number in the frame.
 #[derive(Debug)]
-pub(in crate::store) struct FrameBuilder {
+pub struct FrameBuilder {
     bytes: Vec<u8>,
-    pub(in crate::store) records: u32,
+    pub records: u32,
     time: i64,
 }
 
 impl FrameBuilder {
     /// A frame that is begun at this time, in nanoseconds since 1970, before its changes are decided.
-    pub(in crate::store) fn new(time: i64) -> Self {
+    pub fn new(time: i64) -> Self {
         Self {
             bytes: vec![0; HEAD],
             records: 0,
@@ -114,17 +104,17 @@ impl FrameBuilder {
     }
 
     /// True once the frame takes no further change.
-    pub(in crate::store) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.bytes.len() >= GROUP
     }
 
     /// Bytes that the frame will take, whole blocks.
-    pub(super) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.bytes.len().next_multiple_of(BLOCK) as u64
     }
 
     /// Adds a change of `key`, with the value if that is `small`.
-    pub(in crate::store) fn add_change(
+    pub fn add_change(
         &mut self,
         key: &Key<'_>,
         base: Option<Version>,
@@ -153,7 +143,7 @@ impl FrameBuilder {
     }
 
     /// Takes a record of an earlier frame back.
-    pub(in crate::store) fn add_cancel(&mut self, sequence: u64) -> u32 {
+    pub fn add_cancel(&mut self, sequence: u64) -> u32 {
         let record = self.begin(CANCEL);
         self.bytes.put_u64_le(sequence);
         record
@@ -161,7 +151,7 @@ impl FrameBuilder {
 
     /// The bytes of the frame, padded to whole blocks. `head` says all but what is counted here. A frame that could not be read back
     /// is refused.
-    pub(in crate::store) fn finish(mut self, head: Head) -> Result<Vec<u8>, Error> {
+    pub fn finish(mut self, head: Head) -> Result<Vec<u8>, Error> {
         let payload = self.bytes.len() - HEAD;
         if payload > MAX_PAYLOAD {
             let why = std::io::Error::other(format!("a frame of {payload} bytes"));
@@ -177,7 +167,7 @@ impl FrameBuilder {
         bytes.put_i64_le(self.time);
         bytes.put_u32_le(length(payload));
         bytes.put_u32_le(self.records);
-        let sum = checksum(&self.bytes);
+        let sum = checksum(&[&self.bytes[..HEAD - 8], &self.bytes[HEAD..]]);
         self.bytes[HEAD - 8..HEAD].copy_from_slice(&sum.to_le_bytes());
         self.bytes
             .resize(self.bytes.len().next_multiple_of(BLOCK), 0);
@@ -202,16 +192,17 @@ fn length(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
 }
 
-/// The checksum of a frame, over all but itself.
-fn checksum(frame: &[u8]) -> u64 {
+/// The checksum of these `parts`: of a frame, all but its checksum.
+pub fn checksum(parts: &[&[u8]]) -> u64 {
     let mut digest = Digest::new();
-    digest.write(&frame[..HEAD - 8]);
-    digest.write(&frame[HEAD..]);
+    for part in parts {
+        digest.write(part);
+    }
     digest.sum64()
 }
 
 impl Head {
-    pub(in crate::store) fn new(journal: u128, generation: u64, first: u64) -> Self {
+    pub fn new(journal: u128, generation: u64, first: u64) -> Self {
         Self {
             journal,
             generation,
@@ -225,7 +216,7 @@ impl Head {
     }
 
     /// The head that `block` begins with, if it is one; it is not proved yet.
-    pub(in crate::store) fn parse(mut block: &[u8]) -> Option<Self> {
+    pub fn parse(mut block: &[u8]) -> Option<Self> {
         let magic = block.try_get_u64_le().ok()?;
         let head = Self {
             journal: block.try_get_u128_le().ok()?,
@@ -241,23 +232,23 @@ impl Head {
     }
 
     /// Bytes that the frame takes, whole blocks.
-    pub(super) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         (HEAD + self.payload).next_multiple_of(BLOCK)
     }
 
     /// The sequence number after that of its last record.
-    pub(in crate::store) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.first + u64::from(self.records)
     }
 
     /// The records of `frame`, which begins with this head, if it is whole.
-    pub(in crate::store) fn read(&self, mut frame: Bytes) -> Option<Vec<Record>> {
+    pub fn read(&self, mut frame: Bytes) -> Option<Vec<Record>> {
         if frame.len() < HEAD + self.payload {
             return None;
         }
         frame.truncate(HEAD + self.payload);
         let sum = frame[HEAD - 8..HEAD].try_into().ok()?;
-        if checksum(&frame) != u64::from_le_bytes(sum) {
+        if checksum(&[&frame[..HEAD - 8], &frame[HEAD..]]) != u64::from_le_bytes(sum) {
             return None;
         }
         frame.advance(HEAD);

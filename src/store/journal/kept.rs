@@ -3,26 +3,23 @@
 //! A key that the server's user may not write, or whose folder is on another file system, does not keep all others waiting: its records
 //! move from the segments to this file, and each start tries them again. Until then the key is not changed, so that they stay the last word.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::super::write_context::WriteContext;
 use super::control;
-use super::format::{ChangeRecord, FrameBuilder, Head, Record};
+use super::format::{ChangeRecord, FrameBuilder, Head};
 use super::segment::{Frame, Segment};
 use crate::value::Error;
 
-pub(super) const KEPT: &str = "kept";
+pub const KEPT: &str = "kept";
 
 /// The frames of the file in `dir`; whether it is whole.
-pub(super) fn read(dir: &OwnedFd, journal: u128) -> Result<(Vec<Frame>, bool), Errno> {
-    let segment = match Segment::open(dir, KEPT, OFlags::RDONLY) {
-        Err(Errno::NOENT) => return Ok((Vec::new(), true)),
-        segment => Arc::new(segment?),
+pub fn read(dir: &OwnedFd, journal: u128) -> Result<(Vec<Frame>, bool), Errno> {
+    let Some(segment) = Segment::find(dir, KEPT)? else {
+        return Ok((Vec::new(), true));
     };
     let frames = segment.frames(journal)?;
     let whole: usize = frames.iter().map(|frame| frame.head.size()).sum();
@@ -30,18 +27,18 @@ pub(super) fn read(dir: &OwnedFd, journal: u128) -> Result<(Vec<Frame>, bool), E
 }
 
 /// The changes of the file in `dir`.
-pub(super) fn changes(dir: &OwnedFd, journal: u128) -> Result<Vec<ChangeRecord>, Error> {
+pub fn changes(dir: &OwnedFd, journal: u128) -> Result<Vec<ChangeRecord>, Error> {
     let (frames, _) = read(dir, journal).map_err(Error::errno_while("read the journal"))?;
     let mut changes = Vec::new();
     for frame in frames {
-        changes.extend(frame.read()?.into_iter().filter_map(Record::change));
+        changes.extend(frame.changes()?);
     }
     Ok(changes)
 }
 
 /// Replaces the file in `dir`, durably, by one with these changes. A change that is there twice, because a checkpoint was retried, is
 /// written once.
-pub(super) fn write(dir: &OwnedFd, journal: u128, changes: &[ChangeRecord]) -> Result<(), Error> {
+pub fn write(dir: &OwnedFd, journal: u128, changes: &[ChangeRecord]) -> Result<(), Error> {
     let (mut frames, mut seen) = (Vec::new(), HashSet::new());
     let new = changes
         .iter()
@@ -57,20 +54,17 @@ pub(super) fn write(dir: &OwnedFd, journal: u128, changes: &[ChangeRecord]) -> R
 }
 
 /// Replaces the keys that are not changed by the keys of `changes`.
-pub(super) fn refuse(writer: &WriteContext, changes: &[ChangeRecord]) {
-    writer.journal.keep(
-        changes
-            .iter()
-            .map(|change| (change.key.as_str(), change.result)),
-    );
+pub fn refuse(writer: &WriteContext, changes: &[ChangeRecord]) {
+    let mut kept = HashMap::<Box<str>, Vec<_>>::new();
+    for change in changes {
+        let versions = kept.entry(change.key.as_str().into()).or_default();
+        versions.extend(change.result);
+    }
+    writer.journal.keep(kept);
 }
 
 /// Sets aside `change`, which failed with `error`; answers the error if it is not one of the change's key alone.
-pub(super) fn keep(
-    kept: &mut Vec<ChangeRecord>,
-    change: ChangeRecord,
-    error: Error,
-) -> Result<(), Error> {
+pub fn keep(kept: &mut Vec<ChangeRecord>, change: ChangeRecord, error: Error) -> Result<(), Error> {
     if !matches!(error, Error::Forbidden { .. } | Error::Occupied(_)) {
         return Err(error);
     }

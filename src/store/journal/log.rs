@@ -20,16 +20,16 @@ use crate::value::{Error, Version};
 
 /// The frames that are not settled, and what is missing of them.
 #[derive(Debug, Default)]
-pub(super) struct UnsettledLog {
-    pub(super) frames: Vec<Frame>,
+pub struct UnsettledLog {
+    pub frames: Vec<Frame>,
     /// How many of the frames lie before the first damage.
     whole: usize,
     /// Changes that are missing, by their sequence numbers.
-    pub(super) gaps: Vec<Range<u64>>,
+    pub gaps: Vec<Range<u64>>,
     /// Describes the first gap that may contain acknowledged changes.
-    pub(super) damage: Option<String>,
+    pub damage: Option<String>,
     /// The time of the latest frame in these segments.
-    pub(super) latest: i64,
+    pub latest: i64,
 }
 
 /// A segment, if there is such a file.
@@ -37,7 +37,7 @@ type Part = (LiveSegment, Option<Arc<Segment>>);
 
 impl UnsettledLog {
     /// The journal in `dir` as the run of a server left it that began with `epoch`; where the control file says nothing, by the frames.
-    pub(super) fn open(
+    pub fn open(
         dir: &OwnedFd,
         journal: u128,
         epoch: u64,
@@ -54,20 +54,16 @@ impl UnsettledLog {
                 ..Self::default()
             });
         }
-        let segment = |live: &LiveSegment| match Segment::open(
-            dir,
-            &live.index.to_string(),
-            OFlags::RDONLY,
-        ) {
-            Err(Errno::NOENT) => Ok((*live, None)),
-            segment => Ok((*live, Some(Arc::new(segment?)))),
+        let segment = |live: &LiveSegment| {
+            let found = Segment::find(dir, &live.index.to_string())?;
+            Ok((*live, found))
         };
         let parts: Result<Vec<_>, Errno> = found.live.iter().map(segment).collect();
         Self::read(journal, &parts?, &found, found.settled)
     }
 
     /// Reads the unsettled frames, by `control`, from `parts`, oldest first. At least all changes before `synced` were on the disk.
-    pub(super) fn read(
+    pub fn read(
         journal: u128,
         parts: &[Part],
         control: &Control,
@@ -101,7 +97,7 @@ impl UnsettledLog {
     }
 
     /// The frames behind the damage.
-    pub(super) fn behind(&self) -> &[Frame] {
+    pub fn behind(&self) -> &[Frame] {
         match self.damage {
             Some(_) => &self.frames[self.whole..],
             None => &[],
@@ -130,7 +126,7 @@ impl UnsettledLog {
             if first > at {
                 self.miss(live, end, at..first);
             }
-            end = frame.end();
+            end = frame.offset + frame.head.size() as u64;
             if first >= at {
                 at = frame.head.end();
                 self.frames.push(frame);
@@ -183,7 +179,7 @@ fn search(dir: &OwnedFd, journal: u128, epoch: u64) -> Result<Control, Errno> {
 
 /// The changes of a log, by key.
 #[derive(Debug, Default)]
-pub(in crate::store) struct History {
+pub struct History {
     keys: HashMap<Box<str>, Vec<Step>>,
     cancelled: HashSet<u64>,
 }
@@ -199,7 +195,7 @@ struct Step {
 
 /// What a replay does with one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Fate {
+pub enum Fate {
     /// Nothing: it is as the log says, or an earlier record is looked at.
     Keep,
     /// It has the version of the record: its bytes may be torn.
@@ -212,7 +208,7 @@ pub(in crate::store) enum Fate {
 
 impl History {
     /// Takes the next record of the log.
-    pub(in crate::store) fn add(&mut self, record: &Record) {
+    pub fn add(&mut self, record: &Record) {
         match record {
             Record::Cancel(sequence) => drop(self.cancelled.insert(*sequence)),
             Record::Change(change) => {
@@ -228,14 +224,14 @@ impl History {
     }
 
     /// True if `change` decides the value of its key, as far as the log tells without the file.
-    pub(in crate::store) fn may_count(&self, change: &ChangeRecord) -> bool {
+    pub fn may_count(&self, change: &ChangeRecord) -> bool {
         let (_, later) = self.around(change);
         let is_over = |step: &Step| step.is_large || self.is_cancelled(step.sequence);
         !change.is_large() && !self.is_cancelled(change.sequence) && later.iter().all(is_over)
     }
 
     /// Decides about the file with the version `found`, where `change` [may count](Self::may_count).
-    pub(in crate::store) fn fate(&self, change: &ChangeRecord, found: Option<Version>) -> Fate {
+    pub fn fate(&self, change: &ChangeRecord, found: Option<Version>) -> Fate {
         match (found, change.result) {
             (None, None) => return Fate::Keep,
             (None, Some(_)) => return Fate::Apply,
@@ -257,7 +253,7 @@ impl History {
     }
 
     /// True if a file that is [`Fate::Foreign`], and that the file system changed last at this time, stood there before `change`.
-    pub(in crate::store) fn is_older(change: &ChangeRecord, changed: i64) -> bool {
+    pub fn is_older(change: &ChangeRecord, changed: i64) -> bool {
         changed <= change.time
     }
 
@@ -268,21 +264,18 @@ impl History {
         steps.split_at(steps.partition_point(|step| step.sequence <= change.sequence))
     }
 
-    pub(super) fn is_cancelled(&self, sequence: u64) -> bool {
+    pub fn is_cancelled(&self, sequence: u64) -> bool {
         self.cancelled.contains(&sequence)
     }
 }
 
 /// The earliest version that `frames` give a value which is in them: no other value is older whose bytes they alone are known to have.
-pub(super) fn first_small(frames: &[Frame]) -> Result<Option<Version>, Error> {
+pub fn first_small(frames: &[Frame]) -> Result<Option<Version>, Error> {
     let mut first = None;
     for frame in frames {
-        let changes = frame.read()?.into_iter().filter_map(Record::change);
-        let small = changes.filter(|change| change.small.is_some());
-        first = first
-            .into_iter()
-            .chain(small.filter_map(|change| change.result))
-            .min();
+        let small = frame.changes()?.filter(|change| change.small.is_some());
+        let versions = small.filter_map(|change| change.result);
+        first = first.into_iter().chain(versions).min();
     }
     Ok(first)
 }

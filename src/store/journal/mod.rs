@@ -22,11 +22,11 @@ mod segment;
 mod writer;
 
 pub use check::{Report, check};
-pub(super) use control::JournalLocation;
-pub(super) use format::FrameBuilder;
+pub use control::JournalLocation;
+pub use format::FrameBuilder;
 #[cfg(test)]
-pub(super) use format::{ChangeRecord, Head, Record};
+pub use format::{ChangeRecord, Head, Record};
 #[cfg(test)]
-pub(super) use log::{Fate, History};
-pub(super) use recover::{needs_replay, recover};
-pub(super) use writer::{Journal, Log};
+pub use log::{Fate, History};
+pub use recover::{needs_replay, recover};
+pub use writer::{Journal, Log};

@@ -19,25 +19,25 @@ use rustix::io::Errno;
 use super::super::layout::OpenError;
 use super::super::write_context::WriteContext;
 use super::control::{CLEAN, CONTROL, Control, DirId, JournalLocation, Note};
-use super::format::{ChangeRecord, Record};
+use super::format::ChangeRecord;
 use super::kept::{self, KEPT};
 use super::log::UnsettledLog;
-use super::replay::{Done, FileState, NAMED, Replay};
+use super::replay::{Done, FileState, NAMED, replay};
 use super::segment::{Frame, Segment};
 use crate::transfer::random;
 use crate::value::Error;
 
 /// A journal of which nothing counts any more.
 #[derive(Debug)]
-pub(in crate::store) struct Recovered {
-    pub(super) note: Note,
+pub struct Recovered {
+    pub note: Note,
     /// Its directory, locked, if it was opened.
-    pub(super) dir: Option<OwnedFd>,
+    pub dir: Option<OwnedFd>,
 }
 
 impl Recovered {
     /// Begins a journal where there was none. Its note is written first: an identifier without a note would look like another directory's.
-    pub(super) fn begin(place: &JournalLocation) -> Result<Self, OpenError> {
+    pub fn begin(place: &JournalLocation) -> Result<Self, OpenError> {
         let note = Note {
             id: random().map_err(place.failed("draw random bytes for"))?,
             epoch: 0,
@@ -50,22 +50,22 @@ impl Recovered {
 }
 
 /// A journal as the last server left it.
-pub(super) struct LeftJournal<'a> {
+pub struct LeftJournal<'a> {
     place: &'a JournalLocation,
     note: &'a Note,
     dir: OwnedFd,
     /// Its control file, if that can be read.
-    pub(super) control: Option<Control>,
+    pub control: Option<Control>,
     /// Changes of keys that could not be written, and whether the file of them is whole.
-    pub(super) kept: Vec<Frame>,
-    pub(super) is_kept_whole: bool,
+    pub kept: Vec<Frame>,
+    pub is_kept_whole: bool,
     /// Empty where the server was ended in order.
-    pub(super) log: UnsettledLog,
+    pub log: UnsettledLog,
 }
 
 /// Replays the journal if a server was not ended in order, and notes that. `None` where there is no journal to go on with. Damage is given
 /// up if the operator `discards` it.
-pub(in crate::store) fn recover(
+pub fn recover(
     place: &JournalLocation,
     writer: &WriteContext,
     discards: bool,
@@ -106,10 +106,7 @@ pub(in crate::store) fn recover(
 }
 
 /// True if the files lack changes of the journal, as far as a server that only reads can tell.
-pub(in crate::store) fn needs_replay(
-    place: &JournalLocation,
-    root: &OwnedFd,
-) -> Result<bool, OpenError> {
+pub fn needs_replay(place: &JournalLocation, root: &OwnedFd) -> Result<bool, OpenError> {
     let note = place.note()?;
     let Some(note) = note.filter(|note| !note.is_clean() && !note.is_same_mount(root)) else {
         return Ok(false);
@@ -120,13 +117,24 @@ pub(in crate::store) fn needs_replay(
 
 impl<'a> LeftJournal<'a> {
     /// The journal that `note` is of; locked, if it `is_to_be_written`.
-    pub(super) fn open(
+    pub fn open(
         place: &'a JournalLocation,
         note: &'a Note,
         is_to_be_written: bool,
     ) -> Result<Self, OpenError> {
-        let (dir, control) = place.find(note, is_to_be_written)?;
-        let failed = place.failed("read");
+        let missing = || OpenError::NoJournal {
+            at: place.at.clone(),
+            noted: note.at.clone(),
+        };
+        if !place.at.exists() {
+            return Err(missing());
+        }
+        let (dir, failed) = (place.open(is_to_be_written)?, place.failed("read"));
+        let control = Control::read(&dir).map_err(failed)?;
+        let is_other = |control: &Control| control.epoch != note.epoch && !note.is_clean();
+        if place.id() != Some(note.id) || control.as_ref().is_some_and(is_other) {
+            return Err(missing());
+        }
         let (kept, is_kept_whole) = kept::read(&dir, note.id).map_err(failed)?;
         let mut log = UnsettledLog::default();
         if !note.is_clean() {
@@ -236,8 +244,7 @@ impl Recovery<'_> {
             stuck = format!("{:?}: ", change.key.as_str());
             kept::keep(&mut self.kept, change, error)
         };
-        let done = Replay::new(self.writer.dir(), Some(self.writer), frames, state)
-            .and_then(|replay| replay.run(failed));
+        let done = replay(self.writer.dir(), Some(self.writer), frames, state, failed);
         done.map_err(|error| self.left.unreplayed(&stuck, &error))
     }
 }
@@ -268,7 +275,7 @@ impl LeftJournal<'_> {
     fn give_up(&self, writer: &WriteContext) -> Result<(), Error> {
         let mut keys = BTreeSet::new();
         for frame in self.log.behind() {
-            let changes = frame.read()?.into_iter().filter_map(Record::change);
+            let changes = frame.changes()?;
             keys.extend(changes.map(|change| change.key.as_str().to_owned()));
         }
         for key in keys.iter().take(NAMED) {

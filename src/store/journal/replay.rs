@@ -26,11 +26,11 @@ use super::segment::Frame;
 use crate::value::{Error, Key, Meta, folder_and_above};
 
 /// Keys that a hand has changed since, which are named in the log; of the others there is the number.
-pub(super) const NAMED: usize = 20;
+pub const NAMED: usize = 20;
 
 /// The state of the files, by what they may lack of the changes in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileState {
+pub enum FileState {
     /// They lack nothing, as the kernel sees them; but the bytes that it remembers may not be on the disk.
     NamesWhole,
     /// They may lack names and bytes. A file that has the version and the bytes of its record was read from the disk.
@@ -41,98 +41,92 @@ pub(super) enum FileState {
 
 /// The counts of a replay.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Done {
+pub struct Done {
     /// Records of changes that were looked at.
-    pub(super) changes: u64,
+    pub changes: u64,
     /// Values that were written.
-    pub(super) written: u64,
+    pub written: u64,
     /// Values that were removed.
-    pub(super) removed: u64,
+    pub removed: u64,
     /// Keys that were changed by hand since, and are left as they are.
-    pub(super) by_hand: u64,
+    pub by_hand: u64,
 }
 
-/// A replay of some frames.
-pub(super) struct Replay<'a> {
+/// A replay under way.
+struct Replay<'a> {
     dir: &'a ValuesDir,
     /// Makes the changes; without it they are only counted.
     writer: Option<&'a WriteContext>,
-    frames: &'a [Frame],
-    /// The changes of `frames`, by key.
     history: History,
     state: FileState,
     done: Done,
 }
 
-impl<'a> Replay<'a> {
-    pub(super) fn new(
-        dir: &'a ValuesDir,
-        writer: Option<&'a WriteContext>,
-        frames: &'a [Frame],
-        state: FileState,
-    ) -> Result<Self, Error> {
-        let mut history = History::default();
-        for frame in frames {
-            for record in frame.read()? {
-                history.add(&record);
-                // It was refused, and the server killed before it said so.
-                if let (Record::Change(change), Some(writer)) = (&record, writer)
-                    && let Some(version) = change.result
-                    && !TempFile::can_have(&writer.temp_dir, version)?
-                {
-                    history.add(&Record::Cancel(change.sequence));
-                }
+/// Makes in `dir` all of `frames` that counts, in order, unless `failed` says of a change that cannot be made that this is the end. Without
+/// a `writer` the changes are only counted. Blocks.
+pub fn replay(
+    dir: &ValuesDir,
+    writer: Option<&WriteContext>,
+    frames: &[Frame],
+    state: FileState,
+    mut failed: impl FnMut(ChangeRecord, Error) -> Result<(), Error>,
+) -> Result<Done, Error> {
+    let mut history = History::default();
+    for frame in frames {
+        for record in frame.read()? {
+            history.add(&record);
+            // It was refused, and the server killed before it said so.
+            if let (Record::Change(change), Some(writer)) = (&record, writer)
+                && let Some(version) = change.result
+                && !TempFile::can_have(&writer.temp_dir, version)?
+            {
+                history.add(&Record::Cancel(change.sequence));
             }
         }
-        Ok(Self {
-            dir,
-            writer,
-            frames,
-            history,
-            state,
-            done: Done::default(),
-        })
     }
-
-    /// Makes all that counts, in order, unless `failed` says of a change that cannot be made that this is the end. Blocks.
-    pub(super) fn run(
-        mut self,
-        mut failed: impl FnMut(ChangeRecord, Error) -> Result<(), Error>,
-    ) -> Result<Done, Error> {
-        for frame in self.frames {
-            for record in frame.read()? {
-                let Record::Change(change) = record else {
-                    continue;
-                };
-                self.done.changes += 1;
-                self.replay(&change)
-                    .or_else(|error| failed(change, error))?;
-            }
+    let mut replay = Replay {
+        dir,
+        writer,
+        history,
+        state,
+        done: Done::default(),
+    };
+    for frame in frames {
+        for change in frame.changes()? {
+            replay.done.changes += 1;
+            let made = replay.replay(&change);
+            made.or_else(|error| failed(change, error))?;
         }
-        Ok(self.done)
     }
+    Ok(replay.done)
+}
 
+impl Replay<'_> {
     /// Makes `change`, if it counts.
     fn replay(&mut self, change: &ChangeRecord) -> Result<(), Error> {
         let counts = match self.state {
-            FileState::NamesWhole => !self.history.is_cancelled(change.sequence),
+            FileState::NamesWhole => {
+                change.small.is_some() && !self.history.is_cancelled(change.sequence)
+            }
             _ => self.history.may_count(change),
         };
         if !counts {
             return Ok(());
         }
         let (key, found) = (&change.key, self.find(&change.key)?);
-        if self.state == FileState::NamesWhole {
-            return self.write_anew(change, found);
-        }
-        let fate = match found {
-            NameKind::Value(meta, _) => self.history.fate(change, Some(meta.version)),
-            NameKind::Absent | NameKind::Folder => self.history.fate(change, None),
-            NameKind::Other => Fate::Foreign,
+        let fate = match (self.state, found) {
+            // Of a value that still has its name the bytes are written anew.
+            (FileState::NamesWhole, NameKind::Value(Meta { version, .. }, _))
+                if change.result == Some(version) =>
+            {
+                Fate::Compare
+            }
+            (FileState::NamesWhole, _) => Fate::Keep,
+            (_, NameKind::Value(meta, _)) => self.history.fate(change, Some(meta.version)),
+            (_, NameKind::Absent | NameKind::Folder) => self.history.fate(change, None),
+            (_, NameKind::Other) => Fate::Foreign,
         };
-        let is_older = fate == Fate::Foreign && self.is_older(change, key.as_str())?;
         let is_made = match (fate, &change.small) {
-            (Fate::Foreign, _) if !is_older => false,
             (Fate::Keep, Some(_)) => return Ok(()),
             (Fate::Compare, Some((_, value))) if self.holds(key, found, value)? => return Ok(()),
             (Fate::Keep | Fate::Compare, None) => {
@@ -142,10 +136,10 @@ impl<'a> Replay<'a> {
                 }
                 return Ok(());
             }
-            _ => match self.writer {
-                Some(writer) => self.make(writer, change, is_older)?,
-                None => true,
-            },
+            (Fate::Foreign, _) => {
+                self.set_aside_older(change, key.as_str())? && self.make(change)?
+            }
+            _ => self.make(change)?,
         };
         match change.result {
             _ if !is_made => self.by_hand(key),
@@ -155,22 +149,16 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Makes `change` of what stands under its name, which is set aside where it `is_older`; false if a hand has placed something in
-    /// the way since.
-    fn make(
-        &self,
-        writer: &WriteContext,
-        change: &ChangeRecord,
-        is_older: bool,
-    ) -> Result<bool, Error> {
-        if is_older {
-            self.set_aside(writer, &change.key, change.key.as_str())?;
+    /// Makes `change` of what stands under its name; false if a hand has placed something in the way since.
+    fn make(&self, change: &ChangeRecord) -> Result<bool, Error> {
+        let Some(writer) = self.writer else {
+            return Ok(true);
+        };
+        let is_clear = change.result.is_none() || self.clear_the_way(change)?;
+        if is_clear {
+            self.apply(writer, change)?;
         }
-        if change.result.is_some() && !self.clear_the_way(writer, change)? {
-            return Ok(false);
-        }
-        self.apply(writer, change)?;
-        Ok(true)
+        Ok(is_clear)
     }
 
     /// Has the committer make `change` of what its name stands for.
@@ -181,9 +169,7 @@ impl<'a> Replay<'a> {
             attributes: attributes.clone(),
             small: Some(vec![value.clone()]),
             is_journaled: true,
-            file: None,
-            sealed: None,
-            reservation: None,
+            ..NewValue::default()
         };
         let mut value = change.small.as_ref().map(new_value);
         for _ in 0..TRIES {
@@ -207,18 +193,6 @@ impl<'a> Replay<'a> {
         Err(Error::new("publish", Errno::BUSY))
     }
 
-    /// The kernel has all names: of a value that still has its name the bytes are written anew.
-    fn write_anew(&mut self, change: &ChangeRecord, found: NameKind) -> Result<(), Error> {
-        if let (Some(writer), Some(_), NameKind::Value(meta, _)) =
-            (self.writer, &change.small, found)
-            && change.result == Some(meta.version)
-        {
-            self.apply(writer, change)?;
-            self.done.written += 1;
-        }
-        Ok(())
-    }
-
     /// The entry under the name of `key` now.
     fn find(&self, key: &Key<'_>) -> Result<NameKind, Error> {
         match self.dir.folder(key.folder()) {
@@ -226,15 +200,6 @@ impl<'a> Replay<'a> {
             Err(errno) if is_no_folder(errno) => Ok(NameKind::Absent),
             Err(errno) => Err(Error::new("open the folder", errno)),
         }
-    }
-
-    /// True if the entry at `path`, which the log does not know, stood there before the change.
-    fn is_older(&self, change: &ChangeRecord, path: &str) -> Result<bool, Error> {
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let folder = self.dir.folder(folder);
-        let changed = folder.and_then(|folder| changed(&folder, name));
-        let changed = changed.map_err(Error::errno_while("look up"))?;
-        Ok(History::is_older(change, changed))
     }
 
     /// True if the file that was `found` has these bytes on the disk.
@@ -254,53 +219,44 @@ impl<'a> Replay<'a> {
 
     /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand
     /// has placed since.
-    fn clear_the_way(&self, writer: &WriteContext, change: &ChangeRecord) -> Result<bool, Error> {
+    fn clear_the_way(&self, change: &ChangeRecord) -> Result<bool, Error> {
         let key = &change.key;
         let mut folders: Vec<_> = folder_and_above(key.folder()).collect();
         folders.reverse();
         for path in folders.into_iter().skip(1) {
             match self.dir.folder(path) {
                 Ok(_) => {}
-                Err(Errno::NOTDIR | Errno::LOOP) => {
-                    return self.set_aside_older(writer, change, path);
-                }
+                Err(Errno::NOTDIR | Errno::LOOP) => return self.set_aside_older(change, path),
                 Err(_) => return Ok(true),
             }
         }
         let left = self.dir.remove_empty_folders(key.as_str(), key.folder());
         if left == key.as_str() && self.dir.folder(left).is_ok() {
-            return self.set_aside_older(writer, change, left);
+            return self.set_aside_older(change, left);
         }
         Ok(true)
     }
 
-    fn set_aside_older(
-        &self,
-        writer: &WriteContext,
-        change: &ChangeRecord,
-        path: &str,
-    ) -> Result<bool, Error> {
-        let is_older = self.is_older(change, path)?;
-        if is_older {
-            self.set_aside(writer, &change.key, path)?;
+    /// Sets aside what stands at `path`, where the key of `change` or a folder of it belongs, if it stood there before that; false if a
+    /// hand has placed it since.
+    fn set_aside_older(&self, change: &ChangeRecord, path: &str) -> Result<bool, Error> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let folder = self.dir.folder(folder);
+        let folder = folder.map_err(Error::errno_while("look up"))?;
+        let changed = changed(&folder, name).map_err(Error::errno_while("look up"))?;
+        let is_older = History::is_older(change, changed);
+        if let Some(writer) = self.writer.filter(|_| is_older) {
+            let aside = writer.next_version(None)?.nanos().to_string();
+            set_aside(&writer.temp_dir.own, folder, name, &aside)
+                .map_err(|errno| unpublished(&change.key, "set aside what is in the way", errno))?;
+            let aside = format!("{ASIDE}/{aside}");
+            tracing::warn!(
+                path,
+                aside,
+                "set aside: it stood where an acknowledged value belongs"
+            );
         }
         Ok(is_older)
-    }
-
-    /// Sets aside what stands at `path`, where `key` or a folder of it belongs.
-    fn set_aside(&self, writer: &WriteContext, key: &Key<'_>, path: &str) -> Result<(), Error> {
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let aside = writer.next_version(None)?.nanos().to_string();
-        let folder = self.dir.folder(folder);
-        folder
-            .and_then(|folder| set_aside(&writer.temp_dir.own, folder, name, &aside))
-            .map_err(|errno| unpublished(key, "set aside what is in the way", errno))?;
-        tracing::warn!(
-            path,
-            aside = format!("{ASIDE}/{aside}"),
-            "set aside: it stood where an acknowledged value belongs"
-        );
-        Ok(())
     }
 
     fn by_hand(&mut self, key: &Key<'_>) {

@@ -17,8 +17,9 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
 use super::super::small_file::errno;
+use super::super::temp_file::allocate;
 use super::control::LiveSegment;
-use super::format::{BLOCK, Head, Record};
+use super::format::{BLOCK, ChangeRecord, Head, Record};
 use crate::value::Error;
 
 /// Bytes of zeros that are written and synced at a time: a group that is synced meanwhile waits for no more.
@@ -26,26 +27,26 @@ const STEP: usize = 4 << 20;
 
 /// A file of the journal.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub struct Segment {
     file: File,
     /// Its name in the directory of the journal.
-    pub(super) index: u32,
+    pub index: u32,
     /// In bytes.
-    pub(super) size: u64,
+    pub size: u64,
     is_retired: AtomicBool,
 }
 
 /// A frame that was whole when it was found.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub struct Frame {
     segment: Arc<Segment>,
-    pub(super) offset: u64,
-    pub(super) head: Head,
+    pub offset: u64,
+    pub head: Head,
 }
 
 impl Segment {
     /// A new segment of `size` bytes in `dir`, on the disk with its name. A file with that name is no longer used.
-    pub(super) fn create(dir: &OwnedFd, index: u32, size: u64) -> Result<Self, Errno> {
+    pub fn create(dir: &OwnedFd, index: u32, size: u64) -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let mut segment = Self::open(dir, &index.to_string(), flags)?;
         // Btrfs would write each frame elsewhere, for which a full disk has no room. Others know no such flag.
@@ -61,7 +62,7 @@ impl Segment {
     }
 
     /// The file `name` of `dir`, which has frames.
-    pub(super) fn open(dir: &OwnedFd, name: &str, flags: OFlags) -> Result<Self, Errno> {
+    pub fn open(dir: &OwnedFd, name: &str, flags: OFlags) -> Result<Self, Errno> {
         // A mode goes with a file that may be made, and with no other.
         let mode = if flags.contains(OFlags::CREATE) {
             0o600
@@ -78,8 +79,16 @@ impl Segment {
         })
     }
 
+    /// The file `name` of `dir`, to be read, if there is one.
+    pub fn find(dir: &OwnedFd, name: &str) -> Result<Option<Arc<Self>>, Errno> {
+        match Self::open(dir, name, OFlags::RDONLY) {
+            Err(Errno::NOENT) => Ok(None),
+            opened => Ok(Some(Arc::new(opened?))),
+        }
+    }
+
     /// All segments in `dir`, in the order of their names.
-    pub(super) fn all(dir: &OwnedFd, flags: OFlags) -> Result<Vec<Arc<Self>>, Errno> {
+    pub fn all(dir: &OwnedFd, flags: OFlags) -> Result<Vec<Arc<Self>>, Errno> {
         let mut indices = Vec::new();
         for entry in Dir::read_from(dir)? {
             let name = entry?.file_name().to_str().map(str::parse::<u32>);
@@ -92,28 +101,28 @@ impl Segment {
     }
 
     /// Removes its file.
-    pub(super) fn remove(&self, dir: &OwnedFd) -> Result<(), Errno> {
+    pub fn remove(&self, dir: &OwnedFd) -> Result<(), Errno> {
         let name = self.index.to_string();
         retry_on_intr(|| rustix::fs::unlinkat(dir, &name, AtFlags::empty()))
     }
 
     /// Ends its use; false if that was so before.
-    pub(super) fn retire(&self) -> bool {
+    pub fn retire(&self) -> bool {
         !self.is_retired.swap(true, AcqRel)
     }
 
-    pub(super) fn is_retired(&self) -> bool {
+    pub fn is_retired(&self) -> bool {
         self.is_retired.load(Acquire)
     }
 
     /// Writes all of `frame` at `offset`.
-    pub(super) fn write(&self, frame: &[u8], offset: u64) -> Result<(), Errno> {
+    pub fn write(&self, frame: &[u8], offset: u64) -> Result<(), Errno> {
         let written = self.file.write_all_at(frame, offset);
         written.map_err(|error| errno(&error))
     }
 
     /// Puts what was written on the disk.
-    pub(super) fn sync(&self) -> Result<(), Errno> {
+    pub fn sync(&self) -> Result<(), Errno> {
         if self.is_retired() {
             return Err(Errno::IO);
         }
@@ -130,7 +139,7 @@ impl Segment {
     }
 
     /// The whole frames of `journal`, wherever they lie.
-    pub(super) fn frames(self: &Arc<Self>, journal: u128) -> Result<Vec<Frame>, Errno> {
+    pub fn frames(self: &Arc<Self>, journal: u128) -> Result<Vec<Frame>, Errno> {
         let (mut found, mut offset) = (Vec::new(), 0);
         while offset < self.size {
             let mut size = BLOCK;
@@ -160,12 +169,8 @@ impl Segment {
     }
 
     fn zero(&self) -> Result<(), Errno> {
-        let all = FallocateFlags::empty();
         // So that a full disk is known before much is written.
-        match retry_on_intr(|| rustix::fs::fallocate(&self.file, all, 0, self.size)) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-            Err(errno) => return Err(errno),
-        }
+        allocate(&self.file, FallocateFlags::empty(), 0..self.size)?;
         let zeros = vec![0; STEP];
         for offset in (0..self.size).step_by(STEP) {
             let left = usize::try_from(self.size - offset).unwrap_or(STEP);
@@ -177,38 +182,42 @@ impl Segment {
 }
 
 impl Frame {
-    /// Where it ends in its segment.
-    pub(super) fn end(&self) -> u64 {
-        self.offset + self.head.size() as u64
-    }
-
     /// Its records.
-    pub(super) fn read(&self) -> Result<Vec<Record>, Error> {
+    pub fn read(&self) -> Result<Vec<Record>, Error> {
         let read = self.segment.read(self.offset);
         read.and_then(|read| Ok(read.ok_or(Errno::IO)?.1))
             .map_err(Error::errno_while("read the journal"))
     }
+
+    /// The changes among its records.
+    pub fn changes(&self) -> Result<impl Iterator<Item = ChangeRecord>, Error> {
+        let records = self.read()?.into_iter();
+        Ok(records.filter_map(|record| match record {
+            Record::Change(change) => Some(change),
+            Record::Cancel(_) => None,
+        }))
+    }
 }
 
 /// The number of segments: one is filled while another is settled; two more for when a checkpoint takes long.
-pub(super) const SEGMENTS: usize = 4;
+pub const SEGMENTS: usize = 4;
 
 /// The segments of a journal, by their use.
 #[derive(Debug, Default)]
-pub(super) struct Segments {
-    pub(super) free: Vec<Arc<Segment>>,
+pub struct Segments {
+    pub free: Vec<Arc<Segment>>,
     /// With frames that may not be settled, oldest first.
-    pub(super) used: Vec<(LiveSegment, Arc<Segment>)>,
+    pub used: Vec<(LiveSegment, Arc<Segment>)>,
     /// Could not be begun: the next checkpoint removes them.
-    pub(super) spoiled: Vec<Arc<Segment>>,
+    pub spoiled: Vec<Arc<Segment>>,
     /// The number of all of them.
     count: usize,
     /// The name of the next one that is made.
-    pub(super) next_index: u32,
+    pub next_index: u32,
 }
 
 impl Segments {
-    pub(super) fn new(free: Vec<Arc<Segment>>) -> Self {
+    pub fn new(free: Vec<Arc<Segment>>) -> Self {
         Self {
             count: free.len(),
             next_index: free.iter().map(|s| s.index + 1).max().unwrap_or(0),
@@ -219,26 +228,26 @@ impl Segments {
     }
 
     /// Adds a segment that was made.
-    pub(super) fn add(&mut self, segment: Segment) {
+    pub fn add(&mut self, segment: Segment) {
         self.count += 1;
         self.next_index = segment.index + 1;
         self.free.push(Arc::new(segment));
     }
 
     /// True if no segment is free and another may be made.
-    pub(super) fn lacks_one(&self) -> bool {
+    pub fn lacks_one(&self) -> bool {
         self.free.is_empty() && self.count < SEGMENTS
     }
 
     /// True while a segment could not be written, synced or begun.
-    pub(super) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         let mut used = self.used.iter();
         used.any(|(_, segment)| segment.is_retired()) || !self.spoiled.is_empty()
     }
 
     /// Frees the segments before the one that goes on from the change `settled`, as no log needs them; removes those of them that have
     /// failed.
-    pub(super) fn free_settled(&mut self, settled: u64, dir: &OwnedFd) {
+    pub fn free_settled(&mut self, settled: u64, dir: &OwnedFd) {
         let later = self.used.iter().skip(1);
         let count = later.take_while(|(live, _)| live.first <= settled).count();
         let needless = self.used.drain(..count).map(|(_, segment)| segment);

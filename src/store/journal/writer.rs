@@ -16,10 +16,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::super::clock;
 use super::super::layout::OpenError;
 use super::super::write_context::WriteContext;
 use super::checkpoint::Checkpoints;
-use super::control::{CLEAN, Control, DirId, JournalLocation, Note, now, open_on};
+use super::control::{CLEAN, Control, DirId, JournalLocation, Note, open_on};
 use super::format::{FrameBuilder, Head};
 use super::recover::Recovered;
 use super::segment::{SEGMENTS, Segment};
@@ -37,7 +38,7 @@ const SHARE: u64 = 8;
 const STEP: u64 = 1 << 20;
 
 /// The journal, as the publisher appends to it.
-pub(in crate::store) trait Log {
+pub trait Log {
     /// A frame for changes that are decided from now on.
     fn frame(&self) -> FrameBuilder;
     /// True if `frame` fits in the segment of the one before it.
@@ -55,7 +56,7 @@ pub(in crate::store) trait Log {
 
 /// The journal of a store that writes.
 #[derive(Debug)]
-pub(in crate::store) struct Journal {
+pub struct Journal {
     place: JournalLocation,
     note: Note,
     checkpoints: Arc<Checkpoints>,
@@ -81,14 +82,14 @@ type SyncReport = (Arc<Segment>, Result<u64, Errno>);
 
 impl Journal {
     /// Begins to journal, where the directory is in order, after what was `recovered`; `None` where there is no room.
-    pub(in crate::store) fn start(
+    pub fn start(
         place: &JournalLocation,
         recovered: Option<Recovered>,
         writer: &Arc<WriteContext>,
     ) -> Result<Option<Self>, OpenError> {
         std::fs::create_dir_all(&place.at).map_err(place.failed("create"))?;
         let Recovered { mut note, dir } = recovered.map_or_else(|| Recovered::begin(place), Ok)?;
-        let dir = dir.map_or_else(|| place.lock(), Ok)?;
+        let dir = dir.map_or_else(|| place.open(true), Ok)?;
         place.claim(&dir, note.id)?;
         let Some(size) = segment_size(place, &dir) else {
             writer
@@ -134,22 +135,17 @@ impl Journal {
     ) -> std::io::Result<Self> {
         let (to_sync, waiting) = mpsc::channel();
         let (report, reports) = unbounded_channel();
-        let syncer = {
-            let checkpoints = Arc::clone(&checkpoints);
-            move || sync_all(&checkpoints, &waiting, &report)
-        };
-        let checkpoint = {
-            let checkpoints = Arc::clone(&checkpoints);
-            move || checkpoints.run()
-        };
+        let [settled, synced] = [&checkpoints; 2].map(Arc::clone);
+        let checkpoint = spawn_vital("disk-checkpoint", move || settled.run())?;
+        let sync = move || sync_all(&synced, &waiting, &report);
         Ok(Self {
             place,
             note,
             checkpoints,
-            checkpoint: spawn_vital("disk-checkpoint", checkpoint)?,
+            checkpoint,
             to_sync,
             reports,
-            syncer: spawn_vital("disk-journal", syncer)?,
+            syncer: spawn_vital("disk-journal", sync)?,
             segment: None,
             offset: 0,
             generation: 0,
@@ -158,45 +154,11 @@ impl Journal {
         })
     }
 
-    /// Writes `frame`, which fits in the segment; returns the sequence number after its last record.
-    fn write(&mut self, frame: FrameBuilder) -> Result<u64, Error> {
-        let end = self.next + u64::from(frame.records);
-        let frame = frame.finish(self.head(self.generation))?;
-        let Some(segment) = self.segment.clone() else {
-            return Err(Error::new("write the journal", Errno::IO));
-        };
-        if let Err(errno) = segment.write(&frame, self.offset) {
-            self.checkpoints.retire(&segment);
-            return Err(Error::new("write the journal", errno));
-        }
-        // Its receiver ends only after this.
-        let _ = self.to_sync.send((segment, end));
-        self.offset += frame.len() as u64;
-        let counters = &self.checkpoints.writer.counters.journal;
-        counters.appended.add(frame.len() as u64);
-        self.next = end;
-        Ok(end)
-    }
-
     /// The head of the next frame, in the segment of this generation.
     fn head(&self, generation: u64) -> Head {
         let mut head = Head::new(self.checkpoints.journal, generation, self.next);
         (head.synced, head.settled) = (self.synced, self.checkpoints.settled());
         head
-    }
-
-    fn take_report(&mut self, (segment, synced): SyncReport) -> Result<(), Error> {
-        let last = self.segment.as_ref().map(Arc::as_ptr);
-        match synced {
-            Ok(end) => self.synced = end,
-            Err(errno) if last == Some(Arc::as_ptr(&segment)) => {
-                self.next = self.synced;
-                return Err(Error::failed("sync the journal")(errno.into()).in_doubt());
-            }
-            // It was given up before.
-            Err(_) => {}
-        }
-        Ok(())
     }
 
     /// Goes on in a free segment, which is waited for.
@@ -216,7 +178,7 @@ impl Journal {
     }
 
     /// Settles all, and says that the directory is closed in order. Blocks.
-    pub(in crate::store) fn end(mut self) {
+    pub fn end(mut self) {
         self.checkpoints.end();
         drop(self.to_sync);
         let _ = self.syncer.join();
@@ -233,7 +195,7 @@ impl Journal {
 
 impl Log for Journal {
     fn frame(&self) -> FrameBuilder {
-        FrameBuilder::new(now())
+        FrameBuilder::new(clock::now())
     }
 
     fn has_room(&self, frame: &FrameBuilder) -> bool {
@@ -246,8 +208,22 @@ impl Log for Journal {
         if !self.has_room(&frame) {
             self.begin_segment()?;
         }
-        let first = self.next;
-        Ok((first, self.write(frame)?))
+        let (first, end) = (self.next, self.next + u64::from(frame.records));
+        let frame = frame.finish(self.head(self.generation))?;
+        let Some(segment) = self.segment.clone() else {
+            return Err(Error::new("write the journal", Errno::IO));
+        };
+        if let Err(errno) = segment.write(&frame, self.offset) {
+            self.checkpoints.retire(&segment);
+            return Err(Error::new("write the journal", errno));
+        }
+        // Its receiver ends only after this.
+        let _ = self.to_sync.send((segment, end));
+        self.offset += frame.len() as u64;
+        let counters = &self.checkpoints.writer.counters.journal;
+        counters.appended.add(frame.len() as u64);
+        self.next = end;
+        Ok((first, end))
     }
 
     fn synced(&self) -> u64 {
@@ -255,14 +231,24 @@ impl Log for Journal {
     }
 
     async fn wait(&mut self) -> Result<(), Error> {
-        match self.reports.recv().await {
-            Some(report) => self.take_report(report),
-            None => Err(Error::new("sync the journal", Errno::IO)),
+        let Some((segment, synced)) = self.reports.recv().await else {
+            return Err(Error::new("sync the journal", Errno::IO));
+        };
+        let is_last = |last: &Arc<Segment>| Arc::ptr_eq(last, &segment);
+        match synced {
+            Ok(end) => self.synced = end,
+            Err(errno) if self.segment.as_ref().is_some_and(is_last) => {
+                self.next = self.synced;
+                return Err(Error::failed("sync the journal")(errno.into()).in_doubt());
+            }
+            // It was given up before.
+            Err(_) => {}
         }
+        Ok(())
     }
 
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce()) {
-        let _lock = self.checkpoints.publish_lock();
+        let _lock = self.checkpoints.publish_lock.lock();
         make();
         if let Some(end) = end {
             self.checkpoints.made(end);

@@ -28,14 +28,14 @@ use crate::value::{Error, folder_and_above};
 const WAITING: usize = 4;
 
 /// Changes that were made together.
-pub(super) struct Batch {
+pub struct Batch {
     /// How many syncs had failed before the first of them was made.
     failed_before: u64,
     made: Vec<AppliedChange>,
 }
 
 /// Finishes batches, in their order.
-pub(super) struct Acknowledger {
+pub struct Acknowledger {
     changes: Arc<Changes>,
     failed: Arc<AtomicU64>,
     /// The thread that syncs names, and the queue of its batches.
@@ -43,7 +43,7 @@ pub(super) struct Acknowledger {
 }
 
 impl Acknowledger {
-    pub(super) fn start(writer: Arc<WriteContext>, changes: Arc<Changes>) -> std::io::Result<Self> {
+    pub fn start(writer: Arc<WriteContext>, changes: Arc<Changes>) -> std::io::Result<Self> {
         let mut acknowledger = Self::at_once(changes);
         if writer.durability == Durability::Disk {
             let (batches, waiting) = mpsc::sync_channel(WAITING);
@@ -59,7 +59,7 @@ impl Acknowledger {
     }
 
     /// One that finishes each batch at once, without a sync.
-    pub(super) fn at_once(changes: Arc<Changes>) -> Self {
+    pub fn at_once(changes: Arc<Changes>) -> Self {
         Self {
             changes,
             failed: Arc::default(),
@@ -68,7 +68,7 @@ impl Acknowledger {
     }
 
     /// Finishes the changes that `work` makes, now or soon.
-    pub(super) fn batch(&self, work: impl FnOnce() -> Vec<AppliedChange>) {
+    pub fn batch(&self, work: impl FnOnce() -> Vec<AppliedChange>) {
         let failed_before = self.failed.load(Acquire);
         let made = work();
         let batch = Batch {
@@ -83,7 +83,7 @@ impl Acknowledger {
     }
 
     /// Finishes all batches, and ends the thread.
-    pub(super) fn end(self) {
+    pub fn end(self) {
         if let Some((batches, thread)) = self.syncer {
             drop(batches);
             let _ = thread.join();

@@ -23,53 +23,53 @@ use crate::value::{Error, Key, Meta, folder_and_above};
 pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
 
 /// The value that was published, or removed; `None` where there was none to remove.
-pub(super) type PublishResult = Result<Option<Meta>, Error>;
+pub type PublishResult = Result<Option<Meta>, Error>;
 
 /// A change that is asked for, and where its outcome goes.
-pub(super) struct ChangeRequest {
-    pub(super) key: Key<'static>,
+pub struct ChangeRequest {
+    pub key: Key<'static>,
     /// The new value; `None` deletes.
-    pub(super) value: Option<NewValue>,
-    pub(super) condition: Option<Condition>,
+    pub value: Option<NewValue>,
+    pub condition: Option<Condition>,
     /// The number of times it was decided.
-    pub(super) tries: u32,
+    pub tries: u32,
     /// The sequence number of its record in the journal that does not hold and is to be cancelled.
-    pub(super) cancels: Option<u64>,
-    pub(super) reply_to: Sender<PublishResult>,
+    pub cancels: Option<u64>,
+    pub reply_to: Sender<PublishResult>,
 }
 
 /// A decided change: the value before it, and the value after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub struct Plan {
     /// The value that it replaces or removes; the change is not made where the file has another.
-    pub(super) base: Option<Meta>,
+    pub base: Option<Meta>,
     /// The value that the key will have.
-    pub(super) result: Option<Meta>,
+    pub result: Option<Meta>,
 }
 
 /// A change that is over: its outcome, and where that goes.
-pub(super) struct AppliedChange {
+pub struct AppliedChange {
     /// The event for subscribers: the key, and its value now. `None` where nothing was changed.
-    pub(super) event: Option<(Key<'static>, Option<Meta>)>,
+    pub event: Option<(Key<'static>, Option<Meta>)>,
     /// Its name is to be synced.
-    pub(super) syncs_name: bool,
-    pub(super) outcome: PublishResult,
-    pub(super) reply_to: Sender<PublishResult>,
+    pub syncs_name: bool,
+    pub outcome: PublishResult,
+    pub reply_to: Sender<PublishResult>,
 }
 
 impl ChangeRequest {
     /// The value, if the journal is to hold it: else it is in a file that is synced by itself.
-    pub(super) fn small(&self) -> Option<(&Attributes, &[Bytes])> {
+    pub fn small(&self) -> Option<(&Attributes, &[Bytes])> {
         self.value.as_ref().and_then(NewValue::journaled)
     }
 
     /// True of a value that lies in its file already and is synced with it; the journal has its name alone.
-    pub(super) fn is_large(&self) -> bool {
+    pub fn is_large(&self) -> bool {
         self.value.is_some() && self.small().is_none()
     }
 
     /// It is made as it was planned; its name is yet to be synced, if it `syncs_name`.
-    pub(super) fn made(self, plan: Plan, syncs_name: bool) -> AppliedChange {
+    pub fn made(self, plan: Plan, syncs_name: bool) -> AppliedChange {
         AppliedChange {
             event: Some((self.key, plan.result)),
             syncs_name,
@@ -79,7 +79,7 @@ impl ChangeRequest {
     }
 
     /// It is not made.
-    pub(super) fn unmade(self, outcome: PublishResult) -> AppliedChange {
+    pub fn unmade(self, outcome: PublishResult) -> AppliedChange {
         AppliedChange {
             event: None,
             syncs_name: false,
@@ -91,7 +91,7 @@ impl ChangeRequest {
 
 /// The table of keys in flight: what each will stand for once its decided changes are made.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub struct Pending {
     keys: BTreeMap<Box<str>, KeyInFlight>,
 }
 
@@ -104,7 +104,7 @@ struct KeyInFlight {
 
 /// The answer of the table for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PendingState {
+pub enum PendingState {
     /// No change of the key is in flight: its file decides.
     Nothing,
     /// It will have this value, or none.
@@ -115,7 +115,7 @@ pub(super) enum PendingState {
 
 impl Pending {
     /// The state that a PUT or DELETE of `key` is decided against.
-    pub(super) fn state(&self, key: &Key<'_>) -> PendingState {
+    pub fn state(&self, key: &Key<'_>) -> PendingState {
         if self.keys.is_empty() {
             return PendingState::Nothing;
         }
@@ -139,7 +139,7 @@ impl Pending {
     }
 
     /// Notes that `key` will have `value`.
-    pub(super) fn decide(&mut self, key: &Key<'_>, value: Option<Meta>) {
+    pub fn decide(&mut self, key: &Key<'_>, value: Option<Meta>) {
         let state = self.keys.entry(key.as_str().into()).or_default();
         state.value = value;
         state.changes += 1;
@@ -147,7 +147,7 @@ impl Pending {
 
     /// Ends one change of `key`; after the last one the file decides. If this change was not made, a later change that was decided
     /// on it finds another file, and is decided anew.
-    pub(super) fn finish(&mut self, key: &Key<'_>) {
+    pub fn finish(&mut self, key: &Key<'_>) {
         if let Some(state) = self.keys.get_mut(key.as_str()) {
             state.changes -= 1;
             if state.changes == 0 {
@@ -158,7 +158,7 @@ impl Pending {
 }
 
 /// The files, as the publisher decides by them and changes them.
-pub(super) trait Files {
+pub trait Files {
     /// Fails while nothing may be changed.
     fn check(&self) -> Result<(), Error>;
     /// The value of the key of `change` now; fails where it may not be changed.
@@ -177,7 +177,7 @@ pub(super) trait Files {
 }
 
 /// The decision about a change.
-pub(super) enum Decision {
+pub enum Decision {
     Make(Plan),
     /// Earlier changes that are not made yet leave it nothing to do: the files decide once those are made.
     Later,
@@ -186,7 +186,7 @@ pub(super) enum Decision {
 }
 
 /// The plan for `change` where its key stands for `current`; `None` where it would do nothing.
-pub(super) fn plan(
+pub fn plan(
     files: &impl Files,
     change: &mut ChangeRequest,
     current: Option<Meta>,
@@ -211,11 +211,7 @@ pub(super) fn plan(
 }
 
 /// Decides `change` against `pending`, and then against the files. A panic costs this change alone.
-pub(super) fn decide(
-    files: &impl Files,
-    change: &mut ChangeRequest,
-    pending: &Pending,
-) -> Decision {
+pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending) -> Decision {
     let state = files.pending_state(pending, &change.key);
     let planned = survive(|| {
         let current = match state {
@@ -233,7 +229,7 @@ pub(super) fn decide(
 }
 
 /// Runs `work`; a panic is a failure of its change alone.
-pub(super) fn survive<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub fn survive<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         let panicked = std::io::Error::other("a panic");
         Err(Error::failed("publish")(panicked))

@@ -13,13 +13,13 @@ use crate::value::{Error, Meta};
 const CREATES_IN_A_ROW: u32 = 16;
 
 /// The publisher's hold on the files.
-pub(super) struct ValueFiles {
-    pub(super) writer: Arc<WriteContext>,
+pub struct ValueFiles {
+    pub writer: Arc<WriteContext>,
     allowance: Allowance,
 }
 
 impl ValueFiles {
-    pub(super) fn new(writer: Arc<WriteContext>) -> Self {
+    pub fn new(writer: Arc<WriteContext>) -> Self {
         Self {
             writer,
             allowance: Allowance::default(),
@@ -27,11 +27,7 @@ impl ValueFiles {
     }
 
     /// Decides `change` by the files alone, and makes it; anew while other programs are in its way. `creates` counts the creates in a row.
-    pub(super) fn make_at_once(
-        &self,
-        mut change: ChangeRequest,
-        creates: &mut u32,
-    ) -> AppliedChange {
+    pub fn make_at_once(&self, mut change: ChangeRequest, creates: &mut u32) -> AppliedChange {
         match survive(|| self.try_to_make(&mut change, creates)) {
             Ok(Some(plan)) => change.made(plan, self.writer.durability == Durability::Disk),
             Ok(None) => change.unmade(Ok(None)),

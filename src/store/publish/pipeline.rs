@@ -20,9 +20,9 @@ use crate::value::{Error, Meta};
 const MOST: usize = 256;
 
 /// The publisher's loop, with a journal.
-pub(super) struct Pipeline<'a, F, L> {
+pub struct Pipeline<'a, F, L> {
     files: &'a F,
-    pub(super) log: &'a mut L,
+    pub log: &'a mut L,
     acknowledger: &'a Acknowledger,
     undecided: Undecided,
     /// Appended and not made, in this order.
@@ -71,7 +71,7 @@ struct Group {
 }
 
 impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
-    pub(super) fn new(files: &'a F, log: &'a mut L, acknowledger: &'a Acknowledger) -> Self {
+    pub fn new(files: &'a F, log: &'a mut L, acknowledger: &'a Acknowledger) -> Self {
         Self {
             files,
             log,
@@ -83,11 +83,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 
     /// Publishes `changes` until their senders are gone; `observe` gets the number of changes in each group. Blocks its thread while it
     /// writes.
-    pub(super) async fn run(
-        mut self,
-        changes: &mut Receiver<ChangeRequest>,
-        observe: impl Fn(usize),
-    ) {
+    pub async fn run(mut self, changes: &mut Receiver<ChangeRequest>, observe: impl Fn(usize)) {
         loop {
             let may_take = self.room() > 0;
             if may_take && self.is_left() {
@@ -112,7 +108,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     }
 
     /// Appends the changes that are left and the changes of `next`, and makes all that are synced; returns the number appended.
-    pub(super) async fn run_batch(&mut self, next: impl FnMut() -> Option<ChangeRequest>) -> usize {
+    pub async fn run_batch(&mut self, next: impl FnMut() -> Option<ChangeRequest>) -> usize {
         let taken = self.append(next).await;
         while let Some(synced) = self.log.wait().now_or_never() {
             self.on_synced(synced);
@@ -125,7 +121,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     }
 
     /// True while a change is left to be decided or cancelled.
-    pub(super) fn is_left(&self) -> bool {
+    pub fn is_left(&self) -> bool {
         !self.undecided.again.is_empty() || !self.undecided.failed.is_empty()
     }
 

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
@@ -19,7 +19,7 @@ use crate::store::clock;
 use crate::store::directory_fd::open_beneath;
 use crate::store::publish_method::create_named;
 use crate::store::small_file;
-use crate::store::temp_file::{ServerDirs, VALUE_MODE};
+use crate::store::temp_file::VALUE_MODE;
 use crate::store::upload_claim::{Claim, Progress, UploadEntry, UploadId};
 use crate::store::value_file::ValueFile;
 use crate::store::write_context::{Durability, WriteContext};
@@ -62,23 +62,18 @@ pub struct Record {
 }
 
 impl Record {
-    fn new(entry: &UploadEntry, fields: Vec<Field>) -> Self {
+    /// The record of `entry` as it is now.
+    fn of(entry: &UploadEntry, fields: Vec<Field>) -> Self {
+        let Progress { length, synced, .. } = *entry.progress();
         Self {
             key: entry.key.as_str().to_owned(),
-            length: None,
+            length,
             fields,
             uploader: entry.uploader().map(|it| it.0.to_string()),
             started: started(),
             boot: clock::boot_id().map(str::to_owned),
-            synced: None,
+            synced,
         }
-    }
-
-    /// Brings it up to date.
-    fn update(&mut self, length: Option<u64>, synced: Option<u64>) {
-        (self.length, self.synced) = (length, synced);
-        self.started = started();
-        self.boot = clock::boot_id().map(str::to_owned);
     }
 
     /// Whether the machine has not rebooted since: what was written to a file then is still there.
@@ -99,38 +94,21 @@ impl Record {
 
     /// The record of `id`; `None` where what is there is none. Blocks.
     pub fn find(uploads: &OwnedFd, id: UploadId) -> Result<Option<Self>, Error> {
-        let text = Self::text(uploads, id)?;
-        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
-    }
-
-    /// The record that its file holds; `None` where there is none.
-    fn text(uploads: &OwnedFd, id: UploadId) -> Result<Option<Vec<u8>>, Error> {
         let file = match open_beneath(uploads, &name(id), OFlags::RDONLY, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
             opened => File::from(opened.map_err(Error::errno_while("open a record"))?),
         };
         let mut text = Vec::new();
-        let failed = |error: std::io::Error| match Errno::from_io_error(&error) {
-            Some(errno) => Error::new("read a record", errno),
-            None => Error::failed("read a record")(error),
-        };
-        file.take(MAX_LEN).read_to_end(&mut text).map_err(failed)?;
-        Ok(Some(text))
+        let read = file.take(MAX_LEN).read_to_end(&mut text);
+        read.map_err(|error| Error::new("read a record", small_file::errno(&error)))?;
+        Ok(serde_json::from_slice(&text).ok())
     }
+}
 
-    /// Keeps it as the record of `id`, on the disk if it `is_synced`. Blocks.
-    fn write(&self, dir: &ServerDirs, id: UploadId, is_synced: bool) -> Result<(), Error> {
-        let text = serde_json::to_vec(self).unwrap_or_default();
-        let (staged, name) = (dir.new_name(), name(id));
-        let (staged, name) = ((&dir.staging, &*staged), (&dir.uploads, &*name));
-        small_file::replace(staged, name, &text, is_synced, false)
-            .map_err(Error::errno_while("keep a record"))
-    }
-
-    /// Removes that of `id`. Blocks.
-    pub fn remove(uploads: &OwnedFd, id: UploadId) {
-        unlink(uploads, &name(id));
-    }
+/// Removes the files of `id`, the record first. Blocks.
+pub fn remove_files(uploads: &OwnedFd, id: UploadId) {
+    unlink(uploads, &name(id));
+    unlink(uploads, &id.to_string());
 }
 
 /// Removes `name`. Where that fails, the start of the next server tries again.
@@ -164,8 +142,7 @@ pub fn create(
     let (uploads, name) = (&writer.temp_dir.uploads, claim.entry.id.to_string());
     let file = create_named(uploads, &name, Mode::from(VALUE_MODE));
     let file = file.map_err(Error::errno_while("create an upload"))?;
-    let record = Record::new(&claim.entry, fields);
-    write_record(record, writer, claim)?;
+    write_record(writer, &claim.entry, fields)?;
     Ok(ValueFile::new(file, writer.dir().disk.clone(), false))
 }
 
@@ -192,15 +169,25 @@ pub fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)
         Err(Errno::NOENT) => return Ok(None),
         opened => opened.map_err(Error::errno_while("open an upload"))?,
     };
-    let stat = retry_on_intr(|| rustix::fs::fstat(&file));
-    let len = Meta::of(&stat.map_err(Error::errno_while("look at an upload"))?).len;
+    let len = length(&file)?;
     claim.entry.progress().received = len;
     if std::mem::take(&mut claim.entry.progress().is_ahead) {
         // Also where the length stays, the file system frees what lies behind it.
-        let cut = retry_on_intr(|| rustix::fs::ftruncate(&file, len));
-        cut.map_err(Error::errno_while("trim an upload"))?;
+        cut(&file, len)?;
     }
     Ok(Some((file, len)))
+}
+
+/// The length of the `file` of an upload.
+pub fn length(file: impl AsFd) -> Result<u64, Error> {
+    let stat = retry_on_intr(|| rustix::fs::fstat(&file));
+    Ok(Meta::of(&stat.map_err(Error::errno_while("look at an upload"))?).len)
+}
+
+/// Cuts off what the `file` of an upload has beyond `len` bytes.
+pub fn cut(file: impl AsFd, len: u64) -> Result<(), Error> {
+    let cut = retry_on_intr(|| rustix::fs::ftruncate(&file, len));
+    cut.map_err(Error::errno_while("cut an upload"))
 }
 
 /// The record of the upload that `claim` is on. Memory has only what changes, for fields may be long.
@@ -212,14 +199,21 @@ pub fn record(writer: &WriteContext, claim: &Claim) -> Result<Record, Error> {
 
 /// Brings the record of the upload that `claim` is on up to date.
 pub fn keep_record(writer: &WriteContext, claim: &Claim) -> Result<(), Error> {
-    write_record(record(writer, claim)?, writer, claim)
+    write_record(writer, &claim.entry, record(writer, claim)?.fields)
 }
 
-fn write_record(mut record: Record, writer: &WriteContext, claim: &Claim) -> Result<(), Error> {
-    let Progress { length, synced, .. } = *claim.entry.progress();
-    record.update(length, synced);
+fn write_record(
+    writer: &WriteContext,
+    entry: &UploadEntry,
+    fields: Vec<Field>,
+) -> Result<(), Error> {
+    let text = serde_json::to_vec(&Record::of(entry, fields)).unwrap_or_default();
+    let dir = &writer.temp_dir;
+    let (staged, name) = (dir.new_name(), name(entry.id));
+    let (staged, name) = ((&dir.staging, &*staged), (&dir.uploads, &*name));
     let is_synced = writer.durability == Durability::Disk;
-    record.write(&writer.temp_dir, claim.entry.id, is_synced)
+    small_file::replace(staged, name, &text, is_synced, false)
+        .map_err(Error::errno_while("keep a record"))
 }
 
 /// How much of the `len` bytes of `file` is what the client sent; the rest is cut off. After a reboot that is what was
@@ -231,7 +225,6 @@ pub fn trusted(file: &OwnedFd, record: &Record, len: u64) -> Result<Option<u64>,
     let Some(synced) = record.synced.filter(|&synced| synced <= len) else {
         return Ok(None);
     };
-    let cut = retry_on_intr(|| rustix::fs::ftruncate(file, synced));
-    cut.map_err(Error::errno_while("cut an upload"))?;
+    cut(file, synced)?;
     Ok(Some(synced))
 }

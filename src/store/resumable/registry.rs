@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::record::{Record, SUFFIX, trimmed, trusted, unlink};
+use super::record::{Record, SUFFIX, remove_files, trimmed, trusted, unlink};
 use crate::store::directory_fd::open_beneath;
 use crate::store::temp_file::names;
-use crate::store::upload_claim::{Claim, Progress, Standing, Touched, UploadEntry, UploadId};
+use crate::store::upload_claim::{Claim, Progress, Touched, UploadEntry, UploadId};
 use crate::transfer::{Reservation, StagingQuota, Uploader};
 use crate::value::{Error, Key, Meta, is_regular};
 
@@ -71,13 +71,8 @@ impl Registry {
 
     /// How many uploads are unfinished.
     pub fn unfinished(&self) -> usize {
-        let is_open = |entry: &&Arc<UploadEntry>| entry.progress().standing == Standing::Open;
+        let is_open = |entry: &&Arc<UploadEntry>| !entry.progress().is_complete;
         self.entries().values().filter(is_open).count()
-    }
-
-    /// The key that the upload `id` will be the value of.
-    pub fn key(&self, id: UploadId) -> Option<Key<'static>> {
-        self.get(id).map(|entry| entry.key.clone())
     }
 
     pub fn get(&self, id: UploadId) -> Option<Arc<UploadEntry>> {
@@ -99,7 +94,7 @@ impl Registry {
             let Some(claim) = least(&entries, &entry) else {
                 return Err(Error::Exhausted("room for unfinished uploads"));
             };
-            claim.end(Standing::Removed);
+            claim.removed();
             entries.remove(&claim.entry.id);
             forgotten.push(claim.entry.id);
         }
@@ -109,7 +104,7 @@ impl Registry {
 
     /// Removes the upload that `claim` is on, and its files. Blocks.
     pub fn remove(&self, claim: &Claim, uploads: &OwnedFd) {
-        claim.end(Standing::Removed);
+        claim.removed();
         self.entries().remove(&claim.entry.id);
         remove_files(uploads, claim.entry.id);
     }
@@ -125,9 +120,7 @@ impl Registry {
             if !is_over(&&claim.entry) {
                 continue;
             }
-            if claim.entry.progress().standing == Standing::Open {
-                expired += 1;
-            }
+            expired += u64::from(!claim.entry.progress().is_complete);
             self.remove(&claim, uploads);
         }
         expired
@@ -149,17 +142,12 @@ impl Registry {
     }
 }
 
-/// Removes the files of `id`, the record first. Blocks.
-pub fn remove_files(uploads: &OwnedFd, id: UploadId) {
-    Record::remove(uploads, id);
-    unlink(uploads, &id.to_string());
-}
-
 /// The published uploads, those first that were not asked for the longest time.
 fn oldest_published(entries: &HashMap<UploadId, Arc<UploadEntry>>) -> Vec<UploadId> {
     let published = entries.values().filter_map(|entry| {
         let progress = entry.progress();
-        (progress.standing == Standing::Complete).then_some((progress.touched.age(), entry.id))
+        let age = progress.touched.age();
+        progress.is_complete.then_some((age, entry.id))
     });
     let mut published: Vec<_> = published.collect();
     published.sort_unstable_by_key(|published| Reverse(*published));
@@ -211,19 +199,19 @@ fn left(
     };
     let stat = file.as_ref().map(rustix::fs::fstat).transpose();
     let stat = stat.map_err(Error::errno_while("look at an upload"))?;
-    let (len, standing) = match (&file, stat) {
+    let (len, is_complete) = match (&file, stat) {
         (Some(file), Some(stat)) if is_regular(&stat) && stat.st_nlink == 1 => {
             let Some(len) = trusted(file, &record, Meta::of(&stat).len)? else {
                 return Ok(None);
             };
-            (len, Standing::Open)
+            (len, false)
         }
         // It was published by a link, and the server ended before it took the first name away.
         (Some(_), Some(stat)) if is_regular(&stat) && record.is_of_this_start() => {
             unlink(uploads, &id.to_string());
-            (0, Standing::Complete)
+            (0, true)
         }
-        (None, _) if record.is_of_this_start() => (0, Standing::Complete),
+        (None, _) if record.is_of_this_start() => (0, true),
         _ => return Ok(None),
     };
     let age = stat.map(|stat| age(&record, Meta::of(&stat).version.time()));
@@ -233,14 +221,13 @@ fn left(
         received: len,
         is_ahead: true,
         touched: Touched::before(age.unwrap_or_default()),
-        standing,
+        is_complete,
     };
-    let reservation = match standing {
-        Standing::Open => {
-            let uploader = record.uploader.as_deref().map(|name| Uploader(name.into()));
-            Reservation::of_left(quota, uploader, len)
-        }
-        _ => Reservation::new(quota, None),
+    let reservation = if is_complete {
+        Reservation::new(quota, None)
+    } else {
+        let uploader = record.uploader.as_deref().map(|name| Uploader(name.into()));
+        Reservation::of_left(quota, uploader, len)
     };
     Ok(Some(UploadEntry::new(id, key, progress, reservation)))
 }
@@ -267,7 +254,7 @@ mod tests {
             received,
             is_ahead: false,
             touched: Touched::before(Duration::from_secs(age)),
-            standing: Standing::Open,
+            is_complete: false,
         };
         let key = Key::new("k").unwrap();
         UploadEntry::new(UploadId::random().unwrap(), key, progress, reservation)

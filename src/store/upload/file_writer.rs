@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rustix::fs::FallocateFlags;
 
 use crate::store::temp_file::{Target, TempFile, allocate};
 use crate::store::upload_claim::Claim;
@@ -62,7 +63,7 @@ impl FileWriter {
                 TempFile::create(&writer.temp_dir, Target::Absent, None)
             }
         };
-        let file = writer.dir().disk.run(job).await?;
+        let file = writer.dir().disk.spawn(job).await?;
         Ok(Self::resume(Arc::clone(writer), file, 0, len))
     }
 
@@ -100,7 +101,7 @@ impl FileWriter {
                 Ok(((), end))
             })
         };
-        self.writing = Some(Box::pin(self.file.file.disk.run(job)));
+        self.writing = Some(Box::pin(self.file.file.disk.spawn(job)));
         Ok(())
     }
 
@@ -114,7 +115,7 @@ impl FileWriter {
         }
         Ahead {
             writer: Arc::clone(&self.writer),
-            claim: self.file.claim(),
+            claim: self.file.claim.clone(),
             range: start..self.reserved,
         }
     }
@@ -173,7 +174,7 @@ impl FileWriter {
                     Ok(((pipe, taken), end + taken))
                 })
             };
-            let job = Box::pin(self.file.file.disk.run(job));
+            let job = Box::pin(self.file.file.disk.spawn(job));
             let passed = self.passing.insert(job).await;
             self.passing = None;
             let (emptied, taken) = passed?;
@@ -207,7 +208,8 @@ impl Ahead {
             if let Some(claim) = &self.claim {
                 claim.entry.progress().is_ahead = true;
             }
-            allocate(file, &self.range)?;
+            allocate(file, FallocateFlags::KEEP_SIZE, self.range)
+                .map_err(Error::errno_while("reserve"))?;
         }
         let (done, len) = write()?;
         if let Some(claim) = &self.claim {

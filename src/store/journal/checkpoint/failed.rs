@@ -10,14 +10,14 @@ use std::time::Instant;
 use super::super::format::ChangeRecord;
 use super::super::kept;
 use super::super::log::{UnsettledLog, first_small};
-use super::super::replay::{FileState, Replay};
+use super::super::replay::{FileState, replay};
 use super::super::segment::Frame;
 use super::{Checkpoints, interval};
 use crate::value::{Error, Version};
 
 impl Checkpoints {
     /// Notes a failed checkpoint in the control file, and has the next one come later.
-    pub(super) fn fail(&self) {
+    pub fn fail(&self) {
         self.refuse_reads();
         self.state().due.get_or_insert(Instant::now() + interval());
         if let Err(errno) = self.write_control(true, |_| ()) {
@@ -42,29 +42,25 @@ impl Checkpoints {
     }
 
     /// Refuses reads of the values whose bytes only the journal is known to have; of all small values, if the journal cannot be read.
-    pub(super) fn refuse_reads(&self) {
+    pub fn refuse_reads(&self) {
         self.writer.journal.is_failing.store(true, Relaxed);
         let made = self.state().made;
         if self.state().refused == made {
             return;
         }
-        match self.unsettled().and_then(|frames| first_small(&frames)) {
-            Ok(since) => {
-                self.writer.journal.refuse_reads(since);
-                self.state().refused = made;
-            }
-            Err(error) => {
-                self.writer
-                    .journal
-                    .refuse_reads(Some(Version::from_nanos(i128::MIN)));
-                let what = "cannot tell which values may be damaged: no small one is answered";
-                self.state().log_failure(what, error);
-            }
+        let since = self.unsettled().and_then(|frames| first_small(&frames));
+        let all = Some(Version::from_nanos(i128::MIN));
+        let journal = &self.writer.journal;
+        journal.refuse_reads(*since.as_ref().unwrap_or(&all));
+        let what = "cannot tell which values may be damaged: no small one is answered";
+        match since {
+            Ok(_) => self.state().refused = made,
+            Err(error) => self.state().log_failure(what, error),
         }
     }
 
     /// Allows all reads again: the bytes of all values are on the disk.
-    pub(super) fn allow_reads(&self) {
+    pub fn allow_reads(&self) {
         self.writer.journal.is_failing.store(false, Relaxed);
         self.writer.journal.refuse_reads(None);
         let mut state = self.state();
@@ -73,13 +69,13 @@ impl Checkpoints {
 
     /// Writes all values anew whose changes are not settled, while nothing is published. Returns the changes that are to be kept, as they
     /// cannot be made for their keys alone.
-    pub(super) fn write_anew(&self) -> Result<Vec<ChangeRecord>, Error> {
-        let _lock = self.publish_lock();
+    pub fn write_anew(&self) -> Result<Vec<ChangeRecord>, Error> {
+        let _lock = self.publish_lock.lock();
         let frames = self.unsettled()?;
-        let dir = self.writer.dir();
-        let replay = Replay::new(dir, Some(&self.writer), &frames, FileState::NamesWhole)?;
+        let (dir, writer) = (self.writer.dir(), Some(&*self.writer));
         let mut kept = kept::changes(&self.dir, self.journal)?;
-        replay.run(|change, error| kept::keep(&mut kept, change, error))?;
+        let keep = |change, error| kept::keep(&mut kept, change, error);
+        replay(dir, writer, &frames, FileState::NamesWhole, keep)?;
         kept::refuse(&self.writer, &kept);
         Ok(kept)
     }
