@@ -78,7 +78,7 @@ impl Object {
             Some(start) => start,
             None => self.read(0, len).await?,
         };
-        self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
+        self.is_utf8 = is_utf8(&start, start.len() as u64 == self.meta.len);
         Ok(())
     }
 
@@ -128,7 +128,8 @@ impl Object {
         self.note.get()?.downcast_ref()
     }
 
-    /// Whether the file has not been changed and, where its file system [shows that](FsType::shows_removal), still has its name in its folder: one system call.
+    /// Whether the file has not been changed and, where its file system [shows that](FsType::shows_removal), still has its name in its
+    /// folder: one system call.
     pub fn is_current(&self) -> bool {
         rustix::fs::fstat(&*self.file).is_ok_and(|now| self.stamp == FileStamp::of(&now))
     }

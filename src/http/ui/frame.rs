@@ -266,7 +266,7 @@ pub struct PageRights {
 }
 
 fn sequence<S: Serializer>(prefixes: &Prefixes, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(prefixes.below(""))
+    to.collect_seq(prefixes.iter())
 }
 
 impl PageRights {
@@ -276,10 +276,7 @@ impl PageRights {
         let listed = keys(Right::List);
         let shown = |right| {
             let keys = keys(right);
-            Prefixes::new(
-                keys.below("")
-                    .filter(|prefix| listed.may_have_below(prefix)),
-            )
+            Prefixes::new(keys.iter().filter(|prefix| listed.may_have_below(prefix)))
         };
         let changed = |right| {
             if read_only {
