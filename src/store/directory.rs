@@ -130,7 +130,7 @@ impl Directory {
             Err(Errno::AGAIN) => {
                 let (dir, key) = (Arc::clone(&self.dir), key.clone().into_owned());
                 let ask = move || Ok(call(&dir, &key, Blocking::Allowed));
-                self.dir.disk.run(ask).await?
+                self.dir.disk.spawn(ask).await?
             }
             asked => asked,
         };
@@ -227,7 +227,7 @@ impl Directory {
         let (cache, dir) = (Arc::clone(&self.cache), Arc::clone(&self.dir));
         let writing = self.writing.as_ref();
         let uploads = writing.map(|w| (Arc::clone(&w.writer), Arc::clone(&w.uploads)));
-        let swept = self.dir.disk.run(move || {
+        let swept = self.dir.disk.spawn(move || {
             cache.sweep(&dir);
             if let Some((writer, uploads)) = uploads {
                 uploads.trim(&writer.temp_dir.uploads);
@@ -246,7 +246,7 @@ impl Directory {
     pub fn probe(&self) -> impl Future<Output = Result<Option<Free>, Error>> + Send + use<> {
         let writer = self.writer().cloned();
         let dir = Arc::clone(&self.dir);
-        self.dir.disk.run(move || {
+        self.dir.disk.spawn(move || {
             dir.location.check()?;
             writer.map_or(Ok(None), |writer| writer.note(writer.probe()))
         })

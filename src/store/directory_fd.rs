@@ -70,7 +70,7 @@ pub struct ValuesDir {
     pub disk: BlockingPool,
     /// The file system of the root: its device and its type.
     file_system: Option<(u64, FsType)>,
-    /// The links and names that were logged.
+    /// What is not served, as far as the log has it.
     pub unserved: Unserved,
 }
 

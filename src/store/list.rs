@@ -22,7 +22,7 @@ use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Key, ListedValue, Listing, Page};
 use index::Index;
-use walk::{Entries, ListedDir};
+use walk::Entries;
 
 /// A directory of more names is large: walking it costs more than the rest of a page.
 const LARGE: usize = 1024;
@@ -35,7 +35,7 @@ type Answer = Result<Arc<Listing>, Error>;
 /// Lists one directory.
 #[derive(Debug)]
 pub struct Lister {
-    dir: Arc<ListedDir>,
+    dir: Arc<ValuesDir>,
     /// The threads that list.
     pub threads: BlockingPool,
     index: Arc<Index>,
@@ -52,7 +52,6 @@ impl Lister {
         most: u64,
         counters: Arc<Listings>,
     ) -> Arc<Self> {
-        let dir = Arc::new(ListedDir::new(dir));
         let index = Index::new(Arc::clone(&dir), most, Arc::clone(&counters));
         Arc::new(Self {
             dir,

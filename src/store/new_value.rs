@@ -46,7 +46,7 @@ impl NewValue {
             self.sync(&writer)?;
             Ok(self)
         };
-        disk.run(job).await
+        disk.spawn(job).await
     }
 
     /// The attributes and bytes that the journal is to hold, where they go there.

@@ -78,7 +78,7 @@ impl Object {
             Some(start) => start,
             None => self.read(0, len).await?,
         };
-        self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
+        self.is_utf8 = is_utf8(&start, start.len() as u64 == self.meta.len);
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Object {
         len: usize,
     ) -> impl Future<Output = Result<Bytes, Error>> + use<> {
         let file = Arc::clone(&self.file);
-        self.file.disk.run(move || {
+        self.file.disk.spawn(move || {
             let mut bytes = vec![0; len];
             let read = retry_on_intr(|| rustix::io::pread(&*file, &mut bytes, offset));
             match read.map_err(Error::errno_while("read"))? {
@@ -128,7 +128,8 @@ impl Object {
         self.note.get()?.downcast_ref()
     }
 
-    /// Whether the file has not been changed and, where its file system [shows that](FsType::shows_removal), still has its name in its folder: one system call.
+    /// Whether the file has not been changed and, where its file system [shows that](FsType::shows_removal), still has its name in its
+    /// folder: one system call.
     pub fn is_current(&self) -> bool {
         rustix::fs::fstat(&*self.file).is_ok_and(|now| self.stamp == FileStamp::of(&now))
     }
@@ -172,7 +173,7 @@ impl Object {
         len: u64,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let file = Arc::clone(&self.file);
-        self.file.disk.run(move || {
+        self.file.disk.spawn(move || {
             // Advice only: a file system without readahead still serves the reads below.
             let ahead = NonZeroU64::new(len * 2);
             let _ = rustix::fs::fadvise(&*file, offset, ahead, Advice::WillNeed);
@@ -233,7 +234,7 @@ impl Object {
         let Meta { len, version, .. } = self.meta;
         let file = Arc::clone(&self.file);
         let kept = move || Ok(attributes::kept_digest(&file, version, sha512));
-        if let Some(kept) = compute.run(kept).await? {
+        if let Some(kept) = compute.spawn(kept).await? {
             return Ok(kept);
         }
         let mut hasher = Hasher::new(Wanted::one(sha512));
@@ -242,7 +243,7 @@ impl Object {
             let (file, turn) = (Arc::clone(&self.file), offset..len.min(offset + TURN));
             offset = turn.end;
             let take_turn = move || hash_file(&file, turn, hasher);
-            hasher = compute.run(take_turn).await?;
+            hasher = compute.spawn(take_turn).await?;
         }
         let digest = hasher.finish().one().ok_or(Error::Truncated)?;
         if keep && is_large(len) {
@@ -254,7 +255,7 @@ impl Object {
                 Ok(())
             };
             // A convenience: the digest is as good without it.
-            let _ = self.file.disk.run(keep).await;
+            let _ = self.file.disk.spawn(keep).await;
         }
         Ok(digest)
     }

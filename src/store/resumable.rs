@@ -160,7 +160,7 @@ impl Resumable {
     ) -> Result<Digests, Error> {
         let (file, end) = (self.file.clone().ok_or(Error::Truncated)?, self.offset);
         let hash = move || hash_file(&*file, offset..end, Hasher::new(wanted)).map(Hasher::finish);
-        compute.run(hash).await
+        compute.spawn(hash).await
     }
 
     /// Removes it.
@@ -186,7 +186,7 @@ impl Resumable {
     {
         let (writer, claim) = (Arc::clone(&self.writer), Arc::clone(&self.claim));
         let job = move || job(&writer, &claim);
-        self.writer.dir().disk.run(job)
+        self.writer.dir().disk.spawn(job)
     }
 }
 
@@ -237,7 +237,7 @@ impl Resumable {
             }
             upload.create(fields).map(|()| upload)
         };
-        writer.dir().disk.run(job).await
+        writer.dir().disk.spawn(job).await
     }
 
     /// Makes its files, or leaves none. Blocks.

@@ -10,20 +10,20 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use rustix::fs::Stat;
 use rustix::io::{ReadWriteFlags, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::clock::now;
 use super::fs_type::FsType;
 use crate::transfer::{BlockingPool, SLOW_TO_FREE};
 use crate::value::{Error, Meta};
 
-/// How long a file must have been unchanged before it is cached, in nanoseconds. Its times advance in ticks of the kernel's clock (10 ms
+/// How long a file must have been unchanged before it is cached. Its times advance in ticks of the kernel's clock (10 ms
 /// at most), and before the bytes of a write are all in place: a younger file might change unseen.
-const QUIET_FOR: i128 = 100_000_000;
+const QUIET_FOR: Duration = Duration::from_millis(100);
 
 /// How often a file is read that another program writes meanwhile.
 const TRIES: usize = 3;
@@ -110,8 +110,9 @@ impl FileStamp {
     /// Whether any edit from now on would change it.
     pub fn is_quiescent(self) -> bool {
         let (seconds, nanos) = self.changed;
-        let changed = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        i128::from(now()) - changed >= QUIET_FOR
+        let seconds = u64::try_from(seconds).map(Duration::from_secs);
+        let at = seconds.map(|seconds| UNIX_EPOCH + seconds + Duration::from_nanos(nanos));
+        at.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= QUIET_FOR))
     }
 }
 
@@ -140,7 +141,7 @@ pub async fn whole(opened: Opened, disk: &BlockingPool) -> Result<(Opened, Bytes
     if buf.is_empty() || read_now(&opened.fd, &mut buf, 0, opened.fs_type.is_memory) {
         return Ok((opened, buf.into()));
     }
-    disk.run(move || whole_blocking(opened)).await
+    disk.spawn(move || whole_blocking(opened)).await
 }
 
 /// Reads all of `opened`. Blocks.

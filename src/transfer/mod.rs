@@ -133,7 +133,7 @@ impl BlockingPool {
     }
 
     /// Starts `job` on one of the threads at once; the future waits for its result.
-    pub fn run<T, F>(&self, job: F) -> impl Future<Output = Result<T, Error>> + use<T, F>
+    pub fn spawn<T, F>(&self, job: F) -> impl Future<Output = Result<T, Error>> + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce() -> Result<T, Error> + Send + 'static,
@@ -262,12 +262,12 @@ mod tests {
                 let count = count(by);
                 move || Ok(count())
             };
-            drop(pool.run(job(1)));
+            drop(pool.spawn(job(1)));
             let detached = count(10);
             pool.spawn_detached(move || {
                 detached();
             });
-            let awaited = pool.run(job(100));
+            let awaited = pool.spawn(job(100));
             drop(go);
             awaited.await.unwrap();
             let made = made.load(Ordering::Relaxed);

@@ -164,12 +164,10 @@ impl Reservation {
         let mut staged = quota.staged.lock();
         staged.change(uploader.as_ref(), |of| of.unfinished += 1);
         staged.resize(uploader.as_ref(), 0, len);
-        Self {
-            quota: Arc::clone(quota),
-            is_unfinished: uploader.is_some(),
-            uploader,
-            bytes: len,
-        }
+        let mut left = Self::new(quota, uploader);
+        left.is_unfinished = left.uploader.is_some();
+        left.bytes = len;
+        left
     }
 
     /// The client that it counts for.

@@ -113,7 +113,7 @@ impl Receiver {
             (Some(hashing), _) if hashing.covers(wanted) => hashing,
             (_, Some((file, len))) => {
                 let hash = move || hash_file(&*file, 0..len, Hasher::new(wanted));
-                Hashing::after(wanted, compute.clone(), compute.run(hash))
+                Hashing::after(wanted, compute.clone(), compute.spawn(hash))
             }
             // Another thread costs more.
             (_, None) if self.buffer.len() <= COPIED => {
@@ -159,7 +159,7 @@ impl Hashing {
     /// Has `runs` hashed, once those before them are.
     pub async fn next(self, runs: Vec<Bytes>) -> Result<Self, Error> {
         let hasher = self.hasher.await?;
-        let job = self.compute.run(move || Ok(hasher.update_all(&runs)));
+        let job = self.compute.spawn(move || Ok(hasher.update_all(&runs)));
         Ok(Self::after(self.wanted, self.compute, job))
     }
 

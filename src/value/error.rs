@@ -141,8 +141,10 @@ impl Error {
         let Self::Failed { source, .. } = self else {
             return false;
         };
-        let errno = Errno::from_io_error(source);
-        matches!(errno, Some(Errno::NOENT | Errno::STALE))
+        matches!(
+            Errno::from_io_error(source),
+            Some(Errno::NOENT | Errno::STALE)
+        )
     }
 
     /// The meaning of `errno`, met while `doing`.

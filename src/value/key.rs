@@ -195,7 +195,12 @@ impl Prefixes {
         self.has(start) || self.below(start).next().is_some()
     }
 
-    /// Its prefixes that begin with `start`, in byte order; none is the beginning of another.
+    /// Its prefixes, in byte order; none is the beginning of another.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.below("")
+    }
+
+    /// Its prefixes that begin with `start`, in byte order.
     pub fn below<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         let from = self.0.partition_point(|prefix| **prefix < *start);
         let below = self.0[from..].iter().map(|prefix| &**prefix);

@@ -45,11 +45,9 @@ impl Version {
     }
 
     pub(crate) fn timespec(self) -> Timespec {
-        let seconds = i64::try_from(self.0.div_euclid(1_000_000_000)).unwrap_or(i64::MAX);
-        let nanos = i64::try_from(self.0.rem_euclid(1_000_000_000)).unwrap_or(0);
         Timespec {
-            tv_sec: seconds,
-            tv_nsec: nanos,
+            tv_sec: i64::try_from(self.0.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(self.0.rem_euclid(1_000_000_000)).unwrap_or(0),
         }
     }
 

@@ -239,12 +239,12 @@ mod threads {
         let compute = &store.compute;
         // More than there are threads: one that died of it would be missed.
         for _ in 0..40 {
-            let failed = compute.run(|| panic!("by order")).await;
+            let failed = compute.spawn(|| panic!("by order")).await;
             assert!(
                 matches!(failed, Err::<(), _>(Error::Failed { .. })),
                 "{failed:?}"
             );
         }
-        assert!(matches!(compute.run(|| Ok(1)).await, Ok(1)));
+        assert!(matches!(compute.spawn(|| Ok(1)).await, Ok(1)));
     }
 }

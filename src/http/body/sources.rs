@@ -169,7 +169,7 @@ impl Encoded {
             encoder: GzEncoder::new(Vec::new(), flate2::Compression::default()),
         };
         let pieces = try_unfold(Some(work), move |work| {
-            let step = work.map(|work| compute.run(move || work.step()));
+            let step = work.map(|work| compute.spawn(move || work.step()));
             async { OptionFuture::from(step).await.transpose() }
         });
         Self {

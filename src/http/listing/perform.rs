@@ -142,5 +142,5 @@ async fn written<T: Send + 'static>(
     if !takes_long && listing.keys.len() + listing.folders.len() <= WRITTEN_AT_ONCE {
         return Ok(render(&listing));
     }
-    store.compute().run(move || Ok(render(&listing))).await
+    store.compute().spawn(move || Ok(render(&listing))).await
 }

@@ -269,7 +269,7 @@ impl PageRights {
         let shown = |right, is_offered: bool| {
             let keys = keys(right);
             let is_shown = |prefix: &&str| is_offered && list.may_have_below(prefix);
-            Prefixes::new(keys.below("").filter(is_shown))
+            Prefixes::new(keys.iter().filter(is_shown))
         };
         let name = |subject: &Subject| {
             let name = Some(&*subject.name).filter(|_| !subject.is_anonymous);

@@ -84,7 +84,7 @@ async fn collect(client: &Client, compute: &BlockingPool, page: &Page) -> Result
             read(&body, page, &client.place.prefix)?
         } else {
             let (page, prefix) = (page.clone(), client.place.prefix.clone());
-            compute.run(move || read(&body, &page, &prefix)).await?
+            compute.spawn(move || read(&body, &page, &prefix)).await?
         };
         items.extend(more);
         if next.is_some() && next == token {

@@ -270,7 +270,7 @@ impl Spool {
     /// A new one in `dir`.
     async fn create(dir: &Path, disk: &BlockingPool) -> Result<Self, Error> {
         let dir = dir.to_owned();
-        let file = disk.run(move || nameless(&dir)).await?;
+        let file = disk.spawn(move || nameless(&dir)).await?;
         Ok(Self {
             file: Some(Arc::new(file)),
             len: 0,
@@ -285,7 +285,7 @@ impl Spool {
         let (file, offset) = (self.file()?, self.len);
         self.len += len;
         let job = move || write_at(&*file, offset, &runs);
-        self.writing = Some(Box::pin(self.disk.run(job)));
+        self.writing = Some(Box::pin(self.disk.spawn(job)));
         Ok(())
     }
 
@@ -308,7 +308,7 @@ impl Spool {
             let len = usize::try_from(self.len - offset)
                 .unwrap_or(PIECE)
                 .min(PIECE);
-            let data = self.disk.run(move || read_at(&file, offset, len)).await;
+            let data = self.disk.spawn(move || read_at(&file, offset, len)).await;
             let data = data.map_err(Failure::NotTried)?;
             offset += data.len() as u64;
             push(data).await?;

@@ -99,7 +99,7 @@ impl Directory {
     /// Opens `dir` for reading and writing, making it when it is missing.
     pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         let failed = OpenError::failed("start threads for", dir);
-        let disk = BlockingPool::disk(options.cpus).map_err(&failed)?;
+        let disk = BlockingPool::disk(options.cpus).map_err(failed)?;
         let mut state = StateDir::open(dir, options.durability, disk)?;
         let place = options.journal.location(dir);
         let wants_journal = options.durability == Durability::Disk && options.journal.is_used;
@@ -140,7 +140,7 @@ impl Directory {
             );
         }
         let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes), journal);
-        let publisher = publisher.map_err(&failed)?;
+        let publisher = publisher.map_err(failed)?;
         let writing = Writing {
             writer,
             publisher,
@@ -163,8 +163,8 @@ impl Directory {
                 dir.display()
             )));
         }
-        let location = Location::new(dir, &root, None).map_err(&failed)?;
-        let disk = BlockingPool::disk(options.cpus).map_err(&failed)?;
+        let location = Location::new(dir, &root, None).map_err(failed)?;
+        let disk = BlockingPool::disk(options.cpus).map_err(failed)?;
         let values = Arc::new(ValuesDir::new(root, location, disk));
         let changes = Arc::new(Changes::starting_at(0));
         Self::with(values, options, Arc::default(), changes, None).map_err(failed)

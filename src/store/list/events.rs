@@ -173,16 +173,11 @@ fn mount_point(line: &[u8]) -> &[u8] {
 fn escaped(path: &[u8]) -> Vec<u8> {
     // All that is below the root of the system begins with one slash.
     let path = if path == b"/" { b"" } else { path };
-    let mut escaped = Vec::with_capacity(path.len());
-    for &byte in path {
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\\' => {
-                escaped.extend_from_slice(format!("\\{byte:03o}").as_bytes());
-            }
-            _ => escaped.push(byte),
-        }
-    }
-    escaped
+    let escape = |&byte: &u8| match byte {
+        b' ' | b'\t' | b'\n' | b'\\' => format!("\\{byte:03o}").into_bytes(),
+        _ => vec![byte],
+    };
+    path.iter().flat_map(escape).collect()
 }
 
 #[cfg(test)]

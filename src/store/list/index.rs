@@ -5,16 +5,16 @@
 //! while without listings. It belongs to one directory. Blocks, and may take as long as a walk: it is used on listing threads
 //! alone.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::events::Events;
 use super::tree::{Tree, TreeError};
-use super::walk::ListedDir;
 use crate::metrics::Listings;
+use crate::store::directory_fd::ValuesDir;
 use crate::value::{Error, Page};
 
 /// The time after which an unused index is dropped.
@@ -35,13 +35,13 @@ const TRIES: usize = 3;
 /// The index of one directory.
 #[derive(Debug)]
 pub struct Index {
-    dir: Arc<ListedDir>,
+    dir: Arc<ValuesDir>,
     /// Memory that it may take, in bytes.
     most: u64,
     state: Mutex<State>,
     counters: Arc<Listings>,
     /// True once the log says that a folder is mounted twice.
-    is_twice_told: AtomicBool,
+    twice_told: OnceLock<()>,
 }
 
 #[derive(Debug)]
@@ -60,13 +60,13 @@ struct Live {
 }
 
 impl Index {
-    pub fn new(dir: Arc<ListedDir>, most: u64, counters: Arc<Listings>) -> Arc<Self> {
+    pub fn new(dir: Arc<ValuesDir>, most: u64, counters: Arc<Listings>) -> Arc<Self> {
         Arc::new(Self {
             dir,
             most,
             state: Mutex::new(State::Absent),
             counters,
-            is_twice_told: AtomicBool::new(false),
+            twice_told: OnceLock::new(),
         })
     }
 
@@ -157,11 +157,12 @@ impl Index {
             None => tracing::warn!(
                 "the directory changes faster than it can be indexed: each listing walks it"
             ),
-            Some(folder) if !self.is_twice_told.swap(true, Relaxed) => tracing::warn!(
-                folder,
-                "a folder lies at two places below the directory (mount --bind), so changes of its names cannot be told apart: each listing walks the directory"
-            ),
-            Some(_) => {}
+            Some(folder) => *self.twice_told.get_or_init(|| {
+                tracing::warn!(
+                    folder,
+                    "a folder lies at two places below the directory (mount --bind), so changes of its names cannot be told apart: each listing walks the directory"
+                );
+            }),
         }
         Ok(None)
     }
@@ -247,11 +248,7 @@ mod tests {
         let root = rustix::fs::open(dir, flags, Mode::empty()).unwrap();
         let location = Location::new(dir, &root, None).unwrap();
         let dir = ValuesDir::new(root, location, BlockingPool::disk(None).unwrap());
-        Index::new(
-            Arc::new(ListedDir::new(Arc::new(dir))),
-            most,
-            Arc::default(),
-        )
+        Index::new(Arc::new(dir), most, Arc::default())
     }
 
     fn page(after: &str, limit: usize) -> Page {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::events::{Events, EventsLost, Mounts, Watch, may_be_mount};
-use super::walk::{Entries, ListedDir, Met, joined, walk};
-use crate::store::directory_fd::NameKind;
+use super::walk::{Entries, Met, joined, open, walk};
+use crate::store::directory_fd::{NameKind, ValuesDir};
 use crate::value::{Error, Key, Page, may_have_keys};
 
 /// Memory that a key takes beside its bytes, as measured: its part of a node, and the allocator's own.
@@ -24,7 +24,7 @@ const FOLDER_OVERHEAD: usize = 128;
 /// The names of the whole directory, kept in memory and followed by events.
 #[derive(Debug)]
 pub struct Tree {
-    dir: Arc<ListedDir>,
+    dir: Arc<ValuesDir>,
     /// Memory limit, in bytes.
     most: u64,
     keys: Keys,
@@ -65,12 +65,10 @@ impl From<Error> for TreeError {
 
 impl Tree {
     /// Reads the whole directory.
-    pub fn read(dir: &Arc<ListedDir>, most: u64) -> Result<Self, TreeError> {
+    pub fn read(dir: &Arc<ValuesDir>, most: u64) -> Result<Self, TreeError> {
         let events = Events::new().map_err(TreeError::Unwatched)?;
-        let root = events
-            .watch(&dir.values.root)
-            .map_err(TreeError::Unwatched)?;
-        let mounts = events.mounts_below(&dir.values.root)?;
+        let root = events.watch(&dir.root).map_err(TreeError::Unwatched)?;
+        let mounts = events.mounts_below(&dir.root)?;
         let mut tree = Self {
             dir: Arc::clone(dir),
             most,
@@ -99,7 +97,7 @@ impl Tree {
 
     /// Applies every change that was complete when this is called.
     pub fn catch_up(&mut self) -> Result<(), TreeError> {
-        let root = &self.dir.values.root;
+        let root = &self.dir.root;
         if self.events.mounts_changed() && self.events.mounts_below(root)? != self.mounts {
             return Err(TreeError::EventsLost);
         }
@@ -125,7 +123,7 @@ impl Tree {
             // It may have been read before, under this path or another.
             self.forget(path);
         }
-        let Some(folder) = dir.open(path)? else {
+        let Some(folder) = open(&dir, path)? else {
             if may_be_mount(&self.mounts, path) {
                 self.closed.insert(path.to_owned());
             }
@@ -162,7 +160,7 @@ impl Tree {
                 continue;
             }
             let Ok(name) = std::str::from_utf8(&event.name) else {
-                dir.values.unserved.name(folder, &event.name);
+                dir.unserved.name(folder, &event.name);
                 continue;
             };
             let path = joined(folder, name);
@@ -240,8 +238,7 @@ struct Keys {
 
 impl Keys {
     fn insert(&mut self, name: &str) {
-        if !self.names.contains(name) {
-            self.names.insert(name.into());
+        if self.names.insert(name.into()) {
             self.bytes += name.len() + KEY_OVERHEAD;
         }
     }

@@ -7,9 +7,7 @@
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 
@@ -22,62 +20,12 @@ const READ: usize = 32 << 10;
 /// Folders that a walk for a page remembers at once of each folder that it is in; for more, it reads the folder again.
 const FOLDERS: usize = 1024;
 
-/// The most folders that are remembered as left out. Any other is in the log each time.
-const MOST_LEFT_OUT: usize = 1000;
-
-/// The directory of the values as listings see it, without the folders that cannot be read: those that this server has no right to, and
-/// mounts that have gone.
-#[derive(Debug)]
-pub struct ListedDir {
-    pub values: Arc<ValuesDir>,
-    /// The folders that are left out, so that the log has each once. Bounded.
-    left_out: Mutex<BTreeSet<Box<str>>>,
-}
-
-impl ListedDir {
-    pub fn new(values: Arc<ValuesDir>) -> Self {
-        Self {
-            values,
-            left_out: Mutex::default(),
-        }
-    }
-
-    /// Opens the folder `path`, if it is there and can be read.
-    pub fn open(&self, path: &str) -> Result<Option<Folder<'_>>, Error> {
-        match self.values.folder(path) {
-            Ok(folder) => Ok(Some(folder)),
-            Err(errno) if is_no_folder(errno) || self.leaves_out(path, errno) => Ok(None),
-            Err(errno) => Err(Error::new("open the folder", errno)),
-        }
-    }
-
-    /// Returns true if `errno` means that the folder `path` cannot be read, so that listings skip it.
-    fn leaves_out(&self, path: &str, errno: Errno) -> bool {
-        let is_left_out = matches!(
-            errno,
-            Errno::ACCESS | Errno::NOTCONN | Errno::STALE | Errno::HOSTDOWN
-        );
-        if is_left_out && self.remember(path) {
-            tracing::warn!(folder = path, cause = %errno, "listings leave a folder out that cannot be read");
-        }
-        is_left_out
-    }
-
-    /// Notes that a value was found in the folder `path`. Opening the folder proves nothing: without the right to search, each look-up
-    /// fails.
-    fn found_in(&self, path: &str) {
-        if self.left_out.lock().remove(path) {
-            tracing::info!(folder = path, "listings have a folder again");
-        }
-    }
-
-    /// True if the folder `path` was not left out before.
-    fn remember(&self, path: &str) -> bool {
-        let mut left_out = self.left_out.lock();
-        if left_out.len() >= MOST_LEFT_OUT {
-            return !left_out.contains(path);
-        }
-        left_out.insert(path.into())
+/// Opens the folder `path` of `dir`, if it is there and can be read.
+pub fn open<'d>(dir: &'d ValuesDir, path: &str) -> Result<Option<Folder<'d>>, Error> {
+    match dir.folder(path) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(errno) if is_no_folder(errno) || dir.unserved.leaves_out(path, errno) => Ok(None),
+        Err(errno) => Err(Error::new("open the folder", errno)),
     }
 }
 
@@ -93,7 +41,7 @@ pub enum Met<'a> {
 
 /// Calls `visit` for each name in `folder` of `dir`, whose path is `path`, until `visit` fails.
 pub fn walk<E: From<Error>>(
-    dir: &ListedDir,
+    dir: &ValuesDir,
     folder: &Folder<'_>,
     path: &str,
     mut visit: impl FnMut(Met<'_>) -> Result<(), E>,
@@ -123,7 +71,7 @@ pub fn walk<E: From<Error>>(
         };
         let Ok(name) = entry.file_name().to_str() else {
             let name = entry.file_name().to_bytes();
-            dir.values.unserved.name(path, name);
+            dir.unserved.name(path, name);
             continue;
         };
         let kind = match entry.file_type() {
@@ -142,7 +90,7 @@ pub fn walk<E: From<Error>>(
                     visit(Met::Folder(path))?;
                 }
             }
-            FileType::Symlink => dir.values.unserved.link(&joined(path, name)),
+            FileType::Symlink => dir.unserved.link(&joined(path, name)),
             _ => {}
         }
     }
@@ -184,7 +132,7 @@ impl From<Error> for Cut {
 /// The `limit + 1` smallest items of `page`, or any one with a limit of 0; `None` if more than `most` names are met on the way to them.
 /// Takes memory for those alone, and walks no folder that cannot have one.
 pub fn smallest(
-    dir: &ListedDir,
+    dir: &ValuesDir,
     page: &Page,
     most: usize,
     is_wanted: &dyn Fn() -> Result<(), Error>,
@@ -209,7 +157,7 @@ pub fn smallest(
 
 /// A walk for a page.
 struct Search<'a> {
-    dir: &'a ListedDir,
+    dir: &'a ValuesDir,
     page: &'a Page,
     /// Names that may still be met.
     left: usize,
@@ -239,7 +187,7 @@ impl Search<'_> {
     /// a `/` behind it, and whether there are more.
     fn names(&mut self, path: &str, after: &str) -> Result<(BTreeSet<String>, bool), Cut> {
         let (mut folders, mut is_cut) = (BTreeSet::new(), false);
-        let Some(folder) = self.dir.open(path)? else {
+        let Some(folder) = open(self.dir, path)? else {
             return Ok((folders, is_cut));
         };
         // All keys in it are one item.
@@ -305,13 +253,13 @@ impl Search<'_> {
 
 /// Looks up keys.
 pub struct Entries<'d> {
-    dir: &'d ListedDir,
+    dir: &'d ValuesDir,
     /// The folder of the last key, open if there is one.
     last: Option<(String, Option<Folder<'d>>)>,
 }
 
 impl<'d> Entries<'d> {
-    pub fn new(dir: &'d ListedDir) -> Self {
+    pub fn new(dir: &'d ValuesDir) -> Self {
         Self { dir, last: None }
     }
 
@@ -322,12 +270,12 @@ impl<'d> Entries<'d> {
             return Ok(NameKind::Absent);
         };
         match look_up(folder, key.name()) {
-            Err(errno) if !key.is_flat() && dir.leaves_out(key.folder(), errno) => {
+            Err(errno) if !key.is_flat() && dir.unserved.leaves_out(key.folder(), errno) => {
                 Ok(NameKind::Absent)
             }
             Err(errno) => Err(Error::new("look up", errno)),
             Ok(entry) => {
-                dir.found_in(key.folder());
+                dir.unserved.found_in(key.folder());
                 Ok(entry)
             }
         }
@@ -335,7 +283,7 @@ impl<'d> Entries<'d> {
 
     fn folder(&mut self, path: &str) -> Result<Option<&Folder<'d>>, Error> {
         if self.last.as_ref().is_none_or(|(last, _)| last != path) {
-            self.last = Some((path.to_owned(), self.dir.open(path)?));
+            self.last = Some((path.to_owned(), open(self.dir, path)?));
         }
         Ok(self.last.as_ref().and_then(|(_, folder)| folder.as_ref()))
     }

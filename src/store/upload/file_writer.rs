@@ -63,7 +63,7 @@ impl FileWriter {
                 TempFile::create(&writer.temp_dir, Target::Absent, None)
             }
         };
-        let file = writer.dir().disk.run(job).await?;
+        let file = writer.dir().disk.spawn(job).await?;
         Ok(Self::resume(Arc::clone(writer), file, 0, len))
     }
 
@@ -101,7 +101,7 @@ impl FileWriter {
                 Ok(((), end))
             })
         };
-        self.writing = Some(Box::pin(self.file.file.disk.run(job)));
+        self.writing = Some(Box::pin(self.file.file.disk.spawn(job)));
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl FileWriter {
                     Ok(((pipe, taken), end + taken))
                 })
             };
-            let job = Box::pin(self.file.file.disk.run(job));
+            let job = Box::pin(self.file.file.disk.spawn(job));
             let passed = self.passing.insert(job).await;
             self.passing = None;
             let (emptied, taken) = passed?;
