@@ -54,11 +54,9 @@ pub fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let text = read(file)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
         _ if memchr::memmem::find(&text, b"ENCRYPTED").is_some() => {
-            let decrypts = format!("openssl pkey -in {} -out NEW", file.display());
-            unusable(
-                file,
-                format!("the key is encrypted; `{decrypts}` decrypts it"),
-            )
+            let name = file.display();
+            let help = format!("`openssl pkey -in {name} -out NEW` decrypts it");
+            unusable(file, format!("the key is encrypted; {help}"))
         }
         pem::Error::NoItemsFound => unusable(file, "there is no private key in it"),
         error => unusable(file, error),

@@ -29,15 +29,14 @@ use crate::http::client::Client;
 use crate::http::exchange::record::{Panicked, catch_panic};
 use crate::http::exchange::request_log::IdGenerator;
 use crate::http::exchange::{ConnectionState, RequestGuard};
-use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::framing::accept_fields;
 use crate::http::head::syntax::FramingError;
 use crate::http::refusal::Refusal;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::context::{RequestContext, attach};
-use crate::http::service::execute::{Answer, perform};
+use crate::http::service::context::{Answer, RequestContext, attach};
+use crate::http::service::execute::perform;
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
@@ -118,8 +117,7 @@ impl Service {
         let mut context = ResponseContext::default();
         let begun = catch_panic(|| {
             failpoint::reach("answer", head.uri.path());
-            let common = CommonHeaders::of(&head);
-            let request = RequestHead::new(&head, &body, client, &common, &self.config);
+            let request = RequestHead::new(&head, &body, client, &self.config);
             context = request.response_context();
             let proven = &connection.proven;
             let principal = match request.identify(self.guard.as_ref(), proven, &context) {
@@ -140,9 +138,7 @@ impl Service {
                         None => Err(Refusal::ChecksBusy),
                     };
                     let begun = catch_panic(|| {
-                        let common = CommonHeaders::of(&head);
-                        let config = &service.config;
-                        let request = RequestHead::new(&head, &body, client, &common, config);
+                        let request = RequestHead::new(&head, &body, client, &service.config);
                         let principal = principal.map(Some);
                         service.begin(&request, principal, &guard.connection, &mut context)
                     });
@@ -166,7 +162,7 @@ impl Service {
         connection: &ConnectionState,
         context: &mut ResponseContext,
     ) -> Started {
-        let (config, common) = (&self.config, request.common);
+        let (config, common) = (&self.config, &request.common);
         let understood = principal.and_then(|principal| request.operation_for(principal, context));
         if config.logs.any() || config.server_timing || common.has_request_id {
             let principal = context.principal.as_deref();
@@ -227,9 +223,7 @@ impl Service {
                 }
                 let service = Rc::clone(self);
                 return Either::Right(Box::pin(async move {
-                    let mut response = service.wait_for_first_bytes(response, &context).await;
-                    attach(&mut response, guard);
-                    Ok(response)
+                    service.finish(response, &context, guard).await
                 }));
             }
             Err(operation) => operation,

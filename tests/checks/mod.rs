@@ -20,7 +20,7 @@ use hyper::header::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::http::head::path::{self, Segments};
+use crate::http::head::path;
 use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::values::conditional::{if_range, preconditions as preconditions_of};
 use crate::http::values::digest_fields::{CONTENT_DIGEST, REPR_DIGEST, field as written};
@@ -40,7 +40,7 @@ pub fn key(data: &[u8]) {
     };
     let path = format!("/{name}");
     let folder = path::folder(&path);
-    let Ok(key) = path::key(&path, Segments::Any) else {
+    let Ok(key) = path::key(&path, false) else {
         if let Ok(Some(prefix)) = folder {
             Key::new(prefix + "k").expect("a key below the folder");
         }
@@ -56,10 +56,10 @@ pub fn key(data: &[u8]) {
     assert!(!name.starts_with(".data-server") && !name.starts_with("-/"));
     let encoded = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
     assert_eq!(
-        path::key(&encoded, Segments::Any).expect("the same key, encoded"),
+        path::key(&encoded, false).expect("the same key, encoded"),
         Key::new(name).expect("a key")
     );
-    let one = path::key(&path, Segments::One);
+    let one = path::key(&path, true);
     assert_eq!(one.is_ok(), !name.contains('/'));
 }
 
@@ -68,7 +68,7 @@ pub fn target(data: &[u8]) {
     let Ok(uri) = Uri::try_from(data) else {
         return;
     };
-    let Ok(key) = path::key(uri.path(), Segments::Any) else {
+    let Ok(key) = path::key(uri.path(), false) else {
         return;
     };
     let path = uri.path().trim_start_matches('/');

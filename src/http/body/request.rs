@@ -253,12 +253,11 @@ pub struct StreamBody {
 impl StreamBody {
     /// The body of the request with these `headers` on `stream`, whose state is `state`.
     pub fn new(stream: &Rc<Stream>, state: &Rc<ConnectionState>, headers: &HeaderMap) -> Self {
-        let len = content_length(headers);
-        let is_empty = stream.is_received();
+        let empty = stream.is_received().then_some(0);
         Self {
             stream: Rc::clone(stream),
             state: Rc::clone(state),
-            len: if is_empty { Some(0) } else { len },
+            len: empty.or_else(|| content_length(headers)),
             is_awaited: headers.contains_key(EXPECT),
         }
     }

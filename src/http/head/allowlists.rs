@@ -202,24 +202,18 @@ pub fn serialized(url: &str) -> Option<String> {
     } else {
         is_name.then(|| host.to_ascii_lowercase())?
     };
-    let default = match &*scheme {
-        "http" => Some(80),
-        "https" => Some(443),
-        _ => None,
+    let port = match port {
+        "" | ":" => String::new(),
+        _ => {
+            let digits = port.strip_prefix(':')?;
+            let is_number = digits.bytes().all(|b| b.is_ascii_digit());
+            match (&*scheme, digits.parse::<u16>().ok().filter(|_| is_number)?) {
+                ("http", 80) | ("https", 443) => String::new(),
+                (_, port) => format!(":{port}"),
+            }
+        }
     };
-    let port = port_of(port)?.filter(|&port| Some(port) != default);
-    let port = port.map_or_else(String::new, |port| format!(":{port}"));
     Some(format!("{scheme}://{host}{port}"))
-}
-
-/// The number of a port behind its colon, if there is one; `None` where it is none.
-fn port_of(text: &str) -> Option<Option<u16>> {
-    if matches!(text, "" | ":") {
-        return Some(None);
-    }
-    let digits = text.strip_prefix(':')?;
-    let is_number = digits.bytes().all(|b| b.is_ascii_digit());
-    digits.parse().ok().filter(|_| is_number).map(Some)
 }
 
 /// The longest name that is reported whole, in bytes; longer names end in dots.

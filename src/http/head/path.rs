@@ -30,19 +30,10 @@ pub fn page(path: &str, routes: Routes) -> Option<Page> {
     (!is_elsewhere).then_some(page)
 }
 
-/// The segments that a key may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Segments {
-    /// One, as the C server had it.
-    One,
-    Any,
-}
-
-/// The key that `path` names, percent-decoded once.
-pub fn key(path: &str, segments: Segments) -> Result<Key<'_>, Refusal> {
+/// The key that `path` names, percent-decoded once. With `compat` it has one segment, as keys of the C server had.
+pub fn key(path: &str, compat: bool) -> Result<Key<'_>, Refusal> {
     let name = path.strip_prefix('/').unwrap_or(path);
-    let is_flat = segments == Segments::One;
-    if name.is_empty() || path.starts_with(PAGES) || (is_flat && name.contains('/')) {
+    if name.is_empty() || path.starts_with(PAGES) || (compat && name.contains('/')) {
         return Err(Refusal::NoSuchPath);
     }
     if !name.contains('%') {
@@ -53,7 +44,7 @@ pub fn key(path: &str, segments: Segments) -> Result<Key<'_>, Refusal> {
     }
     let name = percent_decode_str(name).decode_utf8();
     let key = Key::new(name.map_err(|_| BadKey::NotUtf8)?)?;
-    if is_flat && !key.is_flat() {
+    if compat && !key.is_flat() {
         return Err(BadKey::Slash.into());
     }
     Ok(key)
@@ -69,7 +60,7 @@ pub fn check_depth(key: &Key<'_>, most: usize) -> Result<(), Refusal> {
 
 /// The key that the path of a URL names, or the reason that there is none.
 pub fn key_of_path(path: &str) -> Result<String, String> {
-    let key = key(path, Segments::Any).map_err(|why| why.to_string())?;
+    let key = key(path, false).map_err(|why| why.to_string())?;
     Ok(key.as_str().to_owned())
 }
 
@@ -87,7 +78,7 @@ pub fn folder(path: &str) -> Result<Option<String>, Refusal> {
     };
     // The rules are for keys: one below the folder has to be valid.
     let path = format!("/{folder}/k");
-    let key = key(&path, Segments::Any)?;
+    let key = key(&path, false)?;
     let text = key.as_str();
     Ok(Some(text[..text.len() - 1].to_owned()))
 }
@@ -99,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn any(path: &str) -> Result<Key<'_>, Refusal> {
-        key(path, Segments::Any)
+        key(path, false)
     }
 
     #[test]
@@ -148,7 +139,7 @@ mod tests {
 
     #[test]
     fn with_one_segment_a_slash_is_no_part_of_a_key() {
-        let one = |path| key(path, Segments::One).map(|key| key.as_str().len());
+        let one = |path| key(path, true).map(|key| key.as_str().len());
         assert_eq!(one("/a%20b"), Ok(3));
         assert_eq!(one("/a/b"), Err(Refusal::NoSuchPath));
         assert_eq!(one("/a%2Fb"), Err(BadKey::Slash.into()));

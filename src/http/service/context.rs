@@ -4,6 +4,7 @@
 //! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no header and decides no
 //! status.
 
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -36,6 +37,9 @@ use crate::log::Throttle;
 use crate::metrics::ReactorCounters;
 use crate::store::{Error, Key, Store, Uploader};
 
+/// The response to a request, as hyper takes it.
+pub type Answer = Result<Response<Body>, Infallible>;
+
 /// The service of one reactor.
 pub struct Service {
     pub(crate) store: Arc<Store>,
@@ -57,15 +61,17 @@ pub struct Service {
 impl Service {
     /// Waits until the first bytes of the body are in memory, so that an unreadable value becomes an error response instead of a truncated
     /// body.
-    pub async fn wait_for_first_bytes(
+    pub async fn finish(
         &self,
         mut response: Response<Body>,
         context: &ResponseContext,
-    ) -> Response<Body> {
-        match response.body_mut().make_resident().await {
-            Ok(()) => response,
-            Err(error) => self.render(Err(error.into()), context),
+        guard: RequestGuard,
+    ) -> Answer {
+        if let Err(error) = response.body_mut().make_resident().await {
+            response = self.render(Err(error.into()), context);
         }
+        attach(&mut response, guard);
+        Ok(response)
     }
 
     /// The response to a request, by what came of it, which the audit log gets.

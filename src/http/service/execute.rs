@@ -2,28 +2,21 @@
 //!
 //! Promises that a panic costs only the request that it happened in, and that no response is begun whose first bytes cannot be read.
 
-use std::convert::Infallible;
 use std::pin::pin;
-
-use hyper::Response;
 
 use crate::failpoint;
 use crate::http::body::request::{Received, RequestBody};
-use crate::http::body::response::Body;
 use crate::http::exchange::record::catch_panic_in;
 use crate::http::forms::perform::store_form;
 use crate::http::listing::perform::{folder_of, list, ui_page};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::context::{RequestContext, attach};
+use crate::http::service::context::{Answer, RequestContext, attach};
 use crate::http::service::operation::Operation;
 use crate::http::uploads::perform::{create_upload, use_upload};
 use crate::http::values::get::get;
 use crate::http::values::put::put;
 use crate::http::watch::feed::NO_WATCH;
-
-/// The response to a request, as hyper takes it.
-pub type Answer = Result<Response<Body>, Infallible>;
 
 /// The response to a request, once it is performed.
 pub async fn perform(
@@ -58,13 +51,13 @@ pub async fn perform(
         let peer = request.client.peer;
         service.conclude(result, &request.context, connection, peer, Some(&request))
     };
-    if !request.is_head() {
-        response = service
-            .wait_for_first_bytes(response, &request.context)
-            .await;
+    if request.is_head() {
+        attach(&mut response, request.guard);
+        return Ok(response);
     }
-    attach(&mut response, request.guard);
-    Ok(response)
+    service
+        .finish(response, &request.context, request.guard)
+        .await
 }
 
 /// The outcome of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it is begun, and

@@ -7,8 +7,7 @@ use std::rc::Rc;
 
 use hyper::header::{HeaderMap, HeaderValue};
 
-use crate::http::admin::MetricsFormat;
-use crate::http::admin::Page;
+use crate::http::admin::{MetricsFormat, Page};
 use crate::http::auth::credentials::Principal;
 use crate::http::forms::FormRequest;
 use crate::http::listing::ListTarget;

@@ -21,7 +21,7 @@ use crate::http::client::Client;
 use crate::http::forms::FormRequest;
 use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
-use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
+use crate::http::head::path::{FORMS, WATCH, check_depth, folder, key, page};
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::{list_request, session};
 use crate::http::refusal::Refusal;
@@ -43,7 +43,7 @@ pub struct RequestHead<'a> {
     /// The length of the body, if the framing has it.
     len: Option<u64>,
     pub client: Client,
-    pub common: &'a CommonHeaders<'a>,
+    pub common: CommonHeaders<'a>,
     config: &'a ServiceConfig,
 }
 
@@ -52,7 +52,6 @@ impl<'a> RequestHead<'a> {
         head: &'a Parts,
         body: &RequestBody,
         client: Client,
-        common: &'a CommonHeaders<'a>,
         config: &'a ServiceConfig,
     ) -> Self {
         Self {
@@ -60,7 +59,7 @@ impl<'a> RequestHead<'a> {
             path: head.uri.path(),
             len: body.len(),
             client,
-            common,
+            common: CommonHeaders::of(head),
             config,
         }
     }
@@ -95,7 +94,7 @@ impl<'a> RequestHead<'a> {
         proven: &AuthCache,
         context: &ResponseContext,
     ) -> Result<Identified, Refusal> {
-        let (head, common, config) = (self.head, self.common, self.config);
+        let (head, common, config) = (self.head, &self.common, self.config);
         if proven.has_ended() {
             return Err(Refusal::CertificateEnded);
         }
@@ -245,7 +244,7 @@ impl<'a> RequestHead<'a> {
     }
 
     fn get(&self) -> Result<Operation<'a>, Refusal> {
-        let (head, common, config) = (self.head, self.common, self.config);
+        let (head, common, config) = (self.head, &self.common, self.config);
         match self.path {
             "/" if config.compat => Err(Refusal::NoSuchPath),
             "/" if config.authorizes
@@ -275,12 +274,7 @@ impl<'a> RequestHead<'a> {
 
     /// The key at the path.
     fn key(&self) -> Result<Key<'a>, Refusal> {
-        let segments = if self.config.compat {
-            Segments::One
-        } else {
-            Segments::Any
-        };
-        key(self.path, segments)
+        key(self.path, self.config.compat)
     }
 
     /// The key at the path, whose value is to be changed.
@@ -294,7 +288,7 @@ impl<'a> RequestHead<'a> {
     }
 
     fn put(&self) -> Result<Operation<'a>, Refusal> {
-        let (head, len, common, config) = (self.head, self.len, self.common, self.config);
+        let (head, len, common, config) = (self.head, self.len, &self.common, self.config);
         let key = self.changed_key().map_err(|why| match why {
             Refusal::NoSuchPath => Refusal::NoKey,
             other => other,

@@ -141,19 +141,13 @@ impl Field {
 
     /// The value of this field in `headers`, if there is one to keep.
     fn of(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, BadField> {
-        let mut lines = headers.get_all(&self.name).iter();
-        let Some(first) = lines.next() else {
-            return Ok(None);
-        };
-        let mut value = first.as_bytes().to_vec();
-        for line in lines {
-            if !self.is_list {
-                return Err(BadField::Repeated(self.name.clone()));
-            }
-            value.extend_from_slice(b", ");
-            value.extend_from_slice(line.as_bytes());
+        let lines = headers.get_all(&self.name).iter();
+        let lines: Vec<&[u8]> = lines.map(HeaderValue::as_bytes).collect();
+        match lines.len() {
+            0 => Ok(None),
+            2.. if !self.is_list => Err(BadField::Repeated(self.name.clone())),
+            _ => self.check(lines.join(&b", "[..]).trim_ascii()),
         }
-        self.check(value.trim_ascii())
     }
 
     /// `value` as it is kept and sent again; `None` for one that says nothing.

@@ -131,7 +131,7 @@ pub fn found(
         let is_whole = selection == Selection::Whole && options.digest.is_none();
         if options.takes_gzip
             && is_whole
-            && value.representation().is_compressible
+            && value.representation().variant.is_some()
             && value.found.len() > MIN_COMPRESSED
             && let Found::File(object) = &value.found
         {

@@ -27,21 +27,16 @@ const OPERATIONS: [&str; 10] = [
     "versionId",
 ];
 
-/// Parameters that do so in the protocol of one store only, also of a read. A field with this prefix identifies the protocol: other
-/// clients may use these names.
-const OPERATIONS_OF_ONE: [(&str, &[&str]); 2] = [
-    (
-        "x-ms-version",
-        &[
-            "action",
-            "comp",
-            "resource",
-            "restype",
-            "snapshot",
-            "versionId",
-        ],
-    ),
-    ("x-goog-", &["generation"]),
+/// Parameters that do so in the protocol of one store only, also of a read. A field with the prefix beside the parameter identifies the
+/// protocol: other clients may use these names.
+const OPERATIONS_OF_ONE: [(&str, &str); 7] = [
+    ("x-ms-version", "action"),
+    ("x-ms-version", "comp"),
+    ("x-ms-version", "resource"),
+    ("x-ms-version", "restype"),
+    ("x-ms-version", "snapshot"),
+    ("x-ms-version", "versionId"),
+    ("x-goog-", "generation"),
 ];
 
 /// Parameters that are conditions of Google's store, in any case, also of a GET.
@@ -213,10 +208,9 @@ fn check_parameters(
     changes: bool,
 ) -> Result<(), OtherStore> {
     let is_from = |prefix| headers.keys().any(|name| name.as_str().starts_with(prefix));
-    let of_one = OPERATIONS_OF_ONE
-        .iter()
-        .filter(|(prefix, _)| has_fields && is_from(*prefix));
-    let of_one = of_one.flat_map(|(_, names)| *names);
+    let of_one = OPERATIONS_OF_ONE.iter();
+    let of_one = of_one.filter(|(prefix, _)| has_fields && is_from(prefix));
+    let of_one = of_one.map(|(_, name)| name);
     let of_changes = OPERATIONS.iter().filter(|_| changes);
     let refused: Vec<_> = CONDITIONS.iter().chain(of_changes).chain(of_one).collect();
     let refused = parse(query.as_bytes()).find_map(|(name, _)| {
@@ -229,10 +223,7 @@ fn check_parameters(
 /// Refuses a request signed for S3 that does not concern one object: no other means the same here.
 fn check_signed(head: &Parts) -> Result<(), OtherStore> {
     let (method, path) = (&head.method, head.uri.path());
-    let is_known = matches!(
-        *method,
-        Method::GET | Method::HEAD | Method::PUT | Method::DELETE
-    );
+    let is_known = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE].contains(method);
     let mut parameters = parse(head.uri.query().unwrap_or_default().as_bytes());
     if !is_known
         || path.ends_with('/')

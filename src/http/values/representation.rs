@@ -42,11 +42,10 @@ pub struct Representation {
     /// The headers of an answer with all of the value.
     headers: HeaderMap,
     etag: String,
-    /// The entity tag of the compressed representation.
-    variant: Option<String>,
+    /// The entity tag of the compressed representation, where there may be one.
+    pub variant: Option<String>,
     media_type: Cow<'static, str>,
     modified: SystemTime,
-    pub is_compressible: bool,
 }
 
 impl Representation {
@@ -101,7 +100,6 @@ impl Representation {
             etag,
             media_type,
             modified,
-            is_compressible,
         }
     }
 
