@@ -67,10 +67,8 @@ fn live(
     let deadline = Instant::now() + 2 * DEADLINE;
     let play = |player: &mut Player| player.play(stage, &mut Client::new(server.addr));
     thread::scope(|scope| {
-        let clients = players
-            .iter_mut()
-            .map(|player| scope.spawn(|| play(player)));
-        let clients: Vec<_> = clients.collect();
+        let players = players.iter_mut();
+        let clients: Vec<_> = players.map(|player| scope.spawn(|| play(player))).collect();
         let wait_for = |count: usize| {
             while made() < count && Instant::now() < deadline {
                 thread::sleep(Duration::from_micros(200));
