@@ -152,7 +152,7 @@ fn folders_that_come_and_go_lose_no_key_and_leave_no_folder() {
         let played = play(&server, &mut dice, requests, || {});
         let (changes, listings) = played.unwrap_or_else(|wrong| panic!("{wrong}"));
         let counts = format!("{changes} requests of {CLIENTS} clients, {listings} listings");
-        counted!("folders", "{counts}, {args}: all as they must be");
+        counted!("folders: {counts}, {args}: all as they must be");
     }
 }
 
@@ -184,7 +184,7 @@ fn a_folder_without_a_key_and_a_key_that_is_gone_are_found_out() {
             eventually("the clients are at work", at_work);
             fault(&dir);
         });
-        counted!("folders", "planted {what}: {:?}", found.as_ref().err());
+        counted!("folders: planted {what}: {:?}", found.as_ref().err());
         assert!(found.is_err(), "{what} is not found");
     }
 }

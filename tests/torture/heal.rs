@@ -71,7 +71,7 @@ fn nothing_is_lost_on(kind: Kind, then: Then) {
         server.stop();
     }
     let runs = scaled(1, 10);
-    counted!(&what, "{runs} runs, {VALUES} values each: nothing lost");
+    counted!("{what}: {runs} runs, {VALUES} values each: nothing lost");
 }
 
 #[test]

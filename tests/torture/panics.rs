@@ -10,12 +10,8 @@ const PLACES: [&str; 2] = ["answer:/boom", "work:/boom"];
 
 /// A server that panics in this place; none where the binary has no such door.
 fn panicking(place: &str, threads: &str) -> Option<TestServer> {
-    only_where!(
-        cfg!(debug_assertions),
-        "panics in a handler",
-        "a release does not panic by order; the short form shows them",
-        None
-    );
+    let why = "a release does not panic by order; the short form shows them";
+    only_where!(cfg!(debug_assertions), "panics in a handler", why, None);
     let launch = Launch::new(&["--threads", threads, "--access-log"]);
     let server = launch.env("DATA_SERVER_PANIC", place).start();
     server.store("here", pattern(1, 5_000));
@@ -133,7 +129,7 @@ fn under_load_others_never_notice() {
     let counted_by_it = self::panics(&server);
     assert_eq!(counted_by_it, panics.to_string(), "every panic is counted");
     server.stop();
-    counted!("panics", "{panics} beside {} requests", CLIENTS * requests);
+    counted!("panics: {panics} beside {} requests", CLIENTS * requests);
 }
 
 /// Outside a request it costs the connection, whether that has a task by then or is still with the one that took it in.

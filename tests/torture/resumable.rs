@@ -223,10 +223,7 @@ fn an_upload_that_is_cut_at_every_sixteenth_is_published_whole() {
     let cuts = counts.kills + counts.hang_ups + counts.resets;
     assert!(cuts >= uploads * (CUTS - 1));
     let whole = "each whole, no answered offset taken back";
-    counted!(
-        "resumable",
-        "{uploads} uploads of {blocks} MiB, {counts:?}; {whole}"
-    );
+    counted!("resumable: {uploads} uploads of {blocks} MiB, {counts:?}; {whole}");
 }
 
 #[test]

@@ -81,9 +81,6 @@ fn transfer_all(percent: &str) {
     let most = if percent == "1" { 0 } else { count / 20 };
     assert!(given_up <= most, "{given_up} of {count} were given up");
     let counts = format!("{again} sent again, {count} transfers, {given_up} given up");
-    counted!(
-        "lossy network",
-        "{percent}% of packets lost, {counts}, none half"
-    );
+    counted!("lossy network: {percent}% of packets lost, {counts}, none half");
     assert!(again >= 20, "only {again} packets were lost");
 }

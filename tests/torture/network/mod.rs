@@ -66,10 +66,9 @@ impl Bench {
         };
         thread::scope(|scope| {
             let clients: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(make)).collect();
-            let faults = clients.into_iter().map(|client| client.join());
-            faults
-                .flat_map(|faults| faults.expect("a client"))
-                .collect()
+            let clients = clients.into_iter();
+            let faults = clients.flat_map(|client| client.join().expect("a client"));
+            faults.collect()
         })
     }
 
@@ -196,10 +195,7 @@ fn what_a_bad_network_cuts_is_old_or_new_and_never_half() {
     let counts = [c.acknowledged, c.broken, c.open, c.read];
     let [acknowledged, broken, open, read] = counts.map(AtomicUsize::into_inner);
     let uploads = format!("{acknowledged} uploads acknowledged, {broken} cut, {open} unheard of");
-    counted!(
-        "network",
-        "{count} transfers: {uploads}; {read} downloads read"
-    );
+    counted!("network: {count} transfers: {uploads}; {read} downloads read");
     assert!(acknowledged >= count / 10 && broken >= count / 10 && read >= count / 10);
     assert!(open > 0, "no answer was lost");
 }

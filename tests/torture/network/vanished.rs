@@ -29,6 +29,6 @@ fn all_are_found_out() {
     let since = Instant::now();
     eventually("they are found out", || server.connections() == 0);
     let within = format!("found out within {} s", since.elapsed().as_secs());
-    counted!("subscribers that are gone", "3 ways to watch, {within}");
+    counted!("subscribers that are gone: 3 ways to watch, {within}");
     drop((events, socket, watch, client));
 }

@@ -93,7 +93,7 @@ fn cuts_of_power_on(what: &str, mut disk: Image) {
             unanswered,
         } = report;
         let bytes = format!("{answered} bytes answered, {unanswered} more cut off");
-        counted!(what, "{durability}: {cuts} cuts, {bytes}");
+        counted!("{what}: {durability}: {cuts} cuts, {bytes}");
     }
 }
 

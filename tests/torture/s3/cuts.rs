@@ -75,10 +75,7 @@ fn a_network_that_breaks_off_at_each_sixteenth_leaves_the_old_value() {
         }
     }
     let downloads = format!("{cut} downloads cut, {whole} gone on with to their end");
-    counted!(
-        "s3 wire",
-        "{uploads} uploads broken off: all old; {downloads}"
-    );
+    counted!("s3 wire: {uploads} uploads broken off: all old; {downloads}");
     assert!(whole > 0);
     assert_eq!(store.bucket.multipart_uploads(), 0);
 }
@@ -144,10 +141,7 @@ fn a_server_that_is_killed_at_each_sixteenth_of_an_upload_leaves_the_old_value()
         }
     }
     let old = kills - whole;
-    counted!(
-        "s3 kills",
-        "{kills} kills during an upload: {old} old, {whole} whole"
-    );
+    counted!("s3 kills: {kills} kills during an upload: {old} old, {whole} whole");
     assert!(whole < kills / 2, "too few uploads were cut");
     assert_eq!(store.bucket.multipart_uploads(), 0);
 }

@@ -39,10 +39,7 @@ fn uploads_and_downloads_at_once_stay_under_96_mib() {
     note("PUTs of unknown length");
     let peak = server.proc().peak_rss_kib();
     let peaks = peaks.join(", ");
-    counted!(
-        "s3 memory",
-        "{clients} clients at once, {len} bytes each: {peaks}"
-    );
+    counted!("s3 memory: {clients} clients at once, {len} bytes each: {peaks}");
     assert!(peak < LIMIT_KIB, "{peak} KiB resident");
     assert_eq!(store.bucket.multipart_uploads(), 0);
 }
@@ -116,9 +113,6 @@ fn a_reader_that_stops_holds_less_than_a_mebibyte() {
     let more = server.proc().peak_rss_kib().saturating_sub(before);
     let each = more / readers;
     let stopped = stopped.len();
-    counted!(
-        "s3 readers",
-        "{stopped} stopped in {len} bytes: {each} KiB each"
-    );
+    counted!("s3 readers: {stopped} stopped in {len} bytes: {each} KiB each");
     assert!(each < 1 << 10, "{each} KiB each");
 }

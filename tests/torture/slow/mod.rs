@@ -95,7 +95,7 @@ fn thousands_of_slow_connections_hurt_nobody() {
         "{} slow connections held, {} opened in all, {} bytes each, p99 of others {:?} (quiet {:?})",
         plan.connections, report.opened, report.each, figures.1, figures.0
     );
-    counted!("slow", "{counts}");
+    counted!("slow: {counts}");
     assert!(is_unhurt(figures), "{counts}");
     assert_eq!(report.judge(&plan), Ok(()), "{counts}");
     assert!(report.closed >= plan.connections / 2, "{report:?}");

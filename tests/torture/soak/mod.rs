@@ -104,8 +104,7 @@ fn a_long_mixed_load_with_a_fault_every_ten_seconds() {
     let watch = watch.unwrap_or_else(|finding| panic!("seed {}: {finding:?}", load.seed));
     let level = is_level(&watch.samples);
     counted!(
-        "soak",
-        "{} s, {} faults ({} with {ENOUGH_WRITES} writes before), {} answers, {} writes acknowledged, \
+        "soak: {} s, {} faults ({} with {ENOUGH_WRITES} writes before), {} answers, {} writes acknowledged, \
              {} refused, {} unanswered; at the end of {} samples: {level:?}",
         time.as_secs(),
         faults.len(),
