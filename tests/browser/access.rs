@@ -91,10 +91,8 @@ fn a_screen_reader_is_told_what_everything_is() {
         assert_heard(page, &format!("dialog ; a\n{look}"));
         page.click("#preview-rename");
         let rename = "textbox ; New name, with its folders\nbutton ; Cancel\nbutton ; Rename";
-        assert_heard(
-            page,
-            &format!("dialog ; Rename a\nheading ; Rename a\n{rename}"),
-        );
+        let title = "dialog ; Rename a\nheading ; Rename a";
+        assert_heard(page, &format!("{title}\n{rename}"));
         page.press(Key::Escape);
         page.click("[aria-label='Select a']");
         assert_heard(page, SELECTED);

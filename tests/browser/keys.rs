@@ -11,7 +11,9 @@ fn files_are_found_and_turned_over_by_pages() {
     browse_served(&[], |page, server| {
         let all: Vec<String> = (0..250).map(|n| format!("k{n:03}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        all.iter().for_each(|key| server.dir.place(key, "x"));
+        for key in &all {
+            server.dir.place(key, "x");
+        }
         server.dir.place("other", "12345");
         page.visit(server.addr, "/?limit=100");
         page.shows(&all[..100]);

@@ -83,7 +83,9 @@ fn a_refusal_of_several_is_reported_once() {
         let dir = DataDir::temporary();
         let keys: Vec<String> = (0..30).map(|n| format!("k{n:02}")).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        keys.iter().for_each(|key| dir.place(key, "x"));
+        for key in &keys {
+            dir.place(key, "x");
+        }
         let alice = ForAlice::start(&dir, &[("", &["read", "list", "watch", "delete"])]);
         alice.open(page, &keys);
         alice.replace(&[("", &["read", "list", "watch"])]);

@@ -23,28 +23,17 @@ pub fn framing(data: &[u8]) {
     };
     let whole = Heads::of(bytes, usize::MAX);
     let pieces = Heads::of(bytes, usize::from(cut) + 1);
+    let told = bytes.escape_ascii();
+    assert_eq!(whole.targets, pieces.targets, "{told}");
+    assert_eq!(whole.is_faulty, pieces.is_faulty, "{told}");
     // How much of a broken body comes before the fault depends on how it arrives.
-    assert_eq!(
-        (&whole.targets, whole.is_faulty),
-        (&pieces.targets, pieces.is_faulty),
-        "{}",
-        bytes.escape_ascii()
-    );
-    assert!(
-        whole.is_faulty || whole.kept == pieces.kept,
-        "{}",
-        bytes.escape_ascii()
-    );
+    assert!(whole.is_faulty || whole.kept == pieces.kept, "{told}");
     let served = serve(&whole.kept);
-    assert!(
-        served.len() <= whole.targets.len(),
-        "{served:?} in {}",
-        bytes.escape_ascii()
-    );
+    assert!(served.len() <= whole.targets.len(), "{served:?} in {told}");
     for (served, sent) in served.iter().zip(&whole.targets) {
         // hyper writes other forms of a target in its own way.
         let is_same = served == sent || !sent.contains(" /");
-        assert!(is_same, "{served} is {sent}: {}", bytes.escape_ascii());
+        assert!(is_same, "{served} is {sent}: {told}");
     }
 }
 
@@ -108,10 +97,8 @@ pub(super) fn serve(bytes: &[u8]) -> Vec<String> {
         }
     });
     let mut protocol = http1::Builder::new();
-    protocol
-        .half_close(true)
-        .header_read_timeout(None)
-        .max_header_size(MAX_HEAD);
+    protocol.half_close(true).header_read_timeout(None);
+    protocol.max_header_size(MAX_HEAD);
     let mut connection = pin!(protocol.serve_connection(Script(bytes), service));
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..1000 {

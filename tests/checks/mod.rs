@@ -55,10 +55,8 @@ pub fn key(data: &[u8]) {
     }
     assert!(!name.starts_with(".data-server") && !name.starts_with("-/"));
     let encoded = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
-    assert_eq!(
-        path::key(&encoded, false).expect("the same key, encoded"),
-        Key::new(name).expect("a key")
-    );
+    let again = path::key(&encoded, false).expect("the same key, encoded");
+    assert_eq!(again, Key::new(name).expect("a key"));
     let one = path::key(&path, true);
     assert_eq!(one.is_ok(), !name.contains('/'));
 }
@@ -87,10 +85,8 @@ pub fn range(data: &[u8]) {
     };
     assert!(asked.len() <= MAX_PARTS);
     for part in &asked {
-        assert!(
-            part.start < part.end && part.end <= len,
-            "{part:?} of {len}"
-        );
+        let is_within = part.start < part.end && part.end <= len;
+        assert!(is_within, "{part:?} of {len}");
     }
 }
 
@@ -118,10 +114,8 @@ pub fn preconditions(data: &[u8]) {
     if headers.contains_key(IF_MATCH) {
         assert!(!preconditions.for_write(None), "{headers:?}");
     }
-    let wants_none = headers
-        .get(IF_NONE_MATCH)
-        .is_some_and(|value| value.as_bytes().trim_ascii() == b"*");
-    if wants_none {
+    let none_match = headers.get(IF_NONE_MATCH);
+    if none_match.is_some_and(|value| value.as_bytes().trim_ascii() == b"*") {
         assert!(!preconditions.for_write(Some(current)), "{headers:?}");
     }
 }
@@ -173,9 +167,7 @@ pub fn cursor(data: &[u8]) {
 fn fields(names: &[HeaderName], data: &[u8]) -> HeaderMap {
     let lines = data.split(|&b| b == b'\n');
     let values = lines.map(|line| HeaderValue::from_bytes(line).ok());
-    let fields = names.iter().cycle().zip(values);
-    fields
-        .filter_map(|(name, value)| Some((name.clone(), value?)))
-        .take(100)
-        .collect()
+    let pairs = names.iter().cycle().zip(values);
+    let fields = pairs.filter_map(|(name, value)| Some((name.clone(), value?)));
+    fields.take(100).collect()
 }

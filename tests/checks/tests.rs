@@ -87,6 +87,11 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         b"PUT /d HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n\r\nvalue",
         b"PUT /e HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     ];
+    one_of(known)
+}
+
+/// One of these pieces, and now and then a few bytes.
+fn one_of(known: Vec<&'static [u8]>) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         20 => prop::sample::select(known).prop_map(<[u8]>::to_vec),
         1 => vec(any::<u8>(), 1..4),
@@ -114,10 +119,7 @@ fn piece_of_form() -> impl Strategy<Value = Vec<u8>> {
         b"\r\n--x\r\nContent-Disposition: form-data; name=file; filename=c\r\n\r\nvalue",
         b"value",
     ];
-    prop_oneof![
-        20 => prop::sample::select(known).prop_map(<[u8]>::to_vec),
-        1 => vec(any::<u8>(), 1..4),
-    ]
+    one_of(known)
 }
 
 proptest! {

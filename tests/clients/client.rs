@@ -58,16 +58,10 @@ pub(crate) fn environment() -> Vec<(String, OsString)> {
 pub(crate) fn missing(needs: &'static str) -> Option<&'static str> {
     let is_met = |need: &str| {
         let is_program = !need.contains(' ');
-        let script = if is_program {
-            format!("command -v {need}")
-        } else {
-            need.to_owned()
-        };
-        let output = Command::new("bash")
-            .args(["-c", &script])
-            .env_clear()
-            .envs(environment())
-            .output();
+        let find = if is_program { "command -v " } else { "" };
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("{find}{need}")]);
+        let output = bash.env_clear().envs(environment()).output();
         output.is_ok_and(|output| output.status.success())
     };
     needs.split(", ").find(|need| !is_met(need))
@@ -151,10 +145,8 @@ impl Client {
     pub(crate) fn hold(&mut self, command: &str, program: &str) {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/programs");
         let program = programs.join(program);
-        self.run(&format!(
-            "{command} {} ${{FRONT:-$S}}\n#> held",
-            program.display()
-        ));
+        let program = program.display();
+        self.run(&format!("{command} {program} ${{FRONT:-$S}}\n#> held"));
         let dir = &self.server().dir;
         dir.assert_nothing_staged();
         assert_eq!(dir.read("cut"), b"old", "after an upload that broke off");
@@ -170,12 +162,11 @@ impl Client {
             ("Node", "node", "with_fetch.mjs"),
         ] {
             let [_, needs] = row(name);
-            match missing(needs) {
-                Some(need) => left_out(
-                    &format!("{name} through {}", self.name),
-                    &format!("there is no `{need}`"),
-                ),
-                None => self.hold(command, program),
+            if let Some(need) = missing(needs) {
+                let what = format!("{name} through {}", self.name);
+                left_out(&what, &format!("there is no `{need}`"));
+            } else {
+                self.hold(command, program);
             }
         }
     }

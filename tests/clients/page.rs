@@ -8,10 +8,6 @@ fn read(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn page() -> String {
-    read("docs/clients.md")
-}
-
 /// The name of the section that begins with this line.
 fn heading(line: &str) -> Option<&str> {
     line.strip_prefix("## ")
@@ -22,7 +18,7 @@ fn heading(line: &str) -> Option<&str> {
 pub(crate) fn section(name: &str) -> String {
     let mut section = None;
     let mut text = String::new();
-    for line in page().lines() {
+    for line in read("docs/clients.md").lines() {
         section = heading(line).map(str::to_owned).or(section);
         if section.as_deref().is_none_or(|section| section == name) {
             text += line;
@@ -34,19 +30,12 @@ pub(crate) fn section(name: &str) -> String {
 
 /// The sections that have sessions.
 pub(crate) fn sections_with_lines() -> Vec<String> {
-    let page = page();
-    let names = page.lines().filter_map(heading);
-    let before = has_lines(&section(""));
-    assert!(before, "the page starts a server before its first section");
+    let page = read("docs/clients.md");
     let preamble = sessions(&section(""));
-    names
-        .filter(|name| sessions(&section(name)) > preamble)
-        .map(str::to_owned)
-        .collect()
-}
-
-fn has_lines(text: &str) -> bool {
-    sessions(text) > 0
+    assert!(preamble > 0, "a server before the first section");
+    let names = page.lines().filter_map(heading);
+    let names = names.filter(|name| sessions(&section(name)) > preamble);
+    names.map(str::to_owned).collect()
 }
 
 fn sessions(text: &str) -> usize {
@@ -59,7 +48,6 @@ pub(crate) fn sources() -> String {
     let entries = fs::read_dir(dir).expect("the modules");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let sources = paths.filter(|path| path.extension().is_some_and(|it| it == "rs"));
-    sources
-        .map(|path| fs::read_to_string(path).expect("a module"))
-        .collect()
+    let texts = sources.map(|path| fs::read_to_string(path).expect("a module"));
+    texts.collect()
 }

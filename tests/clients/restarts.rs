@@ -77,8 +77,7 @@ fn fifty_restarts_cost_no_client_a_request() {
     }
     for _ in 0..50 {
         answers(&server);
-        server.signal(Signal::TERM);
-        assert_eq!(server.exit(), Some(0));
+        server.stop();
         server = Launch::new(&args).listen(&at.to_string()).on(&dir).start();
     }
     for client in clients {
@@ -132,8 +131,7 @@ fn nginx_passes_on_no_error_while_its_servers_restart_in_turn() {
         let turn = round % 2;
         // Both: nginx asks none for a second that failed.
         servers.iter().for_each(answers);
-        servers[turn].signal(Signal::TERM);
-        assert_eq!(servers[turn].exit(), Some(0));
+        servers[turn].stop();
         let at = servers[turn].addr.to_string();
         servers[turn] = start(turn, &at);
     }

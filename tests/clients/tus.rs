@@ -37,14 +37,12 @@ fn the_lines_for_tus_js_client_run() {
     let addr = server.addr.to_string();
     let endpoint = format!("http://{addr}/k");
     let mut node = Command::new("node");
-    node.current_dir(&home)
-        .args(["kills.mjs", "value", &endpoint]);
-    let mut uploading = node.spawn().expect("node");
+    node.args(["kills.mjs", "value", &endpoint]);
+    let mut uploading = node.current_dir(&home).spawn().expect("node");
     for kill in 1..=4 {
         let comes = || received(&dir) >= kill * 4_000_000;
         eventually("more has been received", comes);
-        server.signal(Signal::KILL);
-        assert_eq!(server.exit(), None);
+        server.kill();
         server = Launch::new(&[]).on(&dir).listen(&addr).start();
     }
     let status = uploading.wait().expect("its end");
@@ -55,8 +53,7 @@ fn the_lines_for_tus_js_client_run() {
 
 /// How much has been received of the one upload, or all of it.
 fn received(dir: &DataDir) -> u64 {
-    let uploads = dir.path().join(".data-server/uploads");
     let data = dir.uploads().into_iter().find(|name| name.len() == 32);
-    let path = data.map_or_else(|| dir.file("k"), |name| uploads.join(name));
+    let path = data.map_or_else(|| dir.file("k"), |name| dir.own("uploads").join(name));
     fs::metadata(path).map_or(0, |meta| meta.len())
 }

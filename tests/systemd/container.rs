@@ -22,17 +22,12 @@ impl Root {
             fs::create_dir(root.path(dir)).map_err(|error| error.to_string())?;
         }
         let [upper, work, merged] = ["upper", "work", "root"].map(|dir| root.path(dir));
-        let options = format!(
-            "lowerdir=/,upperdir={},workdir={}",
-            text(&upper),
-            text(&work)
-        );
+        let (upper, work) = (text(&upper), text(&work));
+        let options = format!("lowerdir=/,upperdir={upper},workdir={work}");
         run("systemd-nspawn", &["--version"])?;
         run("curl", &["--version"])?;
-        run(
-            "mount",
-            &["-t", "overlay", "-o", &options, "overlay", text(&merged)],
-        )?;
+        let overlay = ["-t", "overlay", "-o", &options, "overlay"];
+        run("mount", &[&overlay[..], &[text(&merged)]].concat())?;
         Ok(root)
     }
 
@@ -62,37 +57,27 @@ impl Root {
         let out = self.path("out");
         fs::create_dir(&out).map_err(|error| error.to_string())?;
         let mut command = Command::new("timeout");
-        command.args([
-            "--kill-after=5",
-            "150",
-            "systemd-nspawn",
-            "--quiet",
-            "--register=no",
-        ]);
+        command.args(words(
+            "--kill-after=5 150 systemd-nspawn --quiet --register=no",
+        ));
         // A scope of its own is for a systemd outside to give.
         if !Path::new("/run/systemd/system").exists() {
             command.arg("--keep-unit");
         }
-        command
-            .arg(format!("--directory={}", text(&self.path("root"))))
-            .arg(format!("--bind={}:/out", text(&out)))
-            .arg(format!("--machine=units-{}", std::process::id()))
-            .args(["--private-network", "--console=pipe"])
-            // How the socket is taken over; a machine that is no container allows it.
-            .args([
-                "--system-call-filter=pidfd_getfd",
-                "--boot",
-                "--",
-                "--unit=units.target",
-            ]);
+        command.arg(format!("--directory={}", text(&self.path("root"))));
+        command.arg(format!("--bind={}:/out", text(&out)));
+        command.arg(format!("--machine=units-{}", std::process::id()));
+        // How the socket is taken over; a machine that is no container allows it.
+        command.arg("--system-call-filter=pidfd_getfd");
+        command.args(words(
+            "--private-network --console=pipe --boot -- --unit=units.target",
+        ));
         let output = command.stdin(Stdio::null()).output();
         let output = output.map_err(|error| format!("systemd-nspawn: {error}"))?;
         fs::read_to_string(out.join("found")).map_err(|_| {
             let said = String::from_utf8_lossy(&output.stderr);
-            format!(
-                "systemd does not boot: {}",
-                said.lines().last().unwrap_or_default()
-            )
+            let last = said.lines().last().unwrap_or_default();
+            format!("systemd does not boot: {last}")
         })
     }
 }

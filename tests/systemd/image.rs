@@ -45,13 +45,8 @@ impl Storage {
     /// The standard output of buildah, which must succeed.
     #[track_caller]
     fn buildah(&self, words: &[&str]) -> String {
-        succeeded(
-            &self
-                .command("buildah")
-                .args(words)
-                .output()
-                .expect("buildah"),
-        )
+        let output = self.command("buildah").args(words).output();
+        succeeded(&output.expect("buildah"))
     }
 }
 
@@ -72,26 +67,17 @@ fn build(storage: &Storage) {
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(is_static || said.contains("is not static"), "{said}");
     let mut command = storage.command(script);
-    let output = command
-        .args([SERVER, "tested"])
-        .env("LIBRARIES", "later")
-        .output();
-    succeeded(&output.expect("the image is built"));
+    command.args([SERVER, "tested"]).env("LIBRARIES", "later");
+    succeeded(&command.output().expect("the image is built"));
 }
 
 /// A container of the image, with the libraries that the server needs.
 fn container(storage: &Storage) -> String {
     let container = storage.buildah(&["from", "localhost/tested"]);
-    let needed = Command::new("ldd")
-        .arg(SERVER)
-        .output()
-        .expect("ldd")
-        .stdout;
-    let needed = String::from_utf8_lossy(&needed).into_owned();
-    for library in needed
-        .split_whitespace()
-        .filter(|word| word.starts_with('/'))
-    {
+    let needed = Command::new("ldd").arg(SERVER).output();
+    let needed = String::from_utf8(needed.expect("ldd").stdout).expect("text");
+    let needed = needed.split_whitespace();
+    for library in needed.filter(|word| word.starts_with('/')) {
         storage.buildah(&["copy", &container, library, library]);
     }
     container
@@ -99,17 +85,9 @@ fn container(storage: &Storage) -> String {
 
 /// The words for buildah that run the server, to listen there.
 fn in_container(container: &str, listen: &str) -> Vec<String> {
-    let listen = format!("DATA_SERVER_LISTEN={listen}");
-    let words = [
-        "run",
-        "--env",
-        &listen,
-        "--env",
-        "DATA_SERVER_ALLOWED_HOST=t",
-    ];
-    let server = [container, "--", "/usr/bin/data-server"];
-    let words = words.into_iter().chain(server);
-    words.map(str::to_owned).collect()
+    let env = format!("--env DATA_SERVER_LISTEN={listen} --env DATA_SERVER_ALLOWED_HOST=t");
+    let line = format!("run {env} {container} -- /usr/bin/data-server");
+    line.split(' ').map(str::to_owned).collect()
 }
 
 #[test]
@@ -143,12 +121,12 @@ fn a_container_serves_and_its_health_check_tells() {
     let container = container(&storage);
     let root = storage.buildah(&["mount", &container]);
     let entries = fs::read_dir(&root).expect("the root of the container");
-    let mut entries: Vec<_> = entries
-        .map(|entry| entry.expect("an entry").file_name())
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<_> = names
+        .filter(|name| name != "lib" && name != "lib64")
         .collect();
-    entries.retain(|name| name != "lib" && name != "lib64");
-    entries.sort();
-    assert_eq!(entries, ["data", "tmp", "usr"]);
+    names.sort();
+    assert_eq!(names, ["data", "tmp", "usr"]);
     let owner = fs::metadata(Path::new(&root).join("data")).expect("/data");
     assert_eq!((owner.uid(), owner.gid()), (65532, 65532));
 

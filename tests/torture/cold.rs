@@ -74,7 +74,7 @@ fn a_cold_value_is_read_by_the_disk_threads() {
         server.dir.place(&key, &value);
         forget(&disk, &server.dir, &key);
         let reads = Reads::during(&server, || assert!(server.get(&key).body == value));
-        counted!("cold", "{size} cold bytes: {reads:?}");
+        counted!("cold: {size} cold bytes: {reads:?}");
         reads.assert_aside();
     }
     server.stop();
@@ -97,7 +97,7 @@ fn a_value_that_was_just_served_and_forgotten_is_read_by_the_disk_threads_again(
         // Twice: what is found in memory is remembered.
         assert!(server.get("hot").body == value && server.get("hot").body == value);
     }
-    counted!("cold", "of what was forgotten: {all:?}");
+    counted!("cold: of what was forgotten: {all:?}");
     assert!(all.disk_threads > 2 * all.reactors, "{all:?}");
     server.stop();
 }

@@ -228,7 +228,7 @@ fn damage_of_any_block_loses_nothing_in_silence() {
         }
         let (count, bad) = (damages.len(), wrong.len());
         let counts = format!("{count} kinds, {refused} starts refused, {bad} wrong");
-        counted!(what, "{counts}; seed {seed}");
+        counted!("{what}: {counts}; seed {seed}");
         assert!(wrong.is_empty(), "{SEED}={seed}: {wrong:#?}");
     });
 }
@@ -281,7 +281,7 @@ fn frames_at_each_bound_are_read_again() {
     let wrong: Vec<_> = writes.iter().filter(wrong).collect();
     server.stop();
     let (all, grouped, lost) = (writes.len(), writes.len() - alone, wrong.len());
-    counted!(what, "{all} values, {grouped} in groups: {lost} lost");
+    counted!("{what}: {all} values, {grouped} in groups: {lost} lost");
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
@@ -317,7 +317,7 @@ fn clocks_that_step_lose_nothing() {
         let server = disk_only().on(&disk.dir()).start();
         wrong.extend(stepped(&server, round));
         drop(server);
-        counted!(what, "{round} cuts with a step, {} wrong", wrong.len());
+        counted!("{what}: {round} cuts with a step, {} wrong", wrong.len());
         assert!(wrong.is_empty(), "{wrong:#?}");
     });
 }
@@ -397,6 +397,6 @@ fn a_checkpoint_without_room_loses_nothing() {
             assert_eq!(wrong, 0, "{what}, cycle {cycle}: of {VALUES} values");
             server.stop();
         }
-        counted!(what, "{cycles} cuts, {VALUES} values each: nothing lost");
+        counted!("{what}: {cycles} cuts, {VALUES} values each: nothing lost");
     });
 }

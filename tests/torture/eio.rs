@@ -59,10 +59,7 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
     }
     assert_ne!(refused, 0, "no request failed: {report}");
     let healed = format!("{healed_by_itself} times served without a new mount");
-    counted!(
-        "write errors, disk, ext4",
-        "{report}; {refused} requests refused; {healed}"
-    );
+    counted!("write errors, disk, ext4: {report}; {refused} requests refused; {healed}");
 }
 
 /// The first half of a value is written to the failing disk while the second is still on its way. The disk is well
@@ -113,10 +110,7 @@ fn an_error_that_only_the_background_met_is_not_acknowledged() {
         failed_syncs += usize::from(failed);
     }
     let counts = format!("{failed_syncs} failed syncs, none asked twice");
-    counted!(
-        "background write errors, disk, ext4",
-        "{counts}; {read_only} disks read-only"
-    );
+    counted!("background write errors, disk, ext4: {counts}; {read_only} disks read-only");
 }
 
 /// The path of the staged file, once it holds so many bytes.
@@ -190,7 +184,7 @@ fn a_value_that_cannot_be_read_is_refused() {
         server.stop();
     }
     let counts = format!("{refused} GETs refused, none answered wrong");
-    counted!("read errors, ext4", "{counts}");
+    counted!("read errors, ext4: {counts}");
 }
 
 /// Its beginning is in memory, so the answer has begun when the rest cannot be read.

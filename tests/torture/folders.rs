@@ -19,13 +19,6 @@ const STAY: [&str; 3] = ["a/stays", "b/c/stays", "stays"];
 /// Listings, without which a play counts for nothing.
 const LISTINGS: usize = 20;
 
-/// What was counted.
-#[derive(Default)]
-struct Counts {
-    changes: usize,
-    listings: usize,
-}
-
 /// A key of `client`, in a folder that all share, one that comes and goes, or none.
 fn key(client: usize, n: usize) -> String {
     let folder = ["a/", "b/c/", "d/", "d/e/f/", ""][n % 5];
@@ -96,26 +89,26 @@ fn list(server: &TestServer, done: &Done) -> Result<usize, String> {
     Ok(listings)
 }
 
-/// Plays for so many requests of each client, and for as long as `meanwhile` takes; the first thing that is wrong.
+/// Plays for so many requests of each client, and for as long as `meanwhile` takes: how many requests and listings were made, or
+/// the first thing that is wrong.
 fn play(
     server: &TestServer,
     dice: &mut Random,
     requests: usize,
     meanwhile: impl FnOnce(),
-) -> Result<Counts, String> {
+) -> Result<(usize, usize), String> {
     for key in STAY {
         server.store(key, key);
     }
-    let (mut counts, mut holds) = (Counts::default(), BTreeMap::new());
+    let (mut changes, mut holds) = (0, BTreeMap::new());
     let (over, done) = (Done::default(), Done::default());
-    thread::scope(|scope| {
+    let listings = thread::scope(|scope| {
         let lister = scope.spawn(|| list(server, &done));
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|client| {
-                let (dice, over) = (dice.fork(), &over);
-                scope.spawn(move || work(server, client, dice, requests, over))
-            })
-            .collect();
+        let clients = (0..CLIENTS).map(|client| {
+            let (dice, over) = (dice.fork(), &over);
+            scope.spawn(move || work(server, client, dice, requests, over))
+        });
+        let clients: Vec<_> = clients.collect();
         {
             let _over = over.when_dropped();
             meanwhile();
@@ -123,20 +116,20 @@ fn play(
         let worked = clients.into_iter().map(|c| c.join().expect("a client"));
         let worked: Vec<_> = worked.collect();
         drop(done.when_dropped());
-        counts.listings = lister.join().expect("the lister")?;
+        let listings = lister.join().expect("the lister")?;
         for result in worked {
-            let (changes, held) = result?;
-            counts.changes += changes;
+            let (made, held) = result?;
+            changes += made;
             holds.extend(held);
         }
-        Ok::<_, String>(())
+        Ok::<_, String>(listings)
     })?;
     holds.extend(STAY.map(|key| (key.to_owned(), key.as_bytes().to_vec())));
-    let names: Vec<_> = server.dir.names();
-    let is_right = names.iter().map(Vec::as_slice);
-    let is_right = is_right.eq(holds.keys().map(String::as_bytes));
-    if !is_right {
-        let names: Vec<_> = names.iter().map(|n| String::from_utf8_lossy(n)).collect();
+    let names = server.dir.names().into_iter();
+    let names: Vec<_> = names
+        .map(|name| String::from_utf8(name).expect("text"))
+        .collect();
+    if !names.iter().eq(holds.keys()) {
         return Err(format!("{names:?} on the disk, not {:?}", holds.keys()));
     }
     for (key, value) in &holds {
@@ -145,7 +138,7 @@ fn play(
         }
     }
     server.dir.assert_nothing_staged();
-    Ok(counts)
+    Ok((changes, listings))
 }
 
 #[test]
@@ -155,16 +148,11 @@ fn folders_that_come_and_go_lose_no_key_and_leave_no_folder() {
     for (index, durability) in [("128MiB", "os"), ("0", "os"), ("128MiB", "disk")] {
         let dir = DataDir::in_memory();
         let args = format!("--threads 2 --listing-index {index} --durability {durability}");
-        let args = words(&args);
-        let server = Launch::new(&args).on(&dir).start();
-        let counts =
-            play(&server, &mut dice, requests, || {}).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let Counts { changes, listings } = counts;
-        counted!(
-            "folders",
-            "{changes} requests of {CLIENTS} clients in 5 folders, {listings} listings, \
-                 --listing-index {index} --durability {durability}: all as they must be"
-        );
+        let server = Launch::new(&words(&args)).on(&dir).start();
+        let played = play(&server, &mut dice, requests, || {});
+        let (changes, listings) = played.unwrap_or_else(|wrong| panic!("{wrong}"));
+        let counts = format!("{changes} requests of {CLIENTS} clients, {listings} listings");
+        counted!("folders: {counts}, {args}: all as they must be");
     }
 }
 
@@ -196,7 +184,7 @@ fn a_folder_without_a_key_and_a_key_that_is_gone_are_found_out() {
             eventually("the clients are at work", at_work);
             fault(&dir);
         });
-        counted!("folders", "planted {what}: {:?}", found.as_ref().err());
+        counted!("folders: planted {what}: {:?}", found.as_ref().err());
         assert!(found.is_err(), "{what} is not found");
     }
 }

@@ -43,10 +43,7 @@ fn cuts_of_power_in_checkpoints_lose_nothing() {
             report.look(Launch::new(&[]).on(&disk.dir()).start());
             report.assert_nothing_lost();
         }
-        counted!(
-            what,
-            "{report}; {count} checkpoints, each held up for 0.1 s"
-        );
+        counted!("{what}: {report}; {count} checkpoints, each held up for 0.1 s");
     });
 }
 
@@ -80,7 +77,7 @@ fn cuts_of_power_in_replays_lose_nothing() {
             report.look(server);
             report.assert_nothing_lost();
         }
-        counted!(what, "{report}; {replays} in a replay");
+        counted!("{what}: {report}; {replays} in a replay");
     });
 }
 
@@ -88,38 +85,35 @@ fn cuts_of_power_in_replays_lose_nothing() {
 fn cuts_of_power_on_a_full_disk_lose_nothing() {
     /// Room for the journal, and for some of the values.
     const LEFT: u64 = 26 << 20;
-    Image::each(
-        &Kind::ALL,
-        "cuts of power on a full disk",
-        |what, mut disk| {
-            let (mut report, mut refused) = (Report::of("journal"), 0);
-            let ballast = disk.dir().outside("ballast");
-            for cycle in 0..scaled(1, 50) {
-                fs::create_dir_all(disk.dir().path()).expect("a directory");
-                let file = File::create(&ballast).expect("a file");
-                let free = rustix::fs::fstatvfs(&file).expect("room");
-                let taken = (free.f_bavail * free.f_frsize).saturating_sub(LEFT).max(1);
-                let filled = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, taken);
-                filled.expect("a file that takes nearly all room");
-                drop(file);
-                let server = Launch::new(&SMALL).on(&disk.dir()).start();
-                report.strike(&mut disk, moment(cycle), server);
-                let server = Launch::new(&[]).on(&disk.dir()).start_or_end();
-                let server = server.unwrap_or_else(|ended| {
-                    // There was no room for what is only in the journal, which is kept.
-                    refused += 1;
-                    assert!(ended.stderr.contains("journal"), "{}", ended.stderr);
-                    fs::remove_file(&ballast).expect("removed");
-                    Launch::new(&[]).on(&disk.dir()).start()
-                });
-                report.look(server);
-                report.assert_nothing_lost();
-                let _removed_before = fs::remove_file(&ballast);
-            }
-            let refused = format!("{refused} starts refused until there was room");
-            counted!(what, "{report}; {refused}");
-        },
-    );
+    let what = "cuts of power on a full disk";
+    Image::each(&Kind::ALL, what, |what, mut disk| {
+        let (mut report, mut refused) = (Report::of("journal"), 0);
+        let ballast = disk.dir().outside("ballast");
+        for cycle in 0..scaled(1, 50) {
+            fs::create_dir_all(disk.dir().path()).expect("a directory");
+            let file = File::create(&ballast).expect("a file");
+            let free = rustix::fs::fstatvfs(&file).expect("room");
+            let taken = (free.f_bavail * free.f_frsize).saturating_sub(LEFT).max(1);
+            let filled = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, taken);
+            filled.expect("a file that takes nearly all room");
+            drop(file);
+            let server = Launch::new(&SMALL).on(&disk.dir()).start();
+            report.strike(&mut disk, moment(cycle), server);
+            let server = Launch::new(&[]).on(&disk.dir()).start_or_end();
+            let server = server.unwrap_or_else(|ended| {
+                // There was no room for what is only in the journal, which is kept.
+                refused += 1;
+                assert!(ended.stderr.contains("journal"), "{}", ended.stderr);
+                fs::remove_file(&ballast).expect("removed");
+                Launch::new(&[]).on(&disk.dir()).start()
+            });
+            report.look(server);
+            report.assert_nothing_lost();
+            let _removed_before = fs::remove_file(&ballast);
+        }
+        let refused = format!("{refused} starts refused until there was room");
+        counted!("{what}: {report}; {refused}");
+    });
 }
 
 /// While it runs, it needs no room to remove keys, nor to start again. A full btrfs cannot even be synced: what is
@@ -161,10 +155,7 @@ fn a_server_killed_on_a_full_disk_serves_again() {
                 assert!(known.change(&server, key, Some(&pattern(2, 40_000))));
             }
         }
-        counted!(
-            what,
-            "it serves, removes and takes values again; {refused} starts refused"
-        );
+        counted!("{what}: it serves, removes and takes values again; {refused} starts refused");
     });
 }
 
@@ -204,7 +195,7 @@ fn a_server_killed_at_any_call_for_the_journal_has_what_it_acknowledged() {
         known.assert_there(&server, &format!("killed at {at}"));
         false
     });
-    counted!(what, "{kills}, and an orderly end after each last call");
+    counted!("{what}: {kills}, and an orderly end after each last call");
     assert!(kills > 12, "{kills} kills");
 }
 
@@ -226,7 +217,7 @@ fn a_replay_killed_at_any_call_is_made_good_by_the_next_start() {
         known.assert_there(&server, &format!("a replay killed at {at}"));
         is_whole
     });
-    counted!(what, "{kills}: nothing lost");
+    counted!("{what}: {kills}: nothing lost");
     assert!(kills > 6, "{kills} kills");
 }
 

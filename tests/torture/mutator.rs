@@ -81,8 +81,7 @@ fn hostile_input_does_no_harm() {
     assert!(is_wild, "{tally:?}: too tame to tell");
     assert!(tally.done > inputs / 100, "{tally:?}: nothing gets through");
     counted!(
-        "mutator",
-        "{inputs} inputs, {} answers, {} of them refusals; {growth} KiB more memory; {:.0?}; seed {seed}",
+        "mutator: {inputs} inputs, {} answers, {} of them refusals; {growth} KiB more memory; {:.0?}; seed {seed}",
         tally.answers,
         tally.refused,
         start.elapsed()

@@ -10,12 +10,8 @@ const PLACES: [&str; 2] = ["answer:/boom", "work:/boom"];
 
 /// A server that panics in this place; none where the binary has no such door.
 fn panicking(place: &str, threads: &str) -> Option<TestServer> {
-    only_where!(
-        cfg!(debug_assertions),
-        "panics in a handler",
-        "a release does not panic by order; the short form shows them",
-        None
-    );
+    let why = "a release does not panic by order; the short form shows them";
+    only_where!(cfg!(debug_assertions), "panics in a handler", why, None);
     let launch = Launch::new(&["--threads", threads, "--access-log"]);
     let server = launch.env("DATA_SERVER_PANIC", place).start();
     server.store("here", pattern(1, 5_000));
@@ -34,11 +30,8 @@ fn assert_costs_its_connection(server: &TestServer, method: &str, body: &str) {
     let answer = raw.ask(head + body);
     assert_eq!(answer.status, 500, "{answer:?}");
     assert!(answer.closes(), "{answer:?}");
-    let text = String::from_utf8_lossy(&answer.body);
-    assert_eq!(
-        text,
-        "the server failed on this request; its log says more\n"
-    );
+    let told = "the server failed on this request; its log says more\n";
+    assert_eq!(answer.text(), told);
     raw.assert_closed();
 }
 
@@ -53,9 +46,7 @@ fn the_log_names_the_request_that_panicked_by_its_id() {
     for place in PLACES {
         let mut server = needed!(panicking(place, "1"));
         let ask = |id: &str| {
-            let answer = server
-                .connect()
-                .ask(format!("GET /boom HTTP/1.1\r\nHost: t\r\n{id}\r\n"));
+            let answer = server.request("GET", "/boom", id, b"");
             assert_eq!(answer.status, 500);
             answer.must("x-request-id").to_owned()
         };
@@ -63,11 +54,8 @@ fn the_log_names_the_request_that_panicked_by_its_id() {
         assert_eq!(answered[0], "mine");
         server.stop();
         let logged = server.events("a request panicked");
-        let logged: Vec<_> = logged
-            .iter()
-            .map(|event| event.field("request_id"))
-            .collect();
-        assert_eq!(logged, answered, "{place}");
+        let ids = logged.iter().map(|event| event.field("request_id"));
+        assert!(ids.eq(answered), "{place}: {logged:?}");
     }
 }
 
@@ -88,20 +76,26 @@ fn a_panic_is_answered_500_counted_and_logged_and_costs_one_connection() {
         let logged = server.event("a request panicked");
         let seen = ["method", "key"].map(|name| logged.field(name));
         assert_eq!(
-            (&*logged.level, &*seen[0], &*seen[1]),
-            ("ERROR", "GET", "/boom")
+            (&*logged.level, seen.join(" ")),
+            ("ERROR", "GET /boom".to_owned())
         );
         assert!(logged.field("peer").starts_with("127.0.0.1:"), "{logged:?}");
         assert_eq!(panics(&server), "4", "every panic is counted");
         drop(neighbour);
         server.stop();
         assert_eq!(server.events("a request panicked").len(), 4);
-        let log = server.log();
-        let accesses = log.iter().filter(|line| line.contains("\"status\":500"));
-        assert_eq!(accesses.count(), 4, "the access log has them too");
-        let asked = log.iter().filter(|line| line.contains("asked for by"));
-        assert_eq!(asked.count(), 4, "the log has the cause");
+        assert_eq!(lines(&server, "\"status\":500"), 4, "the access log too");
+        assert_eq!(lines(&server, "asked for by"), 4, "the log has the cause");
     }
+}
+
+/// How many lines of its log have this text.
+fn lines(server: &TestServer, text: &str) -> usize {
+    server
+        .log()
+        .iter()
+        .filter(|line| line.contains(text))
+        .count()
 }
 
 /// The harness is shown to fail: nothing panics here, and it does not take that for a panic survived.
@@ -121,10 +115,7 @@ fn under_load_others_never_notice() {
         let addr = server.addr;
         let ask = move || {
             let mut raw = Raw::connect(addr);
-            for _ in 0..requests {
-                let answer = raw.ask(GET);
-                assert!(answer.body == pattern(1, 5_000));
-            }
+            (0..requests).for_each(|_| assert!(raw.ask(GET).body == pattern(1, 5_000)));
         };
         let clients = (0..CLIENTS).map(|_| scope.spawn(ask));
         let running: Vec<_> = clients.collect();
@@ -138,7 +129,7 @@ fn under_load_others_never_notice() {
     let counted_by_it = self::panics(&server);
     assert_eq!(counted_by_it, panics.to_string(), "every panic is counted");
     server.stop();
-    counted!("panics", "{panics} beside {} requests", CLIENTS * requests);
+    counted!("panics: {panics} beside {} requests", CLIENTS * requests);
 }
 
 /// Outside a request it costs the connection, whether that has a task by then or is still with the one that took it in.
@@ -175,9 +166,8 @@ fn a_panic_of_a_connection_costs_that_connection_alone() {
     server.store("after", "value");
     drop(neighbour);
     server.stop();
-    let log = server.log();
-    let asked = log.iter().filter(|line| line.contains("asked for by"));
-    assert_eq!(asked.count(), expected, "the log has the cause");
+    let causes = lines(&server, "asked for by");
+    assert_eq!(causes, expected, "the log has the cause");
 }
 
 mod threads {
@@ -212,10 +202,8 @@ mod threads {
             assert!(!panics, "by order");
             true
         };
-        store
-            .put(key, upload, Some(Box::new(allow)))
-            .await
-            .map(drop)
+        let stored = store.put(key, upload, Some(Box::new(allow)));
+        stored.await.map(drop)
     }
 
     #[tokio::test]
@@ -239,11 +227,8 @@ mod threads {
         let compute = &store.compute;
         // More than there are threads: one that died of it would be missed.
         for _ in 0..40 {
-            let failed = compute.spawn(|| panic!("by order")).await;
-            assert!(
-                matches!(failed, Err::<(), _>(Error::Failed { .. })),
-                "{failed:?}"
-            );
+            let failed: Result<(), _> = compute.spawn(|| panic!("by order")).await;
+            assert!(matches!(failed, Err(Error::Failed { .. })), "{failed:?}");
         }
         assert!(matches!(compute.spawn(|| Ok(1)).await, Ok(1)));
     }

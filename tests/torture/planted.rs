@@ -45,7 +45,7 @@ fn find_out(what: &str, disk: &mut impl Disk, mut report: Report, launch: impl F
     }
     let found = report.tally.losses() + refused;
     assert_ne!(found, 0, "{what}, nothing is lost: {report}");
-    counted!(what, "{report}; {refused} starts refused");
+    counted!("{what}: {report}; {refused} starts refused");
 }
 
 #[test]

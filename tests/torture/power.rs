@@ -130,7 +130,7 @@ pub(crate) fn nothing_acknowledged_is_lost(what: &str, disk: Result<impl Disk, S
         report.cut(&mut disk, cycle, "disk");
         report.assert_nothing_lost();
     }
-    counted!(&what, "{report}");
+    counted!("{what}: {report}");
 }
 
 /// What `os` promises of a cut of power is that the server starts again, with no other names than those it was given, and serves.
@@ -147,7 +147,7 @@ pub(crate) fn it_serves_again(
         keep_some(&mut disk, &mut report.load);
         report.cut(&mut disk, cycle, "os");
     }
-    counted!(&what, "{report}");
+    counted!("{what}: {report}");
     Some(report)
 }
 

@@ -5,7 +5,7 @@
 
 mod power;
 
-use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt as _;
 
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
@@ -17,18 +17,8 @@ const BLOCK: usize = 1 << 20;
 /// How often an upload is cut.
 const CUTS: usize = 16;
 
-/// One upload.
-#[derive(Clone, Copy)]
-struct Case {
-    blocks: usize,
-    durability: &'static str,
-    takeover: &'static str,
-    /// Whether a byte of what lies in the directory is changed by hand.
-    is_planted: bool,
-}
-
-/// What was counted.
-#[derive(Default)]
+/// What was counted of all uploads.
+#[derive(Debug, Default)]
 struct Counts {
     kills: usize,
     hang_ups: usize,
@@ -37,41 +27,41 @@ struct Counts {
     sent_again: usize,
 }
 
-/// A client and its server.
-struct Run {
-    case: Case,
+/// A client and its server, and one upload.
+struct Run<'a> {
+    blocks: usize,
+    durability: &'static str,
+    takeover: &'static str,
+    /// Whether a byte of what lies in the directory is changed by hand.
+    is_planted: bool,
     dir: DataDir,
     server: Option<TestServer>,
     dice: Random,
-    counts: Counts,
+    counts: &'a mut Counts,
 }
 
 fn block(n: usize) -> Vec<u8> {
     pattern(n as u64 + 1, BLOCK)
 }
 
-impl Run {
-    fn start(case: Case, dice: Random) -> Self {
-        let mut run = Self {
-            case,
+impl<'a> Run<'a> {
+    fn of(blocks: usize, dice: Random, counts: &'a mut Counts) -> Self {
+        Self {
+            blocks,
+            durability: "os",
+            takeover: "on",
+            is_planted: false,
             dir: DataDir::temporary(),
             server: None,
             dice,
-            counts: Counts::default(),
-        };
-        run.restart();
-        run
+            counts,
+        }
     }
 
-    fn restart(&mut self) {
-        let Case {
-            durability,
-            takeover,
-            ..
-        } = self.case;
-        let launch =
-            Launch::new(&["--durability", durability]).env("DATA_SERVER_TAKEOVER", takeover);
-        self.server = Some(launch.on(&self.dir).start());
+    fn start(&mut self) {
+        let launch = Launch::new(&["--durability", self.durability]).on(&self.dir);
+        let launch = launch.env("DATA_SERVER_TAKEOVER", self.takeover);
+        self.server = Some(launch.start());
     }
 
     fn server(&self) -> &TestServer {
@@ -79,7 +69,7 @@ impl Run {
     }
 
     fn length(&self) -> usize {
-        self.case.blocks * BLOCK
+        self.blocks * BLOCK
     }
 
     /// Sends the bytes of the value in this range, as far as the server takes them; how far.
@@ -104,7 +94,7 @@ impl Run {
                 self.counts.kills += 1;
                 let mut server = self.server.take().expect("a server");
                 server.kill();
-                self.restart();
+                self.start();
             }
             1 => {
                 self.counts.hang_ups += 1;
@@ -119,9 +109,10 @@ impl Run {
 
     /// Uploads the value, cut at every sixteenth.
     fn upload(&mut self) -> Result<(), String> {
+        self.start();
         let length = self.length();
         let mut raw = self.server().connect();
-        let with_interim = self.case.takeover == "on";
+        let with_interim = self.takeover == "on";
         let upload = if with_interim {
             let head = format!(
                 "PUT /big HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\nUpload-Complete: ?1\r\n\
@@ -130,12 +121,8 @@ impl Run {
             raw.send(head);
             Resumable::of(&raw.head())
         } else {
-            Resumable::create(
-                &mut raw,
-                "big",
-                &format!("Upload-Length: {length}\r\n"),
-                b"",
-            )
+            let lines = format!("Upload-Length: {length}\r\n");
+            Resumable::create(&mut raw, "big", &lines, b"")
         };
         let (mut offset, mut is_sending) = (0, with_interim);
         // How far any request has sent: one that was cut may be received after the offset was asked for.
@@ -157,7 +144,7 @@ impl Run {
             }
             self.counts.sent_again += sent.saturating_sub(there);
             offset = there;
-            if self.case.is_planted && cut == CUTS / 2 {
+            if self.is_planted && cut == CUTS / 2 {
                 self.plant();
             }
             // What was answered is there, whatever becomes of the server.
@@ -194,15 +181,11 @@ impl Run {
 
     /// Changes a byte that has been received.
     fn plant(&self) {
-        let uploads = self.dir.path().join(".data-server/uploads");
         let data = self.dir.uploads().into_iter().find(|name| name.len() == 32);
-        let path = uploads.join(data.expect("the file of the upload"));
-        let mut file = fs::File::options()
-            .write(true)
-            .open(path)
-            .expect("the file");
-        file.seek(SeekFrom::Start(12_345)).expect("a place");
-        file.write_all(&[!block(0)[12_345]]).expect("a byte");
+        let path = self.dir.own("uploads").join(data.expect("the file"));
+        let file = File::options().write(true).open(path).expect("the file");
+        let written = file.write_at(&[!block(0)[12_345]], 12_345);
+        assert_eq!(written.expect("a byte"), 1);
     }
 
     /// Reads the value, and what lies in the directory.
@@ -213,7 +196,7 @@ impl Run {
         if head.status != 200 || head.length() != self.length() {
             return Err(format!("the value: {head:?}"));
         }
-        for n in 0..self.case.blocks {
+        for n in 0..self.blocks {
             if raw.take(BLOCK) != block(n) {
                 return Err(format!("block {n} is another"));
             }
@@ -227,50 +210,30 @@ impl Run {
 fn an_upload_that_is_cut_at_every_sixteenth_is_published_whole() {
     let blocks = scaled(16, 1024);
     let mut dice = Random::with_seed(seed("resumable"));
-    let mut all = Counts::default();
-    let mut uploads = 0;
+    let (mut counts, mut uploads) = (Counts::default(), 0);
     for durability in ["os", "disk"] {
         for takeover in ["on", "off"] {
-            let case = Case {
-                blocks,
-                durability,
-                takeover,
-                is_planted: false,
-            };
-            let mut run = Run::start(case, dice.fork());
-            run.upload()
-                .unwrap_or_else(|why| panic!("{durability}, {takeover}: {why}"));
+            let mut run = Run::of(blocks, dice.fork(), &mut counts);
+            (run.durability, run.takeover) = (durability, takeover);
+            let uploaded = run.upload();
+            uploaded.unwrap_or_else(|why| panic!("{durability}, {takeover}: {why}"));
             uploads += 1;
-            all.kills += run.counts.kills;
-            all.hang_ups += run.counts.hang_ups;
-            all.resets += run.counts.resets;
-            all.sent_again += run.counts.sent_again;
         }
     }
-    let cuts = all.kills + all.hang_ups + all.resets;
+    let cuts = counts.kills + counts.hang_ups + counts.resets;
     assert!(cuts >= uploads * (CUTS - 1));
-    let Counts {
-        kills,
-        hang_ups,
-        resets,
-        sent_again,
-    } = all;
-    counted!(
-        "resumable",
-        "{uploads} uploads of {blocks} MiB: {kills} kills, {hang_ups} connections closed, {resets} reset; each whole, no \
-             answered offset taken back, {} KiB sent again",
-        sent_again >> 10
-    );
+    let whole = "each whole, no answered offset taken back";
+    counted!("resumable: {uploads} uploads of {blocks} MiB, {counts:?}; {whole}");
 }
 
 #[test]
 fn a_byte_that_is_changed_by_hand_is_found() {
-    let case = Case {
-        blocks: 16,
-        durability: "os",
-        takeover: "on",
-        is_planted: true,
-    };
-    let found = Run::start(case, Random::with_seed(seed("resumable, planted"))).upload();
+    let (dice, counts) = (
+        Random::with_seed(seed("resumable, planted")),
+        &mut Counts::default(),
+    );
+    let mut run = Run::of(16, dice, counts);
+    run.is_planted = true;
+    let found = run.upload();
     assert_eq!(found, Err("block 0 is another".to_owned()));
 }

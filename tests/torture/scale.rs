@@ -12,8 +12,8 @@ pub(crate) fn scaled<T>(short: T, full: T) -> T {
 
 /// Says what was counted, in one line that `tests/run full` gathers.
 macro_rules! counted {
-    ($test:expr, $($counts:tt)+) => {
-        eprintln!("COUNTED: {}: {}", $test, format_args!($($counts)+))
+    ($($counts:tt)+) => {
+        eprintln!("COUNTED: {}", format_args!($($counts)+))
     };
 }
 pub(crate) use counted;

@@ -158,10 +158,8 @@ impl DataDir {
     /// Writes these bytes over the beginning of a value, which keeps its file.
     #[track_caller]
     pub fn edit(&self, key: &str, bytes: impl AsRef<[u8]>) {
-        let edited = self
-            .open(key)
-            .and_then(|mut file| file.write_all(bytes.as_ref()));
-        edited.expect("an edit by hand");
+        let mut file = self.open(key).expect("the value");
+        file.write_all(bytes.as_ref()).expect("an edit by hand");
     }
 
     /// Cuts or extends the file of a value to this length.

@@ -24,6 +24,9 @@ pub fn unsent_of_nobody(addr: SocketAddr) -> u64 {
     lines.filter_map(of_line).sum()
 }
 
+/// The text of a page of a thread, by its name.
+type Page<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 /// The `/proc` pages of one process.
 pub struct Proc(pub u32);
 
@@ -61,18 +64,14 @@ impl Proc {
     }
 
     /// What `read` makes of each thread, by its name and its pages. A thread may end between the listing and the read.
-    fn tasks<T>(
-        &self,
-        read: impl Fn(&str, &dyn Fn(&str) -> Option<String>) -> Option<T>,
-    ) -> Vec<T> {
+    fn tasks<T>(&self, read: impl Fn(&str, &Page<'_>) -> Option<T>) -> Vec<T> {
         let tasks = fs::read_dir(self.page("task")).expect("the threads");
         let of_task = |task: PathBuf| {
             let page = |name: &str| fs::read_to_string(task.join(name)).ok();
             read(page("comm")?.trim_end(), &page)
         };
-        tasks
-            .filter_map(|task| of_task(task.ok()?.path()))
-            .collect()
+        let read = tasks.filter_map(|task| of_task(task.ok()?.path()));
+        read.collect()
     }
 
     /// The identifiers of the threads of this name.

@@ -241,7 +241,7 @@ impl Raw {
         let mut bytes: Vec<u8> = self.unread.drain(..buffered).collect();
         bytes.resize(length, 0);
         let read = self.stream.read_exact(&mut bytes[buffered..]);
-        let is_silent = read.as_ref().is_err_and(|error| is_timeout(error));
+        let is_silent = read.as_ref().is_err_and(is_timeout);
         assert!(!is_silent, "still open and silent after {DEADLINE:?}");
         read.is_ok().then_some(bytes)
     }

@@ -94,8 +94,7 @@ fn withstands(what: &str, signal: Signal, cycles: usize) -> (Server, Counts) {
     let (median, start) = server.start_times();
     let (disk, end) = (server.disk, server.ends.iter().max());
     counted!(
-        what,
-        "{counts:?}, {disk} with --durability disk; starts took {median:.0?}, at most {start:.0?}, ends at most {end:.0?}"
+        "{what}: {counts:?}, {disk} with --durability disk; starts took {median:.0?}, at most {start:.0?}, ends at most {end:.0?}"
     );
     counts.assert_proves(cycles);
     (server, counts)

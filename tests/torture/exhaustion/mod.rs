@@ -67,7 +67,7 @@ fn rounds(what: &str, dir: &DataDir, resource: &mut dyn Resourced) {
     assert!(grown <= GROWTH, "{grown} KiB more memory in use");
     dir.assert_nothing_staged();
     server.stop();
-    counted!(what, "{count} rounds, {told}; {grown} KiB grown");
+    counted!("{what}: {count} rounds, {told}; {grown} KiB grown");
 }
 
 /// How long full service took to be there after relief, and how long it takes at that moment without a reason to wait.

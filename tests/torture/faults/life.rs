@@ -126,7 +126,7 @@ fn each_call_of_the_start_made_to_fail() {
         }
     }
     let counts = format!("{served} served all the same, {refused} ended with a reason");
-    counted!("faults at the start", "{counts}");
+    counted!("faults at the start: {counts}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(served > 0 && refused > 0, "{counts}");
 }
@@ -179,7 +179,7 @@ fn each_call_of_the_drain_made_to_fail() {
             Err(why) => wrong.push(format!("{call} {error}: {why}")),
         }
     }
-    counted!("faults of the drain", "{hit} calls failed");
+    counted!("faults of the drain: {hit} calls failed");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(hit >= scaled(3, 10), "only {hit} calls failed");
 }

@@ -136,7 +136,7 @@ fn each_call_of_each_operation_made_to_fail() {
         }
         subject.server.stop();
     }
-    counted!("faults", "{hit} calls failed, {missed} faults met no call");
+    counted!("faults: {hit} calls failed, {missed} faults met no call");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(hit >= scaled(36, 600), "only {hit} calls failed");
 }

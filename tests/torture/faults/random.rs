@@ -136,7 +136,7 @@ fn several_calls_at_once_fail_again_and_again() {
         let outcome = round(scene, &calls, random.fork());
         failed += outcome.unwrap_or_else(|why| panic!("round {rounds}: {why}"));
     }
-    counted!("random faults", "{failed} calls failed in {rounds} rounds");
+    counted!("random faults: {failed} calls failed in {rounds} rounds");
 }
 
 /// Of every two changes of a name, one is only said to be made.

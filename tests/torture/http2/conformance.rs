@@ -59,7 +59,7 @@ fn conforms(name: &str, server: &TestServer, options: &[&str], expected: &[&str]
         assert!(cases >= CASES, "{cases} cases");
         assert_eq!(failed, expected, "{name}");
         let passed = format!("{} of {cases} cases passed", cases - failed.len());
-        counted!("http2", "h2spec --strict, {name}: {passed}");
+        counted!("http2: h2spec --strict, {name}: {passed}");
     }
 }
 

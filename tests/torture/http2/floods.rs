@@ -77,12 +77,9 @@ fn resets() -> Vec<Attack> {
                 [requests(n), most.clone(), most].concat()
             },
         ),
-        attack(
-            "reset by DATA behind the end",
-            stuck_window(),
-            BROKEN,
-            move |n| [requests(n), frame(DATA, 0, id(n), b"x")].concat(),
-        ),
+        attack("reset by late DATA", stuck_window(), BROKEN, move |n| {
+            [requests(n), frame(DATA, 0, id(n), b"x")].concat()
+        }),
         attack("reset by a malformed name", vec![], BROKEN, |n| {
             let fields = [request_fields("GET", "/here"), field("Upper", "x")].concat();
             frame(HEADERS, END_HEADERS | END_STREAM, id(n), &fields)
@@ -146,12 +143,9 @@ fn frames() -> Vec<Attack> {
         same("PING ACK", none(), FLAT, conn(PING, ACK, b"8 bytes.")),
         same("SETTINGS", none(), FLAT, settings(&[])),
         same("SETTINGS ACK", none(), BROKEN, conn(SETTINGS, ACK, b"")),
-        attack(
-            "SETTINGS of windows, with 100 streams",
-            stuck(),
-            FLAT,
-            |n| settings(&[(INITIAL_WINDOW, n % 2)]),
-        ),
+        attack("SETTINGS of windows", stuck(), FLAT, |n| {
+            settings(&[(INITIAL_WINDOW, n % 2)])
+        }),
         attack("SETTINGS of tables", none(), FLAT, |n| {
             settings(&[(1, n % 2 * 4096)])
         }),
@@ -200,7 +194,7 @@ fn all_are_withstood(kind: &str, attacks: &[Attack]) {
         let cost = cost.unwrap_or_else(|| panic!("{}: dear each time", attack.name));
         let counts = format!("{kind}: {}, {count} times at most: {cost}", attack.name);
         assert_eq!(cost.ends, attack.ends, "{counts}");
-        counted!("http2", "{counts}");
+        counted!("http2: {counts}");
     }
     assert_no_panics(&Scrape::of(server.addr));
     server.stop();

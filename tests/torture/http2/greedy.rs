@@ -70,8 +70,7 @@ fn streams_that_take_a_byte(path: &str, connections: u32) {
     });
     let peak = server.proc().peak_rss_kib();
     counted!(
-        "http2",
-        "{connections} connections of {STREAMS} streams that take a byte of {path}: {growth} KiB more memory, {each} bytes each, peak {peak} KiB; all cut after {:.1?}",
+        "http2: {connections} connections of {STREAMS} streams that take a byte of {path}: {growth} KiB more memory, {each} bytes each, peak {peak} KiB; all cut after {:.1?}",
         start.elapsed()
     );
     assert!(peak <= MOST, "{peak} KiB in all");
@@ -141,8 +140,7 @@ fn uploads_at_once_on_one_connection_are_all_stored() {
     let growth = server.proc().peak_rss_kib().saturating_sub(before);
     let size = (pieces * PIECE) >> 10;
     counted!(
-        "http2",
-        "{UPLOADS} uploads of {size} KiB at once on one connection: all whole, {growth} KiB more memory at most"
+        "http2: {UPLOADS} uploads of {size} KiB at once on one connection: all whole, {growth} KiB more memory at most"
     );
     assert!(growth < 32 << 10, "{growth} KiB");
     assert_no_panics(&Scrape::of(server.addr));
@@ -186,6 +184,6 @@ fn downloads_at_once_over_tls_are_whole_and_cost_little() {
     });
     let peak = server.proc().peak_rss_kib();
     let counts = format!("{DOWNLOADS} downloads of {size} bytes at once over TLS: peak {peak} KiB");
-    counted!("http2", "{counts}");
+    counted!("http2: {counts}");
     assert!(peak <= MOST, "{counts}");
 }

@@ -83,7 +83,7 @@ impl Port {
         let (took, seed) = (start.elapsed(), format!("seed {seed}"));
         let cost = format!("{growth} KiB more memory, {took:.1?}; {seed}");
         let counts = format!("{what}: {inputs} inputs, {answered} answered, {cost}");
-        counted!("http2", "{counts}");
+        counted!("http2: {counts}");
         assert!(growth <= GROWTH, "{counts}");
         assert!(answered > 0, "{counts}: too tame, or too wild, to tell");
     }

@@ -61,7 +61,7 @@ fn what_is_half_sent_and_what_rests_is_ended_at_its_limit() {
                 let idle = if rests { "4s" } else { "60s" };
                 let limits = ["--header-timeout", "1s", "--idle-timeout", idle];
                 let (after, is_told) = kept(sent, *was_used, &limits);
-                counted!("http2", "stalls: {what}: {after:?}, {is_told}");
+                counted!("http2: stalls: {what}: {after:?}, {is_told}");
                 let limit = Duration::from_secs(if rests { 4 } else { 1 });
                 let least = Duration::from_millis(if rests { 3500 } else { 700 });
                 assert!(after > least, "{what}: {after:?} is early");

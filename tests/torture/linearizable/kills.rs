@@ -86,8 +86,7 @@ fn registers_in_a_real_store_outlive_kills_of_servers_and_of_a_gateway() {
         assert_eq!(store.bucket.multipart_uploads(), 0);
     }
     counted!(
-        "linearizable on VersityGW under kills",
-        "{kills} kills of servers, {} of gateways: {counts}",
+        "linearizable on VersityGW under kills: {kills} kills of servers, {} of gateways: {counts}",
         counts.histories
     );
     counts.assert_proves();

@@ -67,10 +67,8 @@ fn live(
     let deadline = Instant::now() + 2 * DEADLINE;
     let play = |player: &mut Player| player.play(stage, &mut Client::new(server.addr));
     thread::scope(|scope| {
-        let clients = players
-            .iter_mut()
-            .map(|player| scope.spawn(|| play(player)));
-        let clients: Vec<_> = clients.collect();
+        let players = players.iter_mut();
+        let clients: Vec<_> = players.map(|player| scope.spawn(|| play(player))).collect();
         let wait_for = |count: usize| {
             while made() < count && Instant::now() < deadline {
                 thread::sleep(Duration::from_micros(200));
@@ -204,10 +202,7 @@ fn every_key_is_a_linearizable_register_with_compare_and_swap() {
     let created = counts.count(|e| done(e) && matches!(e.asked, Asked::Put(_, Only::New)));
     let (kills, pauses) = (histories * (LIVES - 1), histories * LIVES * PAUSES);
     let changes = format!("{swapped} swapped, {created} created");
-    counted!(
-        "linearizable",
-        "{kills} kills, {pauses} pauses, {changes}: {counts}"
-    );
+    counted!("linearizable: {kills} kills, {pauses} pauses, {changes}: {counts}");
     assert!(counts.events.len() >= histories * operations);
     for number in [swapped, created, counts.told(Told::Refused)] {
         assert!(number >= histories * 20, "too few to prove anything");

@@ -107,8 +107,7 @@ fn no_change_is_lost_on(what: &str, disk: Image, args: &'static [&'static str], 
     let told = [Told::Done, Told::Refused, Told::Unknown].map(|told| counts.told(told));
     let ([changes, refused, unknown], lies) = (told, counts.lies);
     counted!(
-        what,
-        "{cuts} cuts, {changes} acknowledged changes, {refused} refused, {unknown} without an answer; an order for each key; \
+        "{what}: {cuts} cuts, {changes} acknowledged changes, {refused} refused, {unknown} without an answer; an order for each key; \
          {lies} planted lies refused; seed {seed}"
     );
     let is_enough = changes > 20 * cuts && refused > 0 && unknown > 0 && lies > 0;

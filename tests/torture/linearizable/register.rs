@@ -216,7 +216,7 @@ pub(crate) fn lies(events: &[Event]) -> Vec<(&'static str, Vec<Event>)> {
     };
     let is_read = |e: &Event| matches!(e.told, Told::Read(Some(_)));
     let stale = lie("a stale read", &is_read, &|e| {
-        e.told = Told::Read(Some(first))
+        e.told = Told::Read(Some(first));
     });
     let is_put = |e: &Event| matches!((e.asked, e.told), (Asked::Put(..), Told::Done));
     let swap = lie("a swap of a value long replaced", &is_put, &|e| {

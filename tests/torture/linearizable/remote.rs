@@ -117,8 +117,7 @@ fn registers_in_a_real_store_are_linearizable_through_two_servers_and_a_bad_netw
         }
     }
     counted!(
-        "linearizable on VersityGW",
-        "{:.0?}: {counts}; {broken} of {connections} connections broken",
+        "linearizable on VersityGW: {:.0?}: {counts}; {broken} of {connections} connections broken",
         began.elapsed()
     );
     counts.assert_proves();
@@ -155,6 +154,6 @@ fn registers_in_a_store_that_loses_answers_are_linearizable_with_removals() {
         assert_eq!(counts.mistaken, 0, "entity tags of other bytes");
         counts.add(history);
     }
-    counted!("linearizable on a store that loses answers", "{counts}");
+    counted!("linearizable on a store that loses answers: {counts}");
     counts.assert_proves();
 }

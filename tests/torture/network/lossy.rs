@@ -22,26 +22,19 @@ const NAMESPACE: &str = "ip link set lo mtu 1500 up && nft \"add table ip lossy;
 
 /// `command`, in a network where `percent` packets of a hundred are lost.
 fn losing(percent: u64, command: &[&str]) -> Command {
+    let (percent, path) = (percent.to_string(), env::var("PATH").unwrap_or_default());
     let mut unshare = Command::new("unshare");
-    unshare
-        .args(["--net", "sh", "-c", NAMESPACE, "sh", &percent.to_string()])
-        .args(command)
-        .env(
-            "PATH",
-            format!("{}:/usr/sbin:/sbin", env::var("PATH").unwrap_or_default()),
-        )
-        .env(LOSS, percent.to_string());
+    unshare.args(["--net", "sh", "-c", NAMESPACE, "sh", &percent]);
+    unshare.args(command).env(LOSS, percent);
+    unshare.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     unshare
 }
 
 /// Starts the test `name` again, where so many percent of the packets are lost.
 pub(super) fn again_where_packets_are_lost(name: &str, percents: &[u64]) {
     let possible = losing(0, &["true"]).output();
-    only_where!(
-        possible.is_ok_and(|output| output.status.success()),
-        name,
-        "no network namespace, or no nft, here"
-    );
+    let possible = possible.is_ok_and(|output| output.status.success());
+    only_where!(possible, name, "no network namespace, or no nft, here");
     let this = env::current_exe().expect("this program");
     let this = this.to_str().expect("a path in UTF-8");
     for &percent in percents {
@@ -87,12 +80,7 @@ fn transfer_all(percent: &str) {
     // Where much is lost, a request now and then takes longer than a client waits or the server allows.
     let most = if percent == "1" { 0 } else { count / 20 };
     assert!(given_up <= most, "{given_up} of {count} were given up");
-    counted!(
-        "lossy network",
-        "{percent}% of packets lost, {again} sent again, {count} transfers, {given_up} given up, none half"
-    );
-    assert!(
-        again >= 20,
-        "only {again} packets were lost: this shows nothing"
-    );
+    let counts = format!("{again} sent again, {count} transfers, {given_up} given up");
+    counted!("lossy network: {percent}% of packets lost, {counts}, none half");
+    assert!(again >= 20, "only {again} packets were lost");
 }

@@ -36,17 +36,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn start() -> Self {
-        Self::over(false)
-    }
-
     fn over(is_lossy: bool) -> Self {
-        let server = Launch::new(&["--threads", "2"]).on(&DataDir::temporary());
-        let server = server.start();
+        let server = TestServer::start(&["--threads", "2"]);
         for len in LENGTHS {
-            server
-                .dir
-                .place(&format!("down-{len}"), pattern(len as u64, len));
+            let value = pattern(len as u64, len);
+            server.dir.place(&format!("down-{len}"), value);
         }
         let at_rest = server.proc().in_flight();
         Self {
@@ -62,29 +56,28 @@ impl Bench {
     fn all(&self, transfers: &[Transfer]) -> Vec<String> {
         const AT_ONCE: usize = 16;
         let next = AtomicUsize::new(0);
-        let faults = Mutex::new(Vec::new());
-        thread::scope(|scope| {
-            for _ in 0..AT_ONCE {
-                scope.spawn(|| {
-                    while let Some(&transfer) = transfers.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        if let Err(fault) = self.transfer(transfer) {
-                            faults.lock().expect("no panic under the lock").push(fault);
-                        }
-                    }
-                });
+        let take = || transfers.get(next.fetch_add(1, Ordering::Relaxed));
+        let make = || {
+            let mut faults = Vec::new();
+            while let Some(&transfer) = take() {
+                faults.extend(self.transfer(transfer).err());
             }
-        });
-        faults.into_inner().expect("no panic under the lock")
+            faults
+        };
+        thread::scope(|scope| {
+            let clients: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(make)).collect();
+            let clients = clients.into_iter();
+            let faults = clients.flat_map(|client| client.join().expect("a client"));
+            faults.collect()
+        })
     }
 
     fn transfer(&self, transfer: Transfer) -> Result<(), String> {
-        if transfer.is_upload {
-            if self.is_lossy {
-                self.server.dir.place(&transfer.key(), transfer.old());
-            } else {
-                self.server.store(&transfer.key(), transfer.old());
-            }
+        let (key, old) = (transfer.key(), transfer.old());
+        if transfer.is_upload && self.is_lossy {
+            self.server.dir.place(&key, old);
+        } else if transfer.is_upload {
+            self.server.store(&key, old);
         }
         let relay = Relay::to(self.server.addr, move || transfer.faults);
         // Whole, or cut off in its body.
@@ -129,11 +122,10 @@ impl Bench {
     fn downloaded(&self, transfer: Transfer, answer: Option<Response>) -> Result<(), String> {
         let value = pattern(transfer.len as u64, transfer.len);
         let Some(answer) = answer else {
-            return if transfer.must_succeed() {
-                self.give_up("no answer".to_owned())
-            } else {
-                Ok(())
-            };
+            if transfer.must_succeed() {
+                self.give_up("no answer".to_owned())?;
+            }
+            return Ok(());
         };
         let (body, len) = (&answer.body, answer.length());
         if (answer.status, len) != (200, value.len()) {
@@ -160,40 +152,33 @@ impl Bench {
 
     /// Reads `key` over a good network, or where there is none from the directory.
     fn holds(&self, key: &str, allowed: &[Vec<u8>]) -> Result<(), String> {
-        if self.is_lossy {
-            let found = self.server.dir.read(key);
-            let is_one = allowed.contains(&found);
-            return is_one
-                .then_some(())
-                .ok_or(format!("/{key} is of {} bytes", found.len()));
-        }
-        let got = self.server.get(key);
-        if got.status == 200 && allowed.contains(&got.body) {
+        let (status, body) = if self.is_lossy {
+            (200, self.server.dir.read(key))
+        } else {
+            let got = self.server.get(key);
+            (got.status, got.body)
+        };
+        if status == 200 && allowed.contains(&body) {
             return Ok(());
         }
         let lengths: Vec<usize> = allowed.iter().map(Vec::len).collect();
-        Err(format!(
-            "/{key} is {} of {} bytes, not one of {lengths:?}",
-            got.status,
-            got.body.len()
-        ))
+        let told = format!("/{key} is {status} of {} bytes", body.len());
+        Err(format!("{told}, not one of {lengths:?}"))
     }
 
     /// When all is over: every key is what it may be, and nothing is left of what was cut.
     fn settle(&self, patience: Duration) -> Result<(), String> {
         let left = || {
-            let staged = std::fs::read_dir(self.server.dir.staging()).map_or(0, Iterator::count);
-            (
-                self.server.proc().in_flight().saturating_sub(self.at_rest),
-                staged,
-            )
+            let staged = fs::read_dir(self.server.dir.staging()).map_or(0, Iterator::count);
+            let in_flight = self.server.proc().in_flight();
+            (in_flight.saturating_sub(self.at_rest), staged)
         };
         if !within(patience, || left() == (0, 0)) {
             return Err(format!("left open, left in staging: {:?}", left()));
         }
         let all = self.allowed.lock().expect("no panic under the lock");
-        all.iter()
-            .try_for_each(|(key, allowed)| self.holds(key, allowed))
+        let mut all = all.iter();
+        all.try_for_each(|(key, allowed)| self.holds(key, allowed))
     }
 }
 
@@ -202,23 +187,15 @@ fn what_a_bad_network_cuts_is_old_or_new_and_never_half() {
     let count = scaled(30, 1_000);
     let mut random = Random::with_seed(seed("network"));
     let transfers: Vec<_> = (0..count).map(|n| Transfer::of(n, &mut random)).collect();
-    let bench = Bench::start();
+    let bench = Bench::over(false);
     let faults = bench.all(&transfers);
     assert!(faults.is_empty(), "{faults:#?}");
     assert_eq!(bench.settle(DEADLINE), Ok(()));
-    let Counts {
-        acknowledged,
-        broken,
-        open,
-        read,
-        ..
-    } = bench.counts;
-    let counts = [acknowledged, broken, open, read];
+    let c = bench.counts;
+    let counts = [c.acknowledged, c.broken, c.open, c.read];
     let [acknowledged, broken, open, read] = counts.map(AtomicUsize::into_inner);
-    counted!(
-        "network",
-        "{count} transfers: {acknowledged} uploads acknowledged, {broken} cut, {open} with their answer lost; {read} downloads read"
-    );
+    let uploads = format!("{acknowledged} uploads acknowledged, {broken} cut, {open} unheard of");
+    counted!("network: {count} transfers: {uploads}; {read} downloads read");
     assert!(acknowledged >= count / 10 && broken >= count / 10 && read >= count / 10);
     assert!(open > 0, "no answer was lost");
 }
@@ -226,7 +203,7 @@ fn what_a_bad_network_cuts_is_old_or_new_and_never_half() {
 /// The harness is shown to fail.
 #[test]
 fn another_value_and_a_leftover_are_found_out() {
-    let bench = Bench::start();
+    let bench = Bench::over(false);
     let transfer = |is_upload| Transfer {
         number: 1,
         len: 60_000,
@@ -244,9 +221,8 @@ fn another_value_and_a_leftover_are_found_out() {
     assert_eq!(bench.transfer(upload), Ok(()));
     let dir = &bench.server.dir;
     let settles = |expected: &str| {
-        let fault = bench
-            .settle(Duration::from_millis(300))
-            .expect_err(expected);
+        let settled = bench.settle(Duration::from_millis(300));
+        let fault = settled.expect_err(expected);
         assert!(fault.contains(expected), "{fault}");
     };
     dir.place(&upload.key(), &upload.sent()[..30_000]);
@@ -258,8 +234,7 @@ fn another_value_and_a_leftover_are_found_out() {
     fs::remove_file(dir.staging().join("7")).expect("no leftover");
     let mut held = bench.server.connect();
     held.send(put_head("held", 300_000));
-    eventually("an upload is on its way", || {
-        bench.server.proc().staged() > 0
-    });
+    let comes = || bench.server.proc().staged() > 0;
+    eventually("an upload is on its way", comes);
     settles("left open");
 }

@@ -37,11 +37,8 @@ impl Transfer {
             6 => Fault::Fin(number % 100),
             _ => Fault::None,
         };
-        let (up, down) = if is_upload {
-            (there, back)
-        } else {
-            (back, there)
-        };
+        let ways = (there, back);
+        let (up, down) = if is_upload { ways } else { (back, there) };
         Self {
             number,
             len,
@@ -75,15 +72,10 @@ impl Transfer {
             return format!("GET /down-{} HTTP/1.1\r\nHost: t\r\n\r\n", self.len).into_bytes();
         }
         if self.is_chunked {
-            let head =
-                format!("PUT /{key} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
-            let sixteenth = self.len.div_ceil(16);
-            return [
-                head.as_bytes(),
-                &chunked(self.sent().chunks(sixteenth)),
-                b"0\r\n\r\n",
-            ]
-            .concat();
+            let lines = "Host: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+            let head = format!("PUT /{key} HTTP/1.1\r\n{lines}");
+            let body = in_chunks(&self.sent(), self.len.div_ceil(16));
+            return [head.as_bytes(), &body].concat();
         }
         [put_head(&key, self.len).as_bytes(), &self.sent()].concat()
     }

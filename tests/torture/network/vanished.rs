@@ -25,20 +25,10 @@ fn all_are_found_out() {
     let mut watch = watch.expect("a request");
     assert_eq!(watch.head().expect("a head").status, 200);
     assert_eq!(server.connections(), 3);
-    let lose_all = ["add", "rule", "ip", "lossy", "in", "drop"];
-    assert!(
-        Command::new("nft")
-            .args(lose_all)
-            .status()
-            .expect("nft")
-            .success()
-    );
+    run("nft", &words("add rule ip lossy in drop")).expect("all packets are lost");
     let since = Instant::now();
     eventually("they are found out", || server.connections() == 0);
-    counted!(
-        "subscribers that are gone",
-        "3 ways to watch, found out within {} s",
-        since.elapsed().as_secs()
-    );
+    let within = format!("found out within {} s", since.elapsed().as_secs());
+    counted!("subscribers that are gone: 3 ways to watch, {within}");
     drop((events, socket, watch, client));
 }

@@ -20,22 +20,14 @@ fn start(dir: &DataDir, durability: &str) -> TestServer {
     Launch::new(&["--durability", durability]).on(dir).start()
 }
 
-/// The file of `upload`.
-fn file(dir: &DataDir, upload: &Resumable) -> PathBuf {
-    let id = upload.path.rsplit('/').next().expect("an id");
-    dir.path().join(".data-server/uploads").join(id)
-}
-
 /// The machine of this test is not started anew by the cut: makes it look so to the next server. A record that is no
 /// longer whole is left to the server.
 fn start_the_machine_anew(dir: &DataDir) {
-    let uploads = dir.path().join(".data-server/uploads");
+    let uploads = dir.own("uploads");
     for name in dir.uploads() {
         let text = fs::read_to_string(uploads.join(&name)).unwrap_or_default();
-        let json = serde_json::from_str::<serde_json::Value>(&text);
-        if let Ok(mut record) = json
-            && record.get("started").is_some()
-        {
+        let record = serde_json::from_str::<serde_json::Value>(&text).ok();
+        if let Some(mut record) = record.filter(|record| record.get("started").is_some()) {
             record["boot"] = "another".into();
             record["started"] = 1.into();
             fs::write(uploads.join(&name), record.to_string()).expect("another record");
@@ -60,7 +52,7 @@ impl Report {
         let mut hangs = server.connect();
         hangs.send(upload.append_head(answered, true, LENGTH - answered));
         hangs.send(&value[answered..LENGTH - 1000]);
-        let written = || fs::metadata(file(&dir, &upload)).map_or(0, |meta| meta.len());
+        let written = || fs::metadata(upload.file(&dir, "")).map_or(0, |meta| meta.len());
         let enough = answered as u64 + 256 * 1024;
         eventually("more is written", || written() > enough);
         let before = written();
@@ -80,7 +72,7 @@ impl Report {
             assert_eq!(server.ask("DELETE", "a/k").status, 200);
         } else {
             assert_eq!(upload.state(raw).status, 404);
-            assert!(!file(&dir, &upload).exists(), "its bytes are removed");
+            assert!(!upload.file(&dir, "").exists(), "its bytes are removed");
         }
         server.stop();
         dir.assert_nothing_staged();
@@ -100,10 +92,8 @@ fn cuts_of_power_on(what: &str, mut disk: Image) {
             answered,
             unanswered,
         } = report;
-        counted!(
-            format!("{what}, {durability}"),
-            "{cuts} cuts, {answered} bytes answered, {unanswered} more cut off"
-        );
+        let bytes = format!("{answered} bytes answered, {unanswered} more cut off");
+        counted!("{what}: {durability}: {cuts} cuts, {bytes}");
     }
 }
 

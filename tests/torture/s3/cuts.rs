@@ -35,8 +35,7 @@ impl Length {
             Self::Known => [put_head("up", value.len()).as_bytes(), value].concat(),
             Self::Unknown => {
                 let head = "PUT /up HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
-                let chunks = chunked(value.chunks(100_000));
-                [head.as_bytes(), &chunks, b"0\r\n\r\n"].concat()
+                [head.as_bytes(), &in_chunks(value, 100_000)].concat()
             }
         }
     }
@@ -58,8 +57,8 @@ fn a_network_that_breaks_off_at_each_sixteenth_leaves_the_old_value() {
                 // A refusal may come before all was sent.
                 let _ = raw.offer(length.put(&value));
                 let Response { status, .. } = raw.answer();
-                let is_right = matches!(status, 502..=504);
-                assert!(is_right, "{length:?}, {fault:?}: {status}");
+                let is_told = matches!(status, 502..=504);
+                assert!(is_told, "{length:?}, {fault:?}: {status}");
                 assert_old(&store, &format!("{length:?}, {fault:?}"));
                 uploads += 1;
             }
@@ -75,10 +74,8 @@ fn a_network_that_breaks_off_at_each_sixteenth_leaves_the_old_value() {
             }
         }
     }
-    counted!(
-        "s3 wire",
-        "{uploads} uploads broken off: all old; {cut} downloads cut, {whole} gone on with to their end"
-    );
+    let downloads = format!("{cut} downloads cut, {whole} gone on with to their end");
+    counted!("s3 wire: {uploads} uploads broken off: all old; {downloads}");
     assert!(whole > 0);
     assert_eq!(store.bucket.multipart_uploads(), 0);
 }
@@ -143,11 +140,8 @@ fn a_server_that_is_killed_at_each_sixteenth_of_an_upload_leaves_the_old_value()
             }
         }
     }
-    counted!(
-        "s3 kills",
-        "{kills} kills of a server during an upload: {} old, {whole} whole",
-        kills - whole
-    );
+    let old = kills - whole;
+    counted!("s3 kills: {kills} kills during an upload: {old} old, {whole} whole");
     assert!(whole < kills / 2, "too few uploads were cut");
     assert_eq!(store.bucket.multipart_uploads(), 0);
 }

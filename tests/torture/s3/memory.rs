@@ -22,10 +22,8 @@ fn uploads_and_downloads_at_once_stay_under_96_mib() {
     let (clients, len) = load();
     let mut peaks = Vec::new();
     let mut note = |what: &str| {
-        peaks.push(format!(
-            "{} MiB after {what}",
-            server.proc().peak_rss_kib() >> 10
-        ));
+        let peak = server.proc().peak_rss_kib() >> 10;
+        peaks.push(format!("{peak} MiB after {what}"));
     };
     at_once(clients, |client, here| {
         upload(&server, client % 4, len, false, here);
@@ -40,11 +38,8 @@ fn uploads_and_downloads_at_once_stay_under_96_mib() {
     });
     note("PUTs of unknown length");
     let peak = server.proc().peak_rss_kib();
-    counted!(
-        "s3 memory",
-        "{clients} clients at once, {len} bytes each: {}",
-        peaks.join(", ")
-    );
+    let peaks = peaks.join(", ");
+    counted!("s3 memory: {clients} clients at once, {len} bytes each: {peaks}");
     assert!(peak < LIMIT_KIB, "{peak} KiB resident");
     assert_eq!(store.bucket.multipart_uploads(), 0);
 }
@@ -106,22 +101,18 @@ fn a_reader_that_stops_holds_less_than_a_mebibyte() {
     // A first one has made what all of them share.
     download(&server, "key", len, &|| {});
     let before = server.proc().peak_rss_kib();
-    let stopped: Vec<_> = (0..readers)
-        .map(|_| {
-            let mut raw = Raw::connect_narrow(server.addr);
-            raw.send("GET /key HTTP/1.1\r\nHost: t\r\n\r\n");
-            assert_eq!(raw.head().length(), len);
-            raw
-        })
-        .collect();
+    let stopped = (0..readers).map(|_| {
+        let mut raw = Raw::connect_narrow(server.addr);
+        raw.send("GET /key HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(raw.head().length(), len);
+        raw
+    });
+    let stopped: Vec<_> = stopped.collect();
     // While one reads all of it, the others are sent what they do not read.
     download(&server, "key", len, &|| {});
     let more = server.proc().peak_rss_kib().saturating_sub(before);
     let each = more / readers;
-    counted!(
-        "s3 readers",
-        "{} stopped in {len} bytes: {each} KiB each",
-        stopped.len()
-    );
+    let stopped = stopped.len();
+    counted!("s3 readers: {stopped} stopped in {len} bytes: {each} KiB each");
     assert!(each < 1 << 10, "{each} KiB each");
 }

@@ -16,16 +16,15 @@ use crate::support::prelude::*;
 fn p99(client: &mut Raw) -> Duration {
     const REQUESTS: u32 = 500;
     let start = Instant::now();
-    let mut took: Vec<Duration> = (0..REQUESTS)
-        .map(|n| {
-            let due = start + Duration::from_secs(1) * n / REQUESTS;
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-            let sent = Instant::now();
-            let answer = client.ask("GET /here HTTP/1.1\r\nHost: t\r\n\r\n");
-            assert_eq!(answer.status, 200);
-            sent.elapsed()
-        })
-        .collect();
+    let took = (0..REQUESTS).map(|n| {
+        let due = start + Duration::from_secs(1) * n / REQUESTS;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        let sent = Instant::now();
+        let answer = client.ask("GET /here HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(answer.status, 200);
+        sent.elapsed()
+    });
+    let mut took: Vec<Duration> = took.collect();
     took.sort_unstable();
     took[took.len() * 99 / 100]
 }
@@ -48,11 +47,8 @@ fn is_unhurt((quiet, besieged): (Duration, Duration)) -> bool {
 
 /// Servers that allow a head so long, with what the tests ask for in place.
 fn server(header_timeout: &str, more: &[&str]) -> TestServer {
-    let args = format!(
-        "--threads 2 --max-connections 60000 --body-timeout 10s --header-timeout {header_timeout}"
-    );
-    let args = words(&args);
-    let server = TestServer::start(&[&args[..], more].concat());
+    let args = words("--threads 2 --max-connections 60000 --body-timeout 10s --header-timeout");
+    let server = TestServer::start(&[&args[..], &[header_timeout], more].concat());
     server.dir.place("here", pattern(1, 1024));
     server.dir.place("large", pattern(2, 8 << 20));
     server.dir.place("slow", "old");
@@ -65,35 +61,23 @@ fn raise_descriptors(files: u64) -> bool {
     let enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= files);
     let raised = Rlimit {
         current: Some(files),
-        maximum: if enough(now.maximum) {
-            now.maximum
-        } else {
-            Some(files)
-        },
+        maximum: now.maximum.map(|most| most.max(files)),
     };
     enough(now.current) || setrlimit(Resource::Nofile, raised).is_ok()
 }
 
 #[test]
 fn thousands_of_slow_connections_hurt_nobody() {
+    use Kind::{Head, LargeBody, Reader, SmallBody};
     let plan = Plan {
-        kinds: &[
-            Kind::Head,
-            Kind::SmallBody,
-            Kind::Reader,
-            Kind::Head,
-            Kind::LargeBody,
-            Kind::Reader,
-        ],
+        kinds: &[Head, SmallBody, Reader, Head, LargeBody, Reader],
         connections: scaled(2_000, 10_000),
         header_limit: scaled(Duration::from_secs(12), Duration::from_secs(60)),
     };
     // Here one for each, and for the readers that are kept when their time is over; there also the large bodies' files.
-    only_where!(
-        raise_descriptors(plan.connections as u64 * 19 / 10),
-        "slow connections",
-        "so many descriptors are not permitted"
-    );
+    let can_hold = raise_descriptors(plan.connections as u64 * 19 / 10);
+    let why = "so many descriptors are not permitted";
+    only_where!(can_hold, "slow connections", why);
     let quiet = server("10s", &[]);
     let besieged = server(scaled("12s", "60s"), &[]);
     let hold = scaled(Duration::ZERO, Duration::from_secs(60));
@@ -111,7 +95,7 @@ fn thousands_of_slow_connections_hurt_nobody() {
         "{} slow connections held, {} opened in all, {} bytes each, p99 of others {:?} (quiet {:?})",
         plan.connections, report.opened, report.each, figures.1, figures.0
     );
-    counted!("slow", "{counts}");
+    counted!("slow: {counts}");
     assert!(is_unhurt(figures), "{counts}");
     assert_eq!(report.judge(&plan), Ok(()), "{counts}");
     assert!(report.closed >= plan.connections / 2, "{report:?}");

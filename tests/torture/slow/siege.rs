@@ -43,10 +43,8 @@ impl Pulse {
         let answer = client.ask("GET /here HTTP/1.1\r\nHost: t\r\n\r\n");
         assert_eq!(answer.status, 200);
         let mut pulse = pulse();
-        *pulse = Self {
-            stood: pulse.stood(),
-            asked: None,
-        };
+        pulse.stood = pulse.stood();
+        pulse.asked = None;
     }
 }
 
@@ -132,9 +130,8 @@ impl Slow {
         let source = SocketAddr::from(([127, 0, 0, host], 0));
         socket.bind(&source.into()).expect("an address");
         socket.set_recv_buffer_size(4096).expect("a small buffer");
-        socket
-            .connect_timeout(&addr.into(), DEADLINE)
-            .expect("a connection");
+        let connected = socket.connect_timeout(&addr.into(), DEADLINE);
+        connected.expect("a connection");
         let mut stream: TcpStream = socket.into();
         stream.write_all(&kind.opening()).expect("room for a head");
         stream.set_nonblocking(true).expect("no waiting");
@@ -238,9 +235,8 @@ impl<'a> Siege<'a> {
         for number in 0..plan.connections {
             siege.open(plan.kinds[number % plan.kinds.len()]);
         }
-        eventually("all slow connections are held", || {
-            siege.open_now() >= plan.connections
-        });
+        let come = || siege.open_now() >= plan.connections;
+        eventually("all slow connections are held", come);
         for slow in &mut siege.held {
             assert!(slow.go_on(), "a {:?} was closed at once", slow.kind);
         }
@@ -261,11 +257,8 @@ impl<'a> Siege<'a> {
 
     /// The memory that the server has taken for each connection, in bytes.
     fn grown(&self) -> u64 {
-        let grown = self
-            .server
-            .proc()
-            .anonymous_kib()
-            .saturating_sub(self.before);
+        let now = self.server.proc().anonymous_kib();
+        let grown = now.saturating_sub(self.before);
         grown * 1024 / self.peak as u64
     }
 

@@ -7,7 +7,7 @@ use rustix::process::Resource;
 
 use super::level::COMPUTE_THREADS;
 use crate::exhaustion::resources::limit;
-use crate::random::Random;
+use crate::random::{Random, one_of};
 use crate::support::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,21 +22,13 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 7] = [
-        Self::Kill,
-        Self::Drain,
-        Self::Stop,
-        Self::Cut,
-        Self::Slow,
-        Self::FullDisk,
-        Self::Descriptors,
-    ];
-
     /// The faults of so many cycles: the first is a kill, and after a third nothing restarts the server any more.
     pub(super) fn draw(cycles: usize, random: &mut Random) -> Vec<Self> {
-        let mut drawn = vec![Self::Kill];
+        use Fault::{Cut, Descriptors, Drain, FullDisk, Kill, Slow, Stop};
+        let all = [Kill, Drain, Stop, Cut, Slow, FullDisk, Descriptors];
+        let mut drawn = vec![Kill];
         while drawn.len() < cycles {
-            let fault = Self::ALL[random.usize(..Self::ALL.len())];
+            let fault = one_of(random, &all);
             let restarts = matches!(fault, Self::Kill | Self::Drain);
             if !restarts || drawn.len() < cycles / 3 {
                 drawn.push(fault);

@@ -34,11 +34,9 @@ impl Sample {
 
 /// The pools: how their threads are named before their number, and how many there may be. They come when they are needed
 /// and stay.
-const POOLS: [(&str, usize); 3] = [
-    ("disk-", 32),
-    ("disk-list-", 4),
-    ("compute-", COMPUTE_THREADS),
-];
+const POOLS: [(&str, usize); 3] = [("disk-", 32), ("disk-list-", 4), COMPUTE];
+
+const COMPUTE: (&str, usize) = ("compute-", COMPUTE_THREADS);
 
 /// The server of a soak computes on so many threads.
 pub(super) const COMPUTE_THREADS: usize = 2;

@@ -68,10 +68,8 @@ fn weather(soak: &mut Soak, faults: &[Fault], progress: &Progress) -> Watch {
             watch.late.push(late);
         }
         let sample = Sample::of(&soak.server);
-        eprintln!(
-            "soak: {} s: {fault:?}: {sample:?}",
-            start.elapsed().as_secs()
-        );
+        let seconds = start.elapsed().as_secs();
+        eprintln!("soak: {seconds} s: {fault:?}: {sample:?}");
         watch.samples.push(sample);
         until(CYCLE * (cycle + 1));
         if progress.is_broken() {
@@ -106,8 +104,7 @@ fn a_long_mixed_load_with_a_fault_every_ten_seconds() {
     let watch = watch.unwrap_or_else(|finding| panic!("seed {}: {finding:?}", load.seed));
     let level = is_level(&watch.samples);
     counted!(
-        "soak",
-        "{} s, {} faults ({} with {ENOUGH_WRITES} writes before), {} answers, {} writes acknowledged, \
+        "soak: {} s, {} faults ({} with {ENOUGH_WRITES} writes before), {} answers, {} writes acknowledged, \
              {} refused, {} unanswered; at the end of {} samples: {level:?}",
         time.as_secs(),
         faults.len(),
@@ -118,12 +115,8 @@ fn a_long_mixed_load_with_a_fault_every_ten_seconds() {
         progress.unanswered(),
         watch.samples.len()
     );
-    assert_eq!(
-        verify(&mut load, &soak.server),
-        Ok(()),
-        "seed {}",
-        load.seed
-    );
+    let verified = verify(&mut load, &soak.server);
+    assert_eq!(verified, Ok(()), "seed {}", load.seed);
     assert!(watch.late.is_empty(), "{:?} of {faults:?}", watch.late);
     assert!(level.is_ok(), "{level:?} of {:?}", watch.samples);
     let is_right = watch.shown * 5 >= faults.len() * 4;
@@ -149,10 +142,10 @@ fn found(lie: impl Fn(&[u8]) -> Option<&[u8]>) -> Option<ledger::Fault> {
         // The clients may remove any of them at any moment.
         let files = server.dir.names().into_iter();
         let files = files.map(|name| server.dir.file(name));
-        let earlier = files.filter_map(|file| fs::read(&file).ok().map(|value| (file, value)));
-        let earlier: Vec<_> = earlier.collect();
+        let earlier: Vec<_> = files.map(|file| (fs::read(&file).ok(), file)).collect();
         progress.reach(20 * ENOUGH_WRITES);
-        for (file, value) in &earlier {
+        for (value, file) in &earlier {
+            let Some(value) = value else { continue };
             let Some(value) = lie(value) else {
                 let _may_be_gone = fs::remove_file(file);
                 continue;

@@ -177,13 +177,8 @@ impl Bucket {
         let target = format!("{path}?{query}");
         let target = target.trim_end_matches('?');
         let lines = format!("{lines}{signed}");
-        ask(
-            &mut Raw::connect(self.endpoints[0]),
-            method,
-            target,
-            &lines,
-            body,
-        )
+        let raw = &mut Raw::connect(self.endpoints[0]);
+        ask(raw, method, target, &lines, body)
     }
 }
 
@@ -210,6 +205,7 @@ fn elements<'a>(xml: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
 }
 
 fn unescape(text: &str) -> String {
+    // Each with what it stands for.
     let named = words("lt < gt > quot \" #34 \" #39 ' apos ' amp &");
     let pairs = named
         .chunks(2)

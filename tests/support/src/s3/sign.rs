@@ -101,7 +101,10 @@ fn mac(key: &[u8], text: &str) -> Vec<u8> {
 
 /// In hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The digest that a signature covers.
