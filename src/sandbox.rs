@@ -105,17 +105,16 @@ pub fn confine(mode: Mode, allowed: Allowed) -> Result<Confined, SandboxError> {
 fn restrict(allowed: &Allowed) -> Result<RestrictionStatus, RulesetError> {
     // Landlock without the right to rename between directories lets no process do it that gives up any right of files: then a
     // PUT into a folder would fail, so nothing is given up.
-    let ruleset = Ruleset::default()
+    let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::SoftRequirement)
         .handle_access(AccessFs::Refer)?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::ConnectTcp)?
         .scope(scopes())?;
-    let ruleset = match allowed.bind {
-        Some(_) => ruleset.handle_access(AccessNet::BindTcp)?,
-        None => ruleset,
-    };
+    if allowed.bind.is_some() {
+        ruleset = ruleset.handle_access(AccessNet::BindTcp)?;
+    }
     // The process needs its own figures and descriptors, and where bytes are dropped, wherever its values are.
     let null = make_bitflags!(AccessFs::{ReadFile | WriteFile});
     let own = [("/proc".into(), READ), ("/dev/null".into(), null)];

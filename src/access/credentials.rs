@@ -85,9 +85,8 @@ impl PasswordHash {
     /// True where it is the hash of `password`. Takes tens of milliseconds or more of a processor.
     pub fn verify(&self, password: &[u8]) -> bool {
         if self.0.starts_with("$argon2id$") {
-            return Argon2::default()
-                .verify_password(password, &*self.0)
-                .is_ok();
+            let argon2id = Argon2::default();
+            return argon2id.verify_password(password, &*self.0).is_ok();
         }
         // bcrypt reads 72 bytes: longer passwords that begin alike would be one.
         password.len() <= MOST_OF_BCRYPT && bcrypt::verify(password, &self.0).unwrap_or(false)

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use crate::metrics::{AccessCounters, AuthResult};
+use crate::metrics::AuthResult;
 
 pub use attempts::Source;
 pub use credentials::{
@@ -69,7 +69,7 @@ impl Access {
     /// Reads the file again. A file that cannot be used leaves the policy as it is.
     pub fn reload(&self) -> Result<(), BadAccess> {
         let read = file::read(&self.path);
-        self.counters().reloads[usize::from(read.is_err())].add(1);
+        self.passwords.counters.reloads[usize::from(read.is_err())].add(1);
         let policy = read?;
         warn(&policy);
         // Those that wait for a replacement find its generation.
@@ -80,14 +80,9 @@ impl Access {
         Ok(())
     }
 
-    /// The counters.
-    pub fn counters(&self) -> &AccessCounters {
-        &self.passwords.counters
-    }
-
     /// Counts an authentication or a refusal.
     pub fn count(&self, result: AuthResult) {
-        self.counters().results[result as usize].add(1);
+        self.passwords.counters.results[result as usize].add(1);
     }
 
     /// Receives each replacement of the policy.

@@ -35,15 +35,10 @@ impl Rule {
 
     /// The prefix for the subject `name`, or for anonymous clients, if the rule is for them.
     pub fn prefix_for(&self, name: Option<&str>) -> Option<String> {
-        let is_meant = |who: &String| match name {
-            Some(name) => who == name || who == Self::EVERY_SUBJECT,
-            None => who == Self::ANONYMOUS,
-        };
-        let is_for = self.who.iter().any(is_meant);
-        is_for.then(|| {
-            self.prefix
-                .replace(Self::NAME, name.unwrap_or(Self::ANONYMOUS))
-        })
+        let shown = name.unwrap_or(Self::ANONYMOUS);
+        let is_all = |who: &String| who == Self::EVERY_SUBJECT && name.is_some();
+        let is_for = self.who.iter().any(|who| who == shown || is_all(who));
+        is_for.then(|| self.prefix.replace(Self::NAME, shown))
     }
 }
 

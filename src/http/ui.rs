@@ -54,6 +54,7 @@ pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<boo
 pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
     let text = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
     let fixed = HeaderValue::from_static;
+    let opener_policy = HeaderName::from_static("cross-origin-opener-policy");
     [
         (CONTENT_TYPE, fixed("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, text(&FRAME.policy)),
@@ -62,10 +63,7 @@ pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
         (VARY, fixed("accept, accept-encoding")),
         // Not `no-referrer`: a browser would send the Origin `null` with the form.
         (REFERRER_POLICY, fixed("same-origin")),
-        (
-            HeaderName::from_static("cross-origin-opener-policy"),
-            fixed("same-origin"),
-        ),
+        (opener_policy, fixed("same-origin")),
     ]
 }
 

@@ -235,7 +235,9 @@ impl Visit for Fields<'_> {
             line.truncate(start);
             put(line, format_args!("{text:?}"));
         }
-        if line[start..].iter().copied().any(may_be_followed) {
+        // A control character, or the first byte of one.
+        let is_control = |byte: &u8| byte.is_ascii_control() || *byte == 0xC2;
+        if line[start..].iter().any(is_control) {
             let text = String::from_utf8_lossy(&line[start..]).into_owned();
             line.truncate(start);
             for c in text.chars() {
@@ -249,11 +251,6 @@ impl Visit for Fields<'_> {
     }
 }
 
-/// True for a control character, and for the first byte of one.
-fn may_be_followed(byte: u8) -> bool {
-    byte.is_ascii_control() || byte == 0xC2
-}
-
 fn is_message(field: &Field) -> bool {
     field.name() == "message"
 }
@@ -263,9 +260,19 @@ fn name(field: &Field) -> &'static str {
     name.strip_prefix("r#").unwrap_or(name)
 }
 
+/// A writer of text to a line, which never fails.
+struct Memory<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Memory<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
 /// Appends `text`; formatting errors are ignored.
 fn put(line: &mut Vec<u8>, text: fmt::Arguments<'_>) {
-    let _ = io::Write::write_fmt(line, text);
+    let _ = fmt::Write::write_fmt(&mut Memory(line), text);
 }
 
 fn json(line: &mut Vec<u8>, value: impl Serialize) {

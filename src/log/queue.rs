@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use std::{io, mem, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::metrics::LOG_LINES_LOST;
 
@@ -163,18 +163,14 @@ fn write_all(bytes: &[u8]) -> Result<(), usize> {
     let mut written = 0;
     while written < bytes.len() {
         match rustix::io::write(&stderr, &bytes[written..]) {
-            Ok(0) => return Err(written),
-            Ok(n) => written += n,
             Err(Errno::INTR) => {}
             // Another process made the pipe or the terminal that both write to one that does not block.
             Err(Errno::AGAIN) => {
                 let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
-                match poll(&mut fds, None) {
-                    Ok(_) | Err(Errno::INTR) => {}
-                    Err(_) => return Err(written),
-                }
+                retry_on_intr(|| poll(&mut fds, None)).map_err(|_| written)?;
             }
-            Err(_) => return Err(written),
+            Ok(0) | Err(_) => return Err(written),
+            Ok(n) => written += n,
         }
     }
     Ok(())

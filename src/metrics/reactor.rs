@@ -95,8 +95,12 @@ pub struct ReactorCounters {
     pub received_bytes: Counter,
     /// Bytes to clients, those that the kernel sent from a file among them.
     pub sent_bytes: Counter,
-    /// How long requests took, and how late timers ran.
-    pub latency: LatencyHistograms,
+    /// Time from the request head to the last byte of the response.
+    pub duration: Histogram,
+    /// Time from the request head to the first byte of the response.
+    pub first_byte: Histogram<DELAY>,
+    /// How much later than it was due a timer ran.
+    pub lag: Histogram<DELAY>,
     /// Reads answered from the cache.
     pub cache_hits: Counter,
     /// Reads that the cache could not answer.
@@ -113,17 +117,6 @@ pub struct ReactorCounters {
     pub time_limits: [Counter; TimeLimit::NAMES.len()],
     /// Requests answered, by [`Method`] and class of status, as [`STATUSES`] names it.
     pub requests: [[Counter; STATUSES.len()]; Method::NAMES.len()],
-}
-
-/// How long the requests of a reactor took, and how late its timers ran.
-#[derive(Debug, Default)]
-pub struct LatencyHistograms {
-    /// Time from the request head to the last byte of the response.
-    pub request: Histogram,
-    /// Time from the request head to the first byte of the response.
-    pub first_byte: Histogram<DELAY>,
-    /// How much later than it was due a timer ran.
-    pub event_loop: Histogram<DELAY>,
 }
 
 /// The counters of the thread that accepts, for one reactor. Kept on cache lines of its own: it writes these while the

@@ -177,7 +177,7 @@ async fn measure_lag(counters: Arc<ReactorCounters>) {
     loop {
         let due = ticks.tick().await;
         let late = Instant::now().duration_since(due);
-        counters.latency.event_loop.observe_duration(late);
+        counters.lag.observe_duration(late);
     }
 }
 

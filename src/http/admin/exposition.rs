@@ -176,11 +176,8 @@ impl Samples<'_> {
         let text = &mut self.to.text;
         let _ = write!(text, "{}{ending}", self.name);
         for (at, (label, value)) in labels.iter().enumerate() {
-            let _ = write!(
-                text,
-                "{}{label}=\"{value}\"",
-                if at == 0 { '{' } else { ',' }
-            );
+            let before = if at == 0 { '{' } else { ',' };
+            let _ = write!(text, "{before}{label}=\"{value}\"");
         }
         let end = if labels.is_empty() { "" } else { "}" };
         let _ = writeln!(text, "{end} {value}");

@@ -38,7 +38,7 @@ impl Collector {
             Store::S3(s3) => add_s3(s3, &mut to),
         }
         if let Some(access) = &self.access {
-            add_access(access.counters(), &mut to);
+            add_access(&access.passwords.counters, &mut to);
         }
         to.finish()
     }
@@ -96,13 +96,13 @@ impl Collector {
         to.metric("data_server_sent_bytes_total Bytes sent.")
             .each(self.each(|reactor| reactor.sent_bytes.get()));
         to.metric("data_server_request_duration_seconds Time from the request head to the last byte of the response given to the socket.")
-        .histograms(self.each(|r| &r.latency.request));
+        .histograms(self.each(|r| &r.duration));
         to.metric("data_server_time_to_first_byte_seconds Time from the request head to the first byte of the response given to the socket.")
-        .histograms(self.each(|r| &r.latency.first_byte));
+        .histograms(self.each(|r| &r.first_byte));
         to.metric(
         "data_server_event_loop_lag_seconds How much later than due a timer of the reactor ran.",
     )
-    .histograms(self.each(|r| &r.latency.event_loop));
+    .histograms(self.each(|r| &r.lag));
         // Ends are read first: an upload that ends between the two readings counts once more, not once less.
         let finished = self.sum(|reactor| &reactor.uploads_finished);
         let started = self.sum(|reactor| &reactor.uploads_started);

@@ -6,7 +6,7 @@
 
 use hyper::Method;
 
-use crate::access::{Access, Grant, LinkKind, Right};
+use crate::access::{Access, LinkKind, Right};
 use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::refusal::Refusal;
@@ -37,10 +37,6 @@ pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
 }
 
 impl Principal {
-    pub fn grant(&self) -> &Grant {
-        &self.subject.grant
-    }
-
     /// Narrows `operation` to what the client may do of it.
     pub fn permit(&self, operation: &mut Operation<'_>) -> Result<(), Refusal> {
         match operation {
@@ -75,7 +71,7 @@ impl Principal {
     /// Narrows a PUT of `key`.
     pub fn permit_put(&self, key: &str, options: &mut PutOptions) -> Result<(), Refusal> {
         self.need(Right::Create, key)?;
-        let may_replace = self.grant().allows(Right::Write, key);
+        let may_replace = self.subject.grant.allows(Right::Write, key);
         let exact = options.preconditions.as_ref().map(Preconditions::exact);
         match exact {
             Some(Some(WriteCondition::Create)) => Ok(()),
@@ -93,7 +89,7 @@ impl Principal {
 
     /// Narrows a listing to the keys that may be listed; false where there is none.
     pub fn may_list(&self, page: &mut store::Page) -> bool {
-        page.within = self.grant().keys(Right::List).clone();
+        page.within = self.subject.grant.keys(Right::List).clone();
         page.within.may_have_below(&page.prefix)
     }
 
@@ -118,12 +114,12 @@ impl Principal {
 
     /// Refuses a `key` without this `right`.
     pub fn need(&self, right: Right, key: &str) -> Result<(), Refusal> {
-        self.permit_if(self.grant().allows(right, key), right)
+        self.permit_if(self.subject.grant.allows(right, key), right)
     }
 
     /// Refuses a `prefix` that no key with this `right` may have.
     fn need_any(&self, right: Right, prefix: &str) -> Result<(), Refusal> {
-        self.permit_if(self.grant().keys(right).may_have_below(prefix), right)
+        self.permit_if(self.subject.grant.keys(right).may_have_below(prefix), right)
     }
 
     fn permit_if(&self, is_allowed: bool, right: Right) -> Result<(), Refusal> {

@@ -203,12 +203,12 @@ impl RequestRecord {
         let duration = now.duration_since(began);
         self.counters.answered(self.method.get(), status);
         if !self.is_watch.get() {
-            self.counters.latency.request.observe_duration(duration);
+            self.counters.duration.observe_duration(duration);
         }
         if status != 0 {
             let first = self.first.get().unwrap_or(now);
             let delay = first.duration_since(began);
-            self.counters.latency.first_byte.observe_duration(delay);
+            self.counters.first_byte.observe_duration(delay);
         }
         if let Some(entry) = self.entry.take() {
             entry.write(status, duration);

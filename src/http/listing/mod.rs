@@ -123,10 +123,8 @@ impl ListTarget {
             query.append_pair("prefix", prefix);
         }
         if self.page.by_folder != (self.format == ListFormat::Html) {
-            query.append_pair(
-                "delimiter",
-                if self.page.by_folder { DELIMITER } else { "" },
-            );
+            let delimiter = if self.page.by_folder { DELIMITER } else { "" };
+            query.append_pair("delimiter", delimiter);
         }
         query.append_pair("after", after);
         query.append_pair("limit", &self.page.limit.to_string());

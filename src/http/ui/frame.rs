@@ -93,9 +93,8 @@ impl Frame {
     fn assemble() -> Self {
         let mut pieces = Vec::new();
         let mut rest = HTML;
-        while let Some((text, (slot, after))) = rest
-            .split_once("{{")
-            .and_then(|(text, rest)| Some((text, rest.split_once("}}")?)))
+        while let Some((text, behind)) = rest.split_once("{{")
+            && let Some((slot, after)) = behind.split_once("}}")
         {
             pieces.push((with_files(text), slot));
             rest = after;

@@ -176,11 +176,8 @@ impl UploadRequest {
     fn append(headers: &HeaderMap, len: Option<u64>) -> Result<Self, Refusal> {
         let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let essence = media_type.and_then(|text| text.split(|&b| b == b';').next());
-        let is_part = essence.is_some_and(|text| {
-            text.trim_ascii()
-                .eq_ignore_ascii_case(PARTIAL_UPLOAD.as_bytes())
-        });
-        if !is_part {
+        let essence = essence.unwrap_or_default().trim_ascii();
+        if !essence.eq_ignore_ascii_case(PARTIAL_UPLOAD.as_bytes()) {
             return Err(Refusal::NotPartialUpload);
         }
         let offset = integer(headers, &UPLOAD_OFFSET);

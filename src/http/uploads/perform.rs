@@ -61,10 +61,8 @@ pub async fn create_upload(
     if part.is_last {
         return publish(request, &mut upload, Some(options), of_value).await;
     }
-    let state = UploadState {
-        location: Some(address(upload.announce(), creation.depth)),
-        ..state(&upload)
-    };
+    let mut state = state(&upload);
+    state.location = Some(address(upload.announce(), creation.depth));
     Ok(of_upload(Outcome::UploadCreated, state))
 }
 
@@ -113,10 +111,8 @@ async fn append(
     body: &mut Received<'_>,
 ) -> Result<Digests, Refusal> {
     if upload.is_complete() {
-        let state = UploadState {
-            complete: false,
-            ..state(upload)
-        };
+        let mut state = state(upload);
+        state.complete = false;
         return Err(Refusal::OfUpload(Refusal::UploadComplete.into(), state));
     }
     let start = upload.offset();
@@ -190,11 +186,9 @@ async fn publish(
         // The upload stays: the client may try again.
         return stored;
     }
-    let state = UploadState {
-        complete: true,
-        length: None,
-        ..state(upload)
-    };
+    let mut state = state(upload);
+    state.complete = true;
+    state.length = None;
     match stored {
         Ok(stored) => Ok(of_upload(stored, state)),
         Err(why) => {
@@ -220,10 +214,8 @@ async fn publish_file(
         let expected = options.expected.and(of_value)?;
         (options, expected)
     };
-    let mut value = request
-        .service
-        .store
-        .publish_resumable(upload, options.head())?;
+    let store = &request.service.store;
+    let mut value = store.publish_resumable(upload, options.head())?;
     compare(&mut value, &expected, expected.wanted()).await?;
     let published = value.publish(key.clone()).await.map_err(Refusal::from);
     let published = request.narrowed(options.is_only_new, published)?;

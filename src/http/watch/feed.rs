@@ -69,9 +69,7 @@ impl Subscribers {
     async fn wake(&self) {
         let waiting: Vec<Waker> = {
             let mut all = self.waiting.borrow_mut();
-            all.iter_mut()
-                .filter_map(|(_, waiting)| waiting.take())
-                .collect()
+            all.iter_mut().filter_map(|(_, it)| it.take()).collect()
         };
         for woken in waiting.chunks(WOKEN_AT_ONCE) {
             woken.iter().for_each(Waker::wake_by_ref);

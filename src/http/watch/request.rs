@@ -124,10 +124,8 @@ fn handshake(
         return Err(BadWatchRequest::Handshake(why));
     };
     if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed() {
-        let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
-        return Err(BadWatchRequest::ForeignOrigin(NotAllowlisted::origin(
-            origin,
-        )));
+        let why = NotAllowlisted::origin(headers.get(ORIGIN).map(HeaderValue::as_bytes));
+        return Err(BadWatchRequest::ForeignOrigin(why));
     }
     Ok(derive_accept_key(key))
 }
