@@ -90,24 +90,12 @@ impl CheckpointState {
         self.control.is_suspect || self.segments.has_failed()
     }
 
-    /// Why no segment is free.
-    fn no_segment(&self) -> Error {
-        let failure = self.failure.clone();
-        failure.unwrap_or_else(|| Error::new("find room in the journal", Errno::IO))
-    }
-
     /// Logs a failure, unless `logs_failures` is off.
     fn log_failure(&mut self, what: &str, error: impl Display) {
         if self.logs_failures {
             tracing::error!(%error, "{what}");
             self.logged_at = Some(Instant::now());
         }
-    }
-
-    /// Brings the next checkpoint forward to `within` from now.
-    fn hurry(&mut self, within: Duration) {
-        let due = Instant::now() + within;
-        self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
 }
 
@@ -170,11 +158,13 @@ impl Checkpoints {
         let waits = |state: &mut CheckpointState| state.segments.free.is_empty() && state.is_wanted;
         let state = self.changed.wait_while(state, waits);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        let segment = state.segments.free.pop();
-        let segment = segment.ok_or_else(|| state.no_segment())?;
+        let Some(segment) = state.segments.free.pop() else {
+            let failure = state.failure.clone();
+            return Err(failure.unwrap_or(Error::new("find room in the journal", Errno::IO)));
+        };
         // The segment before is full, and is freed as early as possible.
         if !state.segments.used.is_empty() {
-            state.hurry(Duration::ZERO);
+            state.due = Some(Instant::now());
         }
         drop(state);
         self.changed.notify_all();
@@ -212,7 +202,7 @@ impl Checkpoints {
     }
 
     fn hurry(&self) {
-        self.state().hurry(Duration::ZERO);
+        self.state().due = Some(Instant::now());
         self.changed.notify_all();
     }
 
@@ -220,9 +210,8 @@ impl Checkpoints {
     pub fn made(&self, end: u64) {
         let mut state = self.state();
         state.made = end;
-        let before = state.due;
-        state.hurry(interval());
-        if state.due != before {
+        if state.due.is_none() {
+            state.due = Some(Instant::now() + interval());
             self.changed.notify_all();
         }
     }

@@ -217,17 +217,11 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 
     /// Makes what the journal has on the disk.
     fn make(&mut self, group: Group) {
-        let Self {
-            files,
-            log,
-            undecided,
-            ..
-        } = self;
         self.acknowledger.batch(|| {
             let mut done = Vec::with_capacity(group.entries.len());
-            log.publish(group.end, || {
-                let made = group.entries.into_iter();
-                done.extend(made.filter_map(|entry| undecided.make(*files, entry, group.first)));
+            self.log.publish(group.end, || {
+                let make = |entry| self.undecided.make(self.files, entry, group.first);
+                done.extend(group.entries.into_iter().filter_map(make));
             });
             done
         });
