@@ -297,7 +297,7 @@ impl Multiplexer<'_> {
                     let Ok(response) = known.into_inner();
                     exchange.try_send(response)
                 }
-                responding => Some(Stage::Responding(responding)),
+                work @ Responding::Right(_) => Some(Stage::Responding(work)),
             }
         });
         match begun {

@@ -2,7 +2,8 @@
 //!
 //! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them, and takes out the fields that nothing
 //! reads. The beginning of a head is taken back until the rest of it is there: hyper sees a head whole or not at all, and
-//! never an invalid one, that of a long upload, or a byte behind it. Holds at most one head and [`PIECE`] bytes, besides what it was made with.
+//! never an invalid one, that of a long upload, or a byte behind it. So it is with the lines of a chunked body. Holds at most one head, or
+//! one line, and [`PIECE`] bytes, besides what it was made with.
 
 use std::cell::Cell;
 use std::io;
@@ -33,7 +34,7 @@ pub(super) struct ReaderState {
 pub(super) enum Held {
     #[default]
     Nothing,
-    /// The beginning of a head, which waits for its rest.
+    /// The beginning of a head, or of a line of a chunked body, which waits for its rest.
     Part,
     /// The head of a long upload, and all behind it.
     Upload,

@@ -62,7 +62,8 @@ impl Framing {
     }
 
     /// Follows the framing through `bytes`, and moves the bytes that are kept to their beginning. Bytes that were not passed are the
-    /// beginning of a head: they come again, with more behind them, at the next call. Behind a [`Stop`] there is none.
+    /// beginning of a head, or of a line of a chunked body: they come again, with more behind them, at the next call. Behind a [`Stop`]
+    /// there is none.
     pub fn feed(&mut self, bytes: &mut [u8]) -> Fed {
         let mut fed = Fed::default();
         while fed.stop.is_none() {
@@ -103,7 +104,7 @@ impl Framing {
                 return Ok(passed);
             }
             Section::Data(left) => {
-                let len = least(*left, bytes.len());
+                let len = at_hand(*left, bytes.len());
                 self.section = Section::data(*left - len as u64);
                 len
             }
@@ -123,8 +124,8 @@ impl Framing {
     }
 }
 
-/// The number of bytes at hand of a body of which `left` are to come, where there are `there`.
-fn least(left: u64, there: usize) -> usize {
+/// How many of the `there` bytes are of a body of which `left` are to come.
+fn at_hand(left: u64, there: usize) -> usize {
     usize::try_from(left).map_or(there, |left| left.min(there))
 }
 
@@ -147,7 +148,7 @@ impl Chunks {
         while at < bytes.len() {
             let rest = &bytes[at..];
             if let Self::Data(left @ 1..) = self {
-                let len = least(*left, rest.len());
+                let len = at_hand(*left, rest.len());
                 *left -= len as u64;
                 at += len;
                 continue;
