@@ -42,10 +42,8 @@ impl Clock {
     pub fn resume(file: OwnedFd) -> Result<Self, Errno> {
         let mut text = [0; WIDTH];
         let n = retry_on_intr(|| rustix::io::pread(&file, &mut text, 0))?;
-        let bound = std::str::from_utf8(&text[..n])
-            .ok()
-            .and_then(|t| t.trim().parse().ok())
-            .unwrap_or(0);
+        let text = std::str::from_utf8(&text[..n]).unwrap_or_default();
+        let bound = text.trim().parse().unwrap_or(0);
         Ok(Self {
             file,
             last: bound,

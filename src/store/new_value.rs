@@ -37,10 +37,8 @@ impl NewValue {
     pub async fn secured(mut self, writer: Arc<WriteContext>) -> Result<Self, Error> {
         let disk = writer.dir().disk.clone();
         let job = move || {
-            let _taking = match self.file {
-                None => Some(writer.take_space(self.len)?),
-                Some(_) => None,
-            };
+            let needed = if self.file.is_none() { self.len } else { 0 };
+            let _taking = writer.take_space(needed)?;
             let version = writer.next_version(None)?;
             self.seal(&writer, Target::Absent, version)?;
             self.sync(&writer)?;

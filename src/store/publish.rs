@@ -128,12 +128,11 @@ fn work(
         return journal.end();
     }
     let mut batch = Vec::with_capacity(BATCH);
-    let mut creates = 0;
     while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
         batches.observe(batch.len() as u64);
         let checked = files.check();
         let make = |change: ChangeRequest| match &checked {
-            Ok(()) => files.make_at_once(change, &mut creates),
+            Ok(()) => files.make_at_once(change),
             Err(error) => change.unmade(Err(error.clone())),
         };
         acknowledger.batch(|| batch.drain(..).map(make).collect());

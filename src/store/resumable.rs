@@ -70,9 +70,10 @@ impl Resumable {
         self.claim.entry.progress().is_complete
     }
 
-    /// Waits until another request wants the claim.
+    /// Waits until another request wants the claim, which has to outlive the future.
     pub fn is_wanted(&self) -> impl Future<Output = ()> + use<> {
-        self.claim.is_wanted()
+        let mut waiting = self.claim.entry.waiting.subscribe();
+        async move { drop(waiting.wait_for(|&waiting| waiting > 0).await) }
     }
 
     /// Begins to receive the next bytes, `len` of them where that is known.

@@ -177,12 +177,11 @@ impl TempFile {
             last_modification: version.timespec(),
         };
         retry_on_intr(|| rustix::fs::futimens(&*self.file, &times))?;
-        let is_cut = || {
+        if is_far(version) {
             let stat = retry_on_intr(|| rustix::fs::fstat(&*self.file))?;
-            Ok(Version::of(&stat) != version)
-        };
-        if is_far(version) && is_cut()? {
-            return Err(Errno::OVERFLOW);
+            if Version::of(&stat) != version {
+                return Err(Errno::OVERFLOW);
+            }
         }
         Ok(())
     }
@@ -217,11 +216,8 @@ impl TempFile {
             self.name = Some(name.into_boxed_str());
         }
         let name = self.name.as_deref().unwrap_or_default();
-        let replace = if is_journaled && self.dir.exchanges {
-            exchange
-        } else {
-            rename
-        };
+        let exchanges = is_journaled && self.dir.exchanges;
+        let replace = if exchanges { exchange } else { rename };
         replace(self.home(), name, folder.as_fd(), to)?;
         self.published();
         Ok(())
@@ -272,8 +268,7 @@ impl Drop for TempFile {
             return;
         };
         let dir = Arc::clone(&self.dir);
-        self.file
-            .disk
-            .spawn_detached(move || unlink_staged(&dir.staging, &name));
+        let unlink = move || unlink_staged(&dir.staging, &name);
+        self.file.disk.spawn_detached(unlink);
     }
 }

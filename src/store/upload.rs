@@ -1,6 +1,6 @@
 //! A value on its way in: received in memory, or in a temporary file that the disk threads write, and then published whole.
 //!
-//! A value stays in memory up to [`SMALL`] bytes: it touches no file before it is published. Of a larger one, at most two
+//! A value stays in memory unless it [`is_large`]: it touches no file before it is published. Of a larger one, at most two
 //! chunks are in memory: one being filled while the other is written. An [`FileUpload`] that is dropped leaves nothing behind.
 //! Its only way out is [`FileUpload::finish`], to the publisher, as a [`NewValue`].
 
@@ -16,8 +16,8 @@ use super::new_value::NewValue;
 use super::temp_file::TempFile;
 use super::write_context::{Durability, WriteContext};
 use crate::transfer::{
-    BlockingPool, BodySource, CHUNK, Receiver, Reservation, ReservationHandle, SMALL, Uploader,
-    is_large, read,
+    BlockingPool, BodySource, CHUNK, Receiver, Reservation, ReservationHandle, Uploader, is_large,
+    read,
 };
 use crate::value::{Digests, Error, Key, Wanted};
 use file_writer::FileWriter;
@@ -44,12 +44,10 @@ impl FileUpload {
     ) -> Result<Self, Error> {
         let mut reservation = Reservation::new(&writer.quota, uploader);
         reservation.grow(len.unwrap_or(0))?;
-        let file = match len {
-            Some(len) if len > SMALL => {
-                Some(FileWriter::create(&writer, len, Some(key.clone().into_owned())).await?)
-            }
-            _ => None,
-        };
+        let mut file = None;
+        if let Some(len) = len.filter(|&len| is_large(len)) {
+            file = Some(FileWriter::create(&writer, len, Some(key.clone().into_owned())).await?);
+        }
         Ok(Self {
             writer,
             file,
@@ -77,11 +75,7 @@ impl FileUpload {
 
     /// Writes what has been received to the file of a resumable upload.
     pub async fn pause(mut self) -> Result<(), Error> {
-        self.flush().await?;
-        match &mut self.file {
-            None => Ok(()),
-            Some(file) => file.written().await,
-        }
+        self.written().await.map(drop)
     }
 
     /// Has the digests that are `wanted` computed from the bytes to come, on the `compute` threads.
@@ -100,7 +94,7 @@ impl FileUpload {
         let gone = match &mut self.file {
             Some(file) if !self.received.covers(wanted) => {
                 file.written().await?;
-                Some((Arc::clone(file.file()), file.len()))
+                Some((Arc::clone(&file.file.file), file.len))
             }
             _ => None,
         };
@@ -109,7 +103,7 @@ impl FileUpload {
 
     /// Takes the next bytes of the value, waiting while the disk is slower than the sender.
     pub async fn push(&mut self, mut data: Bytes) -> Result<(), Error> {
-        let written = self.file.as_ref().map_or(0, FileWriter::len);
+        let written = self.file.as_ref().map_or(0, |file| file.len);
         self.received.reserve(written, data.len())?;
         while !data.is_empty() {
             if self.received.fill(&mut data, CHUNK, None) {
@@ -140,7 +134,7 @@ impl FileUpload {
     /// All bytes are in: gives them up for publishing, on the disk already where that is promised. What a small value does not need is
     /// boxed, as its future is copied once where it is begun.
     pub fn finish(mut self) -> impl Future<Output = Result<NewValue, Error>> {
-        let written = self.file.as_ref().map_or(0, FileWriter::len);
+        let written = self.file.as_ref().map_or(0, |file| file.len);
         let len = written + self.received.buffer.len() as u64;
         let is_small = self.file.is_none() && !is_large(len);
         async move {

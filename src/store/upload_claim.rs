@@ -102,7 +102,7 @@ pub struct UploadEntry {
     /// Its one permit is held by the holder of the claim. It is closed once the upload is removed.
     permit: Arc<Semaphore>,
     /// How many requests wait for the claim.
-    waiting: watch::Sender<usize>,
+    pub waiting: watch::Sender<usize>,
 }
 
 /// The right to change an upload.
@@ -161,12 +161,6 @@ impl UploadEntry {
 }
 
 impl Claim {
-    /// Waits until another request wants the claim, which has to outlive the future.
-    pub fn is_wanted(&self) -> impl Future<Output = ()> + use<> {
-        let mut waiting = self.entry.waiting.subscribe();
-        async move { drop(waiting.wait_for(|&waiting| waiting > 0).await) }
-    }
-
     /// Notes that its file has the name of the key.
     pub fn published(&self) {
         let mut progress = self.entry.progress();

@@ -39,9 +39,7 @@ const OPEN: &str = "open";
 /// `STATX_MNT_ID_UNIQUE` of Linux 6.8: no other mount has it until the next boot.
 const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
-const DIRECTORY: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// Where the journal of a directory lies, and how large it is.
 #[derive(Clone, Debug)]
@@ -113,27 +111,22 @@ impl JournalLocation {
 
     /// The note in the directory; `None` where there never was a note.
     pub fn note(&self) -> Result<Option<Note>, OpenError> {
-        let bad = |source| OpenError::BadNote {
+        let damaged = || Error::other("it is damaged, or of an earlier version");
+        let note = match fs::read_to_string(self.own.join(NAME)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read.and_then(|text| parse(&text).ok_or_else(damaged)),
+        };
+        note.map(Some).map_err(|source| OpenError::BadNote {
             own: self.own.clone(),
             source,
-        };
-        match fs::read_to_string(self.own.join(NAME)) {
-            Ok(text) => match parse(&text) {
-                None => Err(bad(Error::other("it is damaged, or of an earlier version"))),
-                note => Ok(note),
-            },
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(bad(error)),
-        }
+        })
     }
 
     /// The note that a journal below the directory would have if it was not closed in order. That a journal elsewhere is its own, only the
     /// note can say.
     pub fn note_by_journal(&self) -> Option<Note> {
-        let dir = self
-            .at
-            .starts_with(&self.own)
-            .then(|| self.open(false).ok())??;
+        let is_below = self.at.starts_with(&self.own);
+        let dir = is_below.then(|| self.open(false).ok())??;
         Some(Note {
             id: self.id()?,
             epoch: Control::read(&dir).ok()??.epoch,
@@ -192,13 +185,8 @@ pub fn open_on(root: &OwnedFd) -> String {
 /// Has the file `name` in `dir` hold `content`, durably.
 pub fn write(dir: &OwnedFd, name: &str, content: &[u8]) -> std::io::Result<()> {
     let other = format!("{name}.new");
-    Ok(small_file::replace(
-        (dir, &other),
-        (dir, name),
-        content,
-        true,
-        true,
-    )?)
+    small_file::replace((dir, &other), (dir, name), content, true, true)?;
+    Ok(())
 }
 
 fn parse(text: &str) -> Option<Note> {

@@ -85,7 +85,7 @@ impl ChangeRecord {
     }
 }
 
-/// A frame being gathered. Methods that add a record return its number in the frame.
+/// A frame being gathered.
 #[derive(Debug)]
 pub struct FrameBuilder {
     bytes: Vec<u8>,
@@ -113,7 +113,7 @@ impl FrameBuilder {
         self.bytes.len().next_multiple_of(BLOCK) as u64
     }
 
-    /// Adds a change of `key`, with the value if that is `small`.
+    /// Adds a change of `key`, with the value if that is `small`; returns the number of its record in the frame.
     pub fn add_change(
         &mut self,
         key: &Key<'_>,
@@ -143,10 +143,9 @@ impl FrameBuilder {
     }
 
     /// Takes a record of an earlier frame back.
-    pub fn add_cancel(&mut self, sequence: u64) -> u32 {
-        let record = self.begin(CANCEL);
+    pub fn add_cancel(&mut self, sequence: u64) {
+        self.begin(CANCEL);
         self.bytes.put_u64_le(sequence);
-        record
     }
 
     /// The bytes of the frame, padded to whole blocks. `head` says all but what is counted here. A frame that could not be read back

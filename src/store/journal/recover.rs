@@ -320,13 +320,11 @@ impl LeftJournal<'_> {
         if let Some(control) = &self.control {
             let mut control = control.clone();
             control.is_suspect = true;
-            control
-                .write(&self.dir, false)
-                .map_err(Error::errno_while("write the journal"))?;
+            let written = control.write(&self.dir, false);
+            written.map_err(Error::errno_while("write the journal"))?;
         }
-        writer
-            .sync_files()
-            .map_err(Error::errno_while("sync the file system"))
+        let synced = writer.sync_files();
+        synced.map_err(Error::errno_while("sync the file system"))
     }
 
     fn damaged(&self, what: &str) -> OpenError {

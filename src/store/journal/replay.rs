@@ -202,7 +202,7 @@ impl Replay<'_> {
         }
     }
 
-    /// True if the file that was `found` has these bytes on the disk.
+    /// True if the file that was `found` has these bytes on the disk. One that cannot be read is written anew.
     fn holds(&self, key: &Key<'_>, found: NameKind, value: &[u8]) -> Result<bool, Error> {
         let is_whole =
             matches!(found, NameKind::Value(Meta { len, .. }, _) if len == value.len() as u64);
@@ -210,11 +210,9 @@ impl Replay<'_> {
             return Ok(false);
         }
         let opened = self.dir.open(key, Blocking::Allowed);
-        let Some(opened) = opened.map_err(Error::errno_while("open"))? else {
-            return Ok(false);
-        };
-        // A file that cannot be read is written anew.
-        Ok(value_file::whole_blocking(opened).is_ok_and(|(_, bytes)| bytes == value))
+        let opened = opened.map_err(Error::errno_while("open"))?;
+        let read = opened.and_then(|opened| value_file::whole_blocking(opened).ok());
+        Ok(read.is_some_and(|(_, bytes)| bytes == value))
     }
 
     /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand

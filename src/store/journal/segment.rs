@@ -5,6 +5,7 @@
 //! long: so a segment never grows or shrinks, and is recycled. Promises that a segment which is retired, because a write or a sync of it
 //! has failed, is never synced again: the kernel may have dropped what it could not write, and a second sync would prove nothing.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -12,12 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
 
 use bytes::Bytes;
-use rustix::fs::{AtFlags, Dir, FallocateFlags, IFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
 use super::super::small_file::errno;
-use super::super::temp_file::allocate;
+use super::super::temp_file::{allocate, names};
 use super::control::LiveSegment;
 use super::format::{BLOCK, ChangeRecord, Head, Record};
 use crate::value::Error;
@@ -64,11 +65,8 @@ impl Segment {
     /// The file `name` of `dir`, which has frames.
     pub fn open(dir: &OwnedFd, name: &str, flags: OFlags) -> Result<Self, Errno> {
         // A mode goes with a file that may be made, and with no other.
-        let mode = if flags.contains(OFlags::CREATE) {
-            0o600
-        } else {
-            0
-        };
+        let creates = flags.contains(OFlags::CREATE);
+        let mode = if creates { 0o600 } else { 0 };
         let file = open_beneath(dir, name, flags, Mode::from(mode))?;
         let size = retry_on_intr(|| rustix::fs::fstat(&file))?.st_size;
         Ok(Self {
@@ -89,15 +87,11 @@ impl Segment {
 
     /// All segments in `dir`, in the order of their names.
     pub fn all(dir: &OwnedFd, flags: OFlags) -> Result<Vec<Arc<Self>>, Errno> {
-        let mut indices = Vec::new();
-        for entry in Dir::read_from(dir)? {
-            let name = entry?.file_name().to_str().map(str::parse::<u32>);
-            indices.extend(name.ok().and_then(Result::ok));
-        }
+        let index = |name: CString| name.to_str().ok()?.parse::<u32>().ok();
+        let mut indices: Vec<_> = names(dir)?.into_iter().filter_map(index).collect();
         indices.sort_unstable();
-        let indices = indices.into_iter();
         let open = |index: u32| Self::open(dir, &index.to_string(), flags).map(Arc::new);
-        indices.map(open).collect()
+        indices.into_iter().map(open).collect()
     }
 
     /// Removes its file.

@@ -91,20 +91,18 @@ impl Journal {
         let Recovered { mut note, dir } = recovered.map_or_else(|| Recovered::begin(place), Ok)?;
         let dir = dir.map_or_else(|| place.open(true), Ok)?;
         place.claim(&dir, note.id)?;
+        let without = |why| {
+            writer.journal.set_missing(why);
+            Ok(None)
+        };
         let Some(size) = segment_size(place, &dir) else {
-            writer
-                .journal
-                .set_missing("its file system is too small for one");
-            return Ok(None);
+            return without("its file system is too small for one");
         };
         let mut free = recycle(&dir, size).map_err(place.failed("open"))?;
         if free.is_empty() {
             match Segment::create(&dir, 0, size) {
                 Ok(segment) => free.push(Arc::new(segment)),
-                Err(Errno::NOSPC | Errno::DQUOT) => {
-                    writer.journal.set_missing("there is no room for one");
-                    return Ok(None);
-                }
+                Err(Errno::NOSPC | Errno::DQUOT) => return without("there is no room for one"),
                 Err(errno) => return Err(place.failed("make a segment in")(errno)),
             }
         }
@@ -165,12 +163,11 @@ impl Journal {
     fn begin_segment(&mut self) -> Result<(), Error> {
         let began = Instant::now();
         // Versions never repeat, also across restarts: so no two segments have the same generation.
-        let generation = generation(&self.checkpoints.writer)?;
+        let checkpoints = &self.checkpoints;
+        let generation = generation(&checkpoints.writer)?;
         let opening = self.frame().finish(self.head(generation))?;
-        let segment = self
-            .checkpoints
-            .take_segment(generation, self.next, &opening)?;
-        let journal = &self.checkpoints.writer.counters.journal;
+        let segment = checkpoints.take_segment(generation, self.next, &opening)?;
+        let journal = &checkpoints.writer.counters.journal;
         journal.waits.observe_duration(began.elapsed());
         (self.segment, self.offset) = (Some(segment), opening.len() as u64);
         self.generation = generation;

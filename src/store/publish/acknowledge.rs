@@ -69,11 +69,10 @@ impl Acknowledger {
 
     /// Finishes the changes that `work` makes, now or soon.
     pub fn batch(&self, work: impl FnOnce() -> Vec<AppliedChange>) {
-        let failed_before = self.failed.load(Acquire);
-        let made = work();
+        // In this order: a sync that fails while they are made concerns them.
         let batch = Batch {
-            failed_before,
-            made,
+            failed_before: self.failed.load(Acquire),
+            made: work(),
         };
         match &self.syncer {
             None => batch.finish(Ok(()), &self.changes, &mut WakeBatch::default()),

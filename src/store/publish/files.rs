@@ -1,5 +1,6 @@
 //! The files of the values, as the publisher decides by them and changes them; and the way of a change without a journal.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::super::commit::{self, Found};
@@ -16,6 +17,7 @@ const CREATES_IN_A_ROW: u32 = 16;
 pub struct ValueFiles {
     pub writer: Arc<WriteContext>,
     allowance: Allowance,
+    creates_in_a_row: Cell<u32>,
 }
 
 impl ValueFiles {
@@ -23,26 +25,24 @@ impl ValueFiles {
         Self {
             writer,
             allowance: Allowance::default(),
+            creates_in_a_row: Cell::default(),
         }
     }
 
-    /// Decides `change` by the files alone, and makes it; anew while other programs are in its way. `creates` counts the creates in a row.
-    pub fn make_at_once(&self, mut change: ChangeRequest, creates: &mut u32) -> AppliedChange {
-        match survive(|| self.try_to_make(&mut change, creates)) {
+    /// Decides `change` by the files alone, and makes it; anew while other programs are in its way.
+    pub fn make_at_once(&self, mut change: ChangeRequest) -> AppliedChange {
+        match survive(|| self.try_to_make(&mut change)) {
             Ok(Some(plan)) => change.made(plan, self.writer.durability == Durability::Disk),
             Ok(None) => change.unmade(Ok(None)),
             Err(error) => change.unmade(Err(error)),
         }
     }
 
-    fn try_to_make(
-        &self,
-        change: &mut ChangeRequest,
-        creates: &mut u32,
-    ) -> Result<Option<Plan>, Error> {
+    fn try_to_make(&self, change: &mut ChangeRequest) -> Result<Option<Plan>, Error> {
         loop {
             let is_plain_put = change.value.is_some() && change.condition.is_none();
-            let found = self.look(change, is_plain_put && *creates >= CREATES_IN_A_ROW)?;
+            let creates = self.creates_in_a_row.get();
+            let found = self.look(change, is_plain_put && creates >= CREATES_IN_A_ROW)?;
             let Some(plan) = plan(self, change, found.meta())? else {
                 return Ok(None);
             };
@@ -50,11 +50,9 @@ impl ValueFiles {
             let is_made = self.make_in(change, &found)?;
             if plan.result.is_some() {
                 let is_create = is_made && plan.base.is_none();
-                *creates = if is_create {
-                    creates.saturating_add(1)
-                } else {
-                    0
-                };
+                let more = creates.saturating_add(1);
+                let creates = if is_create { more } else { 0 };
+                self.creates_in_a_row.set(creates);
             }
             if is_made {
                 return Ok(Some(plan));

@@ -14,7 +14,6 @@ use rustix::fs::FallocateFlags;
 
 use crate::store::temp_file::{Target, TempFile, allocate};
 use crate::store::upload_claim::Claim;
-use crate::store::value_file::ValueFile;
 use crate::store::write_context::WriteContext;
 use crate::transfer::{BodySource, Pipe, write_at};
 use crate::value::{Error, Key};
@@ -33,9 +32,9 @@ type Passing = Pin<Box<dyn Future<Output = Result<(Pipe, u64), Error>>>>;
 /// A temporary file that is being written.
 pub struct FileWriter {
     writer: Arc<WriteContext>,
-    file: TempFile,
+    pub file: TempFile,
     /// Bytes written, or being written.
-    len: u64,
+    pub len: u64,
     /// Where what has been set aside ends.
     reserved: u64,
     /// Where what is known to come ends.
@@ -53,15 +52,13 @@ impl FileWriter {
         len: u64,
         key: Option<Key<'static>>,
     ) -> Result<Self, Error> {
-        let job = {
-            let writer = Arc::clone(writer);
-            move || {
-                // The publisher checks again: this refuses a large value before it is received.
-                writer.dir().location.check()?;
-                key.map_or(Ok(()), |key| writer.may_move_to(&key))?;
-                drop(writer.take_space(len)?);
-                TempFile::create(&writer.temp_dir, Target::Absent, None)
-            }
+        let context = Arc::clone(writer);
+        let job = move || {
+            // The publisher checks again: this refuses a large value before it is received.
+            context.dir().location.check()?;
+            key.map_or(Ok(()), |key| context.may_move_to(&key))?;
+            drop(context.take_space(len)?);
+            TempFile::create(&context.temp_dir, Target::Absent, None)
         };
         let file = writer.dir().disk.spawn(job).await?;
         Ok(Self::resume(Arc::clone(writer), file, 0, len))
@@ -78,15 +75,6 @@ impl FileWriter {
             writing: None,
             passing: None,
         }
-    }
-
-    /// Bytes written, or being written.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    pub fn file(&self) -> &Arc<ValueFile> {
-        &self.file.file
     }
 
     /// Starts to write `runs`, `len` bytes, once the write before has ended.
