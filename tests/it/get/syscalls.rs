@@ -33,7 +33,7 @@ fn calls_of_hot_gets(size: usize) -> Option<(BTreeMap<String, usize>, Duration)>
     let value = pattern(1, size);
     server.dir.place("hot", &value);
     let mut connection = server.connect();
-    let mut ask = |key: &str| connection.get(&key);
+    let mut ask = |key: &str| connection.get(key);
     // A value is kept only once it has been as it is for a while.
     let placed = Instant::now();
     eventually("the value is kept", || {

@@ -138,7 +138,7 @@ fn preconditions_of_writes_by_rfc_9110_13_1() {
     let mut raw = server.connect();
     for [template, statuses] in table(WRITES) {
         let template = &*template.replace('|', "\r\n");
-        let statuses = statuses.split(' ').map(|status| status.parse::<u16>());
+        let statuses = statuses.split(' ').map(str::parse::<u16>);
         let statuses: Vec<_> = statuses.map(|status| status.expect("a status")).collect();
         // The store of the tests has no DELETE with conditions.
         let methods = by_engine(&["PUT", "DELETE"][..], &["PUT"]);

@@ -15,7 +15,7 @@ fn race(states: &[Option<&[u8]>], rounds: usize) {
     let (done, reads) = (Done::default(), AtomicUsize::new(0));
     let turn = |writer: &mut Raw, state: Option<&[u8]>| match state {
         Some(value) => {
-            assert_eq!(writer.put("k", &value).status, 200);
+            assert_eq!(writer.put("k", value).status, 200);
         }
         None => assert_eq!(server.ask("DELETE", "k").status, 200),
     };

@@ -215,7 +215,7 @@ const KEPT: &str = "user.data-server.sha-256";
 
 fn kept(dir: &DataDir) -> Option<Vec<u8>> {
     let mut buf = [0; 256];
-    let len = fgetxattr(&File::open(dir.file("k")).expect("k"), KEPT, &mut buf).ok()?;
+    let len = fgetxattr(File::open(dir.file("k")).expect("k"), KEPT, &mut buf).ok()?;
     Some(buf[..len].to_vec())
 }
 

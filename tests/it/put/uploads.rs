@@ -27,7 +27,7 @@ fn values_of_every_size_come_back_unchanged() {
         for key in ["fixed", "k"] {
             let is_right = server.dir.read(key) == value;
             assert!(is_right, "{size} bytes on disk as {key}");
-            let got = connection.get(&key);
+            let got = connection.get(key);
             assert!(got.body == value, "GET of {size} bytes from {key}");
         }
     }
