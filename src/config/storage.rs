@@ -150,23 +150,20 @@ impl Storage {
         reactors: usize,
         service: &ServiceConfig,
     ) -> Result<S3Resources, ConfigError> {
-        let of_store = "what an acknowledged write survives is the store's promise";
-        let is_cached = "a value is read from the store each time, for other servers may change it";
-        let no_space = "the server does not see how much space the store has";
-        let no_gzip = "values pass as the store sends them: have a proxy compress them";
+        let cache = "a value is read from the store each time, for other servers may change it";
+        let durability = "what an acknowledged write survives is the store's promise";
+        let space = "the server does not see how much space the store has";
+        let listings = "the store makes the listings";
+        let coding = "values pass as the store sends them: have a proxy compress them";
         let has_dir = self.place.is_some() || self.dir.is_some();
         for (option, is_given, why) in [
             ("--dir", has_dir, "the values are in the store"),
-            ("--cache", self.cache.is_some(), is_cached),
-            ("--durability", self.durability.is_some(), of_store),
-            ("--journal-dir", self.journal_dir.is_some(), of_store),
-            ("--min-free", self.min_free.is_some(), no_space),
-            (
-                "--listing-index",
-                self.listing_index.is_some(),
-                "the store makes the listings",
-            ),
-            ("--compress", service.compress, no_gzip),
+            ("--cache", self.cache.is_some(), cache),
+            ("--durability", self.durability.is_some(), durability),
+            ("--journal-dir", self.journal_dir.is_some(), durability),
+            ("--min-free", self.min_free.is_some(), space),
+            ("--listing-index", self.listing_index.is_some(), listings),
+            ("--compress", service.compress, coding),
             ("--compat", service.compat, "the C server had a directory"),
         ] {
             if is_given {

@@ -214,13 +214,17 @@ pub enum What {
 impl Report {
     /// Adds the verdict of a check on `what`. The error is that of a store that cannot be used.
     pub fn add(&mut self, what: What, checked: Result<usize, Fault>) -> Result<(), Error> {
-        let verdict = match checked {
-            Ok(times) => Ok(times),
-            Err(Fault::Fails(how)) => Err(how),
+        match checked {
             Err(Fault::Unusable(error)) => return Err(error),
-        };
-        self.rows.push(Row { what, verdict });
+            checked => self.note(what, checked),
+        }
         Ok(())
+    }
+
+    /// As [`Report::add`], of a check that an error of the store fails too.
+    pub fn note(&mut self, what: What, checked: Result<usize, Fault>) {
+        let verdict = checked.map_err(|fault| fault.to_string());
+        self.rows.push(Row { what, verdict });
     }
 
     /// The first of these things that the store does wrong.
