@@ -479,4 +479,36 @@ mod tests {
             assert!(request(head.as_bytes()).is_err(), "{head:?}");
         }
     }
+
+    #[test]
+    fn a_line_of_a_chunked_body_comes_again_until_it_is_whole() {
+        let bad = Err(FramingError::Chunks);
+        for (bytes, expected) in [
+            ("5", Ok((0, false))),
+            ("5;a=\"b\"\r", Ok((0, false))),
+            ("0000000000000005\r\n", Ok((18, false))),
+            ("A \r\nab", Ok((6, false))),
+            ("2\r\nab\r", Ok((5, false))),
+            ("2\r\nab\r\n3", Ok((7, false))),
+            ("0\r\nA: b", Ok((3, false))),
+            ("0\r\n\r\nGET", Ok((5, true))),
+            ("0\r\nA: b\r\n\r\nGET", Ok((11, true))),
+            ("\r", bad),
+            ("g", bad),
+            ("+5", bad),
+            ("5:", bad),
+            ("00000000000000005", bad),
+            ("5\n", bad),
+            ("5;\0", bad),
+            ("2\r\nabc", bad),
+            ("2\r\nab\n", bad),
+            ("0\r\nA\rb", bad),
+        ] {
+            assert_eq!(Chunks::Size.feed(bytes.as_bytes()), expected, "{bytes:?}");
+        }
+        let line = |len: usize| format!("1;{}", "a".repeat(len - 2));
+        let feed = |line: String| Chunks::Size.feed(line.as_bytes());
+        assert_eq!(feed(line(MAX_HEAD)), Ok((0, false)));
+        assert_eq!(feed(line(MAX_HEAD + 1)), bad);
+    }
 }

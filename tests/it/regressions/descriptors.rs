@@ -63,7 +63,7 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
     let server = limited(&args, 600).in_the_clear().start();
     // A file for each stream: those of one file share its descriptor, once it is cached.
     for n in 0..100 * STALLED {
-        let large = File::create(server.dir.file(&format!("large{n:04}"))).expect("a file");
+        let large = File::create(server.dir.file(format!("large{n:04}"))).expect("a file");
         large.set_len(4 << 20).expect("a length");
     }
     for n in 0..40 {
