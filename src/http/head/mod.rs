@@ -5,6 +5,7 @@
 
 pub mod accept;
 pub mod allowlists;
+pub mod chunks;
 pub mod framing;
 pub mod path;
 pub mod syntax;
