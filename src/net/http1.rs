@@ -71,6 +71,7 @@ pub(super) async fn serve(
         let asked = context.state.requests();
         let should_rest = command == Some(Command::Rest) || !buffers.may_be_kept();
         let was_watching = context.state.phase() == Phase::Watching;
+        input.is_starved.set(false);
         let polled = match hyper.poll_without_shutdown(cx) {
             // Its own refusal of a head is a response like any other: the client may still be sending.
             Poll::Ready(Err(error)) if error.is_parse() => {
@@ -83,9 +84,8 @@ pub(super) async fn serve(
         };
         // A head that came to its end in this turn is not late.
         is_late &= context.state.requests() == asked;
-        let held = input.held.get();
-        let ahead = input.requests.get() - (context.state.requests() - before);
-        if polled.is_pending() && should_abort(context, was_watching, ahead > 0, cx) {
+        let has_more = input.requests.get() > context.state.requests() - before;
+        if polled.is_pending() && should_abort(context, was_watching, has_more, cx) {
             return Poll::Ready(Err(ConnectionError::from(Cut)));
         }
         // `poll_without_shutdown` is ready while the last response is still in hyper's buffer; polling again flushes it.
@@ -95,10 +95,11 @@ pub(super) async fn serve(
         if polled.is_ready() {
             return Poll::Ready(Ok(Next::Close));
         }
-        if context.state.is_serving() || ahead > u64::from(held == Held::Upload) {
+        // Until hyper asks for more than there is, it may hold bytes of a body, or requests behind it.
+        if context.state.is_serving() || !input.is_starved.get() {
             return Poll::Pending;
         }
-        let next = next_step(context, held, is_late, should_rest);
+        let next = next_step(context, input.held.get(), is_late, should_rest);
         next.map_or(Poll::Pending, |next| Poll::Ready(Ok(next)))
     })
     .await;
@@ -122,12 +123,10 @@ fn next_step(
     should_rest: bool,
 ) -> Option<Next> {
     match held {
-        // hyper learns of it as it reads the body.
-        Held::Invalid(FramingError::Chunks) => None,
+        // What comes is the rest of a body, which must not be read as a request.
+        _ if context.state.left_unread() => Some(Next::Close),
         Held::Invalid(error) => Some(Next::Reject(error)),
         Held::Upload => Some(Next::Receive),
-        // More may have arrived.
-        _ if !context.state.progress.reading.get() => None,
         Held::Part if is_late => {
             context.reactor.exceeds(TimeLimit::Header, context.client);
             Some(Next::Reject(FramingError::Late))

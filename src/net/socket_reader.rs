@@ -23,6 +23,8 @@ const PIECE: usize = 4 << 10;
 /// The state of a reader, which the loop of its connection reads while hyper has it.
 #[derive(Debug, Default)]
 pub(super) struct ReaderState {
+    /// hyper wanted more than there is, in this turn.
+    pub(super) is_starved: Cell<bool>,
     /// Requests whose head has arrived, that of a long upload among them.
     pub(super) requests: Cell<u64>,
     /// The bytes that are held back from hyper.
@@ -100,6 +102,7 @@ impl SocketReader {
     fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut &*self.socket).poll_read(cx, buf);
+        self.state.is_starved.set(polled.is_pending());
         self.socket.state.progress.reading.set(polled.is_pending());
         self.socket.state.received(buf.filled().len() - before);
         polled
@@ -198,7 +201,10 @@ impl AsyncRead for SocketReader {
                     return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
                 }
                 // The loop of the connection goes on with it, once the requests before it have been answered.
-                Held::Invalid(_) | Held::Upload => return Poll::Pending,
+                Held::Invalid(_) | Held::Upload => {
+                    self.state.is_starved.set(true);
+                    return Poll::Pending;
+                }
                 Held::Part | Held::Nothing => {}
             }
             let goes_on = if self.held.is_empty() {

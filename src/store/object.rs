@@ -9,6 +9,7 @@
 
 use std::any::Any;
 use std::num::NonZeroU64;
+use std::ops::ControlFlow;
 use std::str::from_utf8;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -20,7 +21,7 @@ use rustix::io::retry_on_intr;
 
 use super::attributes;
 use super::fs_type::FsType;
-use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now};
+use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now, start};
 use crate::transfer::{BlockingPool, hash_file, is_large};
 use crate::value::{Digest, Error, Hasher, Meta, Wanted};
 
@@ -74,11 +75,8 @@ impl Object {
             return Ok(());
         }
         let len = usize::try_from(self.meta.len).map_or(LOOKED_AT, |len| len.min(LOOKED_AT));
-        let start = match self.read_now(0, len) {
-            Some(start) => start,
-            None => self.read(0, len).await?,
-        };
-        self.is_utf8 = is_utf8(&start, start.len() as u64 == self.meta.len);
+        let start = start(&self.file, len, self.fs_type.is_memory).await?;
+        self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
         Ok(())
     }
 
@@ -232,18 +230,25 @@ impl Object {
         compute: &BlockingPool,
     ) -> Result<Digest, Error> {
         let Meta { len, version, .. } = self.meta;
-        let file = Arc::clone(&self.file);
-        let kept = move || Ok(attributes::kept_digest(&file, version, sha512));
-        if let Some(kept) = compute.spawn(kept).await? {
-            return Ok(kept);
-        }
-        let mut hasher = Hasher::new(Wanted::one(sha512));
-        let mut offset = 0;
-        while offset < len {
+        let (mut hasher, mut offset) = (Hasher::new(Wanted::one(sha512)), 0);
+        loop {
             let (file, turn) = (Arc::clone(&self.file), offset..len.min(offset + TURN));
             offset = turn.end;
-            let take_turn = move || hash_file(&file, turn, hasher);
-            hasher = compute.spawn(take_turn).await?;
+            let take_turn = move || {
+                let is_first = turn.start == 0;
+                let kept = || attributes::kept_digest(&file, version, sha512);
+                match is_first.then(kept).flatten() {
+                    Some(kept) => Ok(ControlFlow::Break(kept)),
+                    None => hash_file(&file, turn, hasher).map(ControlFlow::Continue),
+                }
+            };
+            hasher = match compute.spawn(take_turn).await? {
+                ControlFlow::Break(kept) => return Ok(kept),
+                ControlFlow::Continue(hasher) => hasher,
+            };
+            if offset == len {
+                break;
+            }
         }
         let digest = hasher.finish().one().ok_or(Error::Truncated)?;
         if keep && is_large(len) {

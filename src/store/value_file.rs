@@ -8,8 +8,8 @@
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -142,6 +142,21 @@ pub async fn whole(opened: Opened, disk: &BlockingPool) -> Result<(Opened, Bytes
         return Ok((opened, buf.into()));
     }
     disk.spawn(move || whole_blocking(opened)).await
+}
+
+/// The first `len` bytes of `file`, or fewer where it has become shorter, without blocking the caller's thread.
+pub async fn start(file: &Arc<ValueFile>, len: usize, is_memory: bool) -> Result<Vec<u8>, Error> {
+    let mut buf = vec![0; len];
+    if buf.is_empty() || read_now(&**file, &mut buf, 0, is_memory) {
+        return Ok(buf);
+    }
+    let shared = Arc::clone(file);
+    let read = move || {
+        let filled = fill(&*shared, &mut buf)?;
+        buf.truncate(filled);
+        Ok(buf)
+    };
+    file.disk.spawn(read).await
 }
 
 /// Reads all of `opened`. Blocks.

@@ -41,9 +41,9 @@ pub struct Checkpoints {
     /// Notified when there may be work for the checkpoint's thread, and when a round of it has ended.
     changed: Condvar,
     /// Held while the control file is written.
-    control_lock: Mutex<()>,
+    control_lock: parking_lot::Mutex<()>,
     /// Held by the publisher while it makes changes, and by the checkpoint while it writes values anew.
-    pub publish_lock: Mutex<()>,
+    pub publish_lock: parking_lot::Mutex<()>,
 }
 
 /// The segments, and up to where changes are made and settled.
@@ -58,7 +58,9 @@ struct CheckpointState {
     due: Option<Instant>,
     /// The publisher waits for a segment.
     is_wanted: bool,
-    /// The error of the last checkpoint, if it failed, or else of a segment that could not be made since.
+    /// The error of the last segment that could not be made. The next is made when the publisher waits for it.
+    refusal: Option<Errno>,
+    /// The error of the last checkpoint, if it failed.
     failure: Option<Error>,
     /// The value of `made` when reads were last refused.
     refused: u64,
@@ -77,7 +79,7 @@ impl CheckpointState {
     }
 
     fn lacks_one(&self) -> bool {
-        let may_try = self.is_wanted || self.failure.is_none();
+        let may_try = self.is_wanted || self.refusal.is_none();
         self.segments.lacks_one() && !self.is_ended && may_try
     }
 
@@ -121,8 +123,8 @@ impl Checkpoints {
             writer,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            control_lock: Mutex::default(),
-            publish_lock: Mutex::default(),
+            control_lock: parking_lot::Mutex::default(),
+            publish_lock: parking_lot::Mutex::default(),
         })
     }
 
@@ -159,8 +161,9 @@ impl Checkpoints {
         let state = self.changed.wait_while(state, waits);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let Some(segment) = state.segments.free.pop() else {
-            let failure = state.failure.clone();
-            return Err(failure.unwrap_or(Error::new("find room in the journal", Errno::IO)));
+            let made = state.refusal.unwrap_or(Errno::IO);
+            let made = Error::new("make a segment of the journal", made);
+            return Err(state.failure.clone().unwrap_or(made));
         };
         // The segment before is full, and is freed as early as possible.
         if !state.segments.used.is_empty() {
@@ -273,9 +276,8 @@ impl Checkpoints {
         match made {
             Ok(segment) => state.segments.add(segment),
             Err(errno) => {
+                state.refusal = Some(errno);
                 state.log_failure("cannot make a segment of the journal", errno);
-                let error = Error::new("make a segment of the journal", errno);
-                state.failure.get_or_insert(error);
             }
         }
     }
@@ -334,7 +336,10 @@ impl Checkpoints {
             (control.settled, control.is_suspect) = (to, false);
         })
         .map_err(Error::errno_while("note what is settled"))?;
-        self.state().segments.free_settled(to, &self.dir);
+        let mut state = self.state();
+        state.refusal = None;
+        state.segments.free_settled(to, &self.dir);
+        drop(state);
         self.changed.notify_all();
         Ok(())
     }

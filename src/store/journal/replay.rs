@@ -105,15 +105,17 @@ impl Replay<'_> {
     /// Makes `change`, if it counts.
     fn replay(&mut self, change: &ChangeRecord) -> Result<(), Error> {
         let counts = match self.state {
-            FileState::NamesWhole => {
-                change.small.is_some() && !self.history.is_cancelled(change.sequence)
-            }
+            FileState::NamesWhole => !self.history.is_cancelled(change.sequence),
             _ => self.history.may_count(change),
         };
         if !counts {
             return Ok(());
         }
+        // Also of a change that is not written anew: a key that cannot be looked at keeps all its records, or an older one would be its last.
         let (key, found) = (&change.key, self.find(&change.key)?);
+        if self.state == FileState::NamesWhole && change.small.is_none() {
+            return Ok(());
+        }
         let fate = match (self.state, found) {
             // Of a value that still has its name the bytes are written anew.
             (FileState::NamesWhole, NameKind::Value(Meta { version, .. }, _))

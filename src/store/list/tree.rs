@@ -289,11 +289,12 @@ impl Folders {
 
     /// Removes `path` and the folders below it; returns their watches.
     fn remove(&mut self, path: &str) -> Vec<Watch> {
-        let from = self.by_path.range::<str, _>((Included(path), Unbounded));
-        let from = from.map(|(there, _)| there);
-        let rest = from.map_while(|there| Some((there, there.strip_prefix(path)?)));
-        let gone = rest.filter(|(_, rest)| rest.is_empty() || rest.starts_with('/'));
-        let gone: Vec<Box<str>> = gone.map(|(there, _)| there.clone()).collect();
+        let below = format!("{path}/");
+        let there = self.by_path.range::<str, _>((Included(&*below), Unbounded));
+        let there = there.map(|(path, _)| path);
+        let there = there.take_while(|path| path.starts_with(&below));
+        let mut gone: Vec<Box<str>> = there.cloned().collect();
+        gone.push(path.into());
         let removed = gone.iter().filter_map(|path| {
             let watch = self.by_path.remove(path)?;
             self.by_watch.remove(&watch);

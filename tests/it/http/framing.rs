@@ -90,3 +90,47 @@ fn fields_that_nothing_reads_change_nothing() {
     let head = format!("GET /k HTTP/1.1\r\nHost: t\r\n{many}\r\n");
     assert_eq!(server.connect().ask(head).status, 431);
 }
+
+/// What a client sends of a body that is not read is no request, also where the head of a long upload waits behind it.
+#[test]
+fn an_unread_body_before_a_long_upload_is_never_a_request() {
+    http1_only!("bodies have a frame of their own");
+    let server = TestServer::start(&[]);
+    server.store("here", "v");
+    let evil = "PUT /evil HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\nx";
+    let padded = "\r\n".repeat(8192) + evil;
+    let chunks = format!("1\r\na\r\n{:x}\r\n{evil}\r\n0\r\n\r\n", evil.len());
+    let of_length = |body: &str| format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let bodies = [
+        of_length(evil),
+        of_length(&padded),
+        format!("Transfer-Encoding: chunked\r\n\r\n{chunks}"),
+    ];
+    let long = put_head("long", 300_000);
+    for begin in [
+        "GET /none HTTP/1.1",
+        "GET /here HTTP/1.1",
+        "DELETE /none HTTP/1.1",
+        "PUT /-/none HTTP/1.1",
+        "PUT /here HTTP/1.1\r\nIf-None-Match: *",
+    ] {
+        for (body, expect) in bodies
+            .iter()
+            .zip([""; 3])
+            .chain(bodies.iter().zip(["Expect: 100-continue\r\n"; 3]))
+        {
+            let mut client = server.connect();
+            client.send(format!("{begin}\r\nHost: t\r\n{expect}{body}{long}"));
+            let first = client.answer();
+            client.finish();
+            client.rest();
+            let got = server.get("evil").status;
+            assert_eq!(
+                got,
+                404,
+                "behind {begin} {expect} {}: {first:?}",
+                body.len()
+            );
+        }
+    }
+}
