@@ -72,9 +72,10 @@ impl Access {
         self.passwords.counters.reloads[usize::from(read.is_err())].add(1);
         let policy = read?;
         warn(&policy);
-        // Those that wait for a replacement find its generation.
+        let mut policy = Arc::new(policy);
+        // Those that wait for a replacement find its generation. The old policy is freed when no reactor waits for the lock.
         self.policy.send_modify(|held| {
-            *held = Arc::new(policy);
+            std::mem::swap(held, &mut policy);
             self.generation.fetch_add(1, Ordering::Release);
         });
         Ok(())

@@ -25,27 +25,24 @@ pub type Readiness = Result<String, String>;
 
 /// The prober of the store.
 #[derive(Default)]
-pub struct Probe(Mutex<ProbeState>);
+pub struct Probe {
+    state: Mutex<ProbeState>,
+    /// Bytes free for values, as the last probe found, where the store can report it. A reader waits for no probe under way.
+    pub free: parking_lot::Mutex<Option<u64>>,
+}
 
 #[derive(Default)]
 struct ProbeState {
     last: Option<(Instant, Readiness)>,
     /// The probe that the store has not answered yet.
     pending: Option<store::Probe>,
-    /// Bytes free for values, where the store can report it.
-    free: Option<u64>,
 }
 
 impl Probe {
-    /// Bytes free for values, as the last probe found.
-    pub async fn free(&self) -> Option<u64> {
-        self.0.lock().await.free
-    }
-
     /// Returns ready if the directory is still where it was opened and, unless it is only read, takes values. A scrape sends no request
     /// to an S3 store: requests cost, and the scrape counts them.
     pub async fn readiness(&self, store: &Store, is_scrape: bool) -> Readiness {
-        let mut state = self.0.lock().await;
+        let mut state = self.state.lock().await;
         let costs = is_scrape && matches!(store, Store::S3(_));
         match &state.last {
             Some((at, known)) if costs || at.elapsed() < FRESH => return known.clone(),
@@ -56,7 +53,7 @@ impl Probe {
         let readiness = if let Ok(answer) = timeout(TIMEOUT, probe).await {
             state.pending = None;
             let free = answer.as_ref().ok().copied().flatten();
-            state.free = free.map(|free| free.bytes);
+            *self.free.lock() = free.map(|free| free.bytes);
             judge(store, answer)
         } else {
             let store = match store {

@@ -103,7 +103,7 @@ impl Admin {
             }
             Page::Metrics => {
                 let is_ready = self.readiness(true).await.is_ok();
-                let free = self.probe.free().await;
+                let free = *self.probe.free.lock();
                 PageText {
                     is_good: true,
                     media_type: format.media_type(),

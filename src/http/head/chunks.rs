@@ -2,10 +2,13 @@
 //!
 //! Promises that a line is taken when it is whole, and refused as soon as it is malformed. Reads no byte of a chunk's data.
 
-use crate::http::head::syntax::{FramingError, MAX_HEAD, line};
+use crate::http::head::syntax::{FramingError, line};
+
+/// The longest line, in bytes: as much as hyper takes of extensions, and of trailers.
+const MAX_LINE: usize = 16 << 10;
 
 /// The part that comes next of a chunked body. Stricter than hyper, which decodes the body: a size has at most
-/// 16 digits, and no line holds a bare CR, LF or NUL, or is longer than a head. hyper limits extensions and trailers.
+/// 16 digits, and no line holds a bare CR, LF or NUL, or is longer than [`MAX_LINE`]. hyper limits extensions and trailers.
 #[derive(Debug)]
 pub enum Chunks {
     /// The line with the size of a chunk.
@@ -37,7 +40,7 @@ impl Chunks {
                 (Self::Data(_), _) => None,
                 (Self::Trailer, _) => Some(Self::Trailer),
             };
-            let next = next.filter(|_| begun.len() <= MAX_HEAD);
+            let next = next.filter(|_| begun.len() <= MAX_LINE);
             let next = next.ok_or(FramingError::Chunks)?;
             let Some(line) = whole else { break };
             at += line.len() + 2;
@@ -99,7 +102,7 @@ mod tests {
         }
         let line = |len: usize| format!("1;{}", "a".repeat(len - 2));
         let feed = |line: String| Chunks::Size.feed(line.as_bytes());
-        assert_eq!(feed(line(MAX_HEAD)), Ok((0, false)));
-        assert_eq!(feed(line(MAX_HEAD + 1)), bad);
+        assert_eq!(feed(line(MAX_LINE)), Ok((0, false)));
+        assert_eq!(feed(line(MAX_LINE + 1)), bad);
     }
 }

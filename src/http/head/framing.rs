@@ -320,7 +320,7 @@ pub fn request(bytes: &[u8]) -> Result<(Request<()>, usize), FramingError> {
     while first.is_empty() {
         first = next()?;
     }
-    let words: Vec<_> = first.split(|&byte| byte == b' ').collect();
+    let words: Vec<_> = first.splitn(4, |&byte| byte == b' ').collect();
     let [method, target, b"HTTP/1.1"] = *words else {
         return Err(FramingError::Line);
     };

@@ -50,7 +50,7 @@ const ALL: &AsciiSet = &NON_ALPHANUMERIC
 const PATH: &AsciiSet = &ALL.remove(b'/');
 
 /// A request to the store.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Call {
     pub method: Method,
     /// The encoded name of the object; that of the bucket is empty.
