@@ -80,6 +80,30 @@ fn a_key_that_cannot_be_written_anew_keeps_no_checkpoint_failed() {
     server.store("stuck/k", "new");
 }
 
+/// What is kept of a key without its removal would bring back what was removed.
+#[test]
+fn the_removal_of_a_key_that_cannot_be_looked_at_is_kept_with_its_other_records() {
+    journal_only!("a checkpoint that fails once");
+    let dir = DataDir::temporary();
+    let why = "a folder that the server may not look into";
+    let mut server = needed!(served_by_nobody_with(&dir, &super::DISK, why));
+    let once = "inject=syncfs:error=EIO:when=1";
+    let tracer = Attached::to(&server, &["-e", "trace=syncfs", "-e", once]);
+    server.store("stuck/other", "value");
+    server.store("stuck/k", "removed since");
+    assert_eq!(server.ask("DELETE", "stuck/k").status, 200);
+    chmod(dir.file("stuck"), 0o000);
+    eventually("the checkpoint fails", || tracer.has_injected());
+    eventually("a checkpoint succeeds", || super::ready(&server) == 200);
+    server.event("cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
+    drop(tracer);
+    server.stop();
+    chmod(dir.file("stuck"), 0o755);
+    let server = needed!(served_by_nobody_with(&dir, &super::DISK, why));
+    assert_eq!(server.get("stuck/k").status, 404);
+    assert_eq!(server.get("stuck/other").body, b"value");
+}
+
 /// The journal was closed in order, but for the records that are kept of one key.
 #[test]
 fn kept_records_that_cannot_be_read_are_given_up_by_order_once() {
