@@ -1,7 +1,7 @@
 //! The response: from an outcome to status, headers and body; what pages of other origins may do (CORS, the Fetch standard); and the
 //! head of a response that the connection sends itself, as bytes or for a stream of HTTP/2. hyper writes all other heads.
 //!
-//! Statuses stand here and in the [table of refusals](refusal) alone. Each head has the fields that hyper would send (RFC 9112,
+//! Statuses stand here and in the [table of refusals](crate::http::refusal) alone. Each head has the fields that hyper would send (RFC 9112,
 //! section 4): those of the response, its length and its date.
 
 pub mod outcome;

@@ -1,7 +1,7 @@
 //! The service of a reactor, one for all its connections: from a request to its response.
 //!
 //! Every request, of HTTP/1 and HTTP/2, goes through [`Service::call`]: authenticate, parse, perform, respond. A rejection and a value in
-//! the cache have their response at once, all else is performed by [`perform`](execute::perform). Decides no status and reads no header.
+//! the cache have their response at once, all else is performed by [`execute::perform`]. Decides no status and reads no header.
 
 pub mod context;
 pub mod execute;

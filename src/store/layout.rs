@@ -144,7 +144,7 @@ fn lock(dir: &Path, mut file: fs::File, within: Duration) -> Result<fs::File, Op
 }
 
 /// Removes what a killed server was still writing. A folder, which another program had put in the place of a value while that was
-/// [exchanged](super::publish_method::Replacement::exchange), is set aside with all that is in it.
+/// [exchanged](super::publish_method::exchange), is set aside with all that is in it.
 fn sweep(own: &OwnedFd, staging: &OwnedFd, clock: &mut Clock) -> Result<(), Errno> {
     let mut swept = 0;
     for name in names(staging)? {

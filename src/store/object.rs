@@ -126,7 +126,7 @@ impl Object {
         self.note.get()?.downcast_ref()
     }
 
-    /// Whether the file has not been changed and, where its file system [shows that](FsType::shows_removal), still has its name in its
+    /// Whether the file has not been changed and, where its file system shows that, still has its name in its
     /// folder: one system call.
     pub fn is_current(&self) -> bool {
         rustix::fs::fstat(&*self.file).is_ok_and(|now| self.stamp == FileStamp::of(&now))

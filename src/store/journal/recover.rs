@@ -3,7 +3,7 @@
 //!
 //! Promises that the journal is locked before anything is written, and that nothing of it is removed before all that it has is in the
 //! files, on the disk. Damage ends the start, unless the operator gives up what cannot be read: then the files of
-//! the journal are kept aside. The record of a key that cannot be written is [kept](super::kept) for the next start.
+//! the journal are kept aside. The record of a key that cannot be written is kept for the next start.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
