@@ -173,3 +173,29 @@ fn while_others_come_and_go(index: &str) {
         }
     });
 }
+
+#[test]
+fn the_index_follows_folders_that_are_moved_and_walks_no_other() {
+    file_calls_only!("the walks for pages");
+    let dir = DataDir::in_memory();
+    for n in 0..3_000 {
+        dir.place(&format!("f{:02}/{n:04}", n % 30), "");
+    }
+    let server = Launch::new(&["--threads", "2"]).on(&dir).start();
+    let listed = |target: &str| walk(&mut server.connect(), target, TEXT).swap_remove(0);
+    // A page of few names is found without the index, which a long one makes.
+    assert_eq!(listed("/?limit=10000").len(), 3_000);
+    let tracer = Attached::to(&server, &["-e", "trace=getdents64"]);
+    for (from, to, keys) in [("f07", "g/0/deep", 101), ("g/0/deep", "g/1/deep", 102)] {
+        fs::create_dir_all(dir.file(to).parent().expect("a folder")).expect("a folder");
+        fs::rename(dir.file(from), dir.file(to)).expect("a folder that is moved");
+        assert_eq!(listed(&format!("/?prefix={from}/")), [""; 0]);
+        assert_eq!(listed(&format!("/?prefix={to}/")).len(), keys - 1);
+        // Written to where it is now, by hand.
+        dir.place(&format!("{to}/x{keys}"), "v");
+        assert_eq!(listed("/?limit=10000").len(), 2_900 + keys);
+    }
+    let walked = tracer.detach();
+    let of_others = walked.iter().filter(|call| !call.args.contains("/data/g"));
+    assert_eq!(of_others.count(), 0);
+}

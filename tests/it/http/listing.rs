@@ -110,7 +110,13 @@ fn listing_50000_keys_takes_little_memory_and_no_reactor() {
         let (paths, _) = listed(&mut server.connect(), &target, JSON);
         assert_eq!(paths.len(), 1000);
     };
-    (0..3).for_each(page);
+    let cpu = || ["reactor-", "disk-"].map(|names| server.proc().cpu_of(names));
+    let idle = cpu();
+    page(0);
+    let used = cpu();
+    let [reactors, disk] = [0, 1].map(|names| used[names].saturating_sub(idle[names]));
+    assert!(disk > reactors, "{reactors:?} {disk:?}: who walks?");
+    (1..3).for_each(page);
     let grown = server.proc().peak_rss_kib().saturating_sub(before); // the kernel counts by the batch
     let is_right = grown < 4 * 1024;
     assert!(is_right, "{grown} KiB for pages of 1000 keys of 96 bytes");

@@ -6,6 +6,39 @@ const SIZE: usize = 40_000_000;
 /// Bytes of a file that may be sent between two polls of the other sockets: well under a millisecond of copying.
 const TURN: u64 = 2 << 20;
 
+/// In every mode, whatever sends the bytes. How many come depends on the machine: of two, one may be of before a download and one of after.
+#[test]
+fn small_answers_come_while_a_large_one_is_sent() {
+    let server = TestServer::start(&["--threads", "1"]);
+    server.dir.place("large", pattern(1, SIZE));
+    server.dir.place("small", "value");
+    // What the reactor answers itself: how fast a store is, is not the matter.
+    let (method, status) = by_engine(("GET", 200), ("OPTIONS", 204));
+    let (answers, done) = (AtomicU64::new(0), Done::default());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut connection = server.connect();
+            while !done.is_said() {
+                let got = ask(&mut connection, method, "/small", "", b"").status;
+                assert_eq!(got, status);
+                answers.fetch_add(1, Ordering::AcqRel);
+            }
+        });
+        let _saying = done.when_dropped();
+        let mut connection = server.connect();
+        eventually("answers come", || answers.load(Ordering::Acquire) > 0);
+        for _ in 0..2 {
+            connection.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
+            assert_eq!(connection.head().length(), SIZE);
+            let before = answers.load(Ordering::Acquire);
+            let got = connection.stream_to(SIZE, &mut vec![0; 256 << 10], |_| {});
+            let meanwhile = answers.load(Ordering::Acquire) - before;
+            assert_eq!(got, SIZE);
+            assert!(meanwhile > 2, "{meanwhile} answers during a download");
+        }
+    });
+}
+
 /// sendfile from a file, or splice from a pipe, to a socket.
 fn is_sending(call: &Call) -> bool {
     let to_socket = call.args.split(',').nth(2);

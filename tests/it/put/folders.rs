@@ -14,6 +14,11 @@ fn put_makes_what_is_missing_and_delete_removes_what_it_leaves_empty() {
     let server = needed!(TestServer::of_directory("folders of the directory", &[]));
     for size in [10, 300_000] {
         let value = pattern(1, size);
+        for lines in ["If-Match: *\r\n", "If-Match: \"x\"\r\n"] {
+            let refused = server.request("PUT", "/a/b/k", lines, &value);
+            refused.says(412, "");
+            server.dir.assert_holds(&[]);
+        }
         server.store("a/b/c/one", &value);
         server.store("a/b/two", &value);
         server.store("top", &value);

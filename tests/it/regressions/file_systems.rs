@@ -215,3 +215,15 @@ fn a_server_that_cannot_publish_is_not_ready() {
     server.store("new", "value");
     server.dir.assert_holds(&["new"]);
 }
+
+/// A probe finds it, without a PUT that failed.
+#[test]
+fn a_server_that_can_no_longer_publish_is_not_ready() {
+    directory_only!("the file system");
+    let (dir, left_out) = (DataDir::temporary(), "a directory that loses its rights");
+    let server = needed!(served_by_nobody(&dir, left_out));
+    for (mode, status) in [(0o777, 200), (0o555, 503), (0o777, 200)] {
+        chmod(dir.path(), mode);
+        eventually("the change shows", || server.ready().0 == status);
+    }
+}

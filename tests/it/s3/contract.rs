@@ -9,6 +9,35 @@ use super::{each, reason, send, serve};
 use crate::support::prelude::*;
 use crate::support::s3::{VersityGw, hex};
 
+/// What tests over the store in memory show, they show of a real one too.
+#[test]
+fn both_keep_objects_and_decide_conditions() {
+    each("both", |_, bucket| {
+        let ask = |method, lines: &str, value| bucket.ask(method, "folder/a key", lines, value);
+        assert_eq!(ask("PUT", "If-Match: \"x\"\r\n", b"none").status, 404);
+        let lines = "If-None-Match: *\r\nx-amz-meta-one: 1\r\nContent-Type: text/plain\r\n";
+        let first = ask("PUT", lines, b"first");
+        let found = (first.status, first.must("etag"));
+        assert_eq!(found, (200, "\"8b04d5e3775d298e78455efc5ca404d5\""));
+        let head = ask("HEAD", "", b"");
+        let found = ["x-amz-meta-one", "content-type"].map(|name| head.must(name));
+        assert_eq!((head.status, found), (200, ["1", "text/plain"]));
+        let same = format!("If-Match: {}\r\n", first.must("etag"));
+        for (method, lines, status) in [
+            ("PUT", "If-None-Match: *\r\n", 412),
+            ("PUT", "If-Match: \"x\"\r\n", 412),
+            ("GET", "Range: bytes=1-2\r\n", 206),
+            ("GET", "Range: bytes=9-\r\n", 416),
+            ("PUT", &same, 200),
+            ("DELETE", &same, 412),
+            ("DELETE", "", 204),
+        ] {
+            assert_eq!(ask(method, lines, b"").status, status, "{method} {lines}");
+        }
+        assert_eq!(bucket.read("folder/a key"), None);
+    });
+}
+
 /// In memory; in one piece of an upload; in several.
 const LENGTHS: [usize; 5] = [0, 1_000, 100_000, 1 << 20, 2_500_000];
 

@@ -20,7 +20,6 @@ fn metrics_tell_how_the_store_does() {
         ("retries_total", 1),
         ("unknown_total", 1),
         ("resolved_total", 1),
-        ("resolved_total", 1),
         ("requests_total", 5),
         ("time_to_head_seconds_count", 5),
         ("requests_active", 0),

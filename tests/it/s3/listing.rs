@@ -16,7 +16,11 @@ fn a_list_that_does_not_say_where_it_goes_on_is_an_error() {
     let list = |query: &str| send(&server, "GET", query, "Accept: application/json\r\n", b"");
     let cut = list("?prefix=many/&delimiter=/&limit=10000");
     assert_eq!((cut.status, &*reason(&cut)), (502, "store-failed"));
-    assert_eq!(list("?prefix=many/&limit=10000").status, 200);
+    let all: Vec<_> = (0..2100).map(|n| format!("many/{n:04}")).collect();
+    assert_eq!(keys(&list("?prefix=many/&limit=10000").json()), all);
+    let page = list("?prefix=many/&limit=2000").json();
+    let found = (keys(&page).len(), page["next"].as_str());
+    assert_eq!(found, (2000, Some("many/1999")));
     // A page for people that is answered in place of a list has no items either.
     let page = Fault::Answer("<html><body>It works!</body></html>");
     stub.fail("GET", "", page, 1);

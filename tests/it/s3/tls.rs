@@ -24,6 +24,9 @@ fn values_come_and_go_by_https() {
         let is_right = store.bucket.read(key).as_deref() == Some(value);
         assert!(is_right, "{key}, past the server");
     }
+    let page = server.get("?format=json").json();
+    let sizes = [0, 1, 2].map(|at| page["keys"][at]["size"].as_u64());
+    assert_eq!(sizes, [Some(0), Some(40_000_000), Some(5)]);
 }
 
 /// Of an authority, and one that stands in the file itself.

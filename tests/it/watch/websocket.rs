@@ -68,8 +68,14 @@ fn a_websocket_gets_the_same_changes_as_an_event_stream() {
 #[test]
 fn the_handshake_follows_rfc_6455() {
     let server = needed!(TestServer::of_directory("watching", &[]));
-    let (_, head) = shake(&server, SHAKE);
+    // The connection serves requests before it is upgraded.
+    let mut raw = server.connect();
+    assert_eq!(raw.put("k", "v").status, 200);
+    raw.send(format!("GET /-/watch HTTP/1.1\r\nHost: t\r\n{SHAKE}\r\n"));
+    let head = raw.head();
     assert_eq!(head.status, 101);
+    server.store("later", "v");
+    assert_eq!(frame(&mut raw).0, 0x81, "a message");
     let found = head.must("sec-websocket-accept");
     assert_eq!(found, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     assert!(head.must("upgrade").eq_ignore_ascii_case("websocket"));
