@@ -32,8 +32,7 @@ pub use form::form;
 pub use forwarded::forwarded;
 pub use framing::framing;
 
-/// A path names at most one key, which obeys the rules and comes back from any encoding of it; or a folder, below which keys
-/// may lie.
+/// A path names at most one key, which obeys the rules and comes back from any encoding of it; or a folder, below which keys may lie.
 pub fn key(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else {
         return;

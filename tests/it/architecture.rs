@@ -1,6 +1,5 @@
-//! Checks the architecture: modules import each other one way only. Reads the sources and fails on an import that is not
-//! on the list, on a circle of imports inside a module, on a file without its `//!`, and on status codes and I/O errors in
-//! the wrong module.
+//! Checks the architecture: modules import each other one way only. Reads the sources and fails on an import that is not on the list, on a
+//! circle of imports inside a module, on a file without its `//!`, and on status codes and I/O errors in the wrong module.
 
 mod imports;
 

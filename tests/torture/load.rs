@@ -201,8 +201,7 @@ impl Load {
         }
     }
 
-    /// After a fault that may cost anything: reads every key and counts what became of it; removes what is wrong, to go on
-    /// from there.
+    /// After a fault that may cost anything: reads every key and counts what became of it; removes what is wrong, to go on from there.
     pub(crate) fn look(&mut self, server: &TestServer) -> Tally {
         let (mut tally, mut client) = (Tally::default(), Client::new(server.addr));
         for ledger in self.ledgers() {

@@ -1,5 +1,4 @@
-//! Proves the rest of the cache, beside [`crate::get::cached_values`]: races of readers with a writer, and a hot key among
-//! many cold ones.
+//! Proves the rest of the cache, beside [`crate::get::cached_values`]: races of readers with a writer, and a hot key among many cold ones.
 
 use crate::support::prelude::*;
 

@@ -211,8 +211,7 @@ fn check(server: &TestServer, client: &mut Client, bytes: &[u8], path: &str) -> 
             .ok_or(format!("/{path}: {get:?} with {names:?} on disk"));
     }
     if bytes.is_empty() || bytes.ends_with(b"/") {
-        // To read, it is a folder: the empty path is the directory itself.
-        // HTML has one address, without an encoded slash.
+        // To read, it is a folder: the empty path is the directory itself. HTML has one address, without an encoded slash.
         let moved = get.status == 302 && path.to_ascii_lowercase().contains("%2f");
         let listed = moved || matches!(get.status, 200 | 400 | 404 | 414);
         return (names.is_empty() && listed)

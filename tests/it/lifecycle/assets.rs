@@ -31,8 +31,7 @@ fn systemd_analyze(args: &[&str]) -> Option<String> {
 #[test]
 fn the_units_start_this_server_with_little_exposure() {
     let (service, socket) = (text("data-server.service"), text("data-server.socket"));
-    // systemd finds it in /usr/local/bin or /usr/bin.
-    // An option here would win over the file of options.
+    // systemd finds it in /usr/local/bin or /usr/bin. An option here would win over the file of options.
     assert_eq!(setting(&service, "ExecStart"), "data-server");
     assert_eq!(setting(&service, "Type"), "notify");
     assert_eq!(setting(&socket, "ListenStream"), "127.0.0.1:8080");

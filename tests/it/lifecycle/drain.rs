@@ -1,6 +1,5 @@
-//! Proves the drain: requests in flight are finished, idle connections are closed, new ones are not accepted, all within the
-//! grace period. A second signal ends the server at once; one sent twice, as `timeout` does, is one, and those that mean nothing here are
-//! ignored.
+//! Proves the drain: requests in flight are finished, idle connections are closed, new ones are not accepted, all within the grace period.
+//! A second signal ends the server at once; one sent twice, as `timeout` does, is one, and those that mean nothing here are ignored.
 
 use crate::support::prelude::*;
 

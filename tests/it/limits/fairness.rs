@@ -6,6 +6,13 @@ const SIZE: usize = 40_000_000;
 /// Bytes of a file that may be sent between two polls of the other sockets: well under a millisecond of copying.
 const TURN: u64 = 2 << 20;
 
+fn download(connection: &mut Raw) {
+    connection.send(get_head("large"));
+    assert_eq!(connection.head().length(), SIZE);
+    let got = connection.stream_to(SIZE, &mut vec![0; 1 << 20], |_| {});
+    assert_eq!(got, SIZE);
+}
+
 /// In every mode, whatever sends the bytes. How many come depends on the machine: of two, one may be of before a download and one of after.
 #[test]
 fn small_answers_come_while_a_large_one_is_sent() {
@@ -28,12 +35,9 @@ fn small_answers_come_while_a_large_one_is_sent() {
         let mut connection = server.connect();
         eventually("answers come", || answers.load(Ordering::Acquire) > 0);
         for _ in 0..2 {
-            connection.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
-            assert_eq!(connection.head().length(), SIZE);
             let before = answers.load(Ordering::Acquire);
-            let got = connection.stream_to(SIZE, &mut vec![0; 256 << 10], |_| {});
+            download(&mut connection);
             let meanwhile = answers.load(Ordering::Acquire) - before;
-            assert_eq!(got, SIZE);
             assert!(meanwhile > 2, "{meanwhile} answers during a download");
         }
     });
@@ -58,10 +62,7 @@ fn a_reactor_looks_at_its_other_sockets_during_a_download() {
     server.dir.place("large", pattern(1, SIZE));
     let mut connection = server.connect();
     for _ in 0..3 {
-        connection.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
-        assert_eq!(connection.head().length(), SIZE);
-        let got = connection.stream_to(SIZE, &mut vec![0; 1 << 20], |_| {});
-        assert_eq!(got, SIZE);
+        download(&mut connection);
     }
     drop(connection);
     server.stop();

@@ -1,5 +1,4 @@
-//! Proves that memory does not grow with the values (64 uploads and 64 downloads at once), and that an idle
-//! connection takes little of it.
+//! Proves that memory does not grow with the values (64 uploads and 64 downloads at once), and that an idle connection takes little of it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -51,8 +51,7 @@ fn an_address_at_its_limit_gets_no_more_connections() {
     }
 }
 
-/// A server with `--max-staged 4MiB` and an upload of 3 MiB that waits for its last byte: of known length, where such a one
-/// is staged.
+/// A server with `--max-staged 4MiB` and an upload of 3 MiB that waits for its last byte: of known length, where such a one is staged.
 fn three_quarters_full() -> (TestServer, Raw, Vec<u8>) {
     let server = TestServer::start(&["--max-staged", "4MiB", "--max-staged-per-client", "0"]);
     let value = pattern(1, 3 * MIB);

@@ -281,17 +281,7 @@ fn other_media_types_are_no_forms() {
 }
 
 #[test]
-fn forms_are_taken_where_values_are_and_not_by_the_admin_listener() {
-    let parted = TestServer::start(&["--admin", "127.0.0.1:0"]);
-    assert_eq!(send(&parted, "", &[(&file("x"), b"x")]).status, 200);
-    let mut admin = Raw::connect(parted.admin());
-    let got = post(&mut admin, "", &form(&[(&file("y"), b"x")]));
-    assert_eq!(got.status, 404);
-    parted.dir.assert_holds(&["x"]);
-}
-
-#[test]
-fn read_only_refuses_and_discard_drops() {
+fn read_only_refuses_discard_drops_and_the_admin_listener_has_no_forms() {
     let parts: [(&str, &[u8]); 2] = [(FOLDER, b"f"), (&file("x"), b"value")];
     let read_only = TestServer::start(&["--read-only"]);
     send(&read_only, "", &parts).says(403, "this server is read-only");
@@ -299,6 +289,9 @@ fn read_only_refuses_and_discard_drops() {
     send(&server, "", &parts).says(200, "[{\"key\":\"f/x\"}]");
     assert_eq!(send(&server, HTML, &parts).must("location"), "../f/");
     server.dir.assert_holds(&[]);
+    let parted = TestServer::start(&["--admin", "127.0.0.1:0"]);
+    let mut admin = Raw::connect(parted.admin());
+    assert_eq!(post(&mut admin, "", &form(&parts)).status, 404);
 }
 
 /// However the bytes come: in chunks of any size, with a delimiter divided anywhere, and data that look like one.

@@ -1,5 +1,4 @@
-//! Limits on descriptors that are too low: with 32 the server answered only 503, and with 64 most of 100 clients waited for
-//! 30 s.
+//! Limits on descriptors that are too low: with 32 the server answered only 503, and with 64 most of 100 clients waited for 30 s.
 
 use crate::support::prelude::*;
 

@@ -1,5 +1,4 @@
-//! Proves that peers which do not keep to the protocol are closed in time, cost nothing that stays, and make no upload
-//! whole.
+//! Proves that peers which do not keep to the protocol are closed in time, cost nothing that stays, and make no upload whole.
 
 use std::iter;
 

@@ -102,8 +102,7 @@ impl DataDir {
         self.own("staging")
     }
 
-    /// Has the next server take the journal for that of a system that was cut off: its note names no mount any more. Whether it was
-    /// open.
+    /// Has the next server take the journal for that of a system that was cut off: its note names no mount any more. Whether it was open.
     pub fn forget_mount(&self) -> bool {
         let note = self.own("journal-state");
         let text = fs::read_to_string(&note).unwrap_or_default();

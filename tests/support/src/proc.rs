@@ -91,8 +91,7 @@ impl Proc {
         })
     }
 
-    /// What each thread does or waits for: its name, its state, its system call and its stack in the kernel (which only root
-    /// can read).
+    /// What each thread does or waits for: its name, its state, its system call and its stack in the kernel (which only root can read).
     pub fn whereabouts(&self) -> Vec<String> {
         if !self.page("task").exists() {
             return Vec::new();

@@ -24,8 +24,7 @@ pub const ADDRESS: &str = "127.0.0.1:8080";
 const ADMIN: &str = "127.0.0.1:9090";
 const DIR: &str = "/tmp/data-rs";
 
-/// The ports of what the steps of a page start: a proxy in front, more servers and their own pages, a store; and the network of
-/// each.
+/// The ports of what the steps of a page start: a proxy in front, more servers and their own pages, a store; and the network of each.
 const OTHERS: [u16; 6] = [8081, 8082, 8083, 8443, 9090, 7070];
 
 /// Runs every session of the page. Returns how many `#>` lines matched, or where the first one did not.

@@ -1,8 +1,7 @@
 //! T11: descriptors, the disk, its inodes and the size of files run out, and come back, again and again.
 //!
-//! While something is out, what needs it is refused with the status that docs/http.md lists, and everything else goes on.
-//! Within a second of relief everything is served again. At the end nothing is kept: no descriptor, no staged file, no
-//! memory to speak of.
+//! While something is out, what needs it is refused with the status that docs/http.md lists, and everything else goes on. Within a second
+//! of relief everything is served again. At the end nothing is kept: no descriptor, no staged file, no memory to speak of.
 
 pub(crate) mod resources;
 

@@ -32,8 +32,7 @@ impl Sample {
     }
 }
 
-/// The pools: how their threads are named before their number, and how many there may be. They come when they are needed
-/// and stay.
+/// The pools: how their threads are named before their number, and how many there may be. They come when they are needed and stay.
 const POOLS: [(&str, usize); 3] = [("disk-", 32), ("disk-list-", 4), COMPUTE];
 
 const COMPUTE: (&str, usize) = ("compute-", COMPUTE_THREADS);
