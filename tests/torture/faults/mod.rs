@@ -47,7 +47,12 @@ fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
     let calls = tracer.detach();
     let of_names = |call: &_| is_of(call, server.dir.path());
     // One of each thread may be hit: strace counts for each by itself. Any of the connection may have cost the answer.
-    let mut hits = calls.iter().filter(|call| call.is_injected());
+    // What was acknowledged needs no segment that is being made, nor its name.
+    let is_done = reply.as_ref().is_some_and(|answer| answer.status == 200);
+    let makers = server.proc().thread_ids("disk-checkpoint");
+    let is_made = |call: &&Call| call.name == "fsync" && makers.contains(&call.thread);
+    let hits = calls.iter().filter(|call| call.is_injected());
+    let mut hits = hits.filter(|call| !(is_done && is_made(call)));
     let of_connection = hits.clone().find(|call| is_of_connection(call));
     let hit = of_connection.filter(|_| reply.is_none());
     let hit = hit.or_else(|| hits.clone().next());

@@ -87,10 +87,8 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
             let is_needed = |call: &Call| {
                 !(is_of_journal(call) && (seen.operation.is_large() || call.name == "fsync"))
             };
-            if seen
-                .hit
-                .is_some_and(|(fault, call)| is_sync(&fault.call) && is_needed(call))
-            {
+            let failed = |(fault, call): &(&Fault, &Call)| is_sync(&fault.call) && is_needed(call);
+            if seen.hit.is_some_and(|hit| failed(&hit)) {
                 return Err("200, though a sync failed".into());
             }
             if !is_wanted {

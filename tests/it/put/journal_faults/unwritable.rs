@@ -85,8 +85,7 @@ fn a_key_that_cannot_be_written_anew_keeps_no_checkpoint_failed() {
 fn the_removal_of_a_key_that_cannot_be_looked_at_is_kept_with_its_other_records() {
     journal_only!("a checkpoint that fails once");
     let dir = DataDir::temporary();
-    let why = "a folder that the server may not look into";
-    let mut server = needed!(served_by_nobody_with(&dir, &super::DISK, why));
+    let mut server = needed!(served_by_nobody_with(&dir, &super::DISK, "a closed folder"));
     let once = "inject=syncfs:error=EIO:when=1";
     let tracer = Attached::to(&server, &["-e", "trace=syncfs", "-e", once]);
     server.store("stuck/other", "value");
@@ -98,7 +97,7 @@ fn the_removal_of_a_key_that_cannot_be_looked_at_is_kept_with_its_other_records(
     drop(tracer);
     server.stop();
     chmod(dir.file("stuck"), 0o755);
-    let server = needed!(served_by_nobody_with(&dir, &super::DISK, why));
+    let server = start(&dir);
     assert_eq!(server.get("stuck/k").status, 404);
     assert_eq!(server.get("stuck/other").body, b"value");
 }
