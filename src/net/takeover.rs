@@ -6,7 +6,7 @@
 //! before the end is a body that broke off. Counts what it moves.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::pin::pin;
 use std::rc::Rc;
@@ -88,11 +88,7 @@ fn poll_send_all(
     cx: &mut Context<'_>,
     rest: &mut impl Buf,
 ) -> Poll<io::Result<()>> {
-    while rest.has_remaining() {
-        let bufs = [IoSlice::new(rest.chunk())];
-        let sent = ready!(socket.poll_send(cx, &bufs, Follows::Nothing))?;
-        rest.advance(sent);
-    }
+    ready!(socket.poll_send_whole(cx, rest, Follows::Nothing))?;
     socket.poll_flush(cx)
 }
 
@@ -149,7 +145,7 @@ impl SocketBody {
             sent => sent.map(|_| None),
         };
         let progress = &self.socket.state.progress;
-        if polled.is_pending() && progress.given_up.get() {
+        if polled.is_pending() && progress.is_given_up() {
             polled = Poll::Ready(None);
         }
         progress.reading.set(polled.is_pending());

@@ -148,7 +148,7 @@ impl<'a> Received<'a> {
         let since = self.connection.record().start_waiting();
         let progress = &self.connection.progress;
         let frame = poll_fn(|cx| match body.poll_frame(cx) {
-            Poll::Pending if progress.given_up.get() => Poll::Ready(Some(Err(Refusal::CutOff))),
+            Poll::Pending if progress.is_given_up() => Poll::Ready(Some(Err(Refusal::CutOff))),
             polled => polled,
         });
         let frame = frame.await;
