@@ -182,7 +182,7 @@ impl BodySource for SocketBody {
             counters.takeovers[Direction::Receive as usize].add(1);
         }
         self.remaining -= self.early.len() as u64;
-        self.socket.state.progress.receive(self.early.len());
+        self.socket.state.progress.count_received(self.early.len());
         std::mem::take(&mut self.early)
     }
 
@@ -247,7 +247,7 @@ impl BodySource for SocketBody {
         self.remaining -= len;
         let bytes = usize::try_from(len).unwrap_or(usize::MAX);
         self.socket.state.received(bytes);
-        self.socket.state.progress.receive(bytes);
+        self.socket.state.progress.count_received(bytes);
     }
 }
 

@@ -105,7 +105,7 @@ impl<'a> Received<'a> {
                     continue;
                 }
             };
-            self.connection.progress.receive(data.len());
+            self.connection.progress.count_received(data.len());
             let left = self.left.checked_sub(data.len() as u64);
             self.left = left.ok_or(Refusal::TooLarge { limit: self.limit })?;
             return Ok(Some(data));

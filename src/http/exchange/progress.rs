@@ -36,7 +36,7 @@ impl Progress {
     }
 
     /// Counts bytes of the body of a request.
-    pub fn receive(&self, bytes: usize) {
+    pub fn count_received(&self, bytes: usize) {
         self.count(bytes);
         self.received.set(self.received.get() + bytes as u64);
     }
