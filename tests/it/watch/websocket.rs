@@ -101,6 +101,7 @@ fn the_handshake_follows_rfc_6455() {
         ("http://evil.example", 403),
         ("null", 403),
         (&format!("{own}\r\nOrigin: http://evil.example"), 403),
+        ("https://app.example\r\nOrigin: http://evil.example", 403),
     ] {
         let lines = format!("{SHAKE}Origin: {origin}\r\n");
         assert_eq!(shake(&server, &lines).1.status, status, "{origin:?}");
