@@ -286,6 +286,10 @@ fn the_reason_of_a_store_is_told() {
         launch.run().says(1, reason);
         stub.heal();
     }
+    let nobody = Launch::new(&[]).on_bucket(&stub.bucket);
+    let nobody = nobody.env("AWS_ACCESS_KEY_ID", "").env("HOME", "/none");
+    let why = "no credentials: AWS_ACCESS_KEY_ID is not set, ~/.aws has no keys";
+    nobody.run().says(1, why);
     let mut other = stub.bucket.clone();
     other.keys = crate::support::s3::Keys::new("unknown", "top-secret-key");
     let refused = Launch::new(&[]).on_bucket(&other).run();

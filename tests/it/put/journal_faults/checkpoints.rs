@@ -113,8 +113,7 @@ fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
         };
         let server = launch.start();
         assert_all(&server);
-        let is_ready = || is_told || ready(&server) == 200;
-        eventually("it is ready", is_ready);
+        eventually("it is ready", || is_told || ready(&server) == 200);
     }
 }
 
