@@ -346,7 +346,8 @@ pub(super) enum Command {
     Finish,
     /// Close after the next answer, and say so in it.
     Last,
-    /// Try to send.
+    /// Try to send: Linux reports a socket writable only when a third of its buffer is free, which takes a slow but honest reader
+    /// longer than the time its rate is measured over.
     Nudge,
     /// Nothing has happened for a while: keep no buffers.
     Rest,
