@@ -13,7 +13,8 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::{Bytes, BytesMut};
 use h2::server::{Builder, Connection, SendResponse};
@@ -65,6 +66,7 @@ pub(super) async fn serve(
     let mut connection = Multiplexer {
         context,
         connection,
+        wakeup: Wakeup::of(Waker::noop()),
         streams: &mut streams,
         output: Rc::clone(&output),
         place: Rc::default(),
@@ -126,10 +128,39 @@ async fn begin(
     .await
 }
 
+/// What h2 wakes the connection by. It does so for each response that it is handed, also for one that is handed over in the
+/// connection's own turn, which polls it again anyway: a second turn would find nothing to do.
+struct Wakeup {
+    connection: Waker,
+    is_accepting: AtomicBool,
+}
+
+impl Wakeup {
+    fn of(connection: &Waker) -> Arc<Self> {
+        Arc::new(Self {
+            connection: connection.clone(),
+            is_accepting: AtomicBool::new(false),
+        })
+    }
+}
+
+impl Wake for Wakeup {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_accepting.load(Relaxed) {
+            self.connection.wake_by_ref();
+        }
+    }
+}
+
 /// A connection with its streams.
 struct Multiplexer<'a> {
     context: &'a ConnectionContext<'a>,
     connection: Connection<FrameIo, Bytes>,
+    wakeup: Arc<Wakeup>,
     /// The streams whose response is not in memory.
     streams: &'a mut JoinSet<()>,
     output: Rc<Output>,
@@ -226,15 +257,20 @@ impl Multiplexer<'_> {
 
     /// Moves frames, and accepts requests as long as the connection may have more.
     fn poll_streams(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        if !self.wakeup.connection.will_wake(cx.waker()) {
+            self.wakeup = Wakeup::of(cx.waker());
+        }
+        let waker = Waker::from(Arc::clone(&self.wakeup));
+        let h2 = &mut Context::from_waker(&waker);
         while let Poll::Ready(place) = self.poll_place(cx) {
-            match self.connection.poll_accept(cx)? {
+            match self.connection.poll_accept(h2)? {
                 Poll::Ready(Some((request, response))) => self.accept(request, response, place),
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
                 Poll::Pending => return Poll::Pending,
             }
         }
         self.connection
-            .poll_closed(cx)
+            .poll_closed(h2)
             .map_err(ConnectionError::from)
     }
 
@@ -290,6 +326,7 @@ impl Multiplexer<'_> {
         let request = Request::from_parts(head, RequestBody::Http2(body));
         let service = &reactor.service;
         let client = self.context.client;
+        self.wakeup.is_accepting.store(true, Relaxed);
         let begun = catch_panic(|| {
             // HTTP/2 has no upgrades, and no request has the socket.
             match service.call(&state, client, request, None) {
@@ -300,6 +337,7 @@ impl Multiplexer<'_> {
                 work @ Responding::Right(_) => Some(Stage::Responding(work)),
             }
         });
+        self.wakeup.is_accepting.store(false, Relaxed);
         match begun {
             Ok(Some(begun)) => drop(self.streams.spawn_local(exchange.run(begun))),
             Ok(None) => {}
