@@ -60,6 +60,11 @@ fn each_failure_of_the_store_has_its_status() {
             assert_eq!(server.get("key").body, b"old", "{what}");
         }
     }
+    // A conflict without Retry-After is over sooner than a second.
+    let conflict = Refuse(409, "ConditionalRequestConflict", None);
+    stub.fail("PUT", "swapped", conflict, 4);
+    assert_eq!(send(&server, "PUT", "swapped", "", b"new").status, 200);
+    assert_eq!(stub.asked_for("PUT", "swapped").len(), 5);
 }
 
 #[test]
