@@ -15,9 +15,10 @@ use humantime::format_rfc3339_micros;
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::set_global_default;
 use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
+use tracing_subscriber::{Layer, Registry};
 
 use queue::{HEADROOM, Queue, ROOM};
 
@@ -69,7 +70,7 @@ pub fn install(options: Options) -> io::Result<Log> {
         queue: Arc::clone(&queue),
         options,
     };
-    let installed = set_global_default(lines);
+    let installed = set_global_default(Registry::default().with(lines));
     if installed.is_ok() {
         std::panic::set_hook(Box::new(|panic| {
             let thread = std::thread::current();
@@ -129,9 +130,9 @@ impl Lines {
     }
 }
 
-impl Subscriber for Lines {
+impl<S: Subscriber> Layer<S> for Lines {
     /// The HTTP/2 library warns about what clients send, so a client could fill the log.
-    fn enabled(&self, meta: &Metadata<'_>) -> bool {
+    fn enabled(&self, meta: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let Options { level, .. } = self.options;
         let is_told = level >= LevelFilter::DEBUG || !meta.target().starts_with("h2::");
         meta.is_event() && *meta.level() <= level && is_told
@@ -141,7 +142,7 @@ impl Subscriber for Lines {
         Some(self.options.level)
     }
 
-    fn event(&self, event: &Event<'_>) {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         // Formatting a value may log recursively; the inner call finds the buffer taken and allocates its own.
         let mut line = LINE.try_with(Cell::take).unwrap_or_default();
         line.clear();
@@ -153,19 +154,6 @@ impl Subscriber for Lines {
         line.shrink_to(KEPT);
         let _ = LINE.try_with(|kept| kept.set(line));
     }
-
-    // No span is enabled: none is made.
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }
 
 /// The fields of an event, after the beginning of the line: `message name="text" name=1`, or in JSON `"message":"text","name":1`.
