@@ -9,12 +9,13 @@ mod exchange;
 mod frame_io;
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
 use h2::server::{Builder, Connection, SendResponse};
@@ -29,6 +30,7 @@ use super::reactor::{ConnectionContext, ConnectionError, Cut};
 use super::socket_reader::SocketReader;
 use crate::http::{
     MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, catch_panic,
+    content_length,
 };
 use crate::metrics::TimeLimit;
 use exchange::{Exchange, Place, Stage};
@@ -42,6 +44,9 @@ const MOST_STREAMS: u32 = 100;
 /// the disk. One upload may use all of it, for its speed is that by the round trip: 12 MB/s over 20 ms with half of it (measured).
 const WINDOW: u32 = 1 << 20;
 
+/// The most that the requests which wait for a place may have in bodies, in bytes.
+const MOST_WAITING: u64 = WINDOW as u64 / 2;
+
 /// Streams that a client may reset before they are looked at; more end the connection.
 const MOST_UNSEEN_RESETS: usize = 20;
 
@@ -50,6 +55,9 @@ const MOST_ERRORS: usize = 1024;
 
 /// The most of one response that waits for the socket, in bytes: a piece that is sent and one that is read.
 const MOST_QUEUED: usize = 128 << 10;
+
+/// A request, and the way to answer it.
+type Asked = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// The wait for a place that is shared.
 type Waiting = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>>>>;
@@ -69,6 +77,7 @@ pub(super) async fn serve(
         wakeup: Wakeup::of(Waker::noop()),
         streams: &mut streams,
         output: Rc::clone(&output),
+        queue: VecDeque::new(),
         place: Rc::default(),
         waiting: None,
         leaving: None,
@@ -164,6 +173,8 @@ struct Multiplexer<'a> {
     /// The streams whose response is not in memory.
     streams: &'a mut JoinSet<()>,
     output: Rc<Output>,
+    /// The requests that wait for a place.
+    queue: VecDeque<Asked>,
     /// Its own place for a stream.
     place: Rc<()>,
     waiting: Option<Waiting>,
@@ -262,16 +273,40 @@ impl Multiplexer<'_> {
         }
         let waker = Waker::from(Arc::clone(&self.wakeup));
         let h2 = &mut Context::from_waker(&waker);
-        while let Poll::Ready(place) = self.poll_place(cx) {
-            match self.connection.poll_accept(h2)? {
-                Poll::Ready(Some((request, response))) => self.accept(request, response, place),
-                Poll::Ready(None) => return Poll::Ready(Ok(())),
-                Poll::Pending => return Poll::Pending,
+        loop {
+            let place = match self.poll_place(cx) {
+                Poll::Ready(place) => Some(place),
+                Poll::Pending => None,
+            };
+            // Those that waited for a place come first.
+            let waited = place.as_ref().and_then(|_| self.queue.pop_front());
+            let asked = match waited {
+                None => ready!(self.connection.poll_accept(h2)?),
+                waited => waited,
+            };
+            match (asked, place) {
+                (None, _) => return Poll::Ready(Ok(())),
+                (Some(asked), Some(place)) => self.accept(asked, place),
+                (Some(asked), None) => self.put_off(asked),
             }
         }
-        self.connection
-            .poll_closed(h2)
-            .map_err(ConnectionError::from)
+    }
+
+    /// Has a request wait for a place. Bodies that wait keep their part of the window of the connection, which the uploads that are
+    /// served need too: where they could take more than [`MOST_WAITING`], its client may ask again.
+    fn put_off(&mut self, asked: Asked) {
+        let waiting = self.queue.iter().chain([&asked]);
+        let with_bodies = waiting.filter(|(request, _)| !request.body().is_end_stream());
+        let lengths = with_bodies.map(|(request, _)| content_length(request.headers()));
+        let bodies = lengths.fold(0, |all: u64, len| {
+            all.saturating_add(len.unwrap_or(u64::MAX))
+        });
+        if bodies <= MOST_WAITING && self.queue.len() < MOST_STREAMS as usize {
+            self.queue.push_back(asked);
+        } else {
+            let (_, mut response) = asked;
+            response.send_reset(Reason::REFUSED_STREAM);
+        }
     }
 
     /// A place for another stream. Without one, the connection is woken when it may have one, also if its own streams never end.
@@ -301,12 +336,7 @@ impl Multiplexer<'_> {
         }
     }
 
-    fn accept(
-        &mut self,
-        request: Request<RecvStream>,
-        response: SendResponse<Bytes>,
-        place: Place,
-    ) {
+    fn accept(&mut self, (request, response): Asked, place: Place) {
         let (head, body) = request.into_parts();
         let reactor = self.context.reactor;
         let state = Rc::new(self.context.state.of_stream());

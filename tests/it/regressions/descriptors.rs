@@ -98,6 +98,15 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
     let waits = waits.as_mut().expect("a request");
     let early = waits.ends_within(Duration::from_millis(300));
     assert!(early.is_none(), "no place is left: {early:?}");
+    // An upload that waited filled the window of its connection, so the one that was served got no more bytes, and then 408.
+    let mut client = Http2::connect(server.addr);
+    let mut upload = || client.ask("PUT", "http://t/k", &[], false);
+    let (mut put, mut behind) = (upload().expect("a request"), upload().expect("a request"));
+    let sent = behind.send(pattern(1, 1 << 20), false);
+    sent.and(put.send("value", true)).expect("room");
+    assert_eq!(put.answer().expect("an answer").status, 200);
+    let refused = behind.answer().expect_err("no place");
+    assert_eq!(refused.reason(), Some(h2::Reason::REFUSED_STREAM));
     drop(stalled);
     let answer = waits.ends_within(Duration::from_secs(10));
     let head = answer.expect("a place is free").expect("a head");
