@@ -295,11 +295,11 @@ impl Multiplexer<'_> {
     /// served need too: where they could take more than [`MOST_WAITING`], its client may ask again.
     fn put_off(&mut self, asked: Asked) {
         let waiting = self.queue.iter().chain([&asked]);
-        let bodies = waiting.map(|(request, _)| match request.body().is_end_stream() {
-            true => 0,
-            false => content_length(request.headers()).unwrap_or(u64::MAX),
+        let with_bodies = waiting.filter(|(request, _)| !request.body().is_end_stream());
+        let lengths = with_bodies.map(|(request, _)| content_length(request.headers()));
+        let bodies = lengths.fold(0, |all: u64, len| {
+            all.saturating_add(len.unwrap_or(u64::MAX))
         });
-        let bodies = bodies.fold(0, u64::saturating_add);
         if bodies <= MOST_WAITING && self.queue.len() < MOST_STREAMS as usize {
             self.queue.push_back(asked);
         } else {
