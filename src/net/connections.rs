@@ -346,8 +346,7 @@ pub(super) enum Command {
     Finish,
     /// Close after the next answer, and say so in it.
     Last,
-    /// Try to send: Linux reports a socket writable only when a third of its buffer is free, which takes a slow but honest reader
-    /// longer than the time its rate is measured over.
+    /// Try to send.
     Nudge,
     /// Nothing has happened for a while: keep no buffers.
     Rest,

@@ -247,6 +247,7 @@ impl Multiplexer<'_> {
                 reactor.exceeds(TimeLimit::Header, self.context.client);
                 self.connection.abrupt_shutdown(Reason::NO_ERROR);
             }
+            Some(Command::Nudge) => self.context.socket.raw.nudge(),
             _ => {}
         }
         Ok(())

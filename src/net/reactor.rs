@@ -197,6 +197,7 @@ impl<'a> ConnectionContext<'a> {
         self.socket.begin_turn();
         let command = self.commands.next(cx);
         match command {
+            Some(Command::Nudge) => self.socket.raw.nudge(),
             // A subscriber sends no further request.
             Some(Command::Last) if self.state.phase() == Phase::Watching => self.state.drain(),
             Some(Command::Last) => self.state.close_after_response(),
@@ -209,7 +210,7 @@ impl<'a> ConnectionContext<'a> {
                     return Err(Cut);
                 }
             }
-            Some(Command::LateHead | Command::Rest | Command::Nudge) | None => {}
+            Some(Command::LateHead | Command::Rest) | None => {}
         }
         Ok(command)
     }

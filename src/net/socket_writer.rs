@@ -17,7 +17,9 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
 };
+use tokio::io::Interest;
 
+use super::raw_socket::is_again;
 use super::socket::{Socket, TlsSession, cut_short};
 use crate::http::Region;
 
@@ -211,26 +213,25 @@ impl Socket {
         Ok(sent)
     }
 
-    /// Runs `send` until it moves bytes or the socket is full, then waits until the socket takes some.
+    /// Runs `send` when the socket takes bytes, until it moves some or the socket is full.
     fn poll_call(
         &self,
         cx: &mut Context<'_>,
         mut send: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        let writing = &self.state.progress.writing;
-        loop {
+        let progress = &self.state.progress;
+        if self.raw.has_write_hint.get() {
             match self.raw.with(&mut send) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    writing.set(true);
-                    ready!(self.raw.poll_writable_again(cx))?;
-                }
+                Err(error) if is_again(&error) => {}
                 result => {
-                    writing.set(false);
+                    progress.writing.set(false);
                     return Poll::Ready(result);
                 }
             }
         }
+        let polled = self.raw.poll_io(cx, Interest::WRITABLE, send);
+        progress.writing.set(polled.is_pending());
+        polled
     }
 }
 
