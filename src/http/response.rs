@@ -55,9 +55,9 @@ pub fn render(
         response.headers_mut().insert(CONTENT_LENGTH, none);
     }
     // The headers of a value have it already, but for 304.
-    let is_whole = is_value && response.status() != StatusCode::NOT_MODIFIED;
+    let has_nosniff = is_value && response.status() != StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
-    if !is_whole {
+    if !has_nosniff {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     add_cors_headers(headers, context, config);

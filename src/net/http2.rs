@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use h2::server::{Builder, Connection, SendResponse};
@@ -52,6 +53,9 @@ const MOST_UNSEEN_RESETS: usize = 20;
 
 /// Streams that may be reset for a client's errors; more end the connection.
 const MOST_ERRORS: usize = 1024;
+
+/// For so long what a client had sent to a stream before it knew of its reset is no error.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 /// The most of one response that waits for the socket, in bytes: a piece that is sent and one that is read.
 const MOST_QUEUED: usize = 128 << 10;
@@ -121,6 +125,8 @@ async fn handshake(
         .initial_connection_window_size(WINDOW)
         .max_pending_accept_reset_streams(MOST_UNSEEN_RESETS)
         .max_local_error_reset_streams(Some(MOST_ERRORS))
+        .max_concurrent_reset_streams(MOST_STREAMS as usize)
+        .reset_stream_duration(REFUSED_FOR)
         .max_send_buffer_size(MOST_QUEUED);
     let mut handshake = pin!(builder.handshake(io));
     poll_fn(|cx| match context.commands.next(cx) {
@@ -287,14 +293,16 @@ impl Multiplexer<'_> {
             match (asked, place) {
                 (None, _) => return Poll::Ready(Ok(())),
                 (Some(asked), Some(place)) => self.accept(asked, place),
-                (Some(asked), None) => self.put_off(asked),
+                (Some(asked), None) => self.put_off(asked, h2),
             }
         }
     }
 
     /// Has a request wait for a place. Bodies that wait keep their part of the window of the connection, which the uploads that are
-    /// served need too: where they could take more than [`MOST_WAITING`], its client may ask again.
-    fn put_off(&mut self, asked: Asked) {
+    /// served need too: where they could take more than [`MOST_WAITING`], its client may ask again. One that its client has reset waits no more.
+    fn put_off(&mut self, asked: Asked, cx: &mut Context<'_>) {
+        let waits = |(_, response): &mut Asked| response.poll_reset(cx).is_pending();
+        self.queue.retain_mut(waits);
         let waiting = self.queue.iter().chain([&asked]);
         let with_bodies = waiting.filter(|(request, _)| !request.body().is_end_stream());
         let lengths = with_bodies.map(|(request, _)| content_length(request.headers()));

@@ -7,7 +7,7 @@
 pub struct OptionalFields {
     /// A log has the client's program, and the page that led to a request.
     pub of_client: bool,
-    /// A log has the trace of a request.
+    /// An access log is on, which may have the trace of a request.
     pub of_trace: bool,
     /// Trusted proxies name their clients.
     pub of_proxies: bool,

@@ -59,7 +59,7 @@ pub enum Failure {
     NotSent(String),
     /// The store, or what is before it, asks for patience: it says that nothing was done.
     Busy {
-        /// 0 where the server's own pause is enough.
+        /// In seconds; 0 where the pause that grows with each try is enough.
         retry_after: u64,
         /// A proxy, or a part of a store, also says so of what was done.
         may_be_made: bool,

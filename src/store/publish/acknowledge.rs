@@ -78,15 +78,19 @@ impl Acknowledger {
 
     /// Finishes the changes that `work` makes, now or soon.
     pub fn batch(&self, work: impl FnOnce() -> Vec<AppliedChange>) {
-        // In this order: a sync that fails while they are made concerns them.
+        // In this order: a sync that fails while they are made concerns them, and only the publisher has more to wait for.
+        let is_next = self.syncs.unfinished.load(Acquire) == 0;
         let batch = Batch {
             failed_before: self.syncs.failed.load(Acquire),
             made: work(),
         };
         match &self.syncer {
-            None => batch.finish(Ok(()), &self.changes, &mut WakeBatch::default()),
-            // Its receiver ends only after this.
-            Some((batches, _)) => drop(batches.send(batch)),
+            Some((batches, _)) if !is_next || batch.names().next().is_some() => {
+                self.syncs.unfinished.fetch_add(1, Relaxed);
+                // Its receiver ends only after this.
+                drop(batches.send(batch));
+            }
+            _ => batch.finish(Ok(()), &self.changes, &mut WakeBatch::default()),
         }
     }
 
@@ -197,6 +201,25 @@ mod tests {
             Poll::Ready(Some(outcome)) => outcome.is_ok(),
             other => panic!("no answer: {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_batch_without_a_name_to_sync_waits_only_for_those_before_it() {
+        let (to_sync, waiting) = mpsc::sync_channel(WAITING);
+        let mut acknowledger = Acknowledger::at_once(Arc::new(Changes::starting_at(0)));
+        acknowledger.syncer = Some((to_sync, std::thread::spawn(|| ())));
+        let finish = |syncs_name| {
+            let (mut batch, reply) = batch(0);
+            batch.made[0].syncs_name = syncs_name;
+            acknowledger.batch(|| batch.made);
+            reply
+        };
+        assert!(is_acknowledged(finish(false)));
+        let (_named, _behind) = (finish(true), finish(false));
+        let batches: Vec<_> = waiting.try_iter().collect();
+        assert_eq!(batches.len(), 2);
+        acknowledger.syncs.unfinished.store(0, Release);
+        assert!(is_acknowledged(finish(false)));
     }
 
     #[test]

@@ -107,7 +107,16 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
     assert_eq!(put.answer().expect("an answer").status, 200);
     let refused = behind.answer().expect_err("no place");
     assert_eq!(refused.reason(), Some(h2::Reason::REFUSED_STREAM));
+    // One that waited and was reset leaves its part of the window to the next.
+    let mut held = client.ask("GET", "http://t/large0001", &[], true);
+    let held = held.as_mut().expect("a request");
+    assert_eq!(held.head().expect("a head").status, 200);
+    let mut upload = |key| client.ask("PUT", key, &[("content-length", "400000")], false);
+    drop(upload("http://t/a").expect("a request"));
+    let mut next = upload("http://t/b").expect("a request");
+    next.send(pattern(1, 400_000), true).expect("room");
     drop(stalled);
+    assert_eq!(next.answer().expect("an answer").status, 200);
     let answer = waits.ends_within(Duration::from_secs(10));
     let head = answer.expect("a place is free").expect("a head");
     assert_eq!(head.status, 200);
