@@ -14,7 +14,6 @@ use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use data_encoding::HEXLOWER;
 use form_urlencoded::byte_serialize;
-use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::access::{
@@ -23,12 +22,10 @@ use crate::access::{
 use crate::http::{folder_of_path, key_of_path};
 use crate::lifecycle::ask_reload;
 use crate::store;
+use crate::transfer::random;
 
 /// The prefix of tokens, so that they are told from other secrets where one has leaked.
 const TOKEN: &str = "dst_";
-
-/// Random bytes of a token: few enough to come all at once (getrandom(2)).
-const TOKEN_BYTES: usize = 32;
 
 /// Why a command fails; a [`UsageError`] if its arguments are wrong.
 pub type Failure = Box<dyn std::error::Error>;
@@ -155,13 +152,10 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
     }
 }
 
-/// A new token and, on the second line, its digest for the file.
+/// A new token of 256 random bits and, on the second line, its digest for the file.
 fn new_token() -> Result<String, Failure> {
-    let mut bytes = [0; TOKEN_BYTES];
-    if getrandom(&mut bytes, GetRandomFlags::empty())? != TOKEN_BYTES {
-        return Err("the system has no random bytes".into());
-    }
-    let token = format!("{TOKEN}{}", URL_SAFE_NO_PAD.encode(bytes));
+    let secret = [random()?, random()?].map(u128::to_ne_bytes).concat();
+    let token = format!("{TOKEN}{}", URL_SAFE_NO_PAD.encode(secret));
     let Evidence::Token(digest) = Evidence::token(token.as_bytes()) else {
         return Err("no digest".into());
     };

@@ -73,7 +73,7 @@ pub struct Allowed {
 pub enum Confined {
     /// The rights that this Landlock knows were given up, but these.
     By(ABI, Allowed),
-    /// No right was given up, for this reason.
+    /// No right was given up; these words say why, behind "nothing is enforced".
     No(String),
     /// No right was to be given up.
     Off,

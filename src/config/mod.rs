@@ -110,7 +110,10 @@ impl Config {
         let s3 = match args.command {
             Some(Commands::CheckStore(own)) if own.is_given() => *own,
             Some(Commands::CheckStore(_)) if !args.s3.is_given() => {
-                return Err(storage::bad_store("", "there is none to check"));
+                return Err(ConfigError(
+                    "--store: there is none to check; give s3://BUCKET or s3://BUCKET/PREFIX"
+                        .to_owned(),
+                ));
             }
             _ => args.s3,
         };

@@ -242,16 +242,26 @@ impl<'a> Typed<'a> {
     fn new(given: &'a str) -> Self {
         let proxied = given.strip_prefix("proxy+");
         let rest = proxied.unwrap_or(given);
-        let secure = rest.strip_prefix("https+");
-        let (https, http) = (rest.strip_prefix("https://"), rest.strip_prefix("http://"));
-        let url = https.or(http);
-        let authority = url.map(|authority| authority.strip_suffix('/').unwrap_or(authority));
+        let secure = (rest.strip_prefix("https+")).or_else(|| authority(rest, "https://"));
+        let place = secure.unwrap_or(rest);
+        let address = authority(place, "http://").filter(|address| !is_local(address));
         Self {
             by_proxy: proxied.is_some(),
-            by_tls: secure.or(https).is_some(),
-            place: secure.or(authority).unwrap_or(rest),
+            by_tls: secure.is_some(),
+            place: address.unwrap_or(place),
         }
     }
+}
+
+/// `url` without this scheme and the slash at its end, if it begins with the scheme.
+fn authority<'a>(url: &'a str, scheme: &str) -> Option<&'a str> {
+    let authority = url.strip_prefix(scheme)?;
+    Some(authority.strip_suffix('/').unwrap_or(authority))
+}
+
+/// True for a path or a descriptor, which have no address.
+fn is_local(place: &str) -> bool {
+    place.starts_with(UNIX) || place.starts_with(FD)
 }
 
 /// The address of `place`, which was `given` with its scheme.
@@ -294,7 +304,7 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError>
 /// The name or address in `given`, if there is one.
 fn name(given: &str) -> Option<&str> {
     let place = Typed::new(given).place;
-    if place.starts_with(UNIX) || place.starts_with(FD) {
+    if is_local(place) {
         return None;
     }
     Some(place.rsplit_once(':')?.0)
@@ -401,7 +411,9 @@ mod tests {
             ("https://127.0.0.1:80/", address(), true, own),
             ("https+127.0.0.1:80", address(), true, own),
             ("unix:/run/a:b", At::Unix("/run/a:b".into()), false, None),
+            ("https+http://127.0.0.1:80", address(), true, own),
             ("https+unix:a", At::Unix("a".into()), true, None),
+            ("https://unix:a", At::Unix("a".into()), true, None),
             ("fd:3", At::Fd(3), false, None),
             ("https+fd:4", At::Fd(4), true, None),
         ] {
@@ -425,6 +437,8 @@ mod tests {
             "fd:",
             "fd:x",
             "http://",
+            "http://unix:a",
+            "http://fd:3",
             "https://",
             "https+",
             "https:127.0.0.1:80",

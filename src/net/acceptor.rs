@@ -42,7 +42,7 @@ pub(super) struct Accepted {
 }
 
 /// A reactor that connections are accepted for: on this thread, or by way of its queue.
-pub(super) trait Target {
+pub(super) trait Worker {
     fn counters(&self) -> &ReactorCounters;
 
     /// Has the reactor serve the connection, and does not wait for it.
@@ -51,12 +51,12 @@ pub(super) trait Target {
 
 /// The reactors that connections are accepted for: at least one.
 #[derive(Clone, Debug)]
-pub(super) struct Targets<T> {
+pub(super) struct Workers<T> {
     reactors: Vec<T>,
     turn: usize,
 }
 
-impl<T: Target> Targets<T> {
+impl<T: Worker> Workers<T> {
     pub(super) fn new(reactors: Vec<T>) -> Self {
         Self { reactors, turn: 0 }
     }
@@ -100,17 +100,17 @@ impl Batch {
 }
 
 /// Accepts by all of `listeners`, at the same time, until `draining` asks for the end.
-pub(super) async fn accept<T: Target + Clone>(
+pub(super) async fn accept<T: Worker + Clone>(
     listeners: Vec<ReactorListener>,
     limit: &Arc<ConnectionLimit>,
-    targets: Targets<T>,
+    workers: Workers<T>,
     draining: &Draining,
 ) {
     let accepting = listeners.into_iter().map(|listener| {
         let accepting = AcceptLoop {
             listener,
             limit: Arc::clone(limit),
-            targets: targets.clone(),
+            workers: workers.clone(),
             backoff: Backoff::default(),
         };
         accepting.run(draining.clone())
@@ -123,11 +123,11 @@ pub(super) async fn accept<T: Target + Clone>(
 struct AcceptLoop<T> {
     listener: ReactorListener,
     limit: Arc<ConnectionLimit>,
-    targets: Targets<T>,
+    workers: Workers<T>,
     backoff: Backoff,
 }
 
-impl<T: Target> AcceptLoop<T> {
+impl<T: Worker> AcceptLoop<T> {
     /// Accepts until `draining` asks for the end.
     async fn run(mut self, mut draining: Draining) {
         tokio::select! {
@@ -209,12 +209,12 @@ impl<T: Target> AcceptLoop<T> {
         let properties = &self.listener.properties;
         let client = (!properties.by_proxy).then_some(peer);
         let Some(permit) = self.limit.admit(vacancy, client) else {
-            self.targets.turn().counters().accepting.refused.add(1);
+            self.workers.turn().counters().accepting.refused.add(1);
             return;
         };
-        let target = self.targets.take_turn();
-        target.counters().accepting.accepted.add(1);
-        target.serve(Accepted {
+        let worker = self.workers.take_turn();
+        worker.counters().accepting.accepted.add(1);
+        worker.serve(Accepted {
             socket,
             client: Client {
                 peer,
@@ -227,7 +227,7 @@ impl<T: Target> AcceptLoop<T> {
     }
 
     fn count_error(&self) {
-        self.targets.turn().counters().accepting.errors.add(1);
+        self.workers.turn().counters().accepting.errors.add(1);
     }
 }
 
@@ -368,7 +368,7 @@ fn is_peers_fault(errno: Errno) -> bool {
 mod tests {
     use super::*;
 
-    impl Target for (usize, ReactorCounters) {
+    impl Worker for (usize, ReactorCounters) {
         fn counters(&self) -> &ReactorCounters {
             &self.1
         }
@@ -378,14 +378,14 @@ mod tests {
 
     /// The reactors that get one connection after the other, when the third has `active` already.
     fn order(active: u64) -> Vec<usize> {
-        let targets: Vec<_> = (0..3).map(|n| (n, ReactorCounters::default())).collect();
-        targets[2].1.accepting.accepted.add(active + 1);
-        targets[2].1.finished.add(1);
-        let mut targets = Targets::new(targets);
+        let workers: Vec<_> = (0..3).map(|n| (n, ReactorCounters::default())).collect();
+        workers[2].1.accepting.accepted.add(active + 1);
+        workers[2].1.finished.add(1);
+        let mut workers = Workers::new(workers);
         let picked = (0..7).map(|_| {
-            let target = targets.take_turn();
-            target.1.accepting.accepted.add(1);
-            target.0
+            let worker = workers.take_turn();
+            worker.1.accepting.accepted.add(1);
+            worker.0
         });
         picked.collect()
     }

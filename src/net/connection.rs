@@ -226,7 +226,7 @@ async fn receive_head(
     .await
 }
 
-/// Waits for a body that is `moving`, or a session, and obeys the commands meanwhile.
+/// Waits for a body or a response that is `moving`, or a session, and obeys the commands meanwhile.
 /// Boxed by the caller, so that a connection at rest has no room set aside for it.
 async fn follow_commands<T>(
     context: &ConnectionContext<'_>,

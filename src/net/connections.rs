@@ -467,7 +467,9 @@ mod tests {
                     return Some(now - start);
                 }
             }
-            connection.progress.receive(usize::try_from(bytes).unwrap());
+            connection
+                .progress
+                .count_received(usize::try_from(bytes).unwrap());
         }
         None
     }
@@ -519,7 +521,7 @@ mod tests {
         let connection = Rc::new(ConnectionState::receiving(&Method::PUT));
         let mut observed = Observed::new(&connection, start);
         let mut check = |after, is_waiting| {
-            connection.progress.receive(1);
+            connection.progress.count_received(1);
             connection.progress.reading.set(is_waiting);
             observed.check(start + after * tick, tick, &limits)
         };

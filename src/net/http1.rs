@@ -123,7 +123,7 @@ fn next_step(
     should_rest: bool,
 ) -> Option<Next> {
     match held {
-        // What comes is the rest of a body, which must not be read as a request.
+        // What may come is the rest of a body, or of its framing, which must not be read as a request.
         _ if context.state.left_unread() => Some(Next::Close),
         Held::Invalid(error) => Some(Next::Reject(error)),
         Held::Upload => Some(Next::Receive),
@@ -132,7 +132,8 @@ fn next_step(
             Some(Next::Reject(FramingError::Late))
         }
         Held::Nothing if is_late || context.state.is_draining() => Some(Next::Close),
-        _ if should_rest && context.state.phase() == Phase::Idle => Some(Next::Rest),
+        // Of a head that is held only its own reader knows which fields are taken out.
+        Held::Nothing if should_rest && context.state.phase() == Phase::Idle => Some(Next::Rest),
         _ => None,
     }
 }

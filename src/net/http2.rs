@@ -60,7 +60,7 @@ pub(super) async fn serve(
 ) -> Result<(), ConnectionError> {
     let reader = SocketReader::raw(&context.socket, received);
     let output = Rc::new(Output::new(&context.socket));
-    let connection = begin(context, FrameIo::new(reader, &output)).await?;
+    let connection = handshake(context, FrameIo::new(reader, &output)).await?;
     let mut streams = JoinSet::new();
     let mut connection = Multiplexer {
         context,
@@ -98,7 +98,7 @@ fn count_panic(context: &ConnectionContext<'_>, ended: &Result<(), JoinError>) {
 }
 
 /// Waits for the preface.
-async fn begin(
+async fn handshake(
     context: &ConnectionContext<'_>,
     io: FrameIo,
 ) -> Result<Connection<FrameIo, Bytes>, ConnectionError> {

@@ -61,7 +61,7 @@ enum BadHeader {
 /// Finds out whom the connection is for, and counts it as one of that client; false when it is to be closed.
 pub(super) async fn introduce(context: &mut ConnectionContext<'_>, permit: &mut Permit) -> bool {
     let counters = &context.reactor.counters;
-    let received = receive(context).await;
+    let received = read_header(context).await;
     match received.and_then(|header| source(&header)) {
         Ok(Some(source)) => {
             context.client.peer = Peer::Address(source);
@@ -84,7 +84,7 @@ pub(super) async fn introduce(context: &mut ConnectionContext<'_>, permit: &mut 
 }
 
 /// Receives a header, and nothing behind it.
-async fn receive(context: &ConnectionContext<'_>) -> Result<Vec<u8>, BadHeader> {
+async fn read_header(context: &ConnectionContext<'_>) -> Result<Vec<u8>, BadHeader> {
     let mut header = Vec::new();
     let received = poll_fn(|cx| {
         let command = context.next_command(cx);

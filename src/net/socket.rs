@@ -40,9 +40,9 @@ pub(super) struct Socket {
     tls: Option<Box<TlsSession>>,
     /// The state of the connection, which is told what moves and who waits for whom.
     pub(super) state: Rc<ConnectionState>,
-    /// hyper has bytes that the socket has not.
+    /// hyper has bytes that the socket has not: written by hyper's side of HTTP/1, read by the loop of the connection.
     pub(super) has_unflushed: Cell<bool>,
-    /// Bytes sent since the connection last waited for anything.
+    /// Bytes that hyper sent since the connection last waited for anything; no other sender counts its own.
     pub(super) burst: Cell<usize>,
 }
 

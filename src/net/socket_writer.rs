@@ -10,6 +10,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
+use bytes::Buf;
 use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
@@ -97,6 +98,20 @@ impl Socket {
             })
         };
         Poll::Ready(self.count(ready!(polled), all, follows))
+    }
+
+    /// Sends all of `rest`, and takes from it what has left.
+    pub(super) fn poll_send_whole(
+        &self,
+        cx: &mut Context<'_>,
+        rest: &mut impl Buf,
+        follows: Follows,
+    ) -> Poll<io::Result<()>> {
+        while rest.has_remaining() {
+            let sent = ready!(self.poll_send(cx, &[IoSlice::new(rest.chunk())], follows))?;
+            rest.advance(sent);
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn flags(&self, follows: Follows) -> SendFlags {

@@ -6,7 +6,7 @@
 //! before the end is a body that broke off. Counts what it moves.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::pin::pin;
 use std::rc::Rc;
@@ -88,11 +88,7 @@ fn poll_send_all(
     cx: &mut Context<'_>,
     rest: &mut impl Buf,
 ) -> Poll<io::Result<()>> {
-    while rest.has_remaining() {
-        let bufs = [IoSlice::new(rest.chunk())];
-        let sent = ready!(socket.poll_send(cx, &bufs, Follows::Nothing))?;
-        rest.advance(sent);
-    }
+    ready!(socket.poll_send_whole(cx, rest, Follows::Nothing))?;
     socket.poll_flush(cx)
 }
 
@@ -149,7 +145,7 @@ impl SocketBody {
             sent => sent.map(|_| None),
         };
         let progress = &self.socket.state.progress;
-        if polled.is_pending() && progress.given_up.get() {
+        if polled.is_pending() && progress.is_given_up() {
             polled = Poll::Ready(None);
         }
         progress.reading.set(polled.is_pending());
@@ -186,7 +182,7 @@ impl BodySource for SocketBody {
             counters.takeovers[Direction::Receive as usize].add(1);
         }
         self.remaining -= self.early.len() as u64;
-        self.socket.state.progress.receive(self.early.len());
+        self.socket.state.progress.count_received(self.early.len());
         std::mem::take(&mut self.early)
     }
 
@@ -251,7 +247,7 @@ impl BodySource for SocketBody {
         self.remaining -= len;
         let bytes = usize::try_from(len).unwrap_or(usize::MAX);
         self.socket.state.received(bytes);
-        self.socket.state.progress.receive(bytes);
+        self.socket.state.progress.count_received(bytes);
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::acceptor::{self, Accepted, Batch, ReactorListener, Target, Targets};
+use super::acceptor::{self, Accepted, Batch, ReactorListener, Worker, Workers};
 use super::connection;
 use super::connection_limit::ConnectionLimit;
 use super::connections::Command;
@@ -45,7 +45,7 @@ pub(super) struct Handle {
     counters: Arc<ReactorCounters>,
 }
 
-impl Target for Handle {
+impl Worker for Handle {
     fn counters(&self) -> &ReactorCounters {
         &self.counters
     }
@@ -70,8 +70,8 @@ pub(super) fn start_acceptor(
     };
     let held = draining.clone();
     let run = async move |listeners| {
-        let targets = Targets::new(reactors);
-        acceptor::accept(listeners, &limit, targets, &draining).await;
+        let workers = Workers::new(reactors);
+        acceptor::accept(listeners, &limit, workers, &draining).await;
     };
     start_thread("acceptor".to_owned(), set_up, run, held)
 }
@@ -107,10 +107,10 @@ pub(super) fn start(
         let reactor = Rc::new(Reactor::new(config, limit));
         start_tasks(&reactor);
         if let Some(listeners) = listeners {
-            let targets = Targets::new(vec![Rc::clone(&reactor)]);
-            acceptor::accept(listeners, &reactor.limit, targets, &draining).await;
+            let workers = Workers::new(vec![Rc::clone(&reactor)]);
+            acceptor::accept(listeners, &reactor.limit, workers, &draining).await;
         } else {
-            receive(connections, &reactor).await;
+            serve_accepted(connections, &reactor).await;
         }
         drain(&reactor, index, draining).await;
     };
@@ -212,7 +212,7 @@ async fn drain(reactor: &Reactor, index: usize, mut draining: Draining) {
 }
 
 /// Serves what the acceptor hands over, until it ends.
-async fn receive(mut connections: mpsc::UnboundedReceiver<Accepted>, reactor: &Rc<Reactor>) {
+async fn serve_accepted(mut connections: mpsc::UnboundedReceiver<Accepted>, reactor: &Rc<Reactor>) {
     let mut batch = Batch::default();
     while let Some(accepted) = connections.recv().await {
         reactor.serve(accepted);
@@ -220,7 +220,7 @@ async fn receive(mut connections: mpsc::UnboundedReceiver<Accepted>, reactor: &R
     }
 }
 
-impl Target for Rc<Reactor> {
+impl Worker for Rc<Reactor> {
     fn counters(&self) -> &ReactorCounters {
         &self.counters
     }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, look_up, unlink};
 use super::new_value::NewValue;
 use super::publish_method::unpublished;
-use super::temp_file::Target;
+use super::temp_file::Placement;
 use super::value_file::ValueFile;
 use super::write_context::WriteContext;
 use crate::transfer::SLOW_TO_FREE;
@@ -70,9 +70,9 @@ pub fn stage(
     version: Version,
 ) -> Result<(), Error> {
     let target = match base {
-        Some(_) => Target::Present,
-        None if key.is_flat() => Target::Root,
-        None => Target::Absent,
+        Some(_) => Placement::Present,
+        None if key.is_flat() => Placement::Root,
+        None => Placement::Absent,
     };
     value.seal(writer, target, version)
 }

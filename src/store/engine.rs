@@ -75,10 +75,10 @@ impl Found {
     }
 
     /// Requests the first bytes of `range`; false where the value was replaced or removed.
-    pub async fn begin(&mut self, range: Range<u64>) -> Result<bool, Error> {
+    pub async fn open_range(&mut self, range: Range<u64>) -> Result<bool, Error> {
         match self {
             Self::File(_) => Ok(true),
-            Self::Object(object) => Box::pin(object.begin(range)).await,
+            Self::Object(object) => Box::pin(object.open_range(range)).await,
         }
     }
 }

@@ -10,7 +10,7 @@ use rustix::fs::Mode;
 
 use super::attributes::Attributes;
 use super::directory_fd::Folder;
-use super::temp_file::{Target, TempFile};
+use super::temp_file::{Placement, TempFile};
 use super::write_context::{Durability, WriteContext};
 use crate::transfer::ReservationHandle;
 use crate::value::{Error, Version};
@@ -40,7 +40,7 @@ impl NewValue {
             let needed = if self.file.is_none() { self.len } else { 0 };
             let _taking = writer.take_space(needed)?;
             let version = writer.next_version(None)?;
-            self.seal(&writer, Target::Absent, version)?;
+            self.seal(&writer, Placement::Absent, version)?;
             self.sync(&writer)?;
             Ok(self)
         };
@@ -72,18 +72,18 @@ impl NewValue {
         }
     }
 
-    /// Gives it a file with this version, unless it has one; the file of a small value is written now, for this `target`. Blocks.
+    /// Gives it a file with this version, unless it has one; the file of a small value is written now, for this `placement`. Blocks.
     pub fn seal(
         &mut self,
         writer: &WriteContext,
-        target: Target,
+        placement: Placement,
         version: Version,
     ) -> Result<(), Error> {
         if self.sealed.is_some() {
             return Ok(());
         }
         if let (None, Some(bytes)) = (&self.file, &self.small) {
-            self.file = Some(TempFile::create(&writer.temp_dir, target, Some(bytes))?);
+            self.file = Some(TempFile::create(&writer.temp_dir, placement, Some(bytes))?);
         }
         self.restamp(version)
     }

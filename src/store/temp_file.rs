@@ -61,7 +61,7 @@ impl ServerDirs {
 
 /// Where a file is made, by what the name stands for that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum Placement {
     /// Nothing, and the name lies in the directory itself: the file is made there, and the kernel gives it group and ACL.
     Root,
     /// Nothing, as far as is known: the file is linked.
@@ -84,17 +84,17 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    /// A file in `dir`, for this `target`, that holds the bytes of a `small` value, or none yet.
+    /// A file in `dir`, for this `placement`, that holds the bytes of a `small` value, or none yet.
     pub fn create(
         dir: &Arc<ServerDirs>,
-        target: Target,
+        placement: Placement,
         small: Option<&[Bytes]>,
     ) -> Result<Self, Error> {
         let mode = Mode::from(VALUE_MODE);
         let is_unnamed = dir.method.is_unnamed();
-        let (fd, name) = match target {
-            Target::Root if is_unnamed => (create_unnamed(&dir.values.root, mode), None),
-            Target::Absent if is_unnamed => (create_unnamed(&dir.staging, mode), None),
+        let (fd, name) = match placement {
+            Placement::Root if is_unnamed => (create_unnamed(&dir.values.root, mode), None),
+            Placement::Absent if is_unnamed => (create_unnamed(&dir.staging, mode), None),
             _ => {
                 let name = dir.new_name();
                 (create_named(&dir.staging, &name, mode), Some(name))
@@ -103,7 +103,7 @@ impl TempFile {
         let fd = fd.map_err(Error::errno_while("create"))?;
         let created = Self {
             file: Arc::new(ValueFile::new(fd, dir.values.disk.clone(), small.is_some())),
-            is_in_root: target == Target::Root && name.is_none(),
+            is_in_root: placement == Placement::Root && name.is_none(),
             name: name.map(String::into_boxed_str),
             dir: Arc::clone(dir),
             claim: None,
@@ -189,7 +189,7 @@ impl TempFile {
     /// Whether a file in `dir` can have this version. Blocks.
     pub fn can_have(dir: &Arc<ServerDirs>, version: Version) -> Result<bool, Error> {
         Ok(!is_far(version)
-            || Self::create(dir, Target::Absent, None)?.stamp(version) != Err(Errno::OVERFLOW))
+            || Self::create(dir, Placement::Absent, None)?.stamp(version) != Err(Errno::OVERFLOW))
     }
 
     /// Gives the file the name `to` in `folder`; `EXIST` when something has it.

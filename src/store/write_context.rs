@@ -21,7 +21,7 @@ use super::journal_state::JournalState;
 use super::location::turns;
 use super::publish_method::unpublished;
 use super::space::{Free, Space, Taking};
-use super::temp_file::{ServerDirs, Target, TempFile};
+use super::temp_file::{Placement, ServerDirs, TempFile};
 use crate::metrics::StoreCounters;
 use crate::transfer::{Pipes, StagingQuota};
 use crate::value::{Error, Key, Version, folder_and_above};
@@ -165,7 +165,7 @@ impl WriteContext {
         let wanted = Access::WRITE_OK | Access::EXEC_OK;
         retry_on_intr(|| rustix::fs::accessat(root, ".", wanted, AtFlags::EACCESS))
             .map_err(Error::errno_while("write to the directory"))?;
-        TempFile::create(&self.temp_dir, Target::Root, Some(&content))?.rehearse("probe")?;
+        TempFile::create(&self.temp_dir, Placement::Root, Some(&content))?.rehearse("probe")?;
         self.space.free(root)
     }
 }

@@ -17,7 +17,7 @@ const ALLOWED: &str = "
     net: access http lifecycle metrics log failpoint certificates
     http: access s3 store metrics log failpoint
     access: transfer value metrics file_error
-    commands: access http lifecycle store file_error
+    commands: access http lifecycle store transfer file_error
     store: s3 transfer value failpoint metrics file_error
     s3: transfer value metrics client
     transfer: value metrics

@@ -105,7 +105,7 @@ impl<'a> Received<'a> {
                     continue;
                 }
             };
-            self.connection.progress.receive(data.len());
+            self.connection.progress.count_received(data.len());
             let left = self.left.checked_sub(data.len() as u64);
             self.left = left.ok_or(Refusal::TooLarge { limit: self.limit })?;
             return Ok(Some(data));
@@ -148,7 +148,7 @@ impl<'a> Received<'a> {
         let since = self.connection.record().start_waiting();
         let progress = &self.connection.progress;
         let frame = poll_fn(|cx| match body.poll_frame(cx) {
-            Poll::Pending if progress.given_up.get() => Poll::Ready(Some(Err(Refusal::CutOff))),
+            Poll::Pending if progress.is_given_up() => Poll::Ready(Some(Err(Refusal::CutOff))),
             polled => polled,
         });
         let frame = frame.await;

@@ -273,7 +273,7 @@ impl ConnectionState {
         self.drain();
         let progress = &self.progress;
         let can_be_told = self.waits_for_peer() && !progress.writing.get();
-        can_be_told && !progress.given_up.replace(true)
+        can_be_told && progress.give_up()
     }
 
     /// True where the peer holds up a body: it sends no bytes of the request, or takes none of the response.

@@ -15,7 +15,7 @@ pub struct Progress {
     /// Bytes wait for the peer to take them.
     pub writing: Cell<bool>,
     /// The rest of the body of the request is not waited for.
-    pub given_up: Cell<bool>,
+    given_up: Cell<bool>,
 }
 
 impl Progress {
@@ -36,9 +36,19 @@ impl Progress {
     }
 
     /// Counts bytes of the body of a request.
-    pub fn receive(&self, bytes: usize) {
+    pub fn count_received(&self, bytes: usize) {
         self.count(bytes);
         self.received.set(self.received.get() + bytes as u64);
+    }
+
+    /// Stops waiting for the rest of the body; false if that was done before.
+    pub fn give_up(&self) -> bool {
+        !self.given_up.replace(true)
+    }
+
+    /// True once the rest of the body is not waited for.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.get()
     }
 
     /// Bytes of the body of this request so far.

@@ -2,13 +2,13 @@
 //!
 //! Promises that a line is taken when it is whole, and refused as soon as it is malformed. Reads no byte of a chunk's data.
 
-use crate::http::head::syntax::{FramingError, line};
+use crate::http::head::syntax::{FramingError, MAX_HEAD, line};
 
-/// The longest line, in bytes: as much as hyper takes of extensions, and of trailers.
-const MAX_LINE: usize = 16 << 10;
+/// The longest line with the size of a chunk, in bytes: hyper takes as much of extensions.
+const MAX_SIZE_LINE: usize = 16 << 10;
 
-/// The part that comes next of a chunked body. Stricter than hyper, which decodes the body: a size has at most
-/// 16 digits, and no line holds a bare CR, LF or NUL, or is longer than [`MAX_LINE`]. hyper limits extensions and trailers.
+/// The part that comes next of a chunked body. Stricter than hyper, which decodes the body: a size has at most 16 digits, and no line
+/// holds a bare CR, LF or NUL. hyper limits extensions and trailers together.
 #[derive(Debug)]
 pub enum Chunks {
     /// The line with the size of a chunk.
@@ -34,13 +34,12 @@ impl Chunks {
             let whole = line(rest).map_err(|_| FramingError::Chunks)?;
             let begun = whole.unwrap_or(rest.strip_suffix(b"\r").unwrap_or(rest));
             // A line that is malformed is refused before it is whole.
-            let next = match (&*self, begun) {
-                (Self::Size, line) => chunk_of(line),
-                (Self::Data(_), []) => Some(Self::Size),
-                (Self::Data(_), _) => None,
-                (Self::Trailer, _) => Some(Self::Trailer),
+            let next = match (&*self, begun.len()) {
+                (Self::Size, ..=MAX_SIZE_LINE) => chunk_of(begun),
+                (Self::Data(_), 0) => Some(Self::Size),
+                (Self::Trailer, ..=MAX_HEAD) => Some(Self::Trailer),
+                _ => None,
             };
-            let next = next.filter(|_| begun.len() <= MAX_LINE);
             let next = next.ok_or(FramingError::Chunks)?;
             let Some(line) = whole else { break };
             at += line.len() + 2;
@@ -102,7 +101,7 @@ mod tests {
         }
         let line = |len: usize| format!("1;{}", "a".repeat(len - 2));
         let feed = |line: String| Chunks::Size.feed(line.as_bytes());
-        assert_eq!(feed(line(MAX_LINE)), Ok((0, false)));
-        assert_eq!(feed(line(MAX_LINE + 1)), bad);
+        assert_eq!(feed(line(MAX_SIZE_LINE)), Ok((0, false)));
+        assert_eq!(feed(line(MAX_SIZE_LINE + 1)), bad);
     }
 }

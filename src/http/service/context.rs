@@ -83,7 +83,7 @@ impl Service {
         peer: Peer,
         request: Option<&RequestContext>,
     ) -> Response<Body> {
-        if connection.progress.given_up.get() {
+        if connection.progress.is_given_up() {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {

@@ -107,7 +107,7 @@ pub async fn get(
         }
         let first = response.selection.first(value.found.len());
         if let Some(first) = first.filter(|_| !is_head)
-            && !value.found.begin(first).await?
+            && !value.found.open_range(first).await?
         {
             continue;
         }

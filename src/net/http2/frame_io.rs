@@ -13,7 +13,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::net::socket::Socket;
@@ -186,11 +186,7 @@ impl Output {
 
     fn poll_send_gathered(&self, cx: &mut Context<'_>, follows: Follows) -> Poll<io::Result<()>> {
         let mut gathered = self.gathered.borrow_mut();
-        while !gathered.is_empty() {
-            let bufs = [IoSlice::new(&gathered)];
-            let sent = ready!(self.socket.poll_send(cx, &bufs, follows))?;
-            gathered.advance(sent);
-        }
+        ready!(self.socket.poll_send_whole(cx, &mut *gathered, follows))?;
         // Its memory goes with it: most connections wait most of the time.
         *gathered = BytesMut::new();
         Poll::Ready(Ok(()))

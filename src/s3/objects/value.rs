@@ -58,7 +58,7 @@ impl RemoteValue {
     }
 
     /// Asks the store for the bytes of `range`, which [`Self::part`] then gives; false where the value is another one now, or gone.
-    pub async fn begin(&mut self, range: Range<u64>) -> Result<bool, Error> {
+    pub async fn open_range(&mut self, range: Range<u64>) -> Result<bool, Error> {
         if self.coming.is_none() && !range.is_empty() {
             let range = (range != (0..self.meta.len)).then_some(range);
             let Some((_, body)) = self.get(range).await? else {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rustix::fs::FallocateFlags;
 
-use crate::store::temp_file::{Target, TempFile, allocate};
+use crate::store::temp_file::{Placement, TempFile, allocate};
 use crate::store::upload_claim::Claim;
 use crate::store::write_context::WriteContext;
 use crate::transfer::{BodySource, Pipe, write_at};
@@ -58,7 +58,7 @@ impl FileWriter {
             context.dir().location.check()?;
             key.map_or(Ok(()), |key| context.may_move_to(&key))?;
             drop(context.take_space(len)?);
-            TempFile::create(&context.temp_dir, Target::Absent, None)
+            TempFile::create(&context.temp_dir, Placement::Absent, None)
         };
         let file = writer.dir().disk.spawn(job).await?;
         Ok(Self::resume(Arc::clone(writer), file, 0, len))

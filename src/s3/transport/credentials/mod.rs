@@ -29,7 +29,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 /// The files that secrets are read from in the environment of this process, and the addresses that are asked for them.
 pub fn reach(region: &str) -> (Vec<PathBuf>, Vec<String>) {
-    Source::reach(&Variables::of_process(), region)
+    Provider::reach(&Variables::of_process(), region)
 }
 
 /// Why there are no secrets.
@@ -104,7 +104,7 @@ async fn keep(
     fetcher: &Fetcher,
     found: &mpsc::Sender<Loaded>,
 ) {
-    let (source, first) = match Source::find(variables, region, fetcher).await {
+    let (source, first) = match Provider::find(variables, region, fetcher).await {
         Ok(first) => first,
         Err(why) => {
             let _ = found.send(Err(NoCredentials(why)));
@@ -160,7 +160,7 @@ const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
 const INSTANCE: &str = "http://169.254.169.254";
 
 /// A place that has secrets.
-pub enum Source {
+pub enum Provider {
     Environment(Secrets),
     Profile(Profile),
     WebIdentity(WebIdentity),
@@ -168,7 +168,7 @@ pub enum Source {
     Instance(Instance),
 }
 
-impl Source {
+impl Provider {
     /// The first place that is set up, with what it has; or why there is none, without any secret.
     pub async fn find(
         variables: &Variables,
