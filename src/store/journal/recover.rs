@@ -184,7 +184,8 @@ impl Recovery<'_> {
         if !left.is_kept_whole && !self.discards {
             return Err(left.damaged("its file `kept` is damaged"));
         }
-        if !left.kept.is_empty() {
+        // A frame that is lost may be the last word on any key, also on one whose other frames are whole.
+        if left.is_kept_whole && !left.kept.is_empty() {
             self.replay(&left.kept, FileState::AfterFailure)?;
         }
         let is_log_given_up = !left.note.is_clean() && self.replay_log()?;
@@ -294,7 +295,6 @@ impl LeftJournal<'_> {
     /// Logs the changes that cannot be read of a damaged log, and sets the files of the journal aside.
     fn give_up(&self, writer: &WriteContext) -> Result<(), Error> {
         let mut keys = BTreeSet::new();
-        // The frame that is lost may be the removal of a key that is read.
         let kept = if self.is_kept_whole {
             &[][..]
         } else {
@@ -305,7 +305,7 @@ impl LeftJournal<'_> {
             keys.extend(changes.map(|change| change.key.as_str().to_owned()));
         }
         for key in keys.iter().take(NAMED) {
-            tracing::warn!(%key, "a change of this key that was given up may have come before one that was read");
+            tracing::warn!(%key, "a change of this key may be among those that are given up");
         }
         let missing: u64 = self.log.gaps.iter().map(|gap| gap.end - gap.start).sum();
         tracing::warn!(

@@ -133,7 +133,10 @@ fn kept_records_that_cannot_be_read_are_given_up_by_order_once() {
     assert_eq!(fs::read(aside[0].join("kept")).expect("it is aside"), bytes);
     let keys = fs::read(aside[0].join("keys")).expect("a list");
     assert_eq!(keys, b"stuck/later\n", "what is lost may be of it");
-    start(&dir).store("stuck/k", "new");
+    let server = start(&dir);
+    let status = server.get("stuck/later").status;
+    assert_eq!(status, 404, "it may have been removed");
+    server.store("stuck/k", "new");
 }
 
 /// The disk has the value before two changes. A hand that opens the folder moves its `ctime`, so that only the records tell that it is older.
