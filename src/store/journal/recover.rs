@@ -80,15 +80,15 @@ pub fn recover(
     let Some(mut note) = note else {
         return Ok(None);
     };
-    let found = match LeftJournal::open(place, &note, true) {
-        Err(OpenError::NoJournal { .. }) if note.is_clean() => {
-            return Ok(Some(Recovered { note, dir: None }));
-        }
+    let found = match LeftJournal::find(place, &note, true) {
         Err(error @ OpenError::NoJournal { .. }) if discards => {
             tracing::warn!(%error, "the journal is given up: changes that only it had are lost");
             return Ok(None);
         }
         found => found?,
+    };
+    let Some(found) = found else {
+        return Ok(Some(Recovered { note, dir: None }));
     };
     let recovery = Recovery {
         left: &found,
@@ -111,11 +111,10 @@ pub fn needs_replay(place: &JournalLocation, root: &OwnedFd) -> Result<bool, Ope
     let Some(note) = place.note()? else {
         return Ok(false);
     };
-    let left = match LeftJournal::open(place, &note, false) {
-        Err(OpenError::NoJournal { .. }) if note.is_clean() => return Ok(false),
-        left => left?,
+    let Some(left) = LeftJournal::find(place, &note, false)? else {
+        return Ok(false);
     };
-    if !left.kept.is_empty() || !left.is_kept_whole {
+    if left.keeps_any() {
         return Ok(true);
     }
     let control = left.control.as_ref();
@@ -128,6 +127,23 @@ pub fn needs_replay(place: &JournalLocation, root: &OwnedFd) -> Result<bool, Ope
 }
 
 impl<'a> LeftJournal<'a> {
+    /// As [`Self::open`]; `None` where it is not needed, as the directory was closed in order and the journal that it had keeps no records.
+    fn find(
+        place: &'a JournalLocation,
+        note: &'a Note,
+        is_to_be_written: bool,
+    ) -> Result<Option<Self>, OpenError> {
+        let found = Self::open(place, note, is_to_be_written);
+        if note.is_clean() && matches!(found, Err(OpenError::NoJournal { .. })) {
+            let mut noted = place.clone();
+            noted.at.clone_from(&note.at);
+            if !LeftJournal::open(&noted, note, false).is_ok_and(|left| left.keeps_any()) {
+                return Ok(None);
+            }
+        }
+        found.map(Some)
+    }
+
     /// The journal that `note` is of; locked, if it `is_to_be_written`.
     pub fn open(
         place: &'a JournalLocation,
@@ -162,6 +178,10 @@ impl<'a> LeftJournal<'a> {
             is_kept_whole,
             log,
         })
+    }
+
+    fn keeps_any(&self) -> bool {
+        !self.kept.is_empty() || !self.is_kept_whole
     }
 }
 

@@ -121,6 +121,10 @@ fn kept_records_that_cannot_be_read_are_given_up_by_order_once() {
         "a key that cannot be written"
     ));
     start(&dir).stop();
+    let elsewhere = dir.outside("elsewhere");
+    let elsewhere = [&super::DISK[..], &["--journal-dir", text(&elsewhere)]].concat();
+    let ended = Launch::new(&elsewhere).on(&dir).start_or_end().err();
+    ended.expect("records are kept").says(1, "it was in");
     drop(immutable);
     let kept = dir.own("journal/kept");
     let mut bytes = fs::read(&kept).expect("kept records");
