@@ -7,9 +7,9 @@
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 
+use super::super::temp_file::{Placement, TempFile};
 use super::super::write_context::WriteContext;
 use super::control;
 use super::format::{ChangeRecord, FrameBuilder, Head};
@@ -69,7 +69,7 @@ pub fn refuse(writer: &WriteContext, changes: &[ChangeRecord]) {
 pub fn keep(writer: &WriteContext, key: &Key<'_>, error: Error) -> Result<(), Error> {
     let is_of_key = match &error {
         Error::Forbidden { .. } | Error::Occupied(_) => true,
-        // A folder of the key is a mount of its own. Where the root is read-only, the error is one of all keys.
+        // A folder of the key is a mount of its own. Where the server's own folder is read-only, the error is one of all keys.
         Error::ReadOnly => is_writable(writer),
         _ => false,
     };
@@ -80,9 +80,9 @@ pub fn keep(writer: &WriteContext, key: &Key<'_>, error: Error) -> Result<(), Er
     Ok(())
 }
 
+/// A file system that has stopped itself after an error of its disk need not say that it is read-only: so a file is made.
 fn is_writable(writer: &WriteContext) -> bool {
-    let root = rustix::fs::fstatvfs(&writer.dir().root);
-    root.is_ok_and(|root| !root.f_flag.contains(StatVfsMountFlags::RDONLY))
+    TempFile::create(&writer.temp_dir, Placement::Present, None).is_ok()
 }
 
 #[cfg(test)]
