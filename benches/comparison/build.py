@@ -85,22 +85,27 @@ def build_c(source, target, *more):
     return program
 
 
-def build_rust(target, is_smoke=False):
-    """`cargo build --release`; returns data-server and the constant answer.
+def build_server(target, is_smoke=False, triple=None):
+    """data-server as it is released: beside tests and examples its dependencies would have more features.
 
-    To see that all works, the profile of the tests will do: what takes longest is to build the other.
+    To see that all works, the profile of the tests will do, and its features: what takes longest is to build the others.
     """
-    profile = "dev" if is_smoke else "release"
-    command = ["cargo", "build", "--locked", "--profile", profile, "--bin", "data-server", "--example", "constant"]
-    subprocess.run(command, cwd=PROJECT, check=True)
-    built = target / ("debug" if is_smoke else "release")
-    return built / "data-server", built / "examples" / "constant"
+    if triple and triple.endswith("musl"):
+        find_or_install("musl-gcc", "musl-tools")
+    beside = ["--example", "constant"] if is_smoke else []
+    return _cargo_build(target, is_smoke, triple, "--bin", "data-server", *beside) / "data-server"
 
 
-def build_server(target):
-    """data-server as it is released: beside tests and examples its dependencies would have more features."""
-    subprocess.run(["cargo", "build", "--locked", "--release", "--bin", "data-server"], cwd=PROJECT, check=True)
-    return target / "release" / "data-server"
+def build_constant(target, is_smoke=False, triple=None):
+    """The constant answer, by the same HTTP library."""
+    return _cargo_build(target, is_smoke, triple, "--example", "constant") / "examples" / "constant"
+
+
+def _cargo_build(target, is_smoke, triple, *what):
+    """Where it is then; a `triple` names a target of Rust other than the machine's."""
+    command = ["cargo", "build", "--locked", "--profile", "dev" if is_smoke else "release", *what]
+    subprocess.run([*command, *(["--target", triple] if triple else [])], cwd=PROJECT, check=True)
+    return target / (triple or "") / ("debug" if is_smoke else "release")
 
 
 def versions(programs):

@@ -57,7 +57,7 @@ class Scale:
 
 def _legend():
     return "\n  ".join([
-        _text(10, 22, "data-server's rate, in times of the other server's", "title"),
+        _text(10, 22, "data-server's rate (of a lone client: by p50), in times of the other server's", "title"),
         _bar(10, 34, 12, "nginx"), _text(42, 44, "against nginx"),
         _bar(10, 54, 12, "c-server"), _text(42, 64, "against the C server (threads + epoll)"),
         _bar(350, 34, 12, "nginx spare"), _bar(364, 34, 12, "c-server spare"),
@@ -84,9 +84,10 @@ def _row(scale, row, top):
                 yield _text(LEFT + 4, y + BAR - 1, f"{title} {why}", "faint")
             continue
         spare = " spare" if paced_by_others(row, name) else ""
-        yield _bar(LEFT, y, round(scale(ratio["rate"]) - LEFT, 1), name + spare)
-        yield _circle(scale(ratio["cpu"]), y + BAR / 2)
-        yield _text(WIDTH - 10, y + BAR - 1, f"{ratio['rate']:.2f}", "faint", "end")
+        yield _bar(LEFT, y, round(scale(ratio[row["by"]]) - LEFT, 1), name + spare)
+        if "cpu" in ratio:
+            yield _circle(scale(ratio["cpu"]), y + BAR / 2)
+        yield _text(WIDTH - 10, y + BAR - 1, f"{ratio[row['by']]:.2f}", "faint", "end")
 
 
 def _bar(x, y, width, name):

@@ -1,11 +1,12 @@
 """The load: one point is one run of the client against one server, with the server's CPU time over it."""
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 UNDISTURBED = 0.9  # of the time on its CPU
 START_SECONDS = 10
@@ -97,35 +98,38 @@ class Load:
         return command + ([] if workload.shared else ["--spin"])
 
     def run(self, server, workload, seconds, cpu_list, requests=None):
-        """Measure one point."""
-        found, cpu = _run(self.command(server, workload, seconds, cpu_list, requests), server, seconds)
-        found = json.loads(found)
+        """Measure one point; amid another load, whose part of the CPU time is not known, without CPU time."""
+        commands = [self.command(server, workload, seconds, cpu_list, requests)]
+        if workload.amid:
+            commands.append(self.command(server, workload.amid, seconds, cpu_list))
+        outputs, cpu = _run(commands, server, seconds)
+        found, *others = map(json.loads, outputs)
         point = Point(
             requests=found["requests"], seconds=found["seconds"], body_bytes=found["body_bytes"],
-            p50_us=found["p50_us"], p99_us=found["p99_us"], failures=found["non_2xx"] + found["errors"] + found["unanswered"],
+            p50_us=found["p50_us"], p99_us=found["p99_us"], failures=sum(map(_failures, [found, *others])),
         )  # fmt: skip
-        return _with_shares(point, cpu, found["client_cpu_seconds"])
+        point = _with_shares(point, cpu, found["client_cpu_seconds"])
+        return replace(point, cpu_us=0.0) if workload.amid else point
 
     def run_local(self, server, workload, seconds, cpus):
         """A client on each of these CPUs, which asks one of as many reactors alone, where connections go round.
 
         Returns the server's CPU time per request, in microseconds, and the requests of each client.
         """
-        before = server.cpu_seconds()
-        clients = []
-        for number, cpu in enumerate(cpus):
-            share = ["--share", f"{number}/{len(cpus)}"]
-            command = [*self.command(server, workload, seconds, str(cpu)), *share]
-            clients.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-            _await_sockets(clients[-1], workload.connections)
-        requests = []
-        for running in clients:
-            output, errors = running.communicate(timeout=seconds + RUN_SECONDS_MORE)
-            found = json.loads(output) if running.returncode == 0 else {}
-            if not found or found["non_2xx"] + found["errors"] + found["unanswered"]:
-                raise LoadFailed(f"{found} {errors}")
-            requests.append(found["requests"])
-        return (server.cpu_seconds() - before) / sum(requests) * 1e6, requests
+        commands = [
+            [*self.command(server, workload, seconds, str(cpu)), "--share", f"{number}/{len(cpus)}"]
+            for number, cpu in enumerate(cpus)
+        ]
+        outputs, cpu_seconds = _run(commands, server, seconds, workload.connections)
+        clients = [json.loads(output) for output in outputs]
+        if any(map(_failures, clients)):
+            raise LoadFailed(f"{clients}")
+        requests = [found["requests"] for found in clients]
+        return cpu_seconds / sum(requests) * 1e6, requests
+
+
+def _failures(found):
+    return found["non_2xx"] + found["errors"] + found["unanswered"]
 
 
 def _await_sockets(running, count):
@@ -146,7 +150,7 @@ class Wrk:
     @staticmethod
     def can(workload):
         """What wrk does without a script."""
-        return workload.method == "GET"
+        return workload.method == "GET" and not workload.amid
 
     def run(self, server, workload, seconds, cpu_list):
         """Measure one point; wrk knows whole seconds only."""
@@ -158,7 +162,7 @@ class Wrk:
         ]  # fmt: skip
         lines = [*workload.fields, *(["Connection: close"] if workload.fresh else [])]
         command += [part for line in lines for part in ("--header", line)]
-        found, cpu = _run(command, server, seconds)
+        (found,), cpu = _run([command], server, seconds)
         requests, took = re.search(r"(\d+) requests in ([\d.]+\w+),", found).groups()
         errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", found)
         refused = re.search(r"Non-2xx or 3xx responses: (\d+)", found)
@@ -171,14 +175,25 @@ class Wrk:
         return _with_shares(point, cpu, 0.0)
 
 
-def _run(command, server, seconds):
-    """Run a client; returns its output and the server's CPU seconds meanwhile."""
-    before = server.cpu_seconds()
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=seconds + RUN_SECONDS_MORE, check=True)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        raise LoadFailed(f"{error}: {error.stderr}") from error
-    return run.stdout, server.cpu_seconds() - before
+def _run(commands, server, seconds, sockets=0):
+    """Run clients at once, each from when the one before has so many sockets; their outputs, and the server's CPU seconds meanwhile."""
+    before, outputs = server.cpu_seconds(), []
+    with contextlib.ExitStack() as ended:
+        clients = []
+        for command in commands:
+            if clients:
+                _await_sockets(clients[-1], sockets)
+            clients.append(ended.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)))
+            ended.callback(clients[-1].kill)
+        for client in clients:
+            try:
+                output, errors = client.communicate(timeout=seconds + RUN_SECONDS_MORE)
+            except subprocess.TimeoutExpired as error:
+                raise LoadFailed(f"{error}") from error
+            if client.returncode:
+                raise LoadFailed(f"{client.args} ended with {client.returncode}: {errors}")
+            outputs.append(output)
+    return outputs, server.cpu_seconds() - before
 
 
 def _with_shares(point, cpu, client_cpu):

@@ -6,7 +6,6 @@ no network and no server in it.
 
 import base64
 import contextlib
-import csv
 import json
 import os
 import re
@@ -25,6 +24,7 @@ from .workloads import KIB, Workload
 
 NEW = Workload("durability", "", "PUT", KIB, 1, 64, new=True, shared=True)
 CLIENTS = (1, 32, 128)
+DISK = "the disk itself"
 MODES = {
     "os": ["--durability", "os"],
     "disk": ["--durability", "disk"],
@@ -34,8 +34,11 @@ PATIENCE = 30
 
 
 def measure(bench, start, is_smoke):
-    """{what: {clients: [rate]}} of new values of 1 KiB, in turn, and what is left out; `start` starts a data-server with flags."""
-    found, left_out = {}, []
+    """{what: {clients: [rate]}} of new values of 1 KiB, in turn, and what is left out; `start` starts a data-server with flags.
+
+    `DISK` is the disk's own rate, in the same rounds and on the same file system.
+    """
+    found, left_out = {DISK: {1: []}}, []
     with contextlib.ExitStack() as running:
         asked = {}
         for mode, flags in MODES.items():
@@ -47,6 +50,7 @@ def measure(bench, start, is_smoke):
             except FileNotFoundError as missing:
                 left_out.append(f"{name}: {missing.filename} is not installed")
         for _ in range(bench.rounds):
+            found[DISK][1].append(round(_syncs(bench), 2))
             for name, rate in asked.items():
                 for clients in CLIENTS:
                     rates = found.setdefault(name, {}).setdefault(clients, [])
@@ -54,15 +58,38 @@ def measure(bench, start, is_smoke):
     return found, left_out
 
 
+def _syncs(bench):
+    """How often a second 1 KiB is appended to a file and synced, by one thread."""
+    path, value, count = bench.directory / "syncs", os.urandom(KIB), 0
+    with open(path, "ab", buffering=0) as file:
+        began = time.monotonic()
+        while (took := time.monotonic() - began) < bench.seconds:
+            file.write(value)
+            os.fdatasync(file.fileno())
+            count += 1
+    path.unlink()
+    return count / took
+
+
 def table(found, left_out, file_system):
-    """The rates, and of how much of `os` they are."""
-    rates = {name: {clients: median(runs) for clients, runs in by.items()} for name, by in found.items()}
-    lines = [f"\nDurability, 1 KiB under new names (on {file_system}), a second, and of os"]
-    lines.append(f"  {'':<18}" + "".join(f"{f'{clients} clients':>20}" for clients in CLIENTS))
-    for name, by in rates.items():
-        cells = (f"{by[clients]:>12,.0f} ({by[clients] / rates['os'][clients]:.2f})" for clients in CLIENTS)
+    """The rates, and what part they are of what the disk allows: the median of that of each round."""
+    lines = [f"\nDurability, 1 KiB under new names (on {file_system}), a second, and what part that is"]
+    lines.append("  of os with as many clients; with 1, which waits for the disk each time, of 1 / (time of a sync + time of a PUT by os)")
+    lines.append(f"  {'':<18}" + "".join(f"{f'clients: {clients}':>20}" for clients in CLIENTS))
+    for name, by in found.items():
+        cells = (f"{median(rates):>12,.0f} {_part(found, name, clients):<6}" for clients, rates in by.items())
         lines.append(f"  {name:<18}" + "".join(f"{cell:>20}" for cell in cells))
+    lines += [f"  1 client: a sync took {1e6 / median(found[DISK][1]):,.0f} us, a PUT by os {1e6 / median(found['os'][1]):,.0f} us"]
     return "\n".join(lines + [f"  left out: {why}" for why in left_out])
+
+
+def _part(found, name, clients):
+    if name in (DISK, "os"):
+        return ""
+    goals = found["os"][clients]
+    if clients == 1:
+        goals = [1 / (1 / sync + 1 / put) for sync, put in zip(found[DISK][1], goals)]
+    return f"({median(rate / goal for rate, goal in zip(found[name][clients], goals)):.2f})"
 
 
 @contextlib.contextmanager
@@ -76,9 +103,7 @@ def _redis(bench):
         def rate(clients):
             requests = 3_000 if clients == 1 else 20_000
             command = [client, "-p", str(port), "-t", "set", "-d", str(KIB), "-r", str(10**12), "--csv"]
-            command += ["-c", str(clients), "-n", str(requests)]
-            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            return float(list(csv.reader(said.splitlines()))[-1][1])
+            return _said([*command, "-c", str(clients), "-n", str(requests)], r'"SET","([\d.]+)"')
 
         yield rate
 
@@ -105,14 +130,17 @@ def _postgresql(bench):
     with _running([*as_user, str(programs[-1] / "postgres"), "-D", str(data), *options], home, port):
         to = ["-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
         create = "create table v (key bigserial primary key, value text not null)"
-        subprocess.run([str(programs[-1] / "psql"), *to, "-qc", create, "postgres"], check=True)
+        end = time.monotonic() + PATIENCE
+        while subprocess.run([str(programs[-1] / "psql"), *to, "-qc", create, "postgres"], capture_output=True, check=False).returncode:
+            if time.monotonic() > end:
+                raise ServerFailed("postgresql makes no table")
+            time.sleep(0.1)
         script = home / "insert.sql"
         script.write_text(f"insert into v (value) values (repeat('x', {KIB}));\n")
 
         def rate(clients):
             command = [str(programs[-1] / "pgbench"), *to, "-n", "-M", "prepared", "-f", str(script), "-T", str(max(1, round(bench.seconds)))]
-            said = subprocess.run([*command, "-c", str(clients), "postgres"], capture_output=True, text=True, check=True).stdout
-            return float(re.search(r"tps = ([\d.]+)", said).group(1))
+            return _said([*command, "-c", str(clients), "postgres"], r"tps = ([\d.]+)")
 
         yield rate
 
@@ -132,10 +160,7 @@ def _etcd(bench):
         def rate(clients):
             requests = 3_000 if clients == 1 else 20_000
             command = [client, "--h1", "-c", str(clients), "-n", str(requests), "-d", str(body), f"{url}/v3/kv/put"]
-            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            if f"status codes: {requests} 2xx" not in said:
-                raise LoadFailed(f"etcd: {said[-300:]}")
-            return float(re.search(r"([\d.]+) req/s", said).group(1))
+            return _said(command, rf"(?s)([\d.]+) req/s.*status codes: {requests} 2xx")
 
         yield rate
 
@@ -148,13 +173,20 @@ def _rocksdb(bench):
     def rate(clients):
         command = [program, "--benchmarks=fillrandom", "--sync=1", "--compression_type=none", f"--value_size={KIB}", "--num=1000000"]
         command += [f"--threads={clients}", f"--duration={max(1, round(bench.seconds))}", f"--db={home / 'data'}"]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        return float(re.search(r"fillrandom .* (\d+) ops/sec ", said).group(1))
+        return _said(command, r"fillrandom .* (\d+) ops/sec ")
 
     yield rate
 
 
 OTHERS = (("redis, always", _redis), ("postgresql", _postgresql), ("etcd", _etcd), ("rocksdb (library)", _rocksdb))
+
+
+def _said(command, pattern):
+    """The number that a client tells at its end."""
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode or not (found := re.search(pattern, run.stdout)):
+        raise LoadFailed(f"{Path(command[0]).name}: {run.stdout[-300:]} {run.stderr[-300:]}")
+    return float(found.group(1))
 
 
 def _base64(data):

@@ -3,8 +3,7 @@
 from statistics import median
 
 from . import delay
-from .secure import NGINX, OURS, Secure, h2load, markdown, started
-from .secure import measure  # noqa: F401 (the rows are measured as those of secure)
+from .secure import NGINX, OURS, Secure, h2load, started
 from .workloads import FORTY_MB, KIB, MIB
 
 
@@ -14,20 +13,20 @@ def workloads():
     small = {"size": KIB, "connections": 8, "keys": 64, "operations": 20_000}
     large = {"connections": 1, "keys": 4, "streams": 1}
     return [
-        Secure("http2-get-1KiB-1", "GET 1 KiB, 1 stream", streams=1, **small, **get),
-        Secure("http2-get-1KiB-10", "GET 1 KiB, 10 streams", streams=10, smoke=True, **small, **get),
-        Secure("http2-get-1KiB-100", "GET 1 KiB, 100 streams", streams=100, **small, **get),
-        Secure("http2-get-1MiB", "GET 1 MiB", size=MIB, operations=400, **large, **get),
-        Secure("http2-get-40MB", "GET 40 MB", size=FORTY_MB, operations=16, **large, **get),
-        Secure("http2-put-40MB", "PUT 40 MB, to a file", size=FORTY_MB, operations=8, smoke=True, **large, **put),
+        Secure("http2-get-1KiB-1", "GET 1 KiB, HTTP/2, 1 stream", streams=1, **small, **get),
+        Secure("http2-get-1KiB-10", "GET 1 KiB, HTTP/2, 10 streams", streams=10, smoke=True, **small, **get),
+        Secure("http2-get-1KiB-100", "GET 1 KiB, HTTP/2, 100 streams", streams=100, **small, **get),
+        Secure("http2-get-1MiB", "GET 1 MiB, HTTP/2", size=MIB, operations=400, **large, **get),
+        Secure("http2-get-40MB", "GET 40 MB, HTTP/2", size=FORTY_MB, operations=16, **large, **get),
+        Secure("http2-put-40MB", "PUT 40 MB, HTTP/2, to a file", size=FORTY_MB, operations=8, smoke=True, **large, **put),
     ]
 
 
 def upload(bench, is_private):
     """MB/s of an upload by one stream to either server with delay on the way, medians over the rounds, and what delays."""
     row = Secure("http2-delay", "PUT 40 MB", "PUT", FORTY_MB, 1, 1, streams=1, operations=5 if bench.rounds > 1 else 1)
-    found = {OURS: [], NGINX: []}
     with started(bench, row) as servers, delay.delayed(is_private) as (way, port_of):
+        found = {server.name: [] for server in servers}
         for _ in range(bench.rounds):
             for server in servers:
                 with port_of(server.port) as port:
@@ -38,12 +37,7 @@ def upload(bench, is_private):
     return {name: round(median(rates), 1) for name, rates in found.items()} | {"by": way}
 
 
-def table(summaries, found):
-    """The table that docs/http2.md shows, and the upload with delay under it."""
-    text = markdown(summaries, by="HTTP/2")
-    if found:
-        text += (
-            f"\n\nPUT 40 MB by one stream with {2 * delay.MILLISECONDS} ms of delay (by {found['by']}):"
-            f" {found[OURS]:.0f} MB/s, nginx {found[NGINX]:.0f} MB/s"
-        )
-    return text
+def upload_line(found):
+    """That in words."""
+    rates = ", ".join(f"{name} {rate:.0f} MB/s" for name, rate in found.items() if name != "by")
+    return f"\nPUT 40 MB, HTTP/2, one stream with {2 * delay.MILLISECONDS} ms of delay (by {found['by']}): {rates}"

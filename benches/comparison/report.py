@@ -6,6 +6,7 @@ from statistics import median
 from .experiments import REACTORS, busiest
 
 OURS = "data-server"
+OTHERS = {"nginx": "nginx", "c-server": "the C server", "direct": "the store itself"}
 # Below this share of the time on its CPU, the client or the disk set the pace, not the server's code.
 SATURATED = 0.9
 
@@ -21,15 +22,22 @@ def summarize(workload, points, bodies):
         if name != OURS and OURS in points:
             pairs = [(ours, theirs) for ours, theirs in zip(points[OURS], runs) if ours.valid and theirs.valid]
             if pairs:
-                ratios[name] = {
-                    "rate": round(median(ours.rate / theirs.rate for ours, theirs in pairs), 3),
-                    "cpu": round(median(theirs.cpu_us / ours.cpu_us for ours, theirs in pairs), 3),
-                }
+                ratios[name] = _ratios(pairs)
     return {
-        "workload": workload.name, "title": workload.title, "size": workload.size,
+        "workload": workload.name, "title": workload.title, "size": workload.size, "by": workload.by,
         "servers": servers, "ratios": ratios, "disturbed": _disturbed(workload, points),
         "absent": workload.absent, "bodies": bodies and {**asdict(bodies), "way": bodies.way()},
     }  # fmt: skip
+
+
+def _ratios(pairs):
+    """How far we are ahead, more than 1, or behind; by all that was measured."""
+    found = {}
+    for by, field, power in (("rate", "rate", 1), ("cpu", "cpu_us", -1), ("p50", "p50_us", -1)):
+        values = [(getattr(ours, field), getattr(theirs, field)) for ours, theirs in pairs]
+        if all(map(all, values)):
+            found[by] = round(median((ours / theirs) ** power for ours, theirs in values), 3)
+    return found
 
 
 def _medians(runs):
@@ -47,10 +55,11 @@ def table(summary):
     lines = [f"\n{summary['title']}"]
     for name, server in summary["servers"].items():
         ratio = summary["ratios"].get(name)
-        compared = f"   {OURS} is {ratio['rate']:.2f} by rate, {ratio['cpu']:.2f} by CPU" if ratio else ""
+        compared = f"   {OURS} is {ratio[summary['by']]:.2f} by {summary['by']}" if ratio else ""
+        compared += f", {ratio['cpu']:.2f} by CPU" if ratio and "cpu" in ratio else ""
         lines.append(
-            f"  {name:<12}{_amount(server, summary['size']):>16}{server['cpu_us']:>12,.1f} us CPU"
-            f"{_latency(server['p50_us'])} us p50{_latency(server['p99_us'])} us p99"
+            f"  {name:<12}{_amount(server, summary['size']):>14}{_us(server['cpu_us'], 1):>15} CPU"
+            f"{_us(server['p50_us']):>15} p50{_us(server['p99_us']):>15} p99"
             f"{server['server_share']:>7.0%} busy{compared}"
         )
     lines += [f"  {name:<12}{'-':>16}   takes no part: it {why}" for name, why in summary["absent"].items()]
@@ -66,9 +75,9 @@ def table(summary):
     return "\n".join(lines)
 
 
-def _latency(us):
-    """What the client has not measured is told as such."""
-    return f"{us:>12,.0f}" if us else f"{'-':>12}"
+def _us(us, digits=0):
+    """What has not been measured is told as such."""
+    return f"{us:,.{digits}f} us" if us else "-"
 
 
 def _amount(server, size):
@@ -77,30 +86,23 @@ def _amount(server, size):
 
 
 def markdown(summaries):
-    """The ratios, as a table, of which docs/performance.md and the README show rows; empty when there are none."""
+    """All rows as a table, of which the README and pages of docs/ show some; empty when there are none."""
+    others = [name for name in OTHERS if any(name in summary["servers"] for summary in summaries)]
     lines = []
     for summary in summaries:
-        if set(summary["servers"]) & {"nginx", "c-server"} and OURS in summary["servers"]:
-            amount = _amount(summary["servers"][OURS], summary["size"])
-            nginx, c_server = (_cell(summary, name) for name in ("nginx", "c-server"))
+        if OURS in summary["servers"] and set(others) & set(summary["servers"]):
+            ours = summary["servers"][OURS]
             way = summary["bodies"]["way"] if summary["bodies"] else "-"
-            lines.append(f"| {summary['title']} | {way} | {amount} | {nginx} | {c_server} |")
+            amount = _amount(ours, summary["size"])
+            if summary["by"] == "p50":
+                amount = f"p50 {_us(ours['p50_us'])}, p99 {_us(ours['p99_us'])}"
+            cells = [summary["title"], way, amount, _us(ours["cpu_us"], 1), *(_cell(summary, name) for name in others)]
+            lines.append(f"| {' | '.join(cells)} |")
     if not lines:
         return ""
-    lines = [f"| work | bodies by | {OURS} | against nginx | against the C server |", "|---|---|---|---|---|", *lines]
-    lines.append("\nBy rate; in brackets by CPU time per request of the server. * Neither server was the bottleneck.")
-    return "\n".join(lines)
-
-
-def markdown_over_store(summaries):
-    """The table that docs/s3.md shows."""
-    lines = ["| work | data-server | by rate, of asking the store itself | CPU of data-server |", "|---|---|---|---|"]
-    for summary in summaries:
-        ours = summary["servers"][OURS]
-        per = summary["size"] / 1e6
-        cpu = f"{ours['cpu_us'] / 1e3 / per:.2f} ms a MB" if per >= 1 else f"{ours['cpu_us']:.0f} us a request"
-        rate = summary["ratios"]["direct"]["rate"]
-        lines.append(f"| {summary['title']} | {_amount(ours, summary['size'])} | {rate:.2f} | {cpu} |")
+    heads = ["work", "bodies by", OURS, "CPU", *(f"against {OTHERS[name]}" for name in others)]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *lines]
+    lines.append("\nBy rate, or of a lone client by p50; in brackets by CPU time per request of the server. * Neither server was the bottleneck.")
     return "\n".join(lines)
 
 
@@ -109,22 +111,28 @@ def _cell(summary, name):
     if not ratio:
         return summary["absent"].get(name, "-")
     mark = "*" if paced_by_others(summary, name) else ""
-    return f"{ratio['rate']:.2f}{mark} ({ratio['cpu']:.2f})"
+    return f"{ratio[summary['by']]:.2f}{mark}" + (f" ({ratio['cpu']:.2f})" if "cpu" in ratio else "")
 
 
 def paced_by_others(summary, name):
     """Whether both servers of a ratio had time to spare, so that their rates say little about them."""
-    return all(summary["servers"][server]["server_share"] < SATURATED for server in (OURS, name))
+    return summary["by"] == "rate" and all(summary["servers"][server]["server_share"] < SATURATED for server in (OURS, name))
 
 
 def derived(summaries):
     """Lines that compare workloads with each other."""
     by_name = {summary["workload"]: summary for summary in summaries}
-    one, two = (by_name.get(name, {}).get("servers", {}) for name in ("get-1KiB", "get-1KiB-2-threads"))
     lines = []
-    for name in sorted(one.keys() & two.keys()):
-        gain = 2 * one[name]["cpu_us"] / two[name]["cpu_us"]
-        lines.append(f"{name}: 2 threads on 2 CPUs do {gain:.2f} times the requests of 1, by CPU time per request")
+    for name, two in by_name.items():
+        one = by_name.get(name.removesuffix("-2-threads"), two)
+        for server in two["servers"] if one is not two else ():
+            before, after = one["servers"].get(server), two["servers"][server]
+            if before:
+                cpu, rate = 2 * before["cpu_us"] / after["cpu_us"], after["rate"] / before["rate"]
+                lines.append(
+                    f"{one['title']}, {server}: 2 threads on 2 CPUs do {cpu:.2f} times the requests of 1, by CPU time per request;"
+                    f" by rate, beside the client on them, {rate:.2f}"
+                )
     ratio = by_name.get("get-1KiB-constant", {}).get("ratios", {}).get("constant")
     if ratio:
         lines.append(f"{OURS}: GET 1 KiB is {ratio['rate']:.2f} of a constant answer by rate, {ratio['cpu']:.2f} by CPU")

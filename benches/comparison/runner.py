@@ -77,11 +77,11 @@ class Bench:
         print(f"  INVALID: {text}", flush=True)
 
 
-def measure(bench, workload, kinds):
+def measure(bench, workload):
     """The points of each server, round by round (A B C A B C ...), and which way the bodies of ours took, if it tells."""
-    points, bodies = {kind: [] for kind in kinds}, None
+    points, bodies = {kind: [] for kind in workload.servers}, None
     with contextlib.ExitStack() as running:
-        servers = [running.enter_context(_prepared(bench, workload, kind)) for kind in kinds]
+        servers = [running.enter_context(_prepared(bench, workload, kind)) for kind in workload.servers]
         ours = next((server for server in servers if server.name == "data-server"), None)
         before = ours and ours.bodies()
         for server in servers:

@@ -41,12 +41,12 @@ def workloads():
     """All of them."""
     kept, each = {"method": "GET", "beside": (OURS, NGINX)}, {"connections": 1, "keys": 1, "operations": 400}
     return [
-        Secure("tls-get-1KiB", "GET 1 KiB", size=KIB, connections=32, keys=64, operations=20_000, smoke=True, **kept),
-        Secure("tls-get-1MiB", "GET 1 MiB", size=MIB, connections=16, keys=16, operations=600, **kept),
-        Secure("tls-get-40MB", "GET 40 MB", size=FORTY_MB, connections=4, keys=4, operations=24, **kept),
-        Secure("tls-full", "a handshake each, P-256", size=KIB, handshakes="full", smoke=True, **each, **kept),
-        Secure("tls-resumed", "a resumed handshake each, P-256", size=KIB, handshakes="resumed", **each, **kept),
-        Secure("tls-full-rsa", "a handshake each, RSA-2048", size=KIB, handshakes="full", key="RSA-2048", **each, **kept),
+        Secure("tls-get-1KiB", "GET 1 KiB, TLS", size=KIB, connections=32, keys=64, operations=20_000, smoke=True, **kept),
+        Secure("tls-get-1MiB", "GET 1 MiB, TLS", size=MIB, connections=16, keys=16, operations=600, **kept),
+        Secure("tls-get-40MB", "GET 40 MB, TLS", size=FORTY_MB, connections=4, keys=4, operations=24, **kept),
+        Secure("tls-full", "TLS handshake, full", size=KIB, handshakes="full", smoke=True, **each, **kept),
+        Secure("tls-resumed", "TLS handshake, resumed", size=KIB, handshakes="resumed", **each, **kept),
+        Secure("tls-full-rsa", "TLS handshake, full, RSA-2048", size=KIB, handshakes="full", key="RSA-2048", **each, **kept),
     ]
 
 
@@ -114,6 +114,7 @@ def started(bench, workload):
             yield [
                 running.enter_context(kind(name, bench.programs[name], home / name, cpu_list=cpu_list, files=files))
                 for name, kind in KINDS.items()
+                if name in bench.programs
             ]
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -132,7 +133,7 @@ def measure(bench, workload):
                 points[server.name].append(_point(bench, server, workload))
         for server in servers:
             server.stop()
-        return points
+        return points, None
 
 
 def _point(bench, server, workload):
@@ -200,14 +201,21 @@ def idle(bench, is_smoke):
     connections = FEW_CONNECTIONS if is_smoke else IDLE_CONNECTIONS
     home = bench.directory / "idle"
     home.mkdir()
-    files, found = certificate(home, "P-256"), {OURS: [], NGINX: []}
+    files, found = certificate(home, "P-256"), {}
     for number in range(bench.rounds):
         for name, kind in KINDS.items():
+            if name not in bench.programs:
+                continue
             path = home / f"{name}-{number}"
             with kind(name, bench.programs[name], path, cpu_list=bench.cpu_lists(shared=True)[0], files=files) as server:
                 (server.data / "key").write_bytes(b"value")
-                found[name].append(_idle(server, connections))
+                found.setdefault(name, []).append(_idle(server, connections))
     return {name: round(median(runs), 1) for name, runs in found.items()}
+
+
+def idle_line(found):
+    """That in words."""
+    return "\nMemory of an idle connection, TLS: " + ", ".join(f"{name} {kib:.1f} KiB" for name, kib in found.items())
 
 
 def _idle(server, connections):
@@ -236,16 +244,3 @@ def _private(pid):
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as table:
         lines = (line.split() for line in table)
         return sum(int(words[1]) for words in lines if words[0].startswith("Private_"))
-
-
-def markdown(summaries, idle_kib=None, by="TLS"):
-    """The table that docs/tls.md shows, and docs/http2.md."""
-    lines = [f"| over {by}, CPU of the server for one | data-server | nginx | data-server / nginx |", "|---|---|---|---|"]
-    for summary in summaries:
-        ours, theirs = (summary["servers"][name]["cpu_us"] for name in (OURS, NGINX))
-        ratio = 1 / summary["ratios"][NGINX]["cpu"]
-        lines.append(f"| {summary['title']} | {ours:,.0f} us | {theirs:,.0f} us | {ratio:.2f} |")
-    if idle_kib:
-        ours, theirs = idle_kib[OURS], idle_kib[NGINX]
-        lines.append(f"| memory of an idle connection | {ours:.1f} KiB | {theirs:.1f} KiB | {ours / theirs:.2f} |")
-    return "\n".join(lines)

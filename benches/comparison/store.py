@@ -114,7 +114,7 @@ def measure(bench, workload):
     try:
         with contextlib.ExitStack() as running:
             start = running.enter_context
-            gateway = start(Gateway("direct", bench.programs["versitygw"], home / "gateway", cpu_list=cpu_list))
+            gateway = start(Gateway("direct", bench.programs["direct"], home / "gateway", cpu_list=cpu_list))
             front = start(
                 Front("data-server", bench.programs["data-server"], home / "front", cpu_list=cpu_list, gateway=gateway)
             )
@@ -129,7 +129,7 @@ def measure(bench, workload):
                     points[server.name].append(bench.point(server, workload))
             for server in servers:
                 server.stop()
-            return points
+            return points, None
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

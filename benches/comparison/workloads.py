@@ -1,5 +1,7 @@
 """What is measured: the list of workloads, in the order of the report."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
 
 from . import headers
@@ -33,6 +35,8 @@ class Workload:
     discard: bool = False
     fields: tuple = ()  # of the head of each request, besides those it needs
     logged: bool = False  # each server writes a line for each request to a file
+    amid: Workload | None = None  # another load that goes on meanwhile
+    by: str = "rate"  # what is compared: or p50, of a client that waits for each answer
     absent: dict = field(default_factory=dict)  # servers that cannot take part, each with the reason
     beside: tuple = ALL  # the servers that are compared
     smoke: bool = False
@@ -45,7 +49,7 @@ class Workload:
     @property
     def writes(self):
         """Whether values reach the file system."""
-        return self.method == "PUT" and not self.discard
+        return bool(self.amid) or self.method == "PUT" and not self.discard
 
     @property
     def prefix(self):
@@ -61,6 +65,10 @@ class Workload:
     def requests(self):
         """The most requests of one point."""
         return max(8, WRITE_BUDGET // self.size) if self.writes else 10_000_000
+
+    def shortened(self):
+        """The same, to see that all works: what a point takes is told by its seconds."""
+        return self
 
 
 def _sizes():
@@ -97,42 +105,47 @@ def _puts():
         )
 
 
-def _from_users():
-    """GET and PUT of 1 KiB with the fields that users' requests carry, and with an access log."""
-    get = Workload("get-1KiB", "GET 1 KiB", "GET", KIB, 32, 64, smoke=True)
-    put = Workload("put-1KiB-new", "PUT 1 KiB, new", "PUT", KIB, 32, 64, new=True, smoke=True)
+def _from_users(get, put):
+    """With the fields that users' requests carry, with an access log, and one at a time."""
     no_log = {"c-server": "has no log"}
+    lone_get, lone_put = _lone(get), _lone(put)
     return [
-        _with_fields(get, "proxied", "behind a proxy", headers.PROXY),
-        _with_fields(get, "traced", "traced", headers.TRACE),
-        _with_fields(get, "browser", "from a browser", headers.BROWSER),
-        replace(get, name=f"{get.name}-logged", title=f"{get.title}, logged", logged=True, absent=no_log),
-        _with_fields(put, "proxied", "behind a proxy", headers.PROXY),
+        _as(get, "proxied", "behind a proxy", fields=headers.PROXY),
+        _as(get, "traced", "traced", fields=headers.TRACE),
+        _as(get, "browser", "from a browser", fields=headers.BROWSER),
+        _as(get, "logged", "logged", logged=True, absent=no_log),
+        _as(put, "proxied", "behind a proxy", fields=headers.PROXY),
+        lone_get,
+        replace(lone_put, name="put-1KiB-lone"),
+        replace(lone_get, name="get-beside-put", title="GET 1 KiB, a lone client beside PUTs", amid=lone_put),
     ]
 
 
-def _with_fields(workload, name, title, fields):
-    return replace(workload, name=f"{workload.name}-{name}", title=f"{workload.title}, {title}", fields=fields)
+def _as(workload, name, title, **changes):
+    return replace(workload, name=f"{workload.name}-{name}", title=f"{workload.title}, {title}", **changes)
+
+
+def _lone(workload):
+    return _as(workload, "lone", "a lone client", connections=1, shared=True, by="p50")
+
+
+def _with_threads(workload, threads):
+    return _as(workload, f"{threads}-threads", f"{threads} threads", connections=max(64, 4 * threads), threads=threads, shared=True)
 
 
 def workloads():
     """All of them."""
-    one_kib = Workload("get-1KiB", "GET 1 KiB", "GET", KIB, 32, 64, smoke=True)
+    gets, puts = list(_gets()), list(_puts())
+    get, (new, replaced) = gets[0], puts[:2]
+    fresh = _as(get, "fresh", "a connection each", fresh=True)
     discard = Workload("put-40MB-discard", "PUT 40 MB, discarded", "PUT", FORTY_MB, 32, 4, discard=True, smoke=True)
     return [
-        *_gets(),
-        *_puts(),
+        *gets,
+        *puts,
         replace(discard, absent={"nginx": "cannot discard"}),
-        *_from_users(),
-        replace(one_kib, name="get-1KiB-fresh", title="GET 1 KiB, a connection each", fresh=True),
-        _with_threads(one_kib, 2),
-        _with_threads(one_kib, 32),
-        replace(one_kib, name="get-1KiB-constant", title="GET 1 KiB, constant answer", beside=("data-server", "constant")),
+        *_from_users(get, new),
+        fresh,
+        *(_with_threads(one, 2) for one in (get, new, replaced, fresh)),
+        replace(_with_threads(get, 32), smoke=False),
+        _as(get, "constant", "constant answer", beside=("data-server", "constant")),
     ]
-
-
-def _with_threads(one, threads):
-    return replace(
-        one, name=f"{one.name}-{threads}-threads", title=f"{one.title}, {threads} threads",
-        connections=max(64, 4 * threads), threads=threads, shared=True, smoke=False,
-    )  # fmt: skip

@@ -42,6 +42,7 @@ pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
 pub use head::framing::{Framing, Stop, request};
 pub use head::path::{folder_of_path, key_of_path};
 pub use head::syntax::{FramingError, MAX_HEAD};
+pub use head::unread::OptionalFields;
 pub use response::{closes, continue_100, encode_interim};
 pub use service::{Responding, Service, ServiceBuilder, Upgrade, known};
 pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};

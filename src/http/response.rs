@@ -14,7 +14,7 @@ use hyper::body::Body as _;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CONNECTION, CONTENT_ENCODING,
-    CONTENT_LENGTH, DATE, HeaderMap, HeaderValue, LINK, LOCATION, ORIGIN, SERVER, VARY,
+    CONTENT_LENGTH, DATE, HeaderMap, HeaderValue, LINK, LOCATION, ORIGIN, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::response::Parts;
@@ -35,7 +35,7 @@ use crate::http::ui;
 use crate::http::uploads;
 use crate::http::values::conditional::Selection;
 use crate::http::values::fields::mark_private;
-use crate::http::values::representation::{NAME, ValueResponse, describe_stored, sent};
+use crate::http::values::representation::{ValueResponse, describe_stored, sent};
 use crate::http::watch::request::{accept_websocket, announce_events};
 
 /// The response to a request, by what came of it.
@@ -54,12 +54,11 @@ pub fn render(
         let none = HeaderValue::from_static("0");
         response.headers_mut().insert(CONTENT_LENGTH, none);
     }
-    // The headers of a value have these two fields already, but for 304.
-    let has_both = is_value && response.status() != StatusCode::NOT_MODIFIED;
+    // The headers of a value have it already, but for 304.
+    let has_nosniff = is_value && response.status() != StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
-    if !has_both {
+    if !has_nosniff {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(SERVER, NAME);
     }
     add_cors_headers(headers, context, config);
     mark_private(headers, context.principal.as_deref(), is_value);

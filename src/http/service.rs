@@ -32,6 +32,7 @@ use crate::http::exchange::{ConnectionState, RequestGuard};
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::framing::accept_fields;
 use crate::http::head::syntax::FramingError;
+use crate::http::head::unread::OptionalFields;
 use crate::http::refusal::Refusal;
 use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
@@ -94,9 +95,18 @@ pub type Upgrade = Cell<Option<Box<Session>>>;
 type Started = Result<Result<Outcome, Refusal>, Operation<'static>>;
 
 impl Service {
-    /// True where a log has fields that nothing else reads.
-    pub fn logs_client_fields(&self) -> bool {
-        self.config.logs.have_client_fields()
+    /// The fields of requests that this configuration reads, and others do not.
+    pub fn optional_fields(&self) -> OptionalFields {
+        let ServiceConfig {
+            logs,
+            trusted_proxies,
+            ..
+        } = &self.config;
+        OptionalFields {
+            of_client: logs.have_client_fields(),
+            of_trace: logs.access,
+            of_proxies: !trusted_proxies.is_empty(),
+        }
     }
 
     /// The response to one request of `connection`, or of one of its streams. With an `upgrade`, another protocol may follow it.

@@ -139,7 +139,7 @@ async fn serve_http1(
         let mut reader = SocketReader::new(
             &context.socket,
             received.split(),
-            context.reactor.service.logs_client_fields(),
+            context.reactor.service.optional_fields(),
         );
         receive_head(context, &mut reader).await?;
         let (next, behind) = if reader.begins_with_upload() {

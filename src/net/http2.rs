@@ -9,11 +9,14 @@ mod exchange;
 mod frame_io;
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use h2::server::{Builder, Connection, SendResponse};
@@ -28,6 +31,7 @@ use super::reactor::{ConnectionContext, ConnectionError, Cut};
 use super::socket_reader::SocketReader;
 use crate::http::{
     MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, catch_panic,
+    content_length,
 };
 use crate::metrics::TimeLimit;
 use exchange::{Exchange, Place, Stage};
@@ -41,14 +45,23 @@ const MOST_STREAMS: u32 = 100;
 /// the disk. One upload may use all of it, for its speed is that by the round trip: 12 MB/s over 20 ms with half of it (measured).
 const WINDOW: u32 = 1 << 20;
 
+/// The most that the requests which wait for a place may have in bodies, in bytes.
+const MOST_WAITING: u64 = WINDOW as u64 / 2;
+
 /// Streams that a client may reset before they are looked at; more end the connection.
 const MOST_UNSEEN_RESETS: usize = 20;
 
 /// Streams that may be reset for a client's errors; more end the connection.
 const MOST_ERRORS: usize = 1024;
 
+/// For so long what a client had sent to a stream before it knew of its reset is no error.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
+
 /// The most of one response that waits for the socket, in bytes: a piece that is sent and one that is read.
 const MOST_QUEUED: usize = 128 << 10;
+
+/// A request, and the way to answer it.
+type Asked = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// The wait for a place that is shared.
 type Waiting = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>>>>;
@@ -65,8 +78,10 @@ pub(super) async fn serve(
     let mut connection = Multiplexer {
         context,
         connection,
+        wakeup: Wakeup::of(Waker::noop()),
         streams: &mut streams,
         output: Rc::clone(&output),
+        queue: VecDeque::new(),
         place: Rc::default(),
         waiting: None,
         leaving: None,
@@ -110,6 +125,8 @@ async fn handshake(
         .initial_connection_window_size(WINDOW)
         .max_pending_accept_reset_streams(MOST_UNSEEN_RESETS)
         .max_local_error_reset_streams(Some(MOST_ERRORS))
+        .max_concurrent_reset_streams(MOST_STREAMS as usize)
+        .reset_stream_duration(REFUSED_FOR)
         .max_send_buffer_size(MOST_QUEUED);
     let mut handshake = pin!(builder.handshake(io));
     poll_fn(|cx| match context.commands.next(cx) {
@@ -126,13 +143,44 @@ async fn handshake(
     .await
 }
 
+/// What h2 wakes the connection by. It does so for each response that it is handed, also for one that is handed over in the
+/// connection's own turn, which polls it again anyway: a second turn would find nothing to do.
+struct Wakeup {
+    connection: Waker,
+    is_accepting: AtomicBool,
+}
+
+impl Wakeup {
+    fn of(connection: &Waker) -> Arc<Self> {
+        Arc::new(Self {
+            connection: connection.clone(),
+            is_accepting: AtomicBool::new(false),
+        })
+    }
+}
+
+impl Wake for Wakeup {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_accepting.load(Relaxed) {
+            self.connection.wake_by_ref();
+        }
+    }
+}
+
 /// A connection with its streams.
 struct Multiplexer<'a> {
     context: &'a ConnectionContext<'a>,
     connection: Connection<FrameIo, Bytes>,
+    wakeup: Arc<Wakeup>,
     /// The streams whose response is not in memory.
     streams: &'a mut JoinSet<()>,
     output: Rc<Output>,
+    /// The requests that wait for a place.
+    queue: VecDeque<Asked>,
     /// Its own place for a stream.
     place: Rc<()>,
     waiting: Option<Waiting>,
@@ -226,16 +274,47 @@ impl Multiplexer<'_> {
 
     /// Moves frames, and accepts requests as long as the connection may have more.
     fn poll_streams(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
-        while let Poll::Ready(place) = self.poll_place(cx) {
-            match self.connection.poll_accept(cx)? {
-                Poll::Ready(Some((request, response))) => self.accept(request, response, place),
-                Poll::Ready(None) => return Poll::Ready(Ok(())),
-                Poll::Pending => return Poll::Pending,
+        if !self.wakeup.connection.will_wake(cx.waker()) {
+            self.wakeup = Wakeup::of(cx.waker());
+        }
+        let waker = Waker::from(Arc::clone(&self.wakeup));
+        let h2 = &mut Context::from_waker(&waker);
+        loop {
+            let place = match self.poll_place(cx) {
+                Poll::Ready(place) => Some(place),
+                Poll::Pending => None,
+            };
+            // Those that waited for a place come first.
+            let waited = place.as_ref().and_then(|_| self.queue.pop_front());
+            let asked = match waited {
+                None => ready!(self.connection.poll_accept(h2)?),
+                waited => waited,
+            };
+            match (asked, place) {
+                (None, _) => return Poll::Ready(Ok(())),
+                (Some(asked), Some(place)) => self.accept(asked, place),
+                (Some(asked), None) => self.put_off(asked, h2),
             }
         }
-        self.connection
-            .poll_closed(cx)
-            .map_err(ConnectionError::from)
+    }
+
+    /// Has a request wait for a place. Bodies that wait keep their part of the window of the connection, which the uploads that are
+    /// served need too: where they could take more than [`MOST_WAITING`], its client may ask again. One that its client has reset waits no more.
+    fn put_off(&mut self, asked: Asked, cx: &mut Context<'_>) {
+        let waits = |(_, response): &mut Asked| response.poll_reset(cx).is_pending();
+        self.queue.retain_mut(waits);
+        let waiting = self.queue.iter().chain([&asked]);
+        let with_bodies = waiting.filter(|(request, _)| !request.body().is_end_stream());
+        let lengths = with_bodies.map(|(request, _)| content_length(request.headers()));
+        let bodies = lengths.fold(0, |all: u64, len| {
+            all.saturating_add(len.unwrap_or(u64::MAX))
+        });
+        if bodies <= MOST_WAITING && self.queue.len() < MOST_STREAMS as usize {
+            self.queue.push_back(asked);
+        } else {
+            let (_, mut response) = asked;
+            response.send_reset(Reason::REFUSED_STREAM);
+        }
     }
 
     /// A place for another stream. Without one, the connection is woken when it may have one, also if its own streams never end.
@@ -265,12 +344,7 @@ impl Multiplexer<'_> {
         }
     }
 
-    fn accept(
-        &mut self,
-        request: Request<RecvStream>,
-        response: SendResponse<Bytes>,
-        place: Place,
-    ) {
+    fn accept(&mut self, (request, response): Asked, place: Place) {
         let (head, body) = request.into_parts();
         let reactor = self.context.reactor;
         let state = Rc::new(self.context.state.of_stream());
@@ -290,6 +364,7 @@ impl Multiplexer<'_> {
         let request = Request::from_parts(head, RequestBody::Http2(body));
         let service = &reactor.service;
         let client = self.context.client;
+        self.wakeup.is_accepting.store(true, Relaxed);
         let begun = catch_panic(|| {
             // HTTP/2 has no upgrades, and no request has the socket.
             match service.call(&state, client, request, None) {
@@ -300,6 +375,7 @@ impl Multiplexer<'_> {
                 work @ Responding::Right(_) => Some(Stage::Responding(work)),
             }
         });
+        self.wakeup.is_accepting.store(false, Relaxed);
         match begun {
             Ok(Some(begun)) => drop(self.streams.spawn_local(exchange.run(begun))),
             Ok(None) => {}

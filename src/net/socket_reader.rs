@@ -15,7 +15,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::socket::Socket;
-use crate::http::{Framing, FramingError, Stop};
+use crate::http::{Framing, FramingError, OptionalFields, Stop};
 
 /// How much is read of the rest of a head at a time, in bytes.
 const PIECE: usize = 4 << 10;
@@ -57,10 +57,10 @@ pub(super) struct SocketReader {
 }
 
 impl SocketReader {
-    /// Reads requests: first those in `received`, where a request begins.
-    pub(super) fn new(socket: &Rc<Socket>, received: BytesMut, tells_of_client: bool) -> Self {
+    /// Reads requests with these `optional` fields: first those in `received`, where a request begins.
+    pub(super) fn new(socket: &Rc<Socket>, received: BytesMut, optional: OptionalFields) -> Self {
         let mut reader = Self::raw(socket, received);
-        reader.framing = Some(Framing::new(tells_of_client));
+        reader.framing = Some(Framing::new(optional));
         reader.passed = 0;
         reader.look();
         reader

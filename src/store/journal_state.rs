@@ -1,7 +1,7 @@
 //! The state of the journal, as uploads, the publisher and readers see it: whether there is one, whether it fails, and which values the
 //! files may lack.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -30,8 +30,8 @@ pub struct JournalState {
 struct Unwritten {
     /// The kernel may have dropped bytes of small values that have this version or a later one, and reads zeros in their place.
     since: Option<Version>,
-    /// The keys of changes that cannot be made, and the versions that these give them.
-    kept: HashMap<Box<str>, Vec<Version>>,
+    /// The keys of changes that cannot be made: their files may be of any earlier change.
+    kept: HashSet<Box<str>>,
 }
 
 impl JournalState {
@@ -48,8 +48,8 @@ impl JournalState {
         self.missing.get().copied()
     }
 
-    /// Replaces the keys of changes that cannot be made, and the versions that these give them: these keys are changed no more.
-    pub fn keep(&self, kept: HashMap<Box<str>, Vec<Version>>) {
+    /// Replaces the keys of changes that cannot be made: these keys are neither changed nor answered.
+    pub fn refuse_keys(&self, kept: HashSet<Box<str>>) {
         self.set_unwritten(|unwritten| unwritten.kept = kept);
     }
 
@@ -73,7 +73,7 @@ impl JournalState {
     /// Fails while the journal has a change of `key` that cannot be made.
     pub fn may_change(&self, key: &Key<'_>) -> Result<(), Error> {
         match self.unwritten() {
-            Some(unwritten) if unwritten.kept.contains_key(key.as_str()) => {
+            Some(unwritten) if unwritten.kept.contains(key.as_str()) => {
                 let doing = "make what the journal has of this key";
                 Err(Error::new(doing, Errno::ACCESS))
             }
@@ -81,16 +81,14 @@ impl JournalState {
         }
     }
 
-    /// Fails while the kernel may have dropped bytes of the file of `key`, which is as `meta` says.
+    /// Fails while the file of `key`, which is as `meta` says, may lack a change, or bytes that the kernel has dropped.
     pub fn may_read(&self, key: &Key<'_>, meta: Meta) -> Result<(), Error> {
         let Some(unwritten) = self.unwritten() else {
             return Ok(());
         };
         let since = unwritten.since.filter(|_| !is_large(meta.len));
-        let kept = unwritten.kept.get(key.as_str());
-        let is_unwritten = since.is_some_and(|since| meta.version >= since)
-            || kept.is_some_and(|versions| versions.contains(&meta.version));
-        if is_unwritten {
+        let is_dropped = since.is_some_and(|since| meta.version >= since);
+        if is_dropped || unwritten.kept.contains(key.as_str()) {
             return Err(Error::new("put this value on the disk", Errno::IO));
         }
         Ok(())

@@ -271,7 +271,7 @@ pub enum OpenError {
     /// It cannot be served for the reason given, which names it.
     #[error("{0}")]
     Refused(String),
-    /// The directory was not closed in order, and its journal is not where it is looked for.
+    /// Its journal is not where it is looked for, and the directory was not closed in order, or records are kept in the journal.
     #[error("the journal of the directory is not in {}, and may have changes that its files lack: it was in {}; give that as --journal-dir, or give those changes up with --journal discard", at.display(), noted.display())]
     NoJournal {
         /// Where it was looked for.

@@ -200,6 +200,10 @@ impl Reservation {
         if len <= self.bytes || is_uncounted {
             return Ok(());
         }
+        // No file is as long. A sum of such lengths would end at the highest number, and less be given back than was taken.
+        if i64::try_from(len).is_err() {
+            return Err(Error::TooLarge);
+        }
         let exact = len - self.bytes;
         let ample = match self.bytes {
             0 => exact,
@@ -325,6 +329,12 @@ mod tests {
         honest.grow(10).unwrap();
         assert!(Reservation::new(&quota, None).grow(u64::MAX).is_err());
         assert_eq!(quota.staged_bytes(), 10);
+        let unbounded = StagingQuota::new(StagingBounds::default());
+        let mut honest = Reservation::new(&unbounded, None);
+        honest.grow(SMALL + 1).unwrap();
+        assert!(Reservation::new(&unbounded, None).grow(u64::MAX).is_err());
+        drop(honest);
+        assert_eq!(unbounded.staged_bytes(), 0);
     }
 
     proptest! {

@@ -120,8 +120,7 @@ fn changes_and_faults_are_said() {
         page.click("button[aria-label='Delete a']");
         page.click("#ask-yes");
         page.says("#notes [role=alert]", "this needs the right to delete here");
-        let file = page.file("new", "x");
-        page.types("#files", file.display());
+        page.types("#files", page.file("new", "x").display());
         page.says("#said", "new was not uploaded");
     });
 }
@@ -130,8 +129,7 @@ fn changes_and_faults_are_said() {
 fn tab_reaches_all_there_is() {
     browse_keys(&[("a", "x"), ("b", "y"), ("d", "w")], |page, _| {
         page.says("#state", "Live");
-        let file = page.file("c", "z");
-        page.upload(&file);
+        page.upload(&page.file("c", "z"));
         page.shows(&["a", "b", "c", "d"]);
         let controls = format!("(() => {{ {NAME} return {CONTROLS}; }})()");
         let controls = page.eval(&controls);

@@ -22,8 +22,7 @@ fn a_part_of_a_name_is_found_in_the_folders_below() {
         server.store("a/new-042", "x");
         server.store("a/new", "x");
         assert_eq!(server.ask("DELETE", "file-042.json").status, 200);
-        let found = ["042/", "a/042/", "a/b/x042", "a/File-0423.txt", "a/new-042"];
-        page.shows(&found);
+        page.shows(&["042/", "a/042/", "a/b/x042", "a/File-0423.txt", "a/new-042"]);
         // In a folder, only what is in it; a path with a slash is looked for as a path.
         page.visit_keys(server.addr, "/a/");
         page.types("#find", "b/o");

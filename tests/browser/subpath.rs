@@ -47,8 +47,7 @@ fn the_page_works_below_a_path_of_a_proxy() {
         assert_eq!(page.downloaded("a b"), b"of a b");
 
         let value = pattern(3, 100_000);
-        let file = page.file("d.bin", &value);
-        page.upload(&file);
+        page.upload(&page.file("d.bin", &value));
         page.shows(&["../", "a b", "c", "d.bin"]);
         assert!(server.dir.read("album/d.bin") == value);
 

@@ -74,8 +74,7 @@ fn many_files_are_uploaded_and_some_are_shown() {
         // One of them cannot be stored: it stays in the list, and is counted.
         page.says("#state", "Live");
         server.store("many", "in the way of the folder");
-        let folder = page.folder("many", &paths);
-        drop(page, &folder);
+        drop(page, &page.folder("many", &paths));
         page.says("#uploads-count", "failed");
         assert_eq!(server.ask("DELETE", "many").status, 200);
         // The deadline is for a hundred.

@@ -171,8 +171,7 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
         alice.open(page, &["a"]);
         alice.replace(&[("", &["read", "list", "watch"])]);
         let small = page.file("new", "x");
-        let large = page.file("large", pattern(1, 8 << 20));
-        choose(page, &[&small, &large]);
+        choose(page, &[&small, &page.file("large", pattern(1, 8 << 20))]);
         let fate = "not uploaded: not allowed: this needs the right to create here";
         page.says("#uploads li:nth-child(1) .fate", fate);
         page.says("#uploads li:nth-child(2) .fate", fate);

@@ -56,8 +56,7 @@ pub fn key(data: &[u8]) {
     let encoded = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
     let again = path::key(&encoded, false).expect("the same key, encoded");
     assert_eq!(again, Key::new(name).expect("a key"));
-    let one = path::key(&path, true);
-    assert_eq!(one.is_ok(), !name.contains('/'));
+    assert_eq!(path::key(&path, true).is_ok(), !name.contains('/'));
 }
 
 /// A target that hyper takes names a key by its path alone.

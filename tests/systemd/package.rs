@@ -61,8 +61,7 @@ fn place_package(root: &Root) -> Result<(), String> {
         return Err(said.trim_end().to_owned());
     }
     assert!(output.status.success(), "{said}");
-    let content = fs::read(&package).expect("the package");
-    root.write("data-server.deb", content);
+    root.write("data-server.deb", fs::read(&package).expect("the package"));
     Ok(())
 }
 

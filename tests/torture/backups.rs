@@ -5,8 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 
 use crate::disk::{Disk, Image, Kind, place};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 const WRITERS: usize = 8;
 

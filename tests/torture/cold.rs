@@ -8,8 +8,7 @@ use rustix::fs::{Advice, fadvise};
 
 use crate::disk::Disk;
 use crate::nbd::{Nbd, Weakness};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// So many bytes of disk threads stand for one that the kernel reads ahead when a reactor asks for a page, or sends one.
 const MOST_AHEAD: u64 = 4;

@@ -5,9 +5,7 @@ use std::io::Write;
 
 use crate::disk::{Disk, Image, Kind};
 use crate::journal::SMALL;
-use crate::random::{Random, SEED, seed};
-use crate::scale::{counted, is_full, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What frames begin at multiples of, in bytes.
 const BLOCK: usize = 4096;

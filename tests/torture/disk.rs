@@ -6,7 +6,7 @@
 
 use std::io::Write;
 
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// How long the kernel may take to let go of a file system that another mount namespace had.
 const RELEASE: Duration = Duration::from_secs(300);

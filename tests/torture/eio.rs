@@ -5,8 +5,7 @@ use crate::disk::Disk;
 use crate::load::{Load, Progress};
 use crate::nbd::{Nbd, Weakness};
 use crate::power::{ENOUGH, FAILING_DISK, Report};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 fn disk(percent: u8, what: &str) -> Option<Nbd> {
     available(what, Nbd::new(Weakness::Errors { percent }))

@@ -4,9 +4,7 @@
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture folders` draws the same requests again.
 
-use crate::random::{Random, one_of, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 const CLIENTS: usize = 6;
 
@@ -180,8 +178,7 @@ fn a_folder_without_a_key_and_a_key_that_is_gone_are_found_out() {
         let dir = DataDir::in_memory();
         let server = Launch::new(&["--threads", "1"]).on(&dir).start();
         let found = play(&server, &mut dice, 100, || {
-            let at_work = || dir.names().len() > STAY.len();
-            eventually("the clients are at work", at_work);
+            eventually("the clients are at work", || dir.names().len() > STAY.len());
             fault(&dir);
         });
         counted!("folders: planted {what}: {:?}", found.as_ref().err());

@@ -5,8 +5,7 @@
 use crate::disk::{Disk, Kind, place};
 use crate::journal::SMALL;
 use crate::nbd::{BAD, Nbd, Weakness};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 const VALUES: usize = 20;
 

@@ -7,8 +7,7 @@ use rustix::fs::FallocateFlags;
 
 use crate::disk::{Disk, Image, Kind};
 use crate::power::{Moment, Report, moment};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// The smallest journal, whose segments are full soon.
 pub(crate) const SMALL: [&str; 4] = ["--durability", "disk", "--journal-size", "16MiB"];

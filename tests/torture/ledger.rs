@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::value::{is_value, written};
 
 /// The number of a change of a key, from 1; before the first it has no value.

@@ -8,8 +8,7 @@ use std::sync::MutexGuard;
 
 use self::worker::Worker;
 use crate::ledger::{Fault, Finding, Ledger, Tally};
-use crate::random::{Random, seed};
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::value::key;
 
 pub(crate) const CLIENTS: usize = 8;

@@ -26,6 +26,7 @@ mod network;
 mod panics;
 mod planted;
 mod power;
+mod prelude;
 mod random;
 mod rest;
 mod resumable;

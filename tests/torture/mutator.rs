@@ -9,9 +9,7 @@ use std::net::Shutdown;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
-use crate::random::{Random, nth, one_of, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// Connections that one sender has open at once.
 const BATCH: u64 = 64;
@@ -258,8 +256,7 @@ pub(crate) fn mutate(random: &mut Random, input: &mut Vec<u8>, words: &[impl AsR
         3 => drop(input.drain(at..end)),
         4 => {
             let span = input[at..end].to_vec();
-            let times = 1 + random.usize(..40);
-            input.splice(at..at, span.repeat(times));
+            input.splice(at..at, span.repeat(1 + random.usize(..40)));
         }
         5 => input.truncate(at),
         6 => input[at] ^= 1 << random.u64(..8),

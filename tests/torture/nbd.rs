@@ -4,7 +4,7 @@
 //! sync of the file system reaches nbdkit as a flush.
 
 use crate::disk::{Disk, Kind, place};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What is wrong with the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 //!
 //! The real binary panics by order of the environment, which only a debug build listens to.
 
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What a request for /boom meets: a panic before it is understood, or after it went on to wait.
 const PLACES: [&str; 2] = ["answer:/boom", "work:/boom"];

@@ -8,8 +8,7 @@ use crate::ledger::Fault;
 use crate::load::Load;
 use crate::nbd::{Nbd, Weakness};
 use crate::power::{ENOUGH, Moment, Report, write_some};
-use crate::scale::counted;
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// Cuts the power of a server that skips syncs as strace is told here, until that is found out.
 fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alone: bool) {
@@ -98,8 +97,7 @@ fn values_changed_by_hand_are_found_out() {
     write_some(&server, &mut load, 4 * ENOUGH);
     dir.clear();
     for (key, value) in &earlier {
-        let key = std::str::from_utf8(key).expect("UTF-8");
-        dir.place(key, value);
+        dir.place(std::str::from_utf8(key).expect("UTF-8"), value);
     }
     let tally = load.look(&server);
     for fault in [Fault::Missing, Fault::Older, Fault::Resurrected] {

@@ -9,9 +9,7 @@ use std::fmt;
 use crate::disk::{Disk, Image, Kind, sync_of_a_stranger};
 use crate::ledger::Tally;
 use crate::load::{Load, Progress, Silence, Terms};
-use crate::random::SEED;
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// Acknowledged writes, without which a cut counts for nothing.
 pub(crate) const ENOUGH: usize = 100;

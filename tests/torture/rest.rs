@@ -1,6 +1,6 @@
 //! What a server at rest holds on to, and whether it lets go of what it had besides. `faults::planted` shows that a leak is found.
 
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rest {

@@ -7,9 +7,7 @@ mod power;
 
 use std::os::unix::fs::FileExt as _;
 
-use crate::random::{Random, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What is sent at a time.
 const BLOCK: usize = 1 << 20;
@@ -60,8 +58,7 @@ impl<'a> Run<'a> {
 
     fn start(&mut self) {
         let launch = Launch::new(&["--durability", self.durability]).on(&self.dir);
-        let launch = launch.env("DATA_SERVER_TAKEOVER", self.takeover);
-        self.server = Some(launch.start());
+        self.server = Some(launch.env("DATA_SERVER_TAKEOVER", self.takeover).start());
     }
 
     fn server(&self) -> &TestServer {
@@ -220,8 +217,7 @@ fn an_upload_that_is_cut_at_every_sixteenth_is_published_whole() {
             uploads += 1;
         }
     }
-    let cuts = counts.kills + counts.hang_ups + counts.resets;
-    assert!(cuts >= uploads * (CUTS - 1));
+    assert!(counts.kills + counts.hang_ups + counts.resets >= uploads * (CUTS - 1));
     let whole = "each whole, no answered offset taken back";
     counted!("resumable: {uploads} uploads of {blocks} MiB, {counts:?}; {whole}");
 }
@@ -234,6 +230,5 @@ fn a_byte_that_is_changed_by_hand_is_found() {
     );
     let mut run = Run::of(16, dice, counts);
     run.is_planted = true;
-    let found = run.upload();
-    assert_eq!(found, Err("block 0 is another".to_owned()));
+    assert_eq!(run.upload(), Err("block 0 is another".to_owned()));
 }

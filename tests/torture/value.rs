@@ -1,8 +1,7 @@
 //! Values that tell which write of which key they are, all of them: so that a torn or mixed one shows.
 
 use crate::ledger::Number;
-use crate::random::Random;
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// The `n`th key of this name: flat, or in folders that come and go, shared by many and by few, deep and not.
 pub(crate) fn key(name: &str, n: usize) -> String {

@@ -3,7 +3,7 @@
 
 use crate::nbd::{Nbd, Weakness};
 use crate::power::{it_serves_again, nothing_acknowledged_is_lost};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 const WHAT: &str = "volatile cache, ext4";
 

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use hyper::header::HeaderMap;
 
+use crate::http::client::Peer;
 use crate::http::exchange::request_log::{AuditEvent, LogEntry, REQUEST_ID, SERVER_TIMING, Timing};
 use crate::http::head::syntax::put;
 use crate::metrics::{Method, ReactorCounters};
@@ -50,6 +51,8 @@ pub struct RequestRecord {
     is_watch: Cell<bool>,
     /// Few requests have an entry in a log. It is boxed, so that the others cost nothing for it.
     entry: RefCell<Option<Box<LogEntry>>>,
+    /// The peer that was logged last, as text: a connection has one, but for that of a proxy.
+    logged: RefCell<Option<(Peer, String)>>,
 }
 
 impl RequestRecord {
@@ -63,6 +66,7 @@ impl RequestRecord {
             status: Cell::new(0),
             is_watch: Cell::new(false),
             entry: RefCell::default(),
+            logged: RefCell::default(),
         }
     }
 
@@ -206,12 +210,16 @@ impl RequestRecord {
             self.counters.duration.observe_duration(duration);
         }
         if status != 0 {
-            let first = self.first.get().unwrap_or(now);
-            let delay = first.duration_since(began);
+            let first = self.first.get();
+            let delay = first.map_or(duration, |first| first.duration_since(began));
             self.counters.first_byte.observe_duration(delay);
         }
         if let Some(entry) = self.entry.take() {
-            entry.write(status, duration);
+            let peer = entry.client.peer;
+            let logged = self.logged.take().filter(|(of, _)| *of == peer);
+            let logged = logged.unwrap_or_else(|| (peer, peer.to_string()));
+            entry.write(&logged.1, status, duration);
+            self.logged.replace(Some(logged));
         }
     }
 }

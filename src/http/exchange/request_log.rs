@@ -112,22 +112,22 @@ pub fn protocol(version: Version) -> &'static str {
 }
 
 impl LogEntry {
-    /// Writes the entry to the logs that have it. A `status` of 0: the client left before there was a response.
-    pub fn write(&self, status: u16, duration: Duration) {
+    /// Writes the entry of `peer`, as text, to the logs that have it. A `status` of 0: the client left before there was a response.
+    pub fn write(&self, peer: &str, status: u16, duration: Duration) {
         if let Some(audit) = &self.audit {
-            self.write_audit(audit, status);
+            self.write_audit(audit, peer, status);
         }
         match self.access {
             Some(LogFormat::Combined) => {
                 tracing::info!(target: "combined", "{}", self.combined(status));
             }
-            Some(_) => self.write_access(status, duration),
+            Some(_) => self.write_access(peer, status, duration),
             None => {}
         }
     }
 
-    fn write_audit(&self, audit: &Audit, status: u16) {
-        let (peer, by, tried) = (self.client.peer, audit.by, audit.tried.as_deref());
+    fn write_audit(&self, audit: &Audit, peer: &str, status: u16) {
+        let (by, tried) = (audit.by, audit.tried.as_deref());
         let (method, target, received) = (self.method(), &*self.target, self.received);
         let subject = self.subject.as_deref().unwrap_or("-");
         let [query, range, agent, referrer] = self.fields();
@@ -152,10 +152,7 @@ impl LogEntry {
         }
     }
 
-    fn write_access(&self, status: u16, duration: Duration) {
-        let Client {
-            peer, tls_version, ..
-        } = self.client;
+    fn write_access(&self, peer: &str, status: u16, duration: Duration) {
         let (method, key, subject) = (self.method(), &*self.target, self.subject.as_deref());
         // To the microsecond.
         let ms = (duration.as_secs_f64() * 1e6).round() / 1e3;
@@ -164,7 +161,7 @@ impl LogEntry {
         let (trace_id, span_id) = self.ids.trace.as_ref().map(|(t, s)| (&**t, &**s)).unzip();
         tracing::info!(
             target: "access",
-            %peer, subject, method, key, protocol = self.protocol, tls = tls_version, status, received = self.received,
+            %peer, subject, method, key, protocol = self.protocol, tls = self.client.tls_version, status, received = self.received,
             bytes = self.sent, ms, reactor = self.reactor, request_id, trace_id, span_id, query, range, agent, referrer
         );
     }
@@ -297,14 +294,14 @@ pub struct RequestIds {
 /// Makes ids of a part that no other process or reactor has, and a count.
 #[derive(Debug)]
 pub struct IdGenerator {
-    prefix: u64,
+    prefix: String,
     next: Cell<u64>,
 }
 
 impl Default for IdGenerator {
     fn default() -> Self {
         Self {
-            prefix: RandomState::new().build_hasher().finish(),
+            prefix: format!("{:016x}-", RandomState::new().build_hasher().finish()),
             next: Cell::new(0),
         }
     }
@@ -322,7 +319,9 @@ impl IdGenerator {
 
     fn make(&self) -> HeaderValue {
         let count = self.next.replace(self.next.get() + 1);
-        let id = format!("{:016x}-{count:x}", self.prefix);
+        let mut id = String::with_capacity(self.prefix.len() + 16);
+        id.push_str(&self.prefix);
+        let _ = write!(id, "{count:x}");
         HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("-"))
     }
 }

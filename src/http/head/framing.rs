@@ -4,9 +4,11 @@
 //! recipients could disagree on the end of a request: it folds equal Content-Lengths, drops one beside Transfer-Encoding, and takes a
 //! bare LF for the end of a line. All of that is invalid here, and so is a line with a bare CR or NUL, with a space at its beginning
 //! (RFC 9112, section 5.2) or before the colon (5.1). hyper, which parses the bytes after it, then sees the same message boundaries.
-//! Fields that clients send and this server never reads are taken out of the head: a browser sends ten of them, and each costs hyper
-//! more than the search for its end. The head of an upload whose body the connection receives itself is not for hyper: it is held
-//! back. Reads no byte of a body's data.
+//! Fields that clients send and this server never reads are taken out of the head, and so are those that say no more than their
+//! absence: a browser sends twelve of them, and each costs hyper more than the search for its end. The head of an upload whose body
+//! the connection receives itself is not for hyper: it is held back. Reads no byte of a body's data.
+
+use std::ops::Range;
 
 use hyper::Request;
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
@@ -17,14 +19,14 @@ use crate::http::head::chunks::{Chunks, at_hand};
 use crate::http::head::syntax::{
     FramingError, MAX_FIELDS, MAX_HEAD, is_token_byte, line, number, trim,
 };
+use crate::http::head::unread::{OptionalFields, has_control};
 
 /// The framing of one connection, from the first byte of a request on.
 #[derive(Debug, Default)]
 pub struct Framing {
     section: Section,
     heads: u64,
-    /// A log has the client's program, and the page that led to a request.
-    keeps_client_fields: bool,
+    optional: OptionalFields,
     holds_uploads: bool,
 }
 
@@ -52,11 +54,10 @@ impl Section {
 }
 
 impl Framing {
-    /// The framing of a new connection, whose long uploads are held back. Fields that only a log reads are kept if the log
-    /// `keeps_client_fields`.
-    pub fn new(keeps_client_fields: bool) -> Self {
+    /// The framing of a new connection, whose long uploads are held back, and whose `optional` fields are kept.
+    pub fn new(optional: OptionalFields) -> Self {
         Self {
-            keeps_client_fields,
+            optional,
             holds_uploads: failpoint::takes_over(),
             ..Self::default()
         }
@@ -97,7 +98,7 @@ impl Framing {
     pub fn pass(&mut self, bytes: &mut [u8]) -> Result<Passed, FramingError> {
         let len = match &mut self.section {
             Section::Head(scan) => {
-                let Some((passed, body)) = scan.feed(bytes, self.keeps_client_fields)? else {
+                let Some((passed, body)) = scan.feed(bytes, self.optional)? else {
                     return Ok(Passed::default());
                 };
                 self.section = body;
@@ -123,35 +124,6 @@ impl Framing {
             is_long_upload: false,
         })
     }
-}
-
-/// True for a field that clients send and nothing in this server reads; a test finds code that names one.
-fn is_unread(name: &[u8]) -> bool {
-    let names: &[&[u8]] = match name.len() {
-        3 => &[b"dnt", b"via"],
-        6 => &[b"cookie", b"pragma"],
-        7 => &[b"referer"],
-        8 => &[b"priority"],
-        9 => &[b"sec-ch-ua", b"x-real-ip"],
-        10 => &[b"user-agent", b"tracestate"],
-        14 => &[b"sec-fetch-mode", b"sec-fetch-dest", b"sec-fetch-user"],
-        15 => &[b"accept-language"],
-        16 => &[
-            b"sec-ch-ua-mobile",
-            b"x-forwarded-host",
-            b"x-forwarded-port",
-        ],
-        17 => &[b"x-forwarded-proto"],
-        18 => &[b"sec-ch-ua-platform"],
-        25 => &[b"upgrade-insecure-requests"],
-        _ => &[],
-    };
-    names.iter().any(|unread| name.eq_ignore_ascii_case(unread))
-}
-
-/// True for an unread field that the access log may have.
-fn is_client_field(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b"user-agent") || name.eq_ignore_ascii_case(b"referer")
 }
 
 /// The bytes that were passed.
@@ -193,6 +165,17 @@ const INTEROP_VERSION: &[u8] = b"upload-draft-interop-version";
 /// The shortest body of an upload that is taken from the socket, in bytes: for shorter ones it costs more than it saves.
 const LONG_UPLOAD: u64 = 256 << 10;
 
+/// The lines of Accept in a head.
+#[derive(Debug, Default)]
+enum Accept {
+    #[default]
+    None,
+    /// One line, kept at this place, that takes anything: as if there was none.
+    Anything(Range<usize>),
+    /// Others.
+    Some,
+}
+
 /// A head that is being received, with the facts of its whole lines.
 #[derive(Debug, Default)]
 struct Scan {
@@ -206,6 +189,7 @@ struct Scan {
     is_upload: bool,
     /// The client wants an interim response before the body has arrived, of which hyper sends none but 100.
     wants_interim: bool,
+    accept: Accept,
     length: Option<u64>,
     chunked: bool,
 }
@@ -216,7 +200,7 @@ impl Scan {
     fn feed(
         &mut self,
         bytes: &mut [u8],
-        keeps_client_fields: bool,
+        optional: OptionalFields,
     ) -> Result<Option<(Passed, Section)>, FramingError> {
         while let Some(line) = line(&bytes[self.at..])? {
             let whole = self.at..self.at + line.len() + 2;
@@ -227,7 +211,7 @@ impl Scan {
                 // RFC 9112, section 2.2: an empty line before a request is passed over.
                 ([], lines) => (lines > 0, true),
                 (line, 0) => self.request_line(line).map(|()| (false, true))?,
-                (line, _) => (false, self.field(line, keeps_client_fields)?),
+                (line, _) => (false, self.field(line, optional)?),
             };
             self.lines += usize::from(whole.len() > 2);
             if self.lines > MAX_FIELDS + 1 {
@@ -242,6 +226,10 @@ impl Scan {
                 self.kept += len;
             }
             if is_end {
+                if let Accept::Anything(line) = &self.accept {
+                    bytes.copy_within(line.end..self.kept, line.start);
+                    self.kept -= line.len();
+                }
                 let passed = Passed {
                     len: self.at,
                     kept: self.kept,
@@ -267,27 +255,44 @@ impl Scan {
     }
 
     /// Checks a field; false where it is taken out of the head. hyper refuses one that is invalid.
-    fn field(&mut self, line: &[u8], keeps_client_fields: bool) -> Result<bool, FramingError> {
+    fn field(&mut self, line: &[u8], optional: OptionalFields) -> Result<bool, FramingError> {
         let colon = memchr(b':', line).ok_or(FramingError::Line)?;
         let (name, value) = (&line[..colon], &line[colon + 1..]);
-        if is_unread(name) && !(keeps_client_fields && is_client_field(name)) {
+        let (lower, len) = lower_case(name);
+        let known = &lower[..len];
+        if optional.are_without(known) {
             return Ok(has_control(value));
         }
         if name.is_empty() || !name.iter().all(|&b| TOKEN[usize::from(b)]) {
             return Err(FramingError::Line);
         }
-        if name.eq_ignore_ascii_case(b"content-length") {
-            let length = number(trim(value)).ok_or(FramingError::Length)?;
-            if self.length.replace(length).is_some() {
-                return Err(FramingError::Length);
+        match known {
+            b"content-length" => {
+                let length = number(trim(value)).ok_or(FramingError::Length)?;
+                if self.length.replace(length).is_some() {
+                    return Err(FramingError::Length);
+                }
             }
-        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            let is_chunked = trim(value).eq_ignore_ascii_case(b"chunked");
-            if !is_chunked || std::mem::replace(&mut self.chunked, true) {
-                return Err(FramingError::Coding);
+            b"transfer-encoding" => {
+                let is_chunked = trim(value).eq_ignore_ascii_case(b"chunked");
+                if !is_chunked || std::mem::replace(&mut self.chunked, true) {
+                    return Err(FramingError::Coding);
+                }
             }
-        } else if name.eq_ignore_ascii_case(INTEROP_VERSION) {
-            self.wants_interim = true;
+            // RFC 9112, section 9.3: connections of HTTP/1.1 persist by themselves.
+            b"connection" if !self.is_1_0 => {
+                return Ok(!trim(value).eq_ignore_ascii_case(b"keep-alive"));
+            }
+            // RFC 9110, section 12.5.1: a client without Accept takes anything.
+            b"accept" => {
+                let place = self.kept..self.kept + line.len() + 2;
+                self.accept = match self.accept {
+                    Accept::None if trim(value) == b"*/*" => Accept::Anything(place),
+                    _ => Accept::Some,
+                };
+            }
+            INTEROP_VERSION => self.wants_interim = true,
+            _ => {}
         }
         Ok(true)
     }
@@ -351,10 +356,14 @@ pub fn accept_fields(head: &[u8]) -> HeaderMap {
     fields
 }
 
-/// True for a field's value with a byte that none may have (RFC 9110, section 5.5). Without a branch: compiles to vector code.
-fn has_control(value: &[u8]) -> bool {
-    let is_control = |b: u8| u8::from(b < b' ') & u8::from(b != b'\t') | u8::from(b == 0x7F);
-    value.iter().fold(0, |has, &b| has | is_control(b)) != 0
+/// `name` in lower case, and its length; of a longer name, which has no meaning here, the beginning. The bit makes capital letters small,
+/// and no other byte of a line a letter or a hyphen. Inlined, it is taken apart into single bytes.
+#[inline(never)]
+fn lower_case(name: &[u8]) -> ([u8; 32], usize) {
+    let mut lower = [0; 32];
+    let len = name.len().min(lower.len());
+    lower[..len].copy_from_slice(&name[..len]);
+    (lower.map(|byte| byte | 0x20), len)
 }
 
 /// The bytes that a field's name may have.
@@ -388,7 +397,7 @@ mod tests {
         ] {
             let head = format!("{begin}\r\nCookie: no\r\nHost:  t \r\n{fields}\r\n");
             let mut bytes = [before, &head, "body"].concat().into_bytes();
-            let fed = Framing::new(false).feed(&mut bytes);
+            let fed = Framing::new(OptionalFields::default()).feed(&mut bytes);
             assert_eq!(fed.stop == Some(Stop::Upload), is_held, "{head}");
             if is_held {
                 assert_eq!(&bytes[..fed.passed], before.as_bytes());
@@ -399,6 +408,46 @@ mod tests {
                 assert_eq!(request.uri(), "/a%20b?c");
                 assert_eq!(request.headers()["host"], "t");
                 assert!(!request.headers().contains_key("cookie"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_field_that_says_no_more_than_its_absence_is_taken_out() {
+        let whole = |fields: &str, version| format!("GET / HTTP/1.{version}|{fields}|");
+        for (version, fields, kept) in [
+            (1, "Accept: */*|", ""),
+            (1, "Via: a|ACCEPT:*/* |Host: t|", "Host: t|"),
+            (1, "Accept: */*|Accept: a/b|", "Accept: */*|Accept: a/b|"),
+            (1, "Accept: a/b|Accept: */*|", "Accept: a/b|Accept: */*|"),
+            (1, "Accept: */*|accept: */*|", "Accept: */*|accept: */*|"),
+            (1, "Accept: */*;q=0.1|", "Accept: */*;q=0.1|"),
+            (1, "Connection: Keep-Alive|Host: t|", "Host: t|"),
+            (
+                1,
+                "Connection: keep-alive, a|",
+                "Connection: keep-alive, a|",
+            ),
+            (0, "Connection: keep-alive|", "Connection: keep-alive|"),
+            (1, "Forwarded: for=a|X-Forwarded-For: a|traceparent: b|", ""),
+            (1, "DNT: \x7f|", "DNT: \x7f|"),
+            (
+                1,
+                "User-Agent: 16 bytes and a \x01|A: b|",
+                "User-Agent: 16 bytes and a \x01|A: b|",
+            ),
+        ] {
+            let [sent, kept] = [fields, kept].map(|f| whole(f, version).replace('|', "\r\n"));
+            for cut in 0..sent.len() {
+                let (mut framing, mut bytes) = (Framing::default(), sent.clone().into_bytes());
+                assert_eq!(framing.pass(&mut bytes[..cut]), Ok(Passed::default()));
+                let passed = framing.pass(&mut bytes).expect("a head");
+                assert_eq!(passed.len, sent.len());
+                assert_eq!(
+                    str::from_utf8(&bytes[..passed.kept]),
+                    Ok(&*kept),
+                    "{fields}"
+                );
             }
         }
     }

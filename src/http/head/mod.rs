@@ -9,6 +9,7 @@ pub mod chunks;
 pub mod framing;
 pub mod path;
 pub mod syntax;
+pub mod unread;
 
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST,

@@ -11,8 +11,7 @@ use std::time::SystemTime;
 use httpdate::fmt_http_date;
 use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LAST_MODIFIED, SERVER, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LAST_MODIFIED, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 
 use crate::http::body::Content;
@@ -26,9 +25,6 @@ use crate::http::values::fields::StoredFields;
 use crate::http::values::media;
 use crate::http::values::range::{MAX_PARTS, Multipart, content_range, multipart_type};
 use crate::store::{Current, Found, GZIP, Key, Published, Validators, gzip_tag};
-
-/// The name in the Server header.
-pub const NAME: HeaderValue = HeaderValue::from_static("data-server");
 
 /// A stored page must not act as this origin, nor have its reader's browser ask other servers: it is of no origin, runs no
 /// script, sends no form, and loads nothing but images and styles of this one.
@@ -93,7 +89,6 @@ impl Representation {
         if let Some(names) = varies_by {
             headers.insert(VARY, HeaderValue::from_static(names));
         }
-        headers.insert(SERVER, NAME);
         Self {
             headers,
             variant: is_compressible.then(|| gzip_tag(&etag)),

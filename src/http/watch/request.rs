@@ -123,6 +123,8 @@ fn handshake(
         let why = "one Sec-WebSocket-Key of 16 bytes in base64 belongs to it";
         return Err(BadWatchRequest::Handshake(why));
     };
+    // RFC 6454, section 7.3: a page has one; of several the first proves nothing.
+    let is_allowed = || only(headers, &ORIGIN).is_some() && is_allowed();
     if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed() {
         let why = NotAllowlisted::origin(headers.get(ORIGIN).map(HeaderValue::as_bytes));
         return Err(BadWatchRequest::ForeignOrigin(why));

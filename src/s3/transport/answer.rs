@@ -59,6 +59,7 @@ pub enum Failure {
     NotSent(String),
     /// The store, or what is before it, asks for patience: it says that nothing was done.
     Busy {
+        /// In seconds; 0 where the pause that grows with each try is enough.
         retry_after: u64,
         /// A proxy, or a part of a store, also says so of what was done.
         may_be_made: bool,
@@ -138,7 +139,9 @@ impl Failure {
     pub fn error(self) -> Error {
         match self {
             Self::NotSent(said) => Error::Unreachable(said),
-            Self::Busy { retry_after, .. } => Error::Busy { retry_after },
+            Self::Busy { retry_after, .. } => Error::Busy {
+                retry_after: retry_after.max(1),
+            },
             Self::MaybeDone(said) => Error::BadGateway(said),
             Self::Late => Error::TimedOut,
             Self::Refused(refusal) => refusal.error(),
@@ -180,8 +183,10 @@ impl Refusal {
             &*self.code,
             "ConditionalRequestConflict" | "OperationAborted" | "RequestTimeout"
         );
+        // A conflict with another write of the key is over as soon as that write is.
+        let own = u64::from(self.status != 409);
         let busy = |may_be_made| Failure::Busy {
-            retry_after: retry_after.unwrap_or(1),
+            retry_after: retry_after.unwrap_or(own),
             may_be_made,
         };
         match self.status {

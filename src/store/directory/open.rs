@@ -159,7 +159,7 @@ impl Directory {
         let place = options.journal.location(dir);
         if !is_in_use(&place.own) && journal::needs_replay(&place, &root)? {
             return Err(OpenError::Refused(format!(
-                "{} was not closed in order, and its journal has changes that its files lack: start it once without --read-only",
+                "the journal of {} has changes that its files lack: start it once without --read-only",
                 dir.display()
             )));
         }

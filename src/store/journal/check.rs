@@ -108,11 +108,18 @@ impl Report {
 
     /// Says what a replay would do.
     fn replay(&mut self, dir: &ValuesDir, frames: &[Frame]) -> Result<(), Error> {
-        let done = replay(dir, None, frames, FileState::AfterCrash, |change, error| {
-            let key = change.key.as_str();
-            self.say(&format!("{key:?} cannot be looked at: {error}"));
-            Ok(())
-        })?;
+        let done = replay(
+            dir,
+            None,
+            frames,
+            u64::MAX,
+            FileState::AfterCrash,
+            |key, error| {
+                let key = key.as_str();
+                self.say(&format!("{key:?} cannot be looked at: {error}"));
+                Ok(())
+            },
+        )?;
         let first = frames.first().map_or(1, |frame| frame.head.first);
         let last = frames.last().map_or(0, |frame| frame.head.end() - 1);
         let (changes, written) = (done.changes, done.written);

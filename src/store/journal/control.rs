@@ -30,7 +30,7 @@ const ID: &str = "id";
 
 const NAME: &str = "journal-state";
 
-/// The state after an orderly end: the files have all acknowledged changes, on the disk.
+/// The state after an orderly end: the files have all acknowledged changes, on the disk, but for those that are kept.
 pub const CLEAN: &str = "clean";
 
 /// The files have all changes while the same kernel has the same mount, if that is named; else the journal has what they lack.

@@ -1,18 +1,20 @@
 //! The records of changes that cannot be made for their key alone: the file `kept`, of frames, one behind the other, as in a segment.
 //!
-//! A key that the server's user may not write, or whose folder is on another file system, does not keep all others waiting: its records
-//! move from the segments to this file, and each start tries them again. Until then the key is not changed, so that they stay the last word.
+//! A key that the server's user may not write, or whose folder is on another file system, does not keep all others waiting: all its records
+//! move from the segments to this file, and each start tries them again. Until then the key is not changed, so that they stay the last
+//! word, and its value is not answered, as its file may be older.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
+use super::super::temp_file::{Placement, TempFile};
 use super::super::write_context::WriteContext;
 use super::control;
 use super::format::{ChangeRecord, FrameBuilder, Head};
 use super::segment::{Frame, Segment};
-use crate::value::Error;
+use crate::value::{Error, Key};
 
 pub const KEPT: &str = "kept";
 
@@ -28,7 +30,11 @@ pub fn read(dir: &OwnedFd, journal: u128) -> Result<(Vec<Frame>, bool), Errno> {
 
 /// The changes of the file in `dir`.
 pub fn changes(dir: &OwnedFd, journal: u128) -> Result<Vec<ChangeRecord>, Error> {
-    let (frames, _) = read(dir, journal).map_err(Error::errno_while("read the journal"))?;
+    let (frames, is_whole) = read(dir, journal).map_err(Error::errno_while("read the journal"))?;
+    if !is_whole {
+        let damage = std::io::Error::other("its file `kept` is damaged");
+        return Err(Error::failed("read the journal")(damage));
+    }
     let mut changes = Vec::new();
     for frame in frames {
         changes.extend(frame.changes()?);
@@ -53,30 +59,36 @@ pub fn write(dir: &OwnedFd, journal: u128, changes: &[ChangeRecord]) -> Result<(
     control::write(dir, KEPT, &frames).map_err(Error::failed("keep records of the journal"))
 }
 
-/// Replaces the keys that are not changed by the keys of `changes`.
+/// Replaces the keys that are neither changed nor answered by the keys of `changes`.
 pub fn refuse(writer: &WriteContext, changes: &[ChangeRecord]) {
-    let mut kept = HashMap::<Box<str>, Vec<_>>::new();
-    for change in changes {
-        let versions = kept.entry(change.key.as_str().into()).or_default();
-        versions.extend(change.result);
-    }
-    writer.journal.keep(kept);
+    let keys = changes.iter().map(|change| change.key.as_str().into());
+    writer.journal.refuse_keys(keys.collect());
 }
 
-/// Sets aside `change`, which failed with `error`; answers the error if it is not one of the change's key alone.
-pub fn keep(kept: &mut Vec<ChangeRecord>, change: ChangeRecord, error: Error) -> Result<(), Error> {
-    if !matches!(error, Error::Forbidden { .. } | Error::Occupied(_)) {
+/// Says that the records of `key` are kept, of which one failed with `error`; answers the error if it is not one of the key alone.
+pub fn keep(writer: &WriteContext, key: &Key<'_>, error: Error) -> Result<(), Error> {
+    let is_of_key = match &error {
+        Error::Forbidden { .. } | Error::Occupied(_) => true,
+        // A folder of the key is a mount of its own. Where the server's own folder is read-only, the error is one of all keys.
+        Error::ReadOnly => is_writable(writer),
+        _ => false,
+    };
+    if !is_of_key {
         return Err(error);
     }
-    tracing::error!(key = %change.key, %error, "cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
-    kept.push(change);
+    tracing::error!(%key, %error, "cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
     Ok(())
+}
+
+/// A file system that has stopped itself after an error of its disk need not say that it is read-only: so a file is made.
+fn is_writable(writer: &WriteContext) -> bool {
+    TempFile::create(&writer.temp_dir, Placement::Present, None).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::{Key, Version};
+    use crate::value::Version;
 
     #[test]
     fn what_is_kept_twice_is_written_once() {
@@ -97,5 +109,25 @@ mod tests {
         }
         let results: Vec<_> = changes(&dir, 7).unwrap().iter().map(|c| c.result).collect();
         assert_eq!(results, [1, 2].map(|n| Some(Version::from_nanos(n))));
+    }
+
+    #[test]
+    fn a_file_that_is_not_whole_is_not_taken_for_all_that_is_kept() {
+        let place = tempfile::tempdir().unwrap();
+        let dir: OwnedFd = std::fs::File::open(place.path()).unwrap().into();
+        let change = ChangeRecord {
+            sequence: 0,
+            key: Key::new("k").unwrap().into_owned(),
+            base: None,
+            result: None,
+            time: 0,
+            small: None,
+        };
+        write(&dir, 7, &[change]).unwrap();
+        let path = place.path().join(KEPT);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[90] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+        assert!(changes(&dir, 7).is_err());
     }
 }

@@ -25,7 +25,7 @@ use super::log::UnsettledLog;
 use super::replay::{Done, FileState, NAMED, replay};
 use super::segment::{Frame, Segment};
 use crate::transfer::random;
-use crate::value::Error;
+use crate::value::{Error, Key};
 
 /// A journal of which nothing counts any more.
 #[derive(Debug)]
@@ -80,21 +80,22 @@ pub fn recover(
     let Some(mut note) = note else {
         return Ok(None);
     };
-    let found = match LeftJournal::open(place, &note, true) {
-        Err(OpenError::NoJournal { .. }) if note.is_clean() => {
-            return Ok(Some(Recovered { note, dir: None }));
-        }
+    let found = match LeftJournal::find(place, &note, true) {
         Err(error @ OpenError::NoJournal { .. }) if discards => {
             tracing::warn!(%error, "the journal is given up: changes that only it had are lost");
             return Ok(None);
         }
         found => found?,
     };
+    let Some(found) = found else {
+        return Ok(Some(Recovered { note, dir: None }));
+    };
     let recovery = Recovery {
         left: &found,
         writer,
         discards,
         kept: Vec::new(),
+        has_failed: false,
     };
     kept::refuse(writer, &recovery.run()?);
     let dir = Some(found.dir);
@@ -107,15 +108,42 @@ pub fn recover(
 
 /// True if the files lack changes of the journal, as far as a server that only reads can tell.
 pub fn needs_replay(place: &JournalLocation, root: &OwnedFd) -> Result<bool, OpenError> {
-    let note = place.note()?;
-    let Some(note) = note.filter(|note| !note.is_clean() && !note.is_same_mount(root)) else {
+    let Some(note) = place.note()? else {
         return Ok(false);
     };
-    let log = LeftJournal::open(place, &note, false)?.log;
-    Ok(log.damage.is_some() || log.frames.iter().any(|frame| frame.head.records > 0))
+    let Some(left) = LeftJournal::find(place, &note, false)? else {
+        return Ok(false);
+    };
+    if left.keeps_any() {
+        return Ok(true);
+    }
+    let control = left.control.as_ref();
+    let is_suspect = control.is_none_or(|control| control.is_suspect);
+    if note.is_clean() || note.is_same_mount(root) && !is_suspect {
+        return Ok(false);
+    }
+    let mut frames = left.log.frames.iter();
+    Ok(left.log.damage.is_some() || frames.any(|frame| frame.head.records > 0))
 }
 
 impl<'a> LeftJournal<'a> {
+    /// As [`Self::open`]; `None` where it is not needed, as the directory was closed in order and the journal that it had keeps no records.
+    fn find(
+        place: &'a JournalLocation,
+        note: &'a Note,
+        is_to_be_written: bool,
+    ) -> Result<Option<Self>, OpenError> {
+        let found = Self::open(place, note, is_to_be_written);
+        if note.is_clean() && matches!(found, Err(OpenError::NoJournal { .. })) {
+            let mut noted = place.clone();
+            noted.at.clone_from(&note.at);
+            if !LeftJournal::open(&noted, note, false).is_ok_and(|left| left.keeps_any()) {
+                return Ok(None);
+            }
+        }
+        found.map(Some)
+    }
+
     /// The journal that `note` is of; locked, if it `is_to_be_written`.
     pub fn open(
         place: &'a JournalLocation,
@@ -151,6 +179,10 @@ impl<'a> LeftJournal<'a> {
             log,
         })
     }
+
+    fn keeps_any(&self) -> bool {
+        !self.kept.is_empty() || !self.is_kept_whole
+    }
 }
 
 /// A recovery under way.
@@ -161,6 +193,8 @@ struct Recovery<'a> {
     discards: bool,
     /// The changes that could not be made for their key alone.
     kept: Vec<ChangeRecord>,
+    /// A sync has failed: the kernel tells that once, and it may be of any file.
+    has_failed: bool,
 }
 
 impl Recovery<'_> {
@@ -170,7 +204,8 @@ impl Recovery<'_> {
         if !left.is_kept_whole && !self.discards {
             return Err(left.damaged("its file `kept` is damaged"));
         }
-        if !left.kept.is_empty() {
+        // A frame that is lost may be the last word on any key, also on one whose other frames are whole.
+        if left.is_kept_whole && !left.kept.is_empty() {
             self.replay(&left.kept, FileState::AfterFailure)?;
         }
         let is_log_given_up = !left.note.is_clean() && self.replay_log()?;
@@ -191,7 +226,7 @@ impl Recovery<'_> {
     fn replay_log(&mut self) -> Result<bool, OpenError> {
         let (began, left) = (Instant::now(), self.left);
         let control = left.control.as_ref();
-        let is_suspect = control.is_none_or(|control| control.is_suspect);
+        let is_suspect = self.has_failed || control.is_none_or(|control| control.is_suspect);
         let is_same_mount = left.note.is_same_mount(&self.writer.dir().root);
         let is_on_disk = is_same_mount && !is_suspect && left.sync(self.writer).is_ok();
         let is_given_up = left.gives_up(self.discards, is_on_disk)?;
@@ -218,33 +253,39 @@ impl Recovery<'_> {
         Ok(is_given_up)
     }
 
-    /// Makes the changes of `frames`, and puts them on the disk. A change that fails for its key alone is kept for the next start.
+    /// Makes the changes of `frames`, and puts them on the disk. The changes of a key that fails alone are kept for the next start.
     fn replay(&mut self, frames: &[Frame], state: FileState) -> Result<Done, OpenError> {
-        let before = self.kept.len();
-        let done = self.make(frames, state)?;
-        if self.left.sync(self.writer).is_ok() {
-            return Ok(done);
+        let mut done = self.make(frames, state)?;
+        if self.left.sync(self.writer).is_err() {
+            self.has_failed = true;
+            // The kernel reports a failure once, and this one may be of what an earlier server wrote, on a disk that is well again. What
+            // was made now may be lost with it.
+            let state = match state {
+                FileState::AfterCrash => FileState::AfterFailure,
+                state => state,
+            };
+            done = self.make(frames, state)?;
+            let synced = self.left.sync(self.writer);
+            synced.map_err(|error| self.left.unreplayed("", &error))?;
         }
-        // The kernel reports a failure once, and this one may be of what an earlier server wrote, on a disk that is well again. What was
-        // made now may be lost with it.
-        self.kept.truncate(before);
-        let state = match state {
-            FileState::AfterCrash => FileState::AfterFailure,
-            state => state,
-        };
-        let done = self.make(frames, state)?;
-        let synced = self.left.sync(self.writer);
-        synced.map_err(|error| self.left.unreplayed("", &error))?;
+        self.kept.append(&mut done.stuck);
         Ok(done)
     }
 
-    fn make(&mut self, frames: &[Frame], state: FileState) -> Result<Done, OpenError> {
+    fn make(&self, frames: &[Frame], state: FileState) -> Result<Done, OpenError> {
         let mut stuck = String::new();
-        let failed = |change: ChangeRecord, error| {
-            stuck = format!("{:?}: ", change.key.as_str());
-            kept::keep(&mut self.kept, change, error)
+        let failed = |key: &Key<'_>, error| {
+            stuck = format!("{:?}: ", key.as_str());
+            kept::keep(self.writer, key, error)
         };
-        let done = replay(self.writer.dir(), Some(self.writer), frames, state, failed);
+        let done = replay(
+            self.writer.dir(),
+            Some(self.writer),
+            frames,
+            u64::MAX,
+            state,
+            failed,
+        );
         done.map_err(|error| self.left.unreplayed(&stuck, &error))
     }
 }
@@ -274,12 +315,17 @@ impl LeftJournal<'_> {
     /// Logs the changes that cannot be read of a damaged log, and sets the files of the journal aside.
     fn give_up(&self, writer: &WriteContext) -> Result<(), Error> {
         let mut keys = BTreeSet::new();
-        for frame in self.log.behind() {
+        let kept = if self.is_kept_whole {
+            &[][..]
+        } else {
+            &self.kept
+        };
+        for frame in self.log.behind().iter().chain(kept) {
             let changes = frame.changes()?;
             keys.extend(changes.map(|change| change.key.as_str().to_owned()));
         }
         for key in keys.iter().take(NAMED) {
-            tracing::warn!(%key, "a change of this key that was given up may have come before one that was read");
+            tracing::warn!(%key, "a change of this key may be among those that are given up");
         }
         let missing: u64 = self.log.gaps.iter().map(|gap| gap.end - gap.start).sum();
         tracing::warn!(

@@ -9,6 +9,8 @@
 //! file was not answered, as its name was not on the disk: then the change before it counts. A missing file is restored: names that a hand
 //! gave may be lost with the power too.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use rustix::io::Errno;
 
@@ -39,8 +41,8 @@ pub enum FileState {
     AfterFailure,
 }
 
-/// The counts of a replay.
-#[derive(Clone, Copy, Debug, Default)]
+/// What came of a replay.
+#[derive(Debug, Default)]
 pub struct Done {
     /// Records of changes that were looked at.
     pub changes: u64,
@@ -50,6 +52,8 @@ pub struct Done {
     pub removed: u64,
     /// Keys that were changed by hand since, and are left as they are.
     pub by_hand: u64,
+    /// All changes of the keys of which one could not be made, in order: a later replay tells by them what it finds.
+    pub stuck: Vec<ChangeRecord>,
 }
 
 /// A replay under way.
@@ -62,14 +66,15 @@ struct Replay<'a> {
     done: Done,
 }
 
-/// Makes in `dir` all of `frames` that counts, in order, unless `failed` says of a change that cannot be made that this is the end. Without
-/// a `writer` the changes are only counted. Blocks.
+/// Makes in `dir` all of `frames` that counts, in order, unless `failed` says of a key that cannot be changed that this is the end. Without
+/// a `writer` the changes are only counted. What is logged from the change `end` on is in flight: it counts only as what it cancels. Blocks.
 pub fn replay(
     dir: &ValuesDir,
     writer: Option<&WriteContext>,
     frames: &[Frame],
+    end: u64,
     state: FileState,
-    mut failed: impl FnMut(ChangeRecord, Error) -> Result<(), Error>,
+    mut failed: impl FnMut(&Key<'_>, Error) -> Result<(), Error>,
 ) -> Result<Done, Error> {
     let mut history = History::default();
     for frame in frames {
@@ -91,12 +96,24 @@ pub fn replay(
         state,
         done: Done::default(),
     };
-    for frame in frames {
+    let mut stuck = HashSet::new();
+    let frames = frames.iter().filter(|frame| frame.head.end() <= end);
+    for frame in frames.clone() {
         for change in frame.changes()? {
             replay.done.changes += 1;
-            let made = replay.replay(&change);
-            made.or_else(|error| failed(change, error))?;
+            if !stuck.contains(&change.key)
+                && let Err(error) = replay.replay(&change)
+            {
+                failed(&change.key, error)?;
+                stuck.insert(change.key);
+            }
         }
+    }
+    for frame in frames.filter(|_| !stuck.is_empty()) {
+        let of_stuck = frame.changes()?.filter(|c| stuck.contains(&c.key));
+        let is_cancelled = |c: &ChangeRecord| replay.history.is_cancelled(c.sequence);
+        let left = of_stuck.filter(|c| !is_cancelled(c));
+        replay.done.stuck.extend(left);
     }
     Ok(replay.done)
 }
@@ -105,17 +122,15 @@ impl Replay<'_> {
     /// Makes `change`, if it counts.
     fn replay(&mut self, change: &ChangeRecord) -> Result<(), Error> {
         let counts = match self.state {
-            FileState::NamesWhole => !self.history.is_cancelled(change.sequence),
+            FileState::NamesWhole => {
+                change.small.is_some() && !self.history.is_cancelled(change.sequence)
+            }
             _ => self.history.may_count(change),
         };
         if !counts {
             return Ok(());
         }
-        // Also of a change that is not written anew: a key that cannot be looked at keeps all its records, or an older one would be its last.
         let (key, found) = (&change.key, self.find(&change.key)?);
-        if self.state == FileState::NamesWhole && change.small.is_none() {
-            return Ok(());
-        }
         let fate = match (self.state, found) {
             // Of a value that still has its name the bytes are written anew.
             (FileState::NamesWhole, NameKind::Value(Meta { version, .. }, _))
@@ -156,7 +171,9 @@ impl Replay<'_> {
         let Some(writer) = self.writer else {
             return Ok(true);
         };
-        let is_clear = change.result.is_none() || self.clear_the_way(change)?;
+        // Nothing is in the way of a name that was just found.
+        let is_found = self.state == FileState::NamesWhole;
+        let is_clear = is_found || change.result.is_none() || self.clear_the_way(change)?;
         if is_clear {
             self.apply(writer, change)?;
         }

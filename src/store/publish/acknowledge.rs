@@ -3,13 +3,14 @@
 //!
 //! Where names are synced, a thread of its own does all of that, so that the publisher makes the next batch while the last
 //! one is on its way to the disk: a commit of the file system's journal then has the names of all that was ready when it
-//! began, and not of every second batch. Batches are finished in the order in which they were made. Promises that no
-//! change is acknowledged before a sync that began after it was made has succeeded.
+//! began, and not of every second batch. A batch without such a name is finished at once, unless one before it is not finished: batches
+//! are finished in the order in which they were made. Promises that no change is acknowledged before a sync that began after it was made
+//! has succeeded.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicU64,
+    AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -22,7 +23,7 @@ use super::super::changes::Changes;
 use super::super::write_context::{Durability, WriteContext};
 use super::decide::{AppliedChange, PublishResult};
 use crate::transfer::spawn_vital;
-use crate::value::{Error, folder_and_above};
+use crate::value::{Error, Key, folder_and_above};
 
 /// Batches that wait for a sync; beyond it the publisher waits, and changes wait for the publisher.
 const WAITING: usize = 4;
@@ -37,9 +38,17 @@ pub struct Batch {
 /// Finishes batches, in their order.
 pub struct Acknowledger {
     changes: Arc<Changes>,
-    failed: Arc<AtomicU64>,
+    syncs: Arc<Syncs>,
     /// The thread that syncs names, and the queue of its batches.
     syncer: Option<(SyncSender<Batch>, JoinHandle<()>)>,
+}
+
+/// The syncs of names, in numbers.
+#[derive(Default)]
+struct Syncs {
+    failed: AtomicU64,
+    /// Batches that the syncer has not finished; the publisher alone adds to them.
+    unfinished: AtomicUsize,
 }
 
 impl Acknowledger {
@@ -48,10 +57,10 @@ impl Acknowledger {
         if writer.durability == Durability::Disk {
             let (batches, waiting) = mpsc::sync_channel(WAITING);
             let changes = Arc::clone(&acknowledger.changes);
-            let failed = Arc::clone(&acknowledger.failed);
+            let syncs = Arc::clone(&acknowledger.syncs);
             let thread = spawn_vital("disk-syncer", move || {
                 let sync = |folders: &_| writer.sync_names(folders);
-                sync_all(&waiting, sync, &changes, &failed);
+                sync_all(&waiting, sync, &changes, &syncs);
             })?;
             acknowledger.syncer = Some((batches, thread));
         }
@@ -62,22 +71,26 @@ impl Acknowledger {
     pub fn at_once(changes: Arc<Changes>) -> Self {
         Self {
             changes,
-            failed: Arc::default(),
+            syncs: Arc::default(),
             syncer: None,
         }
     }
 
     /// Finishes the changes that `work` makes, now or soon.
     pub fn batch(&self, work: impl FnOnce() -> Vec<AppliedChange>) {
-        // In this order: a sync that fails while they are made concerns them.
+        // In this order: a sync that fails while they are made concerns them, and only the publisher has more to wait for.
+        let is_next = self.syncs.unfinished.load(Acquire) == 0;
         let batch = Batch {
-            failed_before: self.failed.load(Acquire),
+            failed_before: self.syncs.failed.load(Acquire),
             made: work(),
         };
         match &self.syncer {
-            None => batch.finish(Ok(()), &self.changes, &mut WakeBatch::default()),
-            // Its receiver ends only after this.
-            Some((batches, _)) => drop(batches.send(batch)),
+            Some((batches, _)) if !is_next || batch.names().next().is_some() => {
+                self.syncs.unfinished.fetch_add(1, Relaxed);
+                // Its receiver ends only after this.
+                drop(batches.send(batch));
+            }
+            _ => batch.finish(Ok(()), &self.changes, &mut WakeBatch::default()),
         }
     }
 
@@ -92,10 +105,8 @@ impl Acknowledger {
 
 /// The folders to sync for `batches`: the folders of their keys and all folders above, whose names may be in the journal alone.
 fn folders(batches: &[Batch]) -> BTreeSet<Box<str>> {
-    let made = batches.iter().flat_map(|batch| &batch.made);
-    let to_sync = made.filter(|made| made.syncs_name);
-    let keys = to_sync.filter_map(|made| made.event.as_ref());
-    keys.flat_map(|(key, _)| folder_and_above(key.folder()))
+    let keys = batches.iter().flat_map(Batch::names);
+    keys.flat_map(|key| folder_and_above(key.folder()))
         .map(Box::from)
         .collect()
 }
@@ -105,25 +116,35 @@ fn sync_all(
     waiting: &Receiver<Batch>,
     sync: impl Fn(&BTreeSet<Box<str>>) -> Result<(), Errno>,
     changes: &Changes,
-    failed: &AtomicU64,
+    syncs: &Syncs,
 ) {
     while let Ok(first) = waiting.recv() {
         let batches: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
-        let failed_before = failed.load(Relaxed);
+        let count = batches.len();
+        let failed_before = syncs.failed.load(Relaxed);
         let synced = sync(&folders(&batches));
         // The kernel reports a failure once, and it may concern a name that was made while this ran: only what is
         // made from here on is not concerned.
-        failed.fetch_add(u64::from(synced.is_err()), Release);
+        let has_failed = u64::from(synced.is_err());
+        syncs.failed.fetch_add(has_failed, Release);
         let mut wakes = WakeBatch::default();
         for batch in batches {
             let is_hit = batch.failed_before != failed_before;
             let synced = if is_hit { Err(Errno::IO) } else { synced };
             batch.finish(synced, changes, &mut wakes);
         }
+        drop(wakes);
+        syncs.unfinished.fetch_sub(count, Release);
     }
 }
 
 impl Batch {
+    /// The keys whose names are to be synced.
+    fn names(&self) -> impl Iterator<Item = &Key<'static>> {
+        let to_sync = self.made.iter().filter(|made| made.syncs_name);
+        to_sync.filter_map(|made| Some(&made.event.as_ref()?.0))
+    }
+
     /// Appends the changes to the feed, and replies. A change whose name could not be synced is not acknowledged, though it may have been
     /// made.
     fn finish(
@@ -155,7 +176,7 @@ mod tests {
     use super::super::super::batch_reply::{self, Receiver as Reply};
     use super::super::decide::PublishResult;
     use super::*;
-    use crate::value::{Key, Meta, Version};
+    use crate::value::{Meta, Version};
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
@@ -183,8 +204,27 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_without_a_name_to_sync_waits_only_for_those_before_it() {
+        let (to_sync, waiting) = mpsc::sync_channel(WAITING);
+        let mut acknowledger = Acknowledger::at_once(Arc::new(Changes::starting_at(0)));
+        acknowledger.syncer = Some((to_sync, std::thread::spawn(|| ())));
+        let finish = |syncs_name| {
+            let (mut batch, reply) = batch(0);
+            batch.made[0].syncs_name = syncs_name;
+            acknowledger.batch(|| batch.made);
+            reply
+        };
+        assert!(is_acknowledged(finish(false)));
+        let (_named, _behind) = (finish(true), finish(false));
+        let batches: Vec<_> = waiting.try_iter().collect();
+        assert_eq!(batches.len(), 2);
+        acknowledger.syncs.unfinished.store(0, Release);
+        assert!(is_acknowledged(finish(false)));
+    }
+
+    #[test]
     fn a_sync_that_failed_is_the_failure_of_what_was_made_while_it_ran_too() {
-        let (changes, failed) = (Changes::starting_at(0), AtomicU64::default());
+        let (changes, syncs) = (Changes::starting_at(0), Syncs::default());
         let seen = changes.subscribe();
         let (batches, waiting) = mpsc::sync_channel(WAITING);
         let (first, of_first) = batch(0);
@@ -212,7 +252,9 @@ mod tests {
                 None => Ok(()),
             }
         };
-        sync_all(&waiting, sync, &changes, &failed);
+        syncs.unfinished.store(3, Relaxed);
+        sync_all(&waiting, sync, &changes, &syncs);
+        assert_eq!(syncs.unfinished.into_inner(), 0);
         assert!(!is_acknowledged(of_first));
         assert!(
             !is_acknowledged(of_meanwhile),

@@ -161,8 +161,7 @@ fn a_request_of_any_kind_waits_for_its_password() {
     let mut connection = server.connect();
     let status = ask(&mut connection, "PUT", "/long", &line(0), &value).status;
     assert_eq!(status, 200);
-    let got = server.request("GET", "/long", &line(1), b"");
-    assert!(got.body == value);
+    assert!(server.request("GET", "/long", &line(1), b"").body == value);
     let mut connection = server.connect();
     let lines = line(2) + "Expect: 100-continue\r\n";
     connection.send(format!(

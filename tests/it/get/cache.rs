@@ -108,8 +108,7 @@ fn a_scan_of_cold_keys_does_not_evict_a_hot_one() {
     let is_kept = |key: &str| server.proc().has_open(&server.dir.file(key));
     eventually("the hot key is kept", || is_kept("hot"));
     for n in 0..COLD {
-        let got = connection.get(&format!("cold-{n}"));
-        assert!(got.body == pattern(n, 500));
+        assert!(connection.get(&format!("cold-{n}")).body == pattern(n, 500));
     }
     let kept = (0..COLD).filter(|n| n % 50 == 0 && is_kept(&format!("cold-{n}")));
     let kept = kept.count() * 50;

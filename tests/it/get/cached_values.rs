@@ -176,8 +176,7 @@ fn the_cache_closes_a_large_value_removed_by_hand() {
     let mut reader = server.connect();
     let is_open = || server.proc().descriptors();
     // After the first answer the connection is accepted and part of the count.
-    let status = reader.get("none").status;
-    assert_eq!(status, 404);
+    assert_eq!(reader.get("none").status, 404);
     let before = is_open();
     eventually("it is kept", || {
         assert!(reader.get("k").body == pattern(1, 1 << 20));

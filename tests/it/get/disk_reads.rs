@@ -29,6 +29,18 @@ fn a_cold_value_of_any_size_is_served_whole() {
         assert!(server.get(&key).body == value, "GET of {size} cold bytes");
         forget(&server, &key);
         assert!(server.get(&key).body == value, "of {size} bytes, forgotten");
+        // A body of a GET is no request and leaves the answer whole: in the buffer of HTTP, or still in the socket.
+        for requests in by_protocol(&[1, 10_000][..], &[]) {
+            forget(&server, &key);
+            let body = get_head("smuggled").repeat(*requests);
+            let head = format!("GET /{key} HTTP/1.1\r\nHost: t\r\n");
+            let head = format!("{head}Content-Length: {}\r\n\r\n", body.len());
+            let mut connection = server.connect();
+            let _may_be_closed_early = connection.offer(head + &body);
+            let answer = connection.answer();
+            assert!(answer.body == value && answer.closes(), "{answer:?}");
+            assert_eq!(connection.rest(), b"", "{size} bytes, {requests} requests");
+        }
     }
 }
 
@@ -52,8 +64,7 @@ fn a_slow_disk_delays_only_its_reader() {
         scope.spawn(|| {
             let mut connection = server.connect();
             while !done.is_said() {
-                let got = connection.get("small");
-                assert_eq!(got.body, b"value");
+                assert_eq!(connection.get("small").body, b"value");
                 answers.fetch_add(1, Ordering::AcqRel);
             }
         });

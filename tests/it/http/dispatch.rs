@@ -47,8 +47,7 @@ fn each_dispatch_spreads_connections_over_the_reactors() {
         server.dir.place("here", "value");
         let mut open: Vec<Raw> = (0..connections).map(|_| server.connect()).collect();
         for connection in &mut open {
-            let got = connection.get("here");
-            assert_eq!(got.body, b"value");
+            assert_eq!(connection.get("here").body, b"value");
         }
         let counted = |what: &str| -> Vec<u64> {
             let (scrape, name) = (Scrape::of(admin), format!("data_server_connections_{what}"));

@@ -149,6 +149,7 @@ fn a_segment_has_at_most_255_bytes_after_decoding_and_a_key_1024() {
         (format!("{longest}/a"), 414),
         ("a/".repeat(511) + "ab", 200),
         ("a/".repeat(512) + "a", 414),
+        ("a/".repeat(3000) + "a", 414),
     ];
     for (path, status) in cases {
         let shown = format!("{} bytes of /{}...", path.len(), &path[..6]);

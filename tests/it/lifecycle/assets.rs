@@ -1,5 +1,8 @@
 //! Proves the files for operators: the units start this server with little exposure, and the dashboard uses existing metrics.
 
+use clap::CommandFactory as _;
+use data_server::Args;
+
 use crate::support::prelude::*;
 
 fn text(name: &str) -> String {
@@ -45,6 +48,14 @@ fn the_units_start_this_server_with_little_exposure() {
         assert!(!service.lines().any(|line| line.starts_with(refusing)));
     }
     assert_eq!(setting(&service, "User"), "data-server");
+    // systemd kills what a drain may still finish unless it waits for longer.
+    let program = Args::command();
+    let drain = program
+        .get_arguments()
+        .find(|option| option.get_id() == "grace_period");
+    let drain = drain.expect("the option").get_default_values()[0].to_str();
+    let seconds = |text: &str| text.trim_end_matches('s').parse::<u32>().expect("seconds");
+    assert!(seconds(setting(&service, "TimeoutStopSec")) > seconds(drain.expect("text")));
 
     tested();
     let place = TempDir::new().expect("a directory");

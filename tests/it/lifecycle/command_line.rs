@@ -231,8 +231,7 @@ fn what_is_given_in_vain_is_a_warning_at_the_start() {
         if variable != "-" {
             launch = launch.env(variable, "5");
         }
-        let server = launch.start();
-        assert_eq!(server.event(warning).level, "WARN", "{warning}");
+        assert_eq!(launch.start().event(warning).level, "WARN", "{warning}");
     }
     // Kubernetes sets these for a service of this name.
     let launch = Launch::new(&[]).env("DATA_SERVER_PORT", "tcp://10.0.0.1:80");

@@ -45,6 +45,9 @@ fn a_bad_listening_socket_is_reported_at_the_start() {
     for place in ["fd:", "fd:x", "fd:-1", "fd:0", "fd:2"] {
         refused(fd(&[], place), 2, place);
     }
+    let counted = "export LISTEN_PID=$$ LISTEN_FDS=abc; exec \"$@\"";
+    let counted = fd(&[], "").through(&["sh", "-c", counted, "sh"]);
+    refused(counted, 2, "LISTEN_FDS");
     let socket = held_socket();
     let shared = Launch::new(&["--dispatch", "reuse-port"]);
     refused(shared.passing(&socket), 2, "reuse-port");

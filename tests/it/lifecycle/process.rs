@@ -128,8 +128,7 @@ fn threads_beside_pinned_reactors_keep_to_the_cpus_that_are_left() {
 #[test]
 fn the_soft_limit_on_open_files_is_raised_to_the_hard_one() {
     let server = Launch::new(&[]).through(&["prlimit", "--nofile=100:3000"]);
-    let server = server.start();
-    assert_eq!(server.proc().nofile(), (3000, 3000));
+    assert_eq!(server.start().proc().nofile(), (3000, 3000));
 }
 
 /// It was heard when the store's time was over, and ended with 1; a container was killed before.

@@ -32,10 +32,39 @@ fn an_upload_that_announces_all_the_room_and_sends_nothing_takes_none() {
     raw.send(upload.append_head(0, true, 1 << 20));
     raw.send(vec![0; 1000]);
     eventually("it is announced", || staged(&server) == 1 << 20);
-    assert_eq!(server.put("other", pattern(1, 100_000)).status, 503);
+    // Before its body comes, also for a small one, which needs no file.
+    for length in [1, 60_000, 100_000] {
+        let refused = server.connect().ask(put_head("other", length));
+        assert_eq!((refused.status, refused.closes()), (503, true), "{length}");
+    }
     drop(raw);
     eventually("what came is left", || staged(&server) == 1000);
     server.store("other", pattern(1, 1_000_000));
+}
+
+#[test]
+fn an_address_has_half_of_the_room_and_another_the_rest() {
+    directory_only!("a value of a known length is sent on to a store and not staged");
+    let server = TestServer::start(&["--max-staged", "4MiB"]);
+    let half = pattern(1, 2 << 20);
+    let begin = |host: u8| {
+        let mut raw = Raw::connect_from([127, 0, 0, host], server.addr);
+        raw.send(put_head(&format!("k{host}"), half.len()));
+        raw.send(&half[..half.len() - 1]);
+        raw
+    };
+    let staged = || Scrape::of(server.addr).count("data_server_staged_bytes", &[]);
+    let mut first = begin(2);
+    eventually("it has its share", || staged() == 2 << 20);
+    let refused = Raw::connect_from([127, 0, 0, 2], server.addr).ask(put_head("more", 100_000));
+    assert_eq!(refused.status, 503);
+    let text = refused.text();
+    assert!(text.contains("--max-staged-per-client"), "{text}");
+    let mut second = begin(3);
+    for raw in [&mut first, &mut second] {
+        raw.send(&half[half.len() - 1..]);
+        assert_eq!(raw.answer().status, 200);
+    }
 }
 
 /// 10,000 uploads without a byte shut out every other client for a day.
@@ -89,8 +118,7 @@ fn a_put_that_announces_the_free_space_and_sends_nothing_leaves_it_to_others() {
     server.store("honest", pattern(1, 100_000));
     server.store("large", pattern(1, 100 << 20));
     // What cannot fit is refused before it comes.
-    let refused = server.connect().ask(put_head("k", 250 << 20));
-    assert_eq!(refused.status, 507);
+    assert_eq!(server.connect().ask(put_head("k", 250 << 20)).status, 507);
     let upload = Resumable::create(&mut server.connect(), "r", "", b"x");
     let mut part = server.connect();
     part.send(upload.append_head(1, true, 100 << 20));

@@ -258,8 +258,7 @@ fn slow_upload(addr: SocketAddr, seconds: usize, per_second: usize) {
         connection.send(piece);
     }
     assert_eq!(connection.answer().status, 200, "{per_second} bytes/s");
-    let is_right = connection.get("slow").body == value;
-    assert!(is_right, "{per_second} bytes/s");
+    assert!(connection.get("slow").body == value, "{per_second} bytes/s");
 }
 
 /// Reads 16 KiB each second for longer than a window, then the rest.

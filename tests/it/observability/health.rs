@@ -20,8 +20,7 @@ fn a_server_that_serves_is_ready() {
     assert_eq!(ready(server.addr), (200, "ready\n".to_owned()));
     server.dir.assert_holds(&[]);
     server.dir.assert_nothing_staged();
-    let answer = server.get("-/ready");
-    assert_eq!(answer.must("cache-control"), "no-store");
+    assert_eq!(server.get("-/ready").must("cache-control"), "no-store");
 }
 
 #[test]
@@ -143,8 +142,7 @@ fn many_requests_share_one_probe_of_the_disk() {
     let mut raw = server.connect();
     let began = std::time::Instant::now();
     for _ in 0..1000 {
-        let found = raw.get("-/ready").status;
-        assert_eq!(found, 200);
+        assert_eq!(raw.get("-/ready").status, 200);
     }
     let seconds = usize::try_from(began.elapsed().as_secs()).expect("few");
     drop(raw);

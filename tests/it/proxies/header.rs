@@ -321,7 +321,7 @@ fn a_server_that_drains_waits_for_no_header() {
 }
 
 #[test]
-fn curl_is_known_by_the_header_that_it_sends() {
+fn curl_stores_and_reads_and_is_known_by_the_header_that_it_sends() {
     only_where!(
         is_on_path("curl"),
         "curl with a PROXY header",
@@ -329,16 +329,24 @@ fn curl_is_known_by_the_header_that_it_sends() {
     );
     let (mut server, addr) =
         start(launch(&[&LOGGED[..], &["--http2-clear"]].concat()).in_the_clear());
+    let dir = TempDir::new().expect("a directory");
+    let [given, got] = ["given", "got"].map(|name| dir.path().join(name));
+    fs::write(&given, pattern(1, 1 << 20)).expect("a file");
     let mut expected = Vec::new();
-    for version in ["--http1.1", "--http2-prior-knowledge"] {
-        let url = format!("http://{addr}/k");
-        let out = Command::new("curl")
-            .args(["-sS", "--noproxy", "*", "--haproxy-protocol", version])
-            .args(["-o", "/dev/null", "-w", "%{http_code} %{local_port}", &url])
-            .output();
-        let out = String::from_utf8(out.expect("curl").stdout).expect("text");
-        let port = out.strip_prefix("404 ").expect("an answer");
-        expected.push(format!("127.0.0.1:{port}"));
+    for (version, told) in [("--http1.1", "1.1"), ("--http2-prior-knowledge", "2")] {
+        for (option, file) in [("--upload-file", &given), ("--output", &got)] {
+            let out = Command::new("curl")
+                .args(words("-sS --noproxy * --haproxy-protocol"))
+                .args([version, option])
+                .arg(file)
+                .args(["-w", "%{stderr}%{http_version} %{http_code} %{local_port}"])
+                .arg(format!("http://{addr}/{told}"))
+                .output();
+            let said = String::from_utf8(out.expect("curl").stderr).expect("text");
+            let port = said.strip_prefix(&format!("{told} 200 "));
+            expected.push(format!("127.0.0.1:{}", port.expect("an answer")));
+        }
+        assert!(fs::read(&got).expect("a value") == pattern(1, 1 << 20));
     }
     assert_eq!(peers(&mut server), expected);
 }

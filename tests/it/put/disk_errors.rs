@@ -74,8 +74,7 @@ fn a_disk_that_became_read_only_refuses_writes_and_serves_reads() {
     mount.fail();
     assert_no_room(&server.put("k", b"new"), "a small PUT");
     assert_no_room(&server.put("k", pattern(1, 300_000)), "a large PUT");
-    let in_chunks = server.put_chunked("new", &pattern(1, 300_000));
-    assert_no_room(&in_chunks, "chunked");
+    assert_no_room(&server.put_chunked("new", &pattern(1, 300_000)), "chunked");
     assert_no_room(&server.ask("DELETE", "k"), "DELETE");
     assert_eq!(server.ask("DELETE", "gone").status, 404);
     assert_eq!(server.get("k").body, b"value");

@@ -177,8 +177,7 @@ fn names_become_keys_by_the_rules_of_keys() {
         ("d/", "-", "d/-"),
     ] {
         let parts: [(&str, &[u8]); 2] = [(FOLDER, folder.as_bytes()), (&file(name), b"x")];
-        let got = send(&server, "", &parts);
-        got.says(200, "");
+        send(&server, "", &parts).says(200, "");
         assert_eq!(server.dir.read(key), b"x");
     }
     server.dir.clear();
@@ -202,8 +201,7 @@ fn names_become_keys_by_the_rules_of_keys() {
         send(&server, "", &parts).says(status, problem);
     }
     server.store("a", "a value");
-    let got = send(&server, "", &[(FOLDER, b"a"), (&file("x"), b"x")]);
-    got.says(409, "");
+    send(&server, "", &[(FOLDER, b"a"), (&file("x"), b"x")]).says(409, "");
     server.dir.assert_holds(&["a"]);
 }
 
@@ -389,8 +387,7 @@ fn limits_are_of_each_value() {
     other.send("the beginning");
     let comes = || Scrape::of(server.addr).sum("data_server_uploads_in_flight", &[]) > 0.5;
     eventually("the other upload has the quota", comes);
-    let got = send(&server, "", &[(&file("a"), b""), (&file("b"), &fits)]);
-    got.says(503, "stored before: a");
+    send(&server, "", &[(&file("a"), b""), (&file("b"), &fits)]).says(503, "stored before: a");
     server.dir.assert_holds(&["a"]);
 }
 

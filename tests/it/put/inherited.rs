@@ -46,8 +46,7 @@ fn store_over(server: &TestServer, key: &str, mode: Option<u32>, check: impl Fn(
 fn assert_groups(server: &TestServer, groups: &[(&str, u32)]) {
     for (key, group) in groups {
         store_all(server, key, |way| {
-            let found = metadata(server.dir.file(key)).gid();
-            assert_eq!(found, *group, "{key}, {way}");
+            assert_eq!(metadata(server.dir.file(key)).gid(), *group, "{key}, {way}");
         });
     }
 }

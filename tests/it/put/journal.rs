@@ -188,8 +188,7 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
         ["lost", "torn", "older", "whole", "a/b/lost", "empty"].map(|k| version(&server, k));
     assert_eq!(before, after, "the versions that were acknowledged");
     drop(server);
-    let server = start(&dir);
-    assert_eq!(server.events(REPLAYED).len(), 0, "once");
+    assert_eq!(start(&dir).events(REPLAYED).len(), 0, "once");
 }
 
 #[test]

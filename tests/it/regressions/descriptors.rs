@@ -98,7 +98,25 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
     let waits = waits.as_mut().expect("a request");
     let early = waits.ends_within(Duration::from_millis(300));
     assert!(early.is_none(), "no place is left: {early:?}");
+    // An upload that waited filled the window of its connection, so the one that was served got no more bytes, and then 408.
+    let mut client = Http2::connect(server.addr);
+    let mut upload = || client.ask("PUT", "http://t/k", &[], false);
+    let (mut put, mut behind) = (upload().expect("a request"), upload().expect("a request"));
+    let _may_be_refused_before = behind.send(pattern(1, 1 << 20), false);
+    put.send("value", true).expect("room");
+    assert_eq!(put.answer().expect("an answer").status, 200);
+    let refused = behind.answer().expect_err("no place");
+    assert_eq!(refused.reason(), Some(h2::Reason::REFUSED_STREAM));
+    // One that waited and was reset leaves its part of the window to the next.
+    let mut reading = client.ask("GET", "http://t/large0001", &[], true);
+    let reading = reading.as_mut().expect("a request");
+    assert_eq!(reading.head().expect("a head").status, 200);
+    let mut upload = |key| client.ask("PUT", key, &[("content-length", "400000")], false);
+    drop(upload("http://t/a").expect("a request"));
+    let mut next = upload("http://t/b").expect("a request");
+    next.send(pattern(1, 400_000), true).expect("room");
     drop(stalled);
+    assert_eq!(next.answer().expect("an answer").status, 200);
     let answer = waits.ends_within(Duration::from_secs(10));
     let head = answer.expect("a place is free").expect("a head");
     assert_eq!(head.status, 200);

@@ -194,8 +194,7 @@ fn the_log_is_flushed_in_order_at_the_exit() {
     let mut server = TestServer::start(&OPTIONS);
     let mut connection = server.connect();
     for n in 0..LINES {
-        let answer = connection.get(&n.to_string());
-        assert_eq!(answer.status, 404);
+        assert_eq!(connection.get(&n.to_string()).status, 404);
     }
     server.stop();
     let events = server.log();

@@ -56,8 +56,25 @@ fn a_421_and_the_log_name_the_host_and_the_option() {
     let option = "--allowed-host store.example ";
     assert_told(&server, &get(&server, &host), 421, &host, option);
     // The option from the message helps.
-    let server = start(&["--allowed-host", "store.example"]);
+    let server = start(&["--threads", "1", "--allowed-host", "store.example"]);
     assert_eq!(get(&server, &host).status, 200);
+    // Many refusals make few lines with their number: one at once, and one for each second since.
+    let (mut asked, began) = (0, Instant::now());
+    let told = || -> u64 {
+        let lines = server.events(LOGGED).into_iter();
+        lines.map(|line| 1 + line.number("left_out")).sum()
+    };
+    eventually("lines tell of all", || {
+        (0..10).for_each(|_| assert_eq!(get(&server, "evil.example").status, 421));
+        asked += 10;
+        told() >= 200
+    });
+    let (told, lines) = (told(), server.events(LOGGED).len() as u64);
+    let is_right = told <= asked && lines <= began.elapsed().as_secs() + 1;
+    assert!(
+        is_right,
+        "{lines} lines tell of {told} refusals, of {asked}"
+    );
 }
 
 #[test]

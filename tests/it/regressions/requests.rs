@@ -88,8 +88,7 @@ fn refusals_name_the_right_way() {
         ("HEAD", "/art/?fromat=json", 400, ""),
         ("GET", "/-/watch?prefx=a", 400, "prefix and since"),
     ] {
-        let got = server.request(method, target, "", b"");
-        got.says(status, says);
+        server.request(method, target, "", b"").says(status, says);
     }
     // The address of a page that a chat has added to.
     assert_eq!(server.request("GET", "/?fbclid=x", HTML, b"").status, 200);

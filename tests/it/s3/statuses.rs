@@ -60,6 +60,11 @@ fn each_failure_of_the_store_has_its_status() {
             assert_eq!(server.get("key").body, b"old", "{what}");
         }
     }
+    // A conflict without Retry-After is over sooner than a second.
+    let conflict = Refuse(409, "ConditionalRequestConflict", None);
+    stub.fail("PUT", "swapped", conflict, 4);
+    assert_eq!(send(&server, "PUT", "swapped", "", b"new").status, 200);
+    assert_eq!(stub.asked_for("PUT", "swapped").len(), 5);
 }
 
 #[test]
@@ -286,6 +291,10 @@ fn the_reason_of_a_store_is_told() {
         launch.run().says(1, reason);
         stub.heal();
     }
+    let nobody = Launch::new(&[]).on_bucket(&stub.bucket);
+    let nobody = nobody.env("AWS_ACCESS_KEY_ID", "").env("HOME", "/none");
+    let why = "no credentials: AWS_ACCESS_KEY_ID is not set, ~/.aws has no keys";
+    nobody.run().says(1, why);
     let mut other = stub.bucket.clone();
     other.keys = crate::support::s3::Keys::new("unknown", "top-secret-key");
     let refused = Launch::new(&[]).on_bucket(&other).run();

@@ -82,6 +82,24 @@ fn what_is_no_tls_is_closed_with_one_alert_at_most() {
 }
 
 #[test]
+fn handshakes_that_are_begun_and_left_leave_nothing() {
+    let (authority, _own, server) = started(&["--threads", "2"]);
+    let client = authority.client();
+    let round = |count: usize| {
+        for begun in [BEGUN, b"\x16\x03"].into_iter().cycle().take(count) {
+            let begin = |raw: &mut Raw| drop(raw.offer(begun));
+            let mut left = [(); 50].map(|()| Raw::connect_clear(server.addr));
+            left.iter_mut().for_each(begin);
+        }
+        eventually("all are closed", || server.connections() == 0);
+        assert_serves(&server, &client);
+        server.proc().rss_kib()
+    };
+    let (before, after) = (round(20), round(scaled(40, 200)));
+    assert!(after < before + 2048, "{before} KiB, and then {after} KiB");
+}
+
+#[test]
 fn garbage_in_a_session_ends_it() {
     let (authority, _own, server) = started(&[]);
     let client = authority.client();

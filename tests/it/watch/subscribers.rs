@@ -119,6 +119,31 @@ fn a_subscriber_that_does_not_read_slows_no_writer() {
 }
 
 #[test]
+fn hundreds_of_subscribers_take_little_memory_while_some_never_read() {
+    const MANY: usize = 240;
+    let server = needed!(TestServer::of_directory("watching", &["--threads", "2"]));
+    let rest = server.proc().sockets();
+    let mut followers: Vec<Box<dyn Follower>> = Vec::new();
+    let mut deaf = Vec::new();
+    for nth in 0..MANY {
+        match nth % 12 {
+            0 => deaf.push(Events::over(Raw::connect_narrow(server.addr), "", "")),
+            1..6 => followers.push(Box::new(Socket::open(&server, ""))),
+            _ => followers.push(Box::new(Events::open(&server, "", ""))),
+        }
+    }
+    (0..50).for_each(|nth| server.store(&format!("k{nth}"), "v"));
+    for follower in &mut followers {
+        let keys = follower.until("k49").into_iter().map(|told| told.key);
+        assert!(keys.eq((0..50).map(|nth| format!("k{nth}"))));
+    }
+    let kib = server.proc().rss_kib();
+    assert!(kib < 96 << 10, "{kib} KiB for {MANY} subscribers");
+    drop((followers, deaf));
+    eventually("all are forgotten", || server.proc().sockets() == rest);
+}
+
+#[test]
 fn a_quiet_subscriber_outlives_the_limits_of_other_connections() {
     directory_only!("watching");
     let server = TestServer::start(&["--idle-timeout", "100ms", "--header-timeout", "100ms"]);

@@ -67,7 +67,8 @@ fn a_websocket_gets_the_same_changes_as_an_event_stream() {
 
 #[test]
 fn the_handshake_follows_rfc_6455() {
-    let server = needed!(TestServer::of_directory("watching", &[]));
+    let allowed = ["--cors-origin", "https://app.example"];
+    let server = needed!(TestServer::of_directory("watching", &allowed));
     // The connection serves requests before it is upgraded.
     let mut raw = server.connect();
     assert_eq!(raw.put("k", "v").status, 200);
@@ -92,9 +93,21 @@ fn the_handshake_follows_rfc_6455() {
     let found = (head.status, head.must("sec-websocket-version"));
     assert_eq!(found, (426, "13"));
     assert!(head.must("upgrade").eq_ignore_ascii_case("websocket"));
+    // Any page can have its visitor's browser open a WebSocket.
+    let own = format!("{}://{}", scheme(), server.addr);
+    for (origin, status) in [
+        (&*own, 101),
+        ("https://app.example", 101),
+        ("http://evil.example", 403),
+        ("null", 403),
+        (&format!("{own}\r\nOrigin: http://evil.example"), 403),
+        ("https://app.example\r\nOrigin: http://evil.example", 403),
+    ] {
+        let lines = format!("{SHAKE}Origin: {origin}\r\n");
+        assert_eq!(shake(&server, &lines).1.status, status, "{origin:?}");
+    }
     // Of each kind one: src/http/watch/request.rs has the others.
-    let bad = SHAKE.replace("dGhl", "dGh");
-    assert_eq!(shake(&server, &bad).1.status, 400);
+    assert_eq!(shake(&server, &SHAKE.replace("dGhl", "dGh")).1.status, 400);
     let other = SHAKE.replace("Upgrade: websocket", "Upgrade: h2c");
     let (_, head) = shake(&server, &other);
     let kind = head.must("content-type");

@@ -9,8 +9,7 @@ mod server;
 
 use crate::ledger::{Fault, Finding};
 use crate::load::{Load, Progress, Terms};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 use server::Server;
 
 /// Acknowledged writes before the fault, for a cycle to count.
@@ -123,8 +122,7 @@ fn a_stop_under_load_loses_nothing_and_leaves_no_answer_half_said() {
 #[should_panic(expected = "too few cycles count")]
 fn idle_cycles_prove_nothing() {
     let mut server = Server::ended_by(Signal::KILL);
-    let counts = torture(&mut server, &mut Load::new("idle"), 20, Duration::ZERO);
-    counts.assert_proves(20);
+    torture(&mut server, &mut Load::new("idle"), 20, Duration::ZERO).assert_proves(20);
 }
 
 #[test]

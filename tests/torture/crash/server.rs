@@ -2,8 +2,7 @@
 
 use crate::ledger::{Fault, Finding};
 use crate::load::Silence;
-use crate::random::{Random, one_of};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// How long a start may take on a busy machine; half of them take less than a second.
 const START: Duration = Duration::from_secs(10);

@@ -5,9 +5,8 @@
 
 pub(crate) mod resources;
 
+use crate::prelude::*;
 use crate::rest::Rest;
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
 
 /// How long everything may take to be served again.
 const RECOVERY: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::{LARGE, Resourced, rounds};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// Sets the soft limit of the server, or, with `None`, gives it the hard one again.
 pub(crate) fn limit(server: &Proc, resource: Resource, soft: Option<u64>) {
@@ -13,8 +13,7 @@ pub(crate) fn limit(server: &Proc, resource: Resource, soft: Option<u64>) {
         _ => None,
     };
     let current = soft.or(maximum);
-    let set = prlimit(id, resource, Rlimit { current, maximum });
-    set.expect("a limit of our own child");
+    prlimit(id, resource, Rlimit { current, maximum }).expect("a limit of our own child");
 }
 
 /// How long descriptors are out in some rounds: until accepting pauses as long as it ever does.

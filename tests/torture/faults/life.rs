@@ -2,8 +2,7 @@
 //! what was acknowledged is there the next time.
 
 use super::matrix::{can_fail, first_path, possible, spread};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 const OPTIONS: [&str; 4] = ["--threads", "1", "--durability", "disk"];
 

@@ -1,6 +1,6 @@
 //! Which calls are made to fail, and how: every one that a trace shows, but for those that cannot fail in this way.
 
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What strace has calls fail with.
 pub(super) const ERRORS: [&str; 10] = [

@@ -16,13 +16,12 @@ mod planted;
 mod random;
 mod verdict;
 
-use matrix::{Fault, faults, spread};
+use matrix::{Fault, faults, first_path, spread};
 use operation::{Reply, Scene, State, calls_of, is_of, on_disk, warm};
 use verdict::{Seen, is_of_connection, judge, sync_retried};
 
+use crate::prelude::*;
 use crate::rest::Rest;
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
 
 /// Has the fault hit `scene`, repeated until it does; false when it never did, otherwise what went wrong.
 fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
@@ -47,10 +46,15 @@ fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
     let calls = tracer.detach();
     let of_names = |call: &_| is_of(call, server.dir.path());
     // One of each thread may be hit: strace counts for each by itself. Any of the connection may have cost the answer.
-    // What was acknowledged needs no segment that is being made, nor its name.
+    // What was acknowledged needs no name of a segment that is being made. Of the segment itself, the verdict has the rule.
     let is_done = reply.as_ref().is_some_and(|answer| answer.status == 200);
     let makers = server.proc().thread_ids("disk-checkpoint");
-    let is_made = |call: &&Call| call.name == "fsync" && makers.contains(&call.thread);
+    let is_journal = |path: &str| path.ends_with("/.data-server/journal");
+    let is_made = |call: &&Call| {
+        call.name == "fsync"
+            && makers.contains(&call.thread)
+            && first_path(call).is_some_and(is_journal)
+    };
     let hits = calls.iter().filter(|call| call.is_injected());
     let mut hits = hits.filter(|call| !(is_done && is_made(call)));
     let of_connection = hits.clone().find(|call| is_of_connection(call));

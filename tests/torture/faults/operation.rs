@@ -5,7 +5,7 @@ use rustix::fs::XattrFlags;
 
 use super::matrix::{can_fail, first_path};
 use super::verdict::statuses;
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// The length of a value that is received into memory, and of one that is received into a file.
 const SMALL: usize = 3_000;

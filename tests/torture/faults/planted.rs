@@ -5,7 +5,7 @@ use super::life::judge_end;
 use super::matrix::Fault;
 use super::operation::{Operation, Reply, Scene, State};
 use super::verdict::{Seen, judge, sync_retried};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What a leak is waited for.
 const A_MOMENT: Duration = Duration::from_millis(300);

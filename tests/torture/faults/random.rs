@@ -4,9 +4,7 @@ use super::Subject;
 use super::matrix::{ERRORS, is_possible};
 use super::operation::{Operation, Reply, Scene, calls_of, on_disk};
 use super::verdict::statuses;
-use crate::random::{Random, one_of, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// Operations of a round.
 const OPERATIONS: u64 = 24;

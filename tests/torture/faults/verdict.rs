@@ -2,7 +2,7 @@
 
 use super::matrix::{Fault, first_path};
 use super::operation::{CODING, MEDIA_TYPE, Operation, Reply, State};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What was seen of one operation.
 pub(super) struct Seen<'a> {

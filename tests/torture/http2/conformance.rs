@@ -7,8 +7,7 @@
 use std::env;
 
 use super::{sealed_server, server};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// h2spec 2.2.1 has so many cases; later ones have more.
 const CASES: usize = 146;

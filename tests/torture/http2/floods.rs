@@ -7,8 +7,7 @@ use super::wire::{
     request_fields, reset, settings, window_update,
 };
 use super::{assert_no_panics, server};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// For too much of what may be sent.
 const CALM: Ends = Ends::GoAway(ENHANCE_YOUR_CALM);

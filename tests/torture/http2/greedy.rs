@@ -8,8 +8,7 @@ use super::wire::{
     frame, id, opening, request, window_update,
 };
 use super::{LONG, assert_no_panics, sealed_server, server};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// Requests of a connection at once.
 const STREAMS: u32 = 100;

@@ -9,7 +9,7 @@ mod stalls;
 mod strike;
 mod wire;
 
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What a long value has, in bytes.
 const LONG: usize = 40_000_000;

@@ -13,9 +13,7 @@ use super::wire::{
 };
 use super::{assert_no_panics, choosing, sealed_server};
 use crate::mutator::mutate;
-use crate::random::{Random, nth, one_of, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What is put in: bytes at edges.
 const EDGES: [&[u8]; 5] = [&[0], &[1], &[0x7f], &[0x80], &[0xff]];

@@ -4,8 +4,7 @@ use super::server;
 use super::wire::{
     ACK, END_STREAM, GOAWAY, HEADERS, Peer, SETTINGS, frame, opening, ping, request, request_fields,
 };
-use crate::scale::counted;
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// Allowed over a limit, for a tick of the server and a busy machine.
 const SLACK: Duration = Duration::from_secs(8);

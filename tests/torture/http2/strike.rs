@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::sync::atomic::AtomicU32;
 
 use super::wire::{Frame, GOAWAY, PING, Peer, ping};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What is sent again and again, by its number.
 type Repeated = Box<dyn Fn(u32) -> Vec<u8> + Sync>;

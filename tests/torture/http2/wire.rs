@@ -1,6 +1,6 @@
 //! Frames of HTTP/2 as bytes, sound or not, and a client that sends and reads them (RFC 9113, section 4).
 
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

@@ -4,9 +4,7 @@
 use super::Counts;
 use super::player::{Remote, Stage};
 use super::remote::{REMOTE, operations, record};
-use crate::random::{Random, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::support::s3::{Bucket, VersityGw};
 
 /// Operations before each kill, and while what was killed is away.

@@ -13,9 +13,7 @@ mod remote;
 
 use std::fmt;
 
-use crate::random::{Random, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 use player::{Player, Rules, Stage};
 use register::{Asked, Event, Only, Told, beginning, is_linearizable, lies};
 

@@ -6,8 +6,7 @@ use super::KEYS;
 use super::register::{Asked, Event, Only, Told, at};
 use md5::{Digest, Md5};
 
-use crate::random::Random;
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::support::s3::hex;
 use crate::value::key as named_key;
 
@@ -260,8 +259,7 @@ impl Player {
         };
         let (write, call) = (stage.write(), stage.now());
         client.cut("PUT", &register(key), line, &value(write));
-        let asked = Asked::Put(write, only);
-        self.note(key, asked, Told::Unknown, call, u64::MAX);
+        self.note(key, Asked::Put(write, only), Told::Unknown, call, u64::MAX);
     }
 
     fn note(&mut self, key: usize, asked: Asked, told: Told, call: u64, back: u64) {

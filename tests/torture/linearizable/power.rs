@@ -11,9 +11,7 @@ use super::register::{Asked, Only, Told, at};
 use super::remote::operations;
 use super::{CLIENTS, Counts, KEYS, check, gather};
 use crate::disk::{Disk, Image, Kind};
-use crate::random::{Random, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// Operations before a cut, at least.
 const ENOUGH: usize = 800;

@@ -1,8 +1,7 @@
 //! The model of one key, a register with compare-and-swap, and the checker: is there an order of what clients saw? It is
 //! shown to refuse lies.
 
-use crate::random::Random;
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// Points that a search may visit: a search that needs more has too many unknown outcomes to be one.
 const MOST_POINTS: usize = 2_000_000;

@@ -6,9 +6,7 @@
 use super::player::{Player, Remote, Rules, Stage};
 use super::register::{Asked, Event};
 use super::{CLIENTS, Counts, KEYS, gather};
-use crate::random::{Random, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::support::relay::{Fault, Faults, GOOD, Relay};
 use crate::support::s3::{self, Bucket, Stub, VersityGw};
 

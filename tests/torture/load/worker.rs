@@ -3,8 +3,7 @@
 use super::change::Change;
 use super::{CLIENTS, KEYS, Load, Progress, Silence};
 use crate::ledger::{Fault, Finding, Ledger, Number};
-use crate::random::Random;
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::value::value;
 
 /// What became of a request.
@@ -151,8 +150,7 @@ impl Worker<'_> {
                 return Err(unexpected(what.trim_end(), answer));
             }
             Told::Answer(answer) if answer.status == 200 => {
-                let tag = answer.header("etag").unwrap_or_default();
-                ledger.acknowledge(change.number, tag)?;
+                ledger.acknowledge(change.number, answer.header("etag").unwrap_or_default())?;
                 self.progress.acknowledged.fetch_add(1, Ordering::AcqRel);
             }
             Told::Nothing if change.status == 200 => match self.progress.terms.silence {

@@ -7,9 +7,7 @@ use std::env;
 
 use super::Bench;
 use super::transfer::Transfer;
-use crate::random::{Random, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::support::relay::GOOD;
 
 /// Set in the namespace: how many packets of a hundred are lost there.

@@ -8,9 +8,7 @@ mod transfer;
 mod vanished;
 
 use self::transfer::{LENGTHS, Transfer};
-use crate::random::{Random, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::support::relay::{GOOD, Relay};
 
 /// What a key may hold, after all that happened.

@@ -1,7 +1,6 @@
 //! One transfer through a bad network: a request of a number, what happens to it, and what came back.
 
-use crate::random::Random;
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::support::relay::{Fault, Faults};
 
 /// The lengths of values.

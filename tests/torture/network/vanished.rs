@@ -3,8 +3,7 @@
 use std::env;
 
 use super::lossy::{LOSS, again_where_packets_are_lost};
-use crate::scale::counted;
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// It stayed until TCP gave up by itself, after a quarter of an hour: what the server sent it was taken for a sign of life.
 #[test]

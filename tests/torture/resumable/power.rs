@@ -2,9 +2,7 @@
 //! afterwards, and so are the bytes before it; with `os` the upload is gone, and nothing is taken for its bytes.
 
 use crate::disk::{Disk, Image, Kind, sync_of_a_stranger};
-use crate::random::{Random, seed};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 const LENGTH: usize = 3_000_000;
 

@@ -2,8 +2,7 @@
 //! clients break off.
 
 use super::{GOOD, Network};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::support::relay::{Fault, Faults};
 use crate::support::s3::VersityGw;
 

@@ -1,8 +1,7 @@
 //! An S3 store under a load that does not fit in memory.
 
 use super::serve;
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::support::s3::VersityGw;
 
 const BLOCK: usize = 64 << 10;

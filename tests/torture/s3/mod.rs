@@ -3,7 +3,7 @@
 mod cuts;
 mod memory;
 
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::support::relay::{Faults, GOOD, Relay};
 use crate::support::s3::Bucket;
 

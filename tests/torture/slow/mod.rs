@@ -9,8 +9,7 @@ mod siege;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::siege::{Kind, Plan, besiege};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// The 99th percentile of 500 answers in a second.
 fn p99(client: &mut Raw) -> Duration {

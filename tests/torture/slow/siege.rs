@@ -4,8 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 
 use socket2::{Domain, Socket, Type};
 
-use crate::scale::scaled;
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What a slow connection may cost, in bytes of the server's memory.
 const MOST_EACH: u64 = 16 << 10;

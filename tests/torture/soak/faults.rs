@@ -7,8 +7,7 @@ use rustix::process::Resource;
 
 use super::level::COMPUTE_THREADS;
 use crate::exhaustion::resources::limit;
-use crate::random::{Random, one_of};
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -120,8 +119,7 @@ impl Soak {
 
     fn take_descriptors(&self, time: Duration) {
         let proc = self.server.proc();
-        let few = proc.descriptors() as u64 + 2;
-        limit(&proc, Resource::Nofile, Some(few));
+        limit(&proc, Resource::Nofile, Some(proc.descriptors() as u64 + 2));
         thread::sleep(time);
         limit(&proc, Resource::Nofile, None);
     }

@@ -1,6 +1,6 @@
 //! Whether what the server holds stays level: memory, descriptors and threads, looked at between the faults.
 
-use crate::support::prelude::*;
+use crate::prelude::*;
 
 /// What the server held at one moment, but for what follows the load and has a bound of its own: cached values, each of
 /// which keeps a descriptor, and the threads of the pools.

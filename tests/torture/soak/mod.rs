@@ -14,8 +14,7 @@ use self::faults::{Fault, Soak, serve};
 use self::level::{Sample, is_level};
 use crate::ledger::{self, Finding};
 use crate::load::{Load, Progress, Silence, Terms};
-use crate::scale::{counted, scaled};
-use crate::support::prelude::*;
+use crate::prelude::*;
 use crate::value::is_whole;
 
 /// From one fault to the next.

@@ -13,7 +13,7 @@ use super::super::log::{UnsettledLog, first_small};
 use super::super::replay::{FileState, replay};
 use super::super::segment::Frame;
 use super::{Checkpoints, interval};
-use crate::value::{Error, Version};
+use crate::value::{Error, Key, Version};
 
 impl Checkpoints {
     /// Notes a failed checkpoint in the control file, and has the next one come later.
@@ -71,11 +71,14 @@ impl Checkpoints {
     /// cannot be made for their keys alone.
     pub fn write_anew(&self) -> Result<Vec<ChangeRecord>, Error> {
         let _lock = self.publish_lock.lock();
+        // A change in flight has no name yet. The publisher makes it, or is refused and cancels it.
+        let made = self.state().made;
         let frames = self.unsettled()?;
         let (dir, writer) = (self.writer.dir(), Some(&*self.writer));
         let mut kept = kept::changes(&self.dir, self.journal)?;
-        let keep = |change, error| kept::keep(&mut kept, change, error);
-        replay(dir, writer, &frames, FileState::NamesWhole, keep)?;
+        let keep = |key: &Key<'_>, error| kept::keep(&self.writer, key, error);
+        let done = replay(dir, writer, &frames, made, FileState::NamesWhole, keep)?;
+        kept.extend(done.stuck);
         kept::refuse(&self.writer, &kept);
         Ok(kept)
     }

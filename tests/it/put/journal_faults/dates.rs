@@ -62,8 +62,7 @@ fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
     assert_eq!(server.get("k").body, b"new");
     cut(&mut server);
     by_hand.put_back();
-    let found = start(&dir).get("k");
-    assert_eq!(found.text(), "new");
+    assert_eq!(start(&dir).get("k").text(), "new");
 }
 
 #[test]
@@ -120,6 +119,5 @@ fn a_record_of_a_version_that_the_file_system_cannot_tell_ends_no_start() {
     }
     assert_eq!(server.exit(), None, "killed");
     assert!(dir.forget_mount(), "the note of a server that ran");
-    let server = start(&dir);
-    assert_eq!(server.get("k").body, b"value");
+    assert_eq!(start(&dir).get("k").body, b"value");
 }

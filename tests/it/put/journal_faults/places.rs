@@ -59,7 +59,6 @@ fn a_copy_that_is_given_the_journal_of_a_running_server_writes_nothing_to_it() {
         }
         cut(&mut server);
         fs::remove_file(dir.file("k")).expect("it is there");
-        let server = Launch::new(&args).on(&dir).start();
-        assert_eq!(server.get("k").body, b"value");
+        assert_eq!(Launch::new(&args).on(&dir).start().get("k").body, b"value");
     }
 }

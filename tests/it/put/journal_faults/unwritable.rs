@@ -1,6 +1,6 @@
 //! One key that a replay cannot write costs that key alone: the start tells it, keeps its record, and serves all others.
 
-use super::{cut, start};
+use super::{Kept, cut, start};
 use crate::support::prelude::*;
 
 #[test]
@@ -108,15 +108,23 @@ fn kept_records_that_cannot_be_read_are_given_up_by_order_once() {
     journal_only!();
     let dir = DataDir::temporary();
     let mut server = start(&dir);
-    server.store("stuck/k", "value");
+    for key in ["stuck/k", "stuck/later"] {
+        server.store(key, "value");
+    }
     cut(&mut server);
-    dir.remove("stuck/k");
+    for key in ["stuck/k", "stuck/later"] {
+        dir.remove(key);
+    }
     dir.place("stuck/other", "by hand");
     let immutable = needed!(Immutable::new(
         dir.file("stuck"),
         "a key that cannot be written"
     ));
     start(&dir).stop();
+    let elsewhere = dir.outside("elsewhere");
+    let elsewhere = [&super::DISK[..], &["--journal-dir", text(&elsewhere)]].concat();
+    let ended = Launch::new(&elsewhere).on(&dir).start_or_end().err();
+    ended.expect("records are kept").says(1, "it was in");
     drop(immutable);
     let kept = dir.own("journal/kept");
     let mut bytes = fs::read(&kept).expect("kept records");
@@ -127,7 +135,121 @@ fn kept_records_that_cannot_be_read_are_given_up_by_order_once() {
     Launch::new(&discard).on(&dir).start().stop();
     let aside = super::offline::set_aside(&dir);
     assert_eq!(fs::read(aside[0].join("kept")).expect("it is aside"), bytes);
-    start(&dir).store("stuck/k", "new");
+    let keys = fs::read(aside[0].join("keys")).expect("a list");
+    assert_eq!(keys, b"stuck/later\n", "what is lost may be of it");
+    let server = start(&dir);
+    let status = server.get("stuck/later").status;
+    assert_eq!(status, 404, "it may have been removed");
+    server.store("stuck/k", "new");
+}
+
+/// The disk has the value before two changes. A hand that opens the folder moves its `ctime`, so that only the records tell that it is older.
+#[test]
+fn all_records_of_a_key_that_cannot_be_written_are_kept_and_no_file_of_it_is_answered() {
+    journal_only!();
+    for is_removed in [false, true] {
+        let dir = DataDir::temporary();
+        let mut server = start(&dir);
+        server.store("stuck/k", "first");
+        server.stop();
+        let first = Kept::of(&dir, "stuck/k");
+        let mut server = start(&dir);
+        server.store("stuck/k", "second");
+        server.store("stuck/other", "value");
+        if is_removed {
+            assert_eq!(server.ask("DELETE", "stuck/k").status, 200);
+        } else {
+            server.store("stuck/k", "third");
+        }
+        cut(&mut server);
+        first.put_back();
+        let immutable = needed!(Immutable::new(dir.file("stuck"), "a key that is kept"));
+        let mut server = start(&dir);
+        assert_eq!(server.get("stuck/k").status, 500, "an earlier value");
+        assert_eq!(server.get("stuck/other").body, b"value");
+        server.stop();
+        let reads = Launch::new(&["--read-only"]).on(&dir).start_or_end();
+        let ended = reads.err().expect("a replay is needed");
+        ended.says(1, "start it once without --read-only");
+        drop(immutable);
+        first.put_back();
+        let server = start(&dir);
+        let (status, text) = if is_removed {
+            (404, "")
+        } else {
+            (200, "third")
+        };
+        server.get("stuck/k").says(status, text);
+    }
+}
+
+/// The kernel tells a failure once. It is of files of the log, and the replay of what is kept hears it.
+#[test]
+fn a_failure_that_the_replay_of_what_is_kept_hears_has_the_log_written_anew() {
+    journal_only!("starts after a failed sync");
+    let once = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO:when=1"];
+    let trace = needed!(Trace::with(&once, "starts after a failed sync"));
+    let dir = DataDir::temporary();
+    let mut server = start(&dir);
+    server.store("stuck/k", "value");
+    cut(&mut server);
+    dir.remove("stuck/k");
+    dir.place("stuck/other", "by hand");
+    let _immutable = needed!(Immutable::new(dir.file("stuck"), "a key that is kept"));
+    let mut server = start(&dir);
+    server.store("k", "value");
+    server.kill();
+    super::drop_bytes(&dir.file("k"));
+    let server = trace.around(Launch::new(&super::DISK).on(&dir)).start();
+    assert_eq!(server.get("k").body, b"value");
+}
+
+/// It has no name yet when a checkpoint fails, and its folder is closed by then.
+#[test]
+fn a_change_in_flight_that_is_refused_is_not_made_by_the_next_start() {
+    journal_only!("a checkpoint that fails once");
+    let dir = DataDir::temporary();
+    dir.place("stuck/other", "by hand");
+    let mut server = needed!(served_by_nobody_with(&dir, &super::DISK, "a closed folder"));
+    chmod(dir.file("stuck"), 0o777);
+    server.store("begun", "value");
+    let calls = "-e trace=syncfs,fdatasync -e inject=syncfs:error=EIO:when=1 -e inject=fdatasync:delay_enter=9000000:when=2";
+    let options = [&words(calls)[..], &["-P", text(dir.path())]].concat();
+    let segments = super::segments(&dir);
+    let tracer = Attached::to(&server, &super::of_segments(&options, &segments));
+    server.store("k", "value");
+    std::thread::scope(|scope| {
+        let put = scope.spawn(|| server.put("stuck/k", "refused").status);
+        eventually("it is in flight", || tracer.seen("fdatasync(") >= 2);
+        chmod(dir.file("stuck"), 0o000);
+        assert_eq!(put.join().expect("an answer"), 403);
+    });
+    assert!(tracer.seen("EIO") > 0, "no checkpoint failed meanwhile");
+    drop(tracer);
+    server.stop();
+    chmod(dir.file("stuck"), 0o777);
+    assert_eq!(start(&dir).get("stuck/k").status, 404);
+}
+
+/// A mount of its own, of the same file system, that nothing can be written to.
+#[test]
+fn a_key_whose_folder_is_read_only_keeps_no_server_from_starting() {
+    journal_only!();
+    let dir = DataDir::temporary();
+    let mut server = start(&dir);
+    server.store("d/k", "value");
+    server.store("k", "value");
+    cut(&mut server);
+    dir.remove("d/k");
+    let folder = dir.file("d");
+    let read_only = Mounted::by(&["mount", "--bind", "-o", "ro", text(&folder)], &folder);
+    let mounted = needed!(available("a folder that is read-only", read_only));
+    let mut server = start(&dir);
+    assert_eq!(server.get("k").body, b"value");
+    assert_eq!(server.put("d/k", "new").status, 403);
+    server.stop();
+    mounted.end();
+    assert_eq!(start(&dir).get("d/k").body, b"value");
 }
 
 /// The folder is another file system by now, which may have an older file of that name.
@@ -151,14 +273,13 @@ fn a_key_whose_folder_is_another_file_system_now_keeps_no_server_from_starting()
         let mounted = Mounted::by(&moved, &dir.file("d")).expect("it is mounted");
         let mut server = start(&dir);
         assert_eq!(server.get("k").body, b"value");
-        let (status, text) = if is_there { (200, "theirs") } else { (404, "") };
-        server.get("d/k").says(status, text);
+        let status = if is_there { 500 } else { 404 };
+        assert_eq!(server.get("d/k").status, status, "it is not the last value");
         assert_eq!(server.put("d/k", "new").status, 403);
         server.stop();
         mounted.end();
         dir.remove("d/k");
-        let server = start(&dir);
-        assert_eq!(server.get("d/k").body, b"value");
+        assert_eq!(start(&dir).get("d/k").body, b"value");
     }
 }
 

@@ -58,8 +58,7 @@ fn everything_works_in_a_directory_that_is_made_at_the_start() {
     symlink(&made, place.path().join("link")).expect("a link");
     let in_place = format!("cd {} && exec \"$@\"", place.path().display());
     let launch = Launch::new(&REQUIRE).through(&["sh", "-c", &in_place, "sh"]);
-    let server = launch.env("DATA_SERVER_DIR", "link").start();
-    use_all(&server);
+    use_all(&launch.env("DATA_SERVER_DIR", "link").start());
 }
 
 /// As sops-nix, agenix and Capistrano have them, a link to a folder, which is made to lead to the next one; and as certbot has them, a
