@@ -14,8 +14,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -78,7 +77,6 @@ pub(super) async fn serve(
     let mut connection = Multiplexer {
         context,
         connection,
-        wakeup: Wakeup::of(Waker::noop()),
         streams: &mut streams,
         output: Rc::clone(&output),
         queue: VecDeque::new(),
@@ -143,39 +141,10 @@ async fn handshake(
     .await
 }
 
-/// What h2 wakes the connection by. It does so for each response that it is handed, also for one that is handed over in the
-/// connection's own turn, which polls it again anyway: a second turn would find nothing to do.
-struct Wakeup {
-    connection: Waker,
-    is_accepting: AtomicBool,
-}
-
-impl Wakeup {
-    fn of(connection: &Waker) -> Arc<Self> {
-        Arc::new(Self {
-            connection: connection.clone(),
-            is_accepting: AtomicBool::new(false),
-        })
-    }
-}
-
-impl Wake for Wakeup {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !self.is_accepting.load(Relaxed) {
-            self.connection.wake_by_ref();
-        }
-    }
-}
-
 /// A connection with its streams.
 struct Multiplexer<'a> {
     context: &'a ConnectionContext<'a>,
     connection: Connection<FrameIo, Bytes>,
-    wakeup: Arc<Wakeup>,
     /// The streams whose response is not in memory.
     streams: &'a mut JoinSet<()>,
     output: Rc<Output>,
@@ -274,11 +243,6 @@ impl Multiplexer<'_> {
 
     /// Moves frames, and accepts requests as long as the connection may have more.
     fn poll_streams(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
-        if !self.wakeup.connection.will_wake(cx.waker()) {
-            self.wakeup = Wakeup::of(cx.waker());
-        }
-        let waker = Waker::from(Arc::clone(&self.wakeup));
-        let h2 = &mut Context::from_waker(&waker);
         loop {
             let place = match self.poll_place(cx) {
                 Poll::Ready(place) => Some(place),
@@ -287,13 +251,13 @@ impl Multiplexer<'_> {
             // Those that waited for a place come first.
             let waited = place.as_ref().and_then(|_| self.queue.pop_front());
             let asked = match waited {
-                None => ready!(self.connection.poll_accept(h2)?),
+                None => ready!(self.connection.poll_accept(cx)?),
                 waited => waited,
             };
             match (asked, place) {
                 (None, _) => return Poll::Ready(Ok(())),
                 (Some(asked), Some(place)) => self.accept(asked, place),
-                (Some(asked), None) => self.put_off(asked, h2),
+                (Some(asked), None) => self.put_off(asked, cx),
             }
         }
     }
@@ -364,7 +328,6 @@ impl Multiplexer<'_> {
         let request = Request::from_parts(head, RequestBody::Http2(body));
         let service = &reactor.service;
         let client = self.context.client;
-        self.wakeup.is_accepting.store(true, Relaxed);
         let begun = catch_panic(|| {
             // HTTP/2 has no upgrades, and no request has the socket.
             match service.call(&state, client, request, None) {
@@ -375,7 +338,6 @@ impl Multiplexer<'_> {
                 work @ Responding::Right(_) => Some(Stage::Responding(work)),
             }
         });
-        self.wakeup.is_accepting.store(false, Relaxed);
         match begun {
             Ok(Some(begun)) => drop(self.streams.spawn_local(exchange.run(begun))),
             Ok(None) => {}

@@ -51,7 +51,7 @@ pub struct RequestRecord {
     is_watch: Cell<bool>,
     /// Few requests have an entry in a log. It is boxed, so that the others cost nothing for it.
     entry: RefCell<Option<Box<LogEntry>>>,
-    /// The peer that was logged last, as text: a connection has one, but for that of a proxy.
+    /// The peer that was logged last, as text: behind a proxy the requests of a connection may be of several.
     logged: RefCell<Option<(Peer, String)>>,
 }
 

@@ -30,10 +30,9 @@ fn is_unread(name: &[u8]) -> bool {
     let names: &[&[u8]] = match name.len() {
         3 => &[b"dnt", b"via"],
         6 => &[b"cookie", b"pragma"],
-        7 => &[b"referer"],
         8 => &[b"priority"],
         9 => &[b"sec-ch-ua", b"x-real-ip"],
-        10 => &[b"user-agent", b"tracestate"],
+        10 => &[b"tracestate"],
         14 => &[b"sec-fetch-mode", b"sec-fetch-dest", b"sec-fetch-user"],
         15 => &[b"accept-language"],
         16 => &[
