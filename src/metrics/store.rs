@@ -20,6 +20,8 @@ pub struct StoreCounters {
     pub journal: Journal,
     /// Resumable uploads that expired unfinished.
     pub uploads_expired: SharedCounter,
+    /// Values that the server itself removed, by the store's `Removal`.
+    pub removed: [SharedCounter; 3],
 }
 
 /// The journal of a directory.

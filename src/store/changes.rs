@@ -29,6 +29,32 @@ pub struct Change {
     pub key: Key<'static>,
     /// The value that the key has since then; `None` when it was deleted.
     pub value: Option<Meta>,
+    /// The reason of the server, where no client deleted it.
+    pub removal: Option<Removal>,
+}
+
+/// A change before it has a number: the key, its value now, and the reason of a removal by the server.
+pub type Published = (Key<'static>, Option<Meta>, Option<Removal>);
+
+/// Why the server itself removes a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// A bound of size or of keys was passed.
+    Full,
+    /// A bound of age was passed.
+    Age,
+    /// The end that the value was stored with has come.
+    Expired,
+}
+
+impl Removal {
+    /// The reasons, as watchers, metrics and the log name them.
+    pub const NAMES: [&str; 3] = ["evicted", "aged", "expired"];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
 }
 
 /// Changes have been missed: they are kept no more, or were never seen. Going on is possible from `latest` on.
@@ -85,12 +111,12 @@ impl Changes {
         }
     }
 
-    /// Appends what has been published, in that order: the key, and what it stands for now. Blocks now and then.
-    pub fn append(&self, made: impl Iterator<Item = (Key<'static>, Option<Meta>)>) {
+    /// Appends what has been published, in that order. Blocks now and then.
+    pub fn append(&self, made: impl Iterator<Item = Published>) {
         self.reserve(made.size_hint().1.unwrap_or(1));
         let mut recent = self.recent.lock();
-        for (key, value) in made {
-            recent.append(key, value);
+        for change in made {
+            recent.append(change);
         }
         self.notify(recent);
     }
@@ -151,7 +177,7 @@ impl Changes {
 }
 
 impl Recent {
-    fn append(&mut self, key: Key<'static>, value: Option<Meta>) {
+    fn append(&mut self, (key, value, removal): Published) {
         self.latest += 1;
         if !self.is_kept {
             self.forget();
@@ -162,7 +188,12 @@ impl Recent {
             self.floor += 1;
         }
         let seq = self.latest;
-        self.kept.push_back(Arc::new(Change { seq, key, value }));
+        self.kept.push_back(Arc::new(Change {
+            seq,
+            key,
+            value,
+            removal,
+        }));
     }
 
     fn forget(&mut self) {
@@ -175,7 +206,7 @@ impl Recent {
 impl Changes {
     /// For tests of those who follow them: as if these values had been deleted.
     pub(crate) fn tell<'k>(&self, keys: impl Iterator<Item = &'k str>) {
-        self.append(keys.filter_map(|key| Some((Key::new(key.to_owned()).ok()?, None))));
+        self.append(keys.filter_map(|key| Some((Key::new(key.to_owned()).ok()?, None, None))));
     }
 }
 
@@ -184,8 +215,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn change(name: &str) -> (Key<'static>, Option<Meta>) {
-        (Key::new(name.to_owned()).unwrap(), None)
+    fn change(name: &str) -> Published {
+        (Key::new(name.to_owned()).unwrap(), None, None)
     }
 
     fn seqs(changes: &Changes, seq: u64) -> Result<Vec<u64>, Gap> {

@@ -56,7 +56,7 @@ pub use crate::value::{
     etag, guessed_type, gzip_tag, second,
 };
 pub use attributes::MAX_FIELDS;
-pub use changes::{Change, Changes, Gap};
+pub use changes::{Change, Changes, Gap, Removal};
 pub use directory::Directory;
 pub use directory::open::{Inspected, JournalOptions, Options, inspect, take_default};
 pub use engine::{Found, Probe, Published, Publishing, Store, Upload, check};

@@ -13,10 +13,11 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::batch_reply;
-use super::changes::Changes;
+use super::changes::{Changes, Removal};
 use super::journal::Journal;
 use super::new_value::NewValue;
 use super::write_context::WriteContext;
+use crate::metrics::StoreCounters;
 use crate::transfer::spawn_vital;
 use crate::value::{Error, Key};
 
@@ -42,6 +43,7 @@ const BATCH: usize = 256;
 pub struct Publisher {
     /// The queue of its thread, and the thread, until this is dropped.
     running: Option<(mpsc::Sender<ChangeRequest>, JoinHandle<()>)>,
+    counters: Arc<StoreCounters>,
 }
 
 impl Publisher {
@@ -55,12 +57,14 @@ impl Publisher {
         let acknowledger = Acknowledger::start(Arc::clone(&writer), watched)?;
         // For waiting on two channels, no more.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let counters = Arc::clone(&writer.counters);
         let files = ValueFiles::new(writer);
         let thread = spawn_vital("disk-publisher", move || {
             work(&files, &runtime, journal, acknowledger, changes);
         })?;
         Ok(Self {
             running: Some((queue, thread)),
+            counters,
         })
     }
 
@@ -73,11 +77,42 @@ impl Publisher {
         value: Option<NewValue>,
         condition: Option<Condition>,
     ) -> impl Future<Output = PublishResult> {
+        self.hand_over(key, value, condition, None)
+    }
+
+    /// As [`Self::change`], for the server itself: removes the value of `key` for the reason `removal`, if `condition` holds.
+    pub fn remove(
+        &self,
+        key: Key<'static>,
+        condition: Condition,
+        removal: Removal,
+    ) -> impl Future<Output = PublishResult> {
+        let name = key.clone();
+        let removed = self.hand_over(key, None, Some(condition), Some(removal));
+        async move {
+            let outcome = removed.await?;
+            if outcome.is_some() {
+                self.counters.removed[removal as usize].add(1);
+                let reason = removal.name();
+                tracing::debug!(key = name.as_str(), %reason, "a value is removed");
+            }
+            Ok(outcome)
+        }
+    }
+
+    fn hand_over(
+        &self,
+        key: Key<'static>,
+        value: Option<NewValue>,
+        condition: Option<Condition>,
+        removal: Option<Removal>,
+    ) -> impl Future<Output = PublishResult> {
         let (reply_to, reply) = batch_reply::channel();
         let change = ChangeRequest {
             key,
             value,
             condition,
+            removal,
             tries: 0,
             cancels: None,
             reply_to,

@@ -15,7 +15,7 @@ use crate::metrics::{
     cpu_seconds, open_descriptors, resident_bytes,
 };
 use crate::s3::S3;
-use crate::store::{Directory, StagingQuota, Store};
+use crate::store::{Directory, Removal, StagingQuota, Store};
 
 /// The collector of all metrics.
 pub struct Collector {
@@ -166,6 +166,8 @@ fn add_directory(directory: &Directory, to: &mut Exposition) {
         .number(directory.unfinished_uploads() as u64);
     to.metric("data_server_uploads_expired_total Resumable uploads that expired unfinished.")
         .number(counters.uploads_expired.get());
+    to.metric("data_server_removed_total Values that the server itself removed, by reason.")
+        .named("reason", Removal::NAMES, &counters.removed);
     to.metric("data_server_uploads_refused_for_space 1 while uploads are refused because no more than --min-free is free, else 0.")
         .number(u64::from(directory.is_short_of_space()));
     to.metric("data_server_cache_bytes Used part of --cache; where descriptors bound the cache, each value counts its share of them.")

@@ -19,7 +19,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use crate::access::{Access, Right, Subject};
 use crate::http::auth::credentials::Principal;
 use crate::http::exchange::ConnectionState;
-use crate::store::{Change, Changes, Error, Gap, Prefixes, etag};
+use crate::store::{Change, Changes, Error, Gap, Prefixes, Removal, etag};
 
 /// The interval of messages that keep a quiet connection alive.
 pub const HEARTBEAT: Duration = Duration::from_secs(20);
@@ -120,6 +120,9 @@ struct Json<'a> {
     etag: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
+    /// Why the server removed it; of a deletion by a client, nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
     seq: u64,
 }
 
@@ -131,6 +134,7 @@ impl Event {
             key: Some(change.key.as_str()),
             etag: value.map(etag),
             size: value.map(|value| value.len),
+            reason: change.removal.map(Removal::name),
             seq: change.seq,
         })
     }
@@ -286,6 +290,7 @@ mod tests {
     use crate::http::auth::credentials::{AuthMethod, Principal};
     use crate::http::watch::feed::*;
     use crate::http::watch::testing::{on_reactor, subscribers};
+    use crate::store::Key;
 
     /// Rules by which anyone may watch keys that begin with one of `watched`, and list and read all of them.
     fn write(path: &Path, watched: &[String]) {
@@ -347,6 +352,27 @@ mod tests {
             }
             assert!(turns >= SUBSCRIBERS / WOKEN_AT_ONCE / 2, "{turns} turns");
         });
+    }
+
+    #[test]
+    fn a_removal_by_the_server_tells_its_reason_and_a_deletion_by_a_client_none() {
+        let reasons = [Removal::Full, Removal::Age, Removal::Expired].map(Some);
+        let told = [None].into_iter().chain(reasons).map(|removal| {
+            let event = Event::change(&Change {
+                seq: 7,
+                key: Key::new("k").unwrap(),
+                value: None,
+                removal,
+            });
+            event.json
+        });
+        let expected = [
+            r#"{"op":"delete","key":"k","seq":7}"#,
+            r#"{"op":"delete","key":"k","reason":"evicted","seq":7}"#,
+            r#"{"op":"delete","key":"k","reason":"aged","seq":7}"#,
+            r#"{"op":"delete","key":"k","reason":"expired","seq":7}"#,
+        ];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
     }
 
     const KEY: &str = "[ab]{1,2}(/[ab]){0,2}";

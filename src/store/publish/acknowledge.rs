@@ -184,7 +184,7 @@ mod tests {
         let (reply_to, reply) = batch_reply::channel();
         let outcome = Ok(Some(Meta::new(0, Version::from_nanos(7))));
         let made = AppliedChange {
-            event: Some((Key::new("a/b/k").unwrap().into_owned(), None)),
+            event: Some((Key::new("a/b/k").unwrap().into_owned(), None, None)),
             syncs_name: true,
             outcome,
             reply_to,

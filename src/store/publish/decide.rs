@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
 use super::super::batch_reply::Sender;
+use super::super::changes::{Published, Removal};
 use super::super::commit::TRIES;
 use super::super::new_value::NewValue;
 use crate::value::{Error, Key, Meta, folder_and_above};
@@ -31,6 +32,8 @@ pub struct ChangeRequest {
     /// The new value; `None` deletes.
     pub value: Option<NewValue>,
     pub condition: Option<Condition>,
+    /// The reason of the server, where no client asked for it.
+    pub removal: Option<Removal>,
     /// The number of times it was decided.
     pub tries: u32,
     /// The sequence number of its record in the journal that does not hold and is to be cancelled.
@@ -49,8 +52,8 @@ pub struct Plan {
 
 /// A change that is over: its outcome, and where that goes.
 pub struct AppliedChange {
-    /// The event for subscribers: the key, and its value now. `None` where nothing was changed.
-    pub event: Option<(Key<'static>, Option<Meta>)>,
+    /// The event for subscribers; `None` where nothing was changed.
+    pub event: Option<Published>,
     /// Its name is to be synced.
     pub syncs_name: bool,
     pub outcome: PublishResult,
@@ -71,7 +74,7 @@ impl ChangeRequest {
     /// It is made as it was planned; its name is yet to be synced, if it `syncs_name`.
     pub fn made(self, plan: Plan, syncs_name: bool) -> AppliedChange {
         AppliedChange {
-            event: Some((self.key, plan.result)),
+            event: Some((self.key, plan.result, self.removal)),
             syncs_name,
             outcome: Ok(plan.result.or(plan.base)),
             reply_to: self.reply_to,

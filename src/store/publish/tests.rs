@@ -201,6 +201,7 @@ impl Case<'_> {
                     Condition::Absent => current.is_none(),
                 }
             })),
+            removal: None,
             tries: 0,
             cancels: None,
             reply_to,
