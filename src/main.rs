@@ -21,6 +21,7 @@ use data_server::commands::{self, Command, UsageError};
 use data_server::config::{self, Health, Task};
 use data_server::log::{self, Log};
 use data_server::server::Reloader;
+use data_server::store::bounds::{Bound, report};
 use data_server::{Args, Config, Server, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -89,6 +90,7 @@ fn run(args: Args) -> Result<u8, Failure> {
             })
         }
         Task::CheckStore => logged(config(args)?, |config, _| check_store(&config)),
+        Task::Bounds(dir, bounds) => print_bounds(&dir, &bounds),
         Task::CheckFile(file) => check_file(&file, &config(args)?),
         Task::Health(asked) => ask(&asked, &config(args)?),
     }
@@ -102,6 +104,17 @@ fn run_offline(command: &Command) -> Result<u8, Failure> {
     })?;
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(if is_yes { DRAINED } else { OTHER })
+}
+
+/// Prints what `bounds` hold of the values in `dir`.
+fn print_bounds(dir: &Path, bounds: &[Bound]) -> Result<u8, Failure> {
+    if bounds.is_empty() {
+        let why = "bounds: there are none: give --max-size, --bound, or a configuration file that has some";
+        return Err(Failure(why.to_owned(), USAGE));
+    }
+    let text = report(dir, bounds).map_err(fail(OTHER))?;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(DRAINED)
 }
 
 /// Checks what the file names, as a start would.

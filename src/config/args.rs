@@ -14,6 +14,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::bounds::BoundOptions;
 use super::file::File;
 use super::help::{self, is_given, warnings};
 use super::mistakes::{misuse, no_directory, one_of};
@@ -25,6 +26,7 @@ use crate::client::Trust;
 use crate::commands;
 use crate::net::{At, Listen};
 use crate::sandbox::Mode;
+use crate::store::bounds::Bound;
 
 const NO_FILE: &str = "there is no file to check: name one, or set DATA_SERVER_CONFIG";
 
@@ -51,6 +53,8 @@ pub struct Args {
     pub(super) access: Option<PathBuf>,
     #[command(flatten)]
     pub(super) storage: Storage,
+    #[command(flatten)]
+    pub(super) bounds: BoundOptions,
     #[command(flatten)]
     pub(super) s3: S3Store,
     #[command(flatten)]
@@ -104,6 +108,15 @@ impl Args {
             (Some(Commands::Health(health)), _) => Task::Health(health.clone()),
             (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path.clone()),
             (Some(Commands::CheckStore(_)), _) => Task::CheckStore,
+            (Some(Commands::Bounds { dir, bounds }), _) => {
+                let own = bounds.all();
+                let bounds = if own.is_empty() {
+                    self.bounds.all()
+                } else {
+                    own
+                };
+                Task::Bounds(dir.clone(), bounds)
+            }
             _ => Task::Serve,
         }
     }
@@ -123,6 +136,14 @@ pub enum Commands {
     /// Test an S3 store at length, through every endpoint, and print a line for each check; exits with 0 if it can be
     /// served, else 1
     CheckStore(Box<S3Store>),
+    /// Print what bounds hold, how old it is, and what would go next, changing nothing; the bounds are those given here,
+    /// else those of the configuration file
+    Bounds {
+        /// Directory of the values
+        dir: PathBuf,
+        #[command(flatten)]
+        bounds: Box<BoundOptions>,
+    },
     /// Print the manual page, in roff
     Man,
     /// Print completions for a shell
@@ -154,6 +175,8 @@ pub enum Task {
     Serve,
     /// Test the store, and print what it does.
     CheckStore,
+    /// Print what these bounds hold of a directory.
+    Bounds(PathBuf, Vec<Bound>),
     /// Report that this file of options is right: it is, where there is a [`Config`](super::Config).
     CheckFile(PathBuf),
     /// Check the health of a server.

@@ -12,10 +12,14 @@ use std::path::{self, Path, PathBuf};
 use clap::ValueHint;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, Id};
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::mistakes::{message, nearest};
 use crate::file_error::unreadable;
+
+/// The name of the value of an option that is a table of a file.
+const TABLE: &str = "TABLE";
 
 /// The prefix of the path of a unix socket, where a place to listen is given.
 pub const UNIX: &str = "unix:";
@@ -59,10 +63,20 @@ impl File {
         given.sort_by_key(|(name, _)| name.span().start);
         let (mut faults, mut entries) = (Vec::new(), Vec::new());
         for (name, value) in given {
-            let place = place(name.span().start);
-            match Entry::new(&place, name.get_ref(), value.get_ref(), &folder, command) {
-                Ok(entry) => entries.push(entry),
-                Err(why) => faults.push(format!("{place}: {why}")),
+            // Each table of an array of tables is an entry of its own, with its line.
+            let tables = match value.get_ref() {
+                DeValue::Array(all) if all.iter().all(|it| it.get_ref().is_table()) => Some(all),
+                _ => None,
+            };
+            let all = tables.map_or(vec![(name.span(), value)], |tables| {
+                tables.iter().map(|table| (table.span(), table)).collect()
+            });
+            for (span, value) in all {
+                let place = place(span.start);
+                match Entry::new(&place, name.get_ref(), value.get_ref(), &folder, command) {
+                    Ok(entry) => entries.push(entry),
+                    Err(why) => faults.push(format!("{place}: {why}")),
+                }
             }
         }
         if !faults.is_empty() {
@@ -114,12 +128,14 @@ impl Entry {
         folder: &Path,
         command: &Command,
     ) -> Result<Self, String> {
-        if matches!(value, DeValue::Table(_)) {
+        let is_of_tables = |option: &Arg| option.get_value_names().is_some_and(|it| it == [TABLE]);
+        let option = option(command, name);
+        if value.is_table() && !option.as_ref().is_ok_and(|option| is_of_tables(option)) {
             return Err(format!(
                 "there are no sections such as [{name}]: options stand at the top of the file"
             ));
         }
-        let option = option(command, name)?;
+        let option = option?;
         let words = words(option, name, value, folder)?;
         let alone = std::iter::once(OsStr::new("data-server"));
         let alone = alone.chain(words.iter().map(OsString::as_os_str));
@@ -182,6 +198,7 @@ fn words(
         word.push(match value {
             DeValue::String(text) => beside(option, text, folder),
             DeValue::Integer(number) => beside(option, &number.to_string(), folder),
+            DeValue::Table(table) => inline(table)?.into(),
             _ => return None,
         });
         Some(word)
@@ -204,6 +221,23 @@ fn words(
         };
         format!("{name} takes {wanted}, not this {}", value.type_str())
     })
+}
+
+/// The entries of `table` in one line, if each is a text, a number or a truth.
+fn inline(table: &DeTable<'_>) -> Option<String> {
+    let entry = |(name, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        let value = match value.get_ref() {
+            // A string of JSON is one of TOML.
+            DeValue::String(text) => serde_json::to_string(text).ok()?,
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Boolean(is_on) => is_on.to_string(),
+            _ => return None,
+        };
+        let name: &std::borrow::Cow<'_, str> = name.get_ref();
+        Some(format!("{name} = {value}"))
+    };
+    let entries: Option<Vec<String>> = table.iter().map(entry).collect();
+    Some(entries?.join(", "))
 }
 
 /// `text`, one or several values of `option`, with paths made relative to `folder`.

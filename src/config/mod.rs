@@ -5,6 +5,7 @@
 //! to the module that it configures, so no such module knows this one.
 
 mod args;
+mod bounds;
 mod file;
 mod help;
 mod mistakes;
@@ -136,9 +137,15 @@ impl Config {
             Some(mut settings) => {
                 let most = descriptors.store_connections(network.threads());
                 settings.connections = settings.connections.min(most);
-                Values::S3(settings, storage.share(network.threads(), &service)?)
+                Values::S3(
+                    settings,
+                    storage.share(network.threads(), &service, &args.bounds)?,
+                )
             }
-            None => Values::Directory(storage.directory(), storage.options(&descriptors)),
+            None => {
+                let options = storage.options(&descriptors, &args.bounds);
+                Values::Directory(storage.directory(), options)
+            }
         };
         let (directories, others) = (values.directories(), access.clone());
         let allowed = security::allowed(

@@ -11,6 +11,7 @@ use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use hyper::http::uri::Authority;
 
+use super::bounds::BoundOptions;
 use super::file::{ConfigError, filled};
 use super::help::with_variable;
 use super::mistakes::one_of;
@@ -149,6 +150,7 @@ impl Storage {
         &self,
         reactors: usize,
         service: &ServiceConfig,
+        bounds: &BoundOptions,
     ) -> Result<S3Resources, ConfigError> {
         let cache = "a value is read from the store each time, for other servers may change it";
         let durability = "what an acknowledged write survives is the store's promise";
@@ -165,6 +167,11 @@ impl Storage {
             ("--listing-index", self.listing_index.is_some(), listings),
             ("--compress", service.compress, coding),
             ("--compat", service.compat, "the C server had a directory"),
+            (
+                bounds.given().unwrap_or_default(),
+                bounds.given().is_some(),
+                "have the store remove what is old, by its own lifecycle rules",
+            ),
         ] {
             if is_given {
                 let why = format!("{option} cannot be had with --store: {why}");
@@ -201,7 +208,7 @@ impl Storage {
         }
     }
 
-    pub fn options(&self, descriptors: &Descriptors) -> store::Options {
+    pub fn options(&self, descriptors: &Descriptors, bounds: &BoundOptions) -> store::Options {
         store::Options {
             cache: self.cache.unwrap_or(CACHE).as_u64(),
             cached_files: descriptors.cached_files(),
@@ -219,6 +226,8 @@ impl Storage {
             min_free: self.min_free.unwrap_or(MIN_FREE).as_u64(),
             upload_expiry: *self.upload_expiry,
             is_text: is_guessed_text,
+            bounds: bounds.all(),
+            evict_existing: bounds.evict_existing,
         }
     }
 }

@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use rustix::io::Errno;
 
+use super::bounds::{Account, Counted, Keeper, size_of};
 use super::cache::Cache;
-use super::changes::Changes;
+use super::changes::{Changes, Removal};
 use super::directory_fd::{Blocking, ValuesDir};
 use super::list::Lister;
 use super::object::{IsText, Object};
@@ -55,10 +57,29 @@ pub struct Directory {
 /// The parts that a store which may write holds in addition.
 #[derive(Debug)]
 pub(super) struct Writing {
+    /// Before the publisher, which it needs.
+    _keeper: Option<Keeper>,
     writer: Arc<WriteContext>,
-    publisher: Publisher,
+    publisher: Arc<Publisher>,
     uploads: Arc<Registry>,
     _lock: File,
+}
+
+impl Writing {
+    /// Evicts values so that the disk has `bytes` more; false where nothing may go.
+    async fn free(&self, account: &Arc<Account>, bytes: u64) -> bool {
+        let account = Arc::clone(account);
+        let choose = move || Ok(account.victims_of_disk(size_of(bytes)));
+        let victims = self.writer.dir().disk.spawn(choose).await;
+        let removals = victims.into_iter().flatten().map(|victim| {
+            let condition = victim.condition();
+            self.publisher.remove(victim.key, condition, Removal::Full)
+        });
+        let outcomes = join_all(removals).await;
+        outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, Ok(Some(_))))
+    }
 }
 
 impl Directory {
@@ -66,6 +87,9 @@ impl Directory {
     pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         let object = self.cache.get(key, &self.dir)?;
         self.may_read(key, &object).ok()?;
+        if let Some(value) = &object.counted {
+            value.touch();
+        }
         Some(object)
     }
 
@@ -105,8 +129,18 @@ impl Directory {
         if (self.is_text)(key.as_str(), object.media_type.as_deref()) {
             object.look().await?;
         }
+        let counted = self
+            .account()
+            .map_or(Counted::Never, |a| a.read(key.as_str()));
+        // A value that is not counted yet is not kept: its next use would not be noted.
+        let may_keep = !matches!(counted, Counted::NotYet);
+        if let Counted::Here(value) = counted {
+            object.counted = Some(value);
+        }
         let object = Arc::new(object);
-        self.cache.keep(key, &object);
+        if may_keep {
+            self.cache.keep(key, &object);
+        }
         // Checked after the read, so that a value that was doubted meanwhile is not answered.
         self.may_read(key, &object)?;
         Ok(Some(object))
@@ -144,10 +178,27 @@ impl Directory {
         len: Option<u64>,
         uploader: Option<Uploader>,
     ) -> Result<FileUpload, Error> {
-        let writer = &self.writing()?.writer;
-        let begun = FileUpload::begin(Arc::clone(writer), key, len, uploader).await;
+        let writing = self.writing()?;
+        let writer = &writing.writer;
+        self.may_begin(key, len)?;
+        let begin = || FileUpload::begin(Arc::clone(writer), key, len, uploader.clone());
+        let mut begun = begin().await;
+        while let (Err(Error::NoSpace(_)), Some(account)) = (&begun, self.account()) {
+            if !writing.free(account, len.unwrap_or(0)).await {
+                break;
+            }
+            begun = begin().await;
+        }
         // Nothing may have been written yet.
         begun.or_else(|error| writer.note(Err(error)))
+    }
+
+    /// Fails for a value of `len` bytes that a bound has no room for.
+    fn may_begin(&self, key: &Key<'_>, len: Option<u64>) -> Result<(), Error> {
+        let known = self.account().zip(len);
+        known.map_or(Ok(()), |(account, len)| {
+            account.may_begin(key.as_str(), len)
+        })
     }
 
     /// Publishes what was received as the value of `key`, if `condition` holds at that moment: from then on, every GET
@@ -179,6 +230,7 @@ impl Directory {
         let Writing {
             writer, uploads, ..
         } = self.writing()?;
+        self.may_begin(&key, length)?;
         let begun = Resumable::begin(writer, uploads, key, length, fields, uploader).await;
         writer.note(begun)
     }
@@ -265,6 +317,11 @@ impl Directory {
     /// True while uploads are refused because of `--min-free`.
     pub fn is_short_of_space(&self) -> bool {
         self.writer().is_some_and(|w| w.space.is_low.load(Relaxed))
+    }
+
+    /// What the values take, where there are bounds.
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.writer()?.account.as_ref()
     }
 
     fn writer(&self) -> Option<&Arc<WriteContext>> {

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::sync::watch::{self, Receiver, Sender};
 
+use super::bounds::Account;
 use super::directory_fd::{NameKind, ValuesDir};
 use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
@@ -39,27 +40,50 @@ pub struct Lister {
     /// The threads that list.
     pub threads: BlockingPool,
     index: Arc<Index>,
+    /// With bounds: what they count.
+    account: Option<Arc<Account>>,
     /// The pages that no thread has begun with, and where the answer goes; unset until then.
     asked: Mutex<HashMap<Page, Sender<Option<Answer>>>>,
     counters: Arc<Listings>,
 }
 
 impl Lister {
-    /// Returns a lister with an index of at most `most` bytes; 0 is no index.
+    /// Returns a lister with an index of at most `most` bytes; 0 is no index. With bounds, the index is kept whatever it takes.
     pub fn new(
         dir: Arc<ValuesDir>,
         threads: BlockingPool,
         most: u64,
+        account: Option<Arc<Account>>,
         counters: Arc<Listings>,
     ) -> Arc<Self> {
-        let index = Index::new(Arc::clone(&dir), most, Arc::clone(&counters));
+        let counted = account.clone();
+        let index = Index::new(Arc::clone(&dir), most, counted, Arc::clone(&counters));
         Arc::new(Self {
             dir,
             threads,
             index,
+            account,
             asked: Mutex::default(),
             counters,
         })
+    }
+
+    /// Makes the index that bounds need, if there is none.
+    pub fn keep_index(&self) {
+        if let Err(error) = self.index.keep() {
+            tracing::error!(%error, "the names of the values cannot be read");
+        }
+    }
+
+    /// Counts all values for their bounds: by the index where there is none yet, else by a walk. Blocks, as long as a walk takes.
+    pub fn count(&self) -> Result<(), Error> {
+        let Some(account) = &self.account else {
+            return Ok(());
+        };
+        if self.index.keep()? {
+            return Ok(());
+        }
+        count_all(&self.dir, account)
     }
 
     /// Lists `page` of the directory.
@@ -161,6 +185,18 @@ impl Lister {
     }
 }
 
+/// Counts the values of `dir` that bounds hold for, by a walk. Blocks.
+pub fn count_all(dir: &ValuesDir, account: &Account) -> Result<(), Error> {
+    account.begin_count(false);
+    walk::all(dir, |key| {
+        if account.counts(key) {
+            account.look(dir, key);
+        }
+    })?;
+    account.end_count();
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,7 +220,7 @@ mod tests {
         let location = Location::new(dir, &root, None).unwrap();
         let dir = ValuesDir::new(root, location, BlockingPool::disk(None).unwrap());
         let threads = BlockingPool::listing(None).unwrap();
-        Lister::new(Arc::new(dir), threads, most, Arc::default())
+        Lister::new(Arc::new(dir), threads, most, None, Arc::default())
     }
 
     /// A lister without an index, all of whose threads wait until what is returned is dropped.

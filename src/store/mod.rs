@@ -17,6 +17,7 @@
 
 mod attributes;
 mod batch_reply;
+pub mod bounds;
 mod cache;
 mod changes;
 mod clock;

@@ -20,6 +20,7 @@ use rustix::fs::Advice;
 use rustix::io::retry_on_intr;
 
 use super::attributes;
+use super::bounds::Value;
 use super::fs_type::FsType;
 use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now, start};
 use crate::transfer::{BlockingPool, hash_file, is_large};
@@ -43,6 +44,8 @@ pub struct Object {
     /// True if its first bytes were looked at and are UTF-8 text.
     pub is_utf8: bool,
     pub(super) fs_type: FsType,
+    /// Where its uses are noted, if a bound counts it.
+    pub(super) counted: Option<Arc<Value>>,
     /// The sweep of the cache since which its bytes were compared with its file's.
     compared: AtomicU32,
     residency: Residency,
@@ -62,6 +65,7 @@ impl Object {
             meta: Meta::of(&stat),
             stamp: FileStamp::of(&stat),
             bytes,
+            counted: None,
             compared: AtomicU32::new(0),
             residency: Residency::default(),
             note: OnceLock::new(),

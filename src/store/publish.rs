@@ -17,7 +17,6 @@ use super::changes::{Changes, Removal};
 use super::journal::Journal;
 use super::new_value::NewValue;
 use super::write_context::WriteContext;
-use crate::metrics::StoreCounters;
 use crate::transfer::spawn_vital;
 use crate::value::{Error, Key};
 
@@ -43,7 +42,6 @@ const BATCH: usize = 256;
 pub struct Publisher {
     /// The queue of its thread, and the thread, until this is dropped.
     running: Option<(mpsc::Sender<ChangeRequest>, JoinHandle<()>)>,
-    counters: Arc<StoreCounters>,
 }
 
 impl Publisher {
@@ -57,14 +55,12 @@ impl Publisher {
         let acknowledger = Acknowledger::start(Arc::clone(&writer), watched)?;
         // For waiting on two channels, no more.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let counters = Arc::clone(&writer.counters);
         let files = ValueFiles::new(writer);
         let thread = spawn_vital("disk-publisher", move || {
             work(&files, &runtime, journal, acknowledger, changes);
         })?;
         Ok(Self {
             running: Some((queue, thread)),
-            counters,
         })
     }
 
@@ -87,17 +83,7 @@ impl Publisher {
         condition: Condition,
         removal: Removal,
     ) -> impl Future<Output = PublishResult> {
-        let name = key.clone();
-        let removed = self.hand_over(key, None, Some(condition), Some(removal));
-        async move {
-            let outcome = removed.await?;
-            if outcome.is_some() {
-                self.counters.removed[removal as usize].add(1);
-                let reason = removal.name();
-                tracing::debug!(key = name.as_str(), %reason, "a value is removed");
-            }
-            Ok(outcome)
-        }
+        self.hand_over(key, None, Some(condition), Some(removal))
     }
 
     fn hand_over(
@@ -163,14 +149,33 @@ fn work(
         return journal.end();
     }
     let mut batch = Vec::with_capacity(BATCH);
-    while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
+    // Changes that wait until room is made for them.
+    let mut waiting = Vec::new();
+    loop {
+        batch.append(&mut waiting);
+        if batch.is_empty() && changes.blocking_recv_many(&mut batch, BATCH) == 0 {
+            break;
+        }
+        while batch.len() < BATCH
+            && let Ok(change) = changes.try_recv()
+        {
+            batch.push(change);
+        }
         batches.observe(batch.len() as u64);
         let checked = files.check();
-        let make = |change: ChangeRequest| match &checked {
-            Ok(()) => files.make_at_once(change),
-            Err(error) => change.unmade(Err(error.clone())),
-        };
-        acknowledger.batch(|| batch.drain(..).map(make).collect());
+        acknowledger.batch(|| {
+            let mut made = Vec::with_capacity(batch.len());
+            for change in batch.drain(..) {
+                match &checked {
+                    Err(error) => made.push(change.unmade(Err(error.clone()))),
+                    Ok(()) if files.make_room(&change, &mut made) => {
+                        made.push(files.make_at_once(change));
+                    }
+                    Ok(()) => waiting.push(change),
+                }
+            }
+            made
+        });
     }
     acknowledger.end();
 }

@@ -315,6 +315,8 @@ mod tests {
             staging: StagingBounds::default(),
             upload_expiry: Duration::ZERO,
             is_text: |_, _| false,
+            bounds: Vec::new(),
+            evict_existing: false,
         };
         let directory = Directory::open(dir.path(), &options).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build();

@@ -95,7 +95,7 @@ impl Space {
         match self.free(root)? {
             Some(free) if free.bytes < needed => Err(Error::new("write", Errno::NOSPC)),
             Some(free) if free.bytes - needed < self.floor => {
-                Err(Error::NoSpace("no space left for values"))
+                Err(Error::NoSpace("no space left for values".into()))
             }
             _ => Ok(taking),
         }

@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 use rustix::fs::{Access, AtFlags, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::bounds::Account;
+use super::cache::Cache;
 use super::clock::Clock;
 use super::directory_fd::{Folder, ValuesDir, is_no_folder};
 use super::journal_state::JournalState;
@@ -53,6 +55,9 @@ pub struct WriteContext {
     pub is_read_only: AtomicBool,
     pub quota: Arc<StagingQuota>,
     pub space: Space,
+    /// With bounds: what the values take.
+    pub account: Option<Arc<Account>>,
+    pub cache: Arc<Cache>,
     pub clock: Arc<Mutex<Clock>>,
     pub counters: Arc<StoreCounters>,
     /// The pipes that large values are received through.

@@ -3,6 +3,7 @@
 //! The operating system's error numbers stop here: an error that leaves `store/` tells what happened to the value, and carries
 //! the cause for the log alone. It holds no HTTP status.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -12,7 +13,10 @@ use rustix::io::Errno;
 pub enum Error {
     /// The device, the quota or the inodes are used up: which, for the client.
     #[error("{0}")]
-    NoSpace(&'static str),
+    NoSpace(Cow<'static, str>),
+    /// The values are being counted for their bounds: no write that a bound holds for is taken before that ends.
+    #[error("the values are being counted, so it is not known whether there is room; try again")]
+    Counting,
     /// The file system is read-only: it was mounted so, or has become so when it found itself damaged or its device failed.
     #[error("the file system is read-only")]
     ReadOnly,
@@ -150,8 +154,8 @@ impl Error {
     /// The meaning of `errno`, met while `doing`.
     pub fn new(doing: &'static str, errno: Errno) -> Self {
         match errno {
-            Errno::NOSPC => Self::NoSpace("no space left on the device"),
-            Errno::DQUOT => Self::NoSpace("the disk quota is used up"),
+            Errno::NOSPC => Self::NoSpace("no space left on the device".into()),
+            Errno::DQUOT => Self::NoSpace("the disk quota is used up".into()),
             Errno::ROFS => Self::ReadOnly,
             Errno::MFILE | Errno::NFILE => Self::Exhausted("file descriptors"),
             Errno::NOMEM => Self::Exhausted("memory"),

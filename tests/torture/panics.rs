@@ -187,6 +187,8 @@ mod threads {
             min_free: 0,
             upload_expiry: std::time::Duration::ZERO,
             is_text: |_, _| false,
+            bounds: Vec::new(),
+            evict_existing: false,
             durability: Durability::Os,
             journal: JournalOptions::default(),
         };

@@ -202,7 +202,7 @@ fn failed(error: &Error, config: &ServiceConfig) -> Row {
     match error {
         E::NoSpace { .. } | E::TooLarge => row(S::INSUFFICIENT_STORAGE, "no-space", &[]),
         E::ReadOnly => row(S::INSUFFICIENT_STORAGE, "file-system-read-only", &[]),
-        E::Exhausted { .. } => row(S::SERVICE_UNAVAILABLE, "exhausted", &[]),
+        E::Exhausted { .. } | E::Counting => row(S::SERVICE_UNAVAILABLE, "exhausted", &[]),
         E::Displaced { .. } => row(S::SERVICE_UNAVAILABLE, "directory-displaced", &[]),
         E::Unreachable { .. } => row(S::SERVICE_UNAVAILABLE, "store-unreachable", &[]),
         E::Busy { .. } => row(S::SERVICE_UNAVAILABLE, "store-busy", &[]),

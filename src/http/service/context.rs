@@ -134,7 +134,9 @@ impl Service {
                 "no answer of the store"
             }
             Error::Truncated => "a read failed",
-            Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => "out of resources",
+            Error::NoSpace { .. } | Error::Counting | Error::Exhausted { .. } | Error::TooLarge => {
+                "out of resources"
+            }
             Error::Forbidden { .. } => "the file system denies access",
             // The store itself logs once that its directory has gone, or is read-only.
             Error::Displaced { .. }

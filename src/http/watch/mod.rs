@@ -179,6 +179,8 @@ mod testing {
             min_free: 0,
             upload_expiry: std::time::Duration::ZERO,
             is_text: |_, _| false,
+            bounds: Vec::new(),
+            evict_existing: false,
         };
         let store = Directory::open(dir.path(), &options).unwrap();
         let store = Store::Directory(Box::new(store));

@@ -225,7 +225,7 @@ impl Refusal {
     /// The error that it is where no refusal was expected.
     pub fn error(self) -> Error {
         match (self.status, &*self.code) {
-            _ if self.is_full() => Error::NoSpace("no space left in the store"),
+            _ if self.is_full() => Error::NoSpace("no space left in the store".into()),
             (_, "KeyTooLongError") => Error::BadKey("it is too long for the store"),
             (413, _) | (_, "EntityTooLarge") => Error::TooLarge,
             (409, _) => Error::Occupied(self.message),

@@ -18,6 +18,7 @@ use rustix::thread::CpuSet;
 
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
+use crate::store::bounds::{self, Account, Bound, Keeper, Keeping};
 use crate::store::cache::Cache;
 use crate::store::changes::Changes;
 use crate::store::directory_fd::ValuesDir;
@@ -59,6 +60,10 @@ pub struct Options {
     pub upload_expiry: Duration,
     /// The values whose first bytes are checked for UTF-8.
     pub is_text: IsText,
+    /// The bounds of what is kept.
+    pub bounds: Vec<Bound>,
+    /// Bounds may evict what was there before them.
+    pub evict_existing: bool,
 }
 
 /// The journal: small values and deletes are synced there, with one sync for all waiting writers.
@@ -115,6 +120,10 @@ impl Directory {
         let quota = StagingQuota::new(options.staging);
         let uploads = Registry::load(&temp_dir.uploads, &quota, options.upload_expiry);
         let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
+        let cache = Arc::new(Cache::new(options.cache, options.cached_files));
+        let bounds = &options.bounds;
+        let account = (!bounds.is_empty())
+            .then(|| Account::new(bounds.clone(), bounds::remembered(&temp_dir.own)));
         let writer = Arc::new(WriteContext {
             temp_dir,
             durability: options.durability,
@@ -122,6 +131,8 @@ impl Directory {
             is_read_only: AtomicBool::new(false),
             quota,
             space: Space::new(options.min_free),
+            account: account.clone(),
+            cache: Arc::clone(&cache),
             clock,
             counters: Arc::clone(&counters),
             pipes: Pipes::default(),
@@ -140,14 +151,26 @@ impl Directory {
             );
         }
         let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes), journal);
-        let publisher = publisher.map_err(failed)?;
+        let publisher = Arc::new(publisher.map_err(failed)?);
+        let lister = Self::lister(&values, options, account.clone(), &counters).map_err(failed)?;
+        let keeper = account.map(|account| {
+            Keeper::start(Keeping {
+                account,
+                lister: Arc::clone(&lister),
+                writer: Arc::clone(&writer),
+                publisher: Arc::downgrade(&publisher),
+                takes_existing: options.evict_existing,
+            })
+        });
         let writing = Writing {
+            _keeper: keeper.transpose().map_err(failed)?,
             writer,
             publisher,
             uploads: Arc::new(uploads),
             _lock: state.lock,
         };
-        Self::with(values, options, counters, changes, Some(writing)).map_err(failed)
+        let writing = Some(writing);
+        Self::with(values, lister, cache, options, counters, changes, writing).map_err(failed)
     }
 
     /// Opens `dir` for reading alone: nothing is created or locked, so it may lie on a read-only file system and have
@@ -167,23 +190,38 @@ impl Directory {
         let disk = BlockingPool::disk(options.cpus).map_err(failed)?;
         let values = Arc::new(ValuesDir::new(root, location, disk));
         let changes = Arc::new(Changes::starting_at(0));
-        Self::with(values, options, Arc::default(), changes, None).map_err(failed)
+        let cache = Arc::new(Cache::new(options.cache, options.cached_files));
+        let counters = Arc::default();
+        let lister = Self::lister(&values, options, None, &counters).map_err(failed)?;
+        Self::with(values, lister, cache, options, counters, changes, None).map_err(failed)
     }
 
-    /// Starts the threads that reads and listings need.
+    fn lister(
+        dir: &Arc<ValuesDir>,
+        options: &Options,
+        account: Option<Arc<Account>>,
+        counters: &StoreCounters,
+    ) -> std::io::Result<Arc<Lister>> {
+        let threads = BlockingPool::listing(options.cpus)?;
+        let (dir, listings) = (Arc::clone(dir), Arc::clone(&counters.listings));
+        let most = options.listing_index;
+        Ok(Lister::new(dir, threads, most, account, listings))
+    }
+
+    /// Starts the threads that reads need.
     fn with(
         dir: Arc<ValuesDir>,
+        lister: Arc<Lister>,
+        cache: Arc<Cache>,
         options: &Options,
         counters: Arc<StoreCounters>,
         changes: Arc<Changes>,
         writing: Option<Writing>,
     ) -> std::io::Result<Self> {
-        let threads = BlockingPool::listing(options.cpus)?;
-        let listings = Arc::clone(&counters.listings);
         Ok(Self {
-            lister: Lister::new(Arc::clone(&dir), threads, options.listing_index, listings),
+            lister,
             compute: BlockingPool::compute(options.compute_threads, options.cpus)?,
-            cache: Arc::new(Cache::new(options.cache, options.cached_files)),
+            cache,
             dir,
             counters,
             changes,

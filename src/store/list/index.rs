@@ -5,7 +5,7 @@
 //! while without listings. It belongs to one directory. Blocks, and may take as long as a walk: it is used on listing threads
 //! alone.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use super::events::Events;
 use super::tree::{Tree, TreeError};
 use crate::metrics::Listings;
+use crate::store::bounds::{Account, Uses};
 use crate::store::directory_fd::ValuesDir;
 use crate::value::{Error, Page};
 
@@ -38,7 +39,11 @@ pub struct Index {
     dir: Arc<ValuesDir>,
     /// Memory that it may take, in bytes.
     most: u64,
+    /// With bounds: it then has the names also while there is no index, and the index is always kept.
+    account: Option<Arc<Account>>,
     state: Mutex<State>,
+    /// True while the index is read that bounds need: listings do not wait for it.
+    is_counting: AtomicBool,
     counters: Arc<Listings>,
     /// True once the log says that a folder is mounted twice.
     twice_told: OnceLock<()>,
@@ -60,10 +65,18 @@ struct Live {
 }
 
 impl Index {
-    pub fn new(dir: Arc<ValuesDir>, most: u64, counters: Arc<Listings>) -> Arc<Self> {
+    /// An index that takes at most `most` bytes, unless bounds need it for their `account`.
+    pub fn new(
+        dir: Arc<ValuesDir>,
+        most: u64,
+        account: Option<Arc<Account>>,
+        counters: Arc<Listings>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             dir,
-            most,
+            most: account.as_ref().map_or(most, |_| u64::MAX),
+            account,
+            is_counting: AtomicBool::new(false),
             state: Mutex::new(State::Absent),
             counters,
             twice_told: OnceLock::new(),
@@ -72,6 +85,9 @@ impl Index {
 
     /// The `limit + 1` smallest items of `page`; `None` while there is no index.
     pub fn smallest(&self, page: &Page) -> Option<Vec<String>> {
+        if self.is_counting.load(Relaxed) {
+            return None;
+        }
         self.smallest_of(&mut self.lock(), page)
     }
 
@@ -91,6 +107,9 @@ impl Index {
 
     /// True if an index may be made.
     pub fn is_possible(&self) -> bool {
+        if self.is_counting.load(Relaxed) {
+            return false;
+        }
         let is_ripe = match &*self.lock() {
             State::Impossible(since) => since.elapsed() >= AGAIN,
             State::Absent | State::Live(_) => true,
@@ -114,12 +133,33 @@ impl Index {
         Ok(smallest)
     }
 
+    /// Makes the index if there is none, and is it possible; true if it has counted the values of the account anew.
+    pub fn keep(self: &Arc<Self>) -> Result<bool, Error> {
+        let mut state = self.lock();
+        match &*state {
+            State::Live(_) => return Ok(false),
+            State::Impossible(since) if since.elapsed() < AGAIN => return Ok(false),
+            State::Absent | State::Impossible(_) => {}
+        }
+        self.is_counting.store(true, Relaxed);
+        let made = self.make();
+        self.is_counting.store(false, Relaxed);
+        let made = made?;
+        let has_counted = made.is_some();
+        let impossible = || State::Impossible(Instant::now());
+        let next = made.map_or_else(impossible, |live| State::Live(Box::new(live)));
+        self.enter(&mut state, next);
+        Ok(has_counted)
+    }
+
     /// Reads the directory; logs why an index is impossible.
     fn make(self: &Arc<Self>) -> Result<Option<Live>, Error> {
         let mut twice = None;
         for _ in 0..TRIES {
             self.counters.walks.add(1);
-            match Tree::read(&self.dir, self.most) {
+            let account = self.account.clone();
+            let account = account.unwrap_or_else(|| Account::new(Vec::new(), Uses::default()));
+            match Tree::read(&self.dir, self.most, account) {
                 Ok(tree) => {
                     let used = Instant::now();
                     let is_kept_up = self.keep_up(&tree.events).is_ok();
@@ -174,7 +214,7 @@ impl Index {
     }
 
     fn count(&self, tree: Option<&Tree>) {
-        let (keys, bytes) = tree.map_or((0, 0), |tree| (tree.len(), tree.bytes()));
+        let (keys, bytes) = tree.map_or((0, 0), Tree::size);
         self.counters.index_keys.store(keys as u64, Relaxed);
         self.counters.index_bytes.store(bytes as u64, Relaxed);
     }
@@ -202,7 +242,8 @@ impl Index {
             State::Live(live) if Arc::ptr_eq(&live.tree.events, events) => live,
             _ => return false,
         };
-        let is_kept = live.used.elapsed() < UNUSED && self.catch_up(&mut live.tree).is_ok();
+        let is_used = self.account.is_some() || live.used.elapsed() < UNUSED;
+        let is_kept = is_used && self.catch_up(&mut live.tree).is_ok();
         if !is_kept {
             self.enter(&mut state, State::Absent);
         }
@@ -248,7 +289,7 @@ mod tests {
         let root = rustix::fs::open(dir, flags, Mode::empty()).unwrap();
         let location = Location::new(dir, &root, None).unwrap();
         let dir = ValuesDir::new(root, location, BlockingPool::disk(None).unwrap());
-        Index::new(Arc::new(dir), most, Arc::default())
+        Index::new(Arc::new(dir), most, None, Arc::default())
     }
 
     fn page(after: &str, limit: usize) -> Page {

@@ -12,11 +12,9 @@ use rustix::io::Errno;
 
 use super::events::{Events, EventsLost, Mounts, Watch, may_be_mount};
 use super::walk::{Entries, Met, joined, open, walk};
+use crate::store::bounds::Account;
 use crate::store::directory_fd::{NameKind, ValuesDir};
 use crate::value::{Error, Key, Page, may_have_keys};
-
-/// Memory that a key takes beside its bytes, as measured: its part of a node, and the allocator's own.
-const KEY_OVERHEAD: usize = 52;
 
 /// Memory that a folder takes beside its path.
 const FOLDER_OVERHEAD: usize = 128;
@@ -27,7 +25,8 @@ pub struct Tree {
     dir: Arc<ValuesDir>,
     /// Memory limit, in bytes.
     most: u64,
-    keys: Keys,
+    /// The names, and what the values of those take that a bound counts.
+    account: Arc<Account>,
     pub events: Arc<Events>,
     root: Watch,
     mounts: Mounts,
@@ -64,15 +63,16 @@ impl From<Error> for TreeError {
 }
 
 impl Tree {
-    /// Reads the whole directory.
-    pub fn read(dir: &Arc<ValuesDir>, most: u64) -> Result<Self, TreeError> {
+    /// Reads the whole directory into `account`.
+    pub fn read(dir: &Arc<ValuesDir>, most: u64, account: Arc<Account>) -> Result<Self, TreeError> {
         let events = Events::new().map_err(TreeError::Unwatched)?;
         let root = events.watch(&dir.root).map_err(TreeError::Unwatched)?;
         let mounts = events.mounts_below(&dir.root)?;
+        account.begin_count(true);
         let mut tree = Self {
             dir: Arc::clone(dir),
             most,
-            keys: Keys::default(),
+            account,
             events: Arc::new(events),
             root: root.ok_or(TreeError::Remote)?,
             mounts,
@@ -82,17 +82,14 @@ impl Tree {
         };
         tree.catch_up()?;
         tree.catch_up()?;
+        tree.account.end_count();
         Ok(tree)
     }
 
-    /// How many keys there are.
-    pub fn len(&self) -> usize {
-        self.keys.names.len()
-    }
-
-    /// The memory that it takes.
-    pub fn bytes(&self) -> usize {
-        self.keys.bytes + self.folders.bytes
+    /// How many keys there are, and the memory that it takes.
+    pub fn size(&self) -> (usize, usize) {
+        let (keys, bytes) = self.account.size();
+        (keys, bytes + self.folders.bytes)
     }
 
     /// Applies every change that was complete when this is called.
@@ -106,12 +103,13 @@ impl Tree {
         while let Some(path) = self.unread.pop_last() {
             self.read_folder(&path)?;
         }
+        self.account.settle();
         self.check()
     }
 
     fn check(&self) -> Result<(), TreeError> {
         let unread = self.unread.len() * FOLDER_OVERHEAD;
-        if (self.bytes() + unread) as u64 > self.most {
+        if (self.size().1 + unread) as u64 > self.most {
             return Err(TreeError::TooLarge);
         }
         Ok(())
@@ -138,7 +136,7 @@ impl Tree {
                     self.take_events()?;
                     self.check()?;
                 }
-                Met::Value(key) => self.keys.insert(key.as_str()),
+                Met::Value(key) => self.account.met(&dir, key.as_str()),
                 Met::Folder(path) => {
                     self.unread.insert(path);
                 }
@@ -167,11 +165,11 @@ impl Tree {
             let Ok(key) = Key::new(path.as_str()) else {
                 continue;
             };
-            let entry = entries.look_up(&key)?;
-            if let NameKind::Value(..) = entry {
-                self.keys.insert(key.as_str());
+            if self.account.counts(key.as_str()) {
+                self.account.look(&dir, key.as_str());
             } else {
-                self.keys.remove(key.as_str());
+                let is_value = matches!(entries.look_up(&key)?, NameKind::Value(..));
+                self.account.set_name(key.as_str(), is_value);
             }
             if event.is_folder && may_have_keys(&path) {
                 self.forget(&path);
@@ -186,28 +184,24 @@ impl Tree {
         for watch in self.folders.remove(path) {
             self.events.forget(watch);
         }
-        self.keys.remove_all(&format!("{path}/"));
+        self.account.doubt(&format!("{path}/"));
     }
 
     /// The `limit + 1` smallest items of `page`.
     pub fn smallest(&self, page: &Page) -> Vec<String> {
-        smallest(page, |from| self.keys.from(from))
+        smallest(page, |from| self.account.first_from(from))
     }
 }
 
-/// The `limit + 1` smallest items of `page`, where `names_from` has the names from one on, in order.
-fn smallest<'k, I: Iterator<Item = &'k str>>(
-    page: &Page,
-    names_from: impl Fn(&str) -> I,
-) -> Vec<String> {
+/// The `limit + 1` smallest items of `page`, where `first_from` has the first name from one on.
+fn smallest(page: &Page, first_from: impl Fn(&str) -> Option<Box<str>>) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     let mut from = page.prefix.as_str().max(&page.after).to_owned();
     while items.len() <= page.limit {
-        let next = names_from(&from).next();
-        let Some(name) = next.filter(|name| name.starts_with(&page.prefix)) else {
+        let Some(name) = first_from(&from).filter(|name| name.starts_with(&page.prefix)) else {
             break;
         };
-        let item = page.item(name);
+        let item = page.item(&name);
         if page.has(item) {
             items.push(item.to_owned());
         }
@@ -216,7 +210,7 @@ fn smallest<'k, I: Iterator<Item = &'k str>>(
         from = if is_folder {
             behind(item)
         } else {
-            name.to_owned() + "\0"
+            name.into_string() + "\0"
         };
     }
     items
@@ -227,41 +221,6 @@ fn behind(folder: &str) -> String {
     let mut behind = folder.trim_end_matches('/').to_owned();
     behind.push(char::from(b'/' + 1));
     behind
-}
-
-/// The keys, in byte order.
-#[derive(Debug, Default)]
-struct Keys {
-    names: BTreeSet<Box<str>>,
-    bytes: usize,
-}
-
-impl Keys {
-    fn insert(&mut self, name: &str) {
-        if self.names.insert(name.into()) {
-            self.bytes += name.len() + KEY_OVERHEAD;
-        }
-    }
-
-    fn remove(&mut self, name: &str) {
-        if self.names.remove(name) {
-            self.bytes -= name.len() + KEY_OVERHEAD;
-        }
-    }
-
-    /// Removes the names that begin with `prefix`.
-    fn remove_all(&mut self, prefix: &str) {
-        let first = |keys: &Self| keys.from(prefix).next().map(str::to_owned);
-        while let Some(name) = first(self).filter(|name| name.starts_with(prefix)) {
-            self.remove(&name);
-        }
-    }
-
-    /// The names from `from` on, in order.
-    fn from(&self, from: &str) -> impl Iterator<Item = &str> + use<'_> {
-        let names = self.names.range::<str, _>((Included(from), Unbounded));
-        names.map(|name| &**name)
-    }
 }
 
 /// The watched folders.
@@ -308,20 +267,21 @@ impl Folders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::bounds::Uses;
     use crate::value::Prefixes;
     use std::cell::Cell;
 
     /// The items of `page` that may be seen, for how many pages the tree was asked, and at how many names it looked.
-    fn seen(keys: &Keys, page: &Page) -> (Vec<String>, usize, usize) {
+    fn seen(keys: &Account, page: &Page) -> (Vec<String>, usize, usize) {
         let (asked, looked_at) = (Cell::new(0), Cell::new(0));
         let mut found = page.visible();
         while let Some(part) = found.next() {
             asked.update(|count| count + 1);
-            let names = |from: &str| {
-                let names = keys.from(from);
-                names.inspect(|_| looked_at.update(|count| count + 1))
+            let first = |from: &str| {
+                let name = keys.first_from(from);
+                name.inspect(|_| looked_at.update(|count| count + 1))
             };
-            found.add(smallest(&part, names));
+            found.add(smallest(&part, first));
         }
         (found.found, asked.get(), looked_at.get())
     }
@@ -329,10 +289,10 @@ mod tests {
     #[test]
     fn a_page_of_few_keys_among_many_looks_at_few_names() {
         const HIDDEN: usize = 50_000;
-        let mut keys = Keys::default();
+        let keys = Account::new(Vec::new(), Uses::default());
         for n in 0..HIDDEN {
-            keys.insert(&format!("hidden{}/{n:05}", n % 100));
-            keys.insert(&format!("x{n:05}"));
+            keys.set_name(&format!("hidden{}/{n:05}", n % 100), true);
+            keys.set_name(&format!("x{n:05}"), true);
         }
         let visible = [
             "a/1",
@@ -343,7 +303,7 @@ mod tests {
             "z",
         ];
         for key in visible {
-            keys.insert(key);
+            keys.set_name(key, true);
         }
         let prefixes = ["a/", "b/none", "hidden50/own/", "hidden7-", "x25000-", "z"];
         let (mut pages, mut most) = (0, 0);
@@ -370,7 +330,7 @@ mod tests {
         }
         eprintln!(
             "{pages} pages of {} names: at most {most} looked at",
-            keys.names.len()
+            keys.size().0
         );
         let whole = Page {
             prefix: String::new(),
@@ -379,21 +339,27 @@ mod tests {
             by_folder: false,
             within: Prefixes::all(),
         };
-        let all = keys.names.len();
+        let all = keys.size().0;
         assert_eq!(seen(&keys, &whole).2, all, "each name is counted");
     }
 
     #[test]
     fn keys_that_are_removed_give_their_memory_back() {
-        let mut keys = Keys::default();
+        let keys = Account::new(Vec::new(), Uses::default());
         for key in ["a", "a/1", "a/2", "a0", "b/1", "a/1"] {
-            keys.insert(key);
+            keys.set_name(key, true);
         }
-        assert_eq!(keys.bytes, 5 * KEY_OVERHEAD + 12);
-        keys.remove_all("a/");
-        assert!(keys.from("").eq(["a", "a0", "b/1"]));
-        keys.remove("a/1");
-        keys.remove_all("");
-        assert_eq!((keys.names.len(), keys.bytes), (0, 0));
+        let names = || {
+            let next = |name: &Box<str>| keys.first_from(&format!("{name}\0"));
+            std::iter::successors(keys.first_from(""), next).collect::<Vec<_>>()
+        };
+        let (count, bytes) = keys.size();
+        assert_eq!(count, 5);
+        keys.doubt("a/");
+        assert_eq!(names(), ["a", "a0", "b/1"].map(Box::from));
+        assert!(keys.size().1 < bytes);
+        keys.set_name("a/1", false);
+        keys.doubt("");
+        assert_eq!(keys.size(), (0, 0));
     }
 }

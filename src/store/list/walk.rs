@@ -96,6 +96,25 @@ pub fn walk<E: From<Error>>(
     }
 }
 
+/// Calls `visit` for each key of `dir`.
+pub fn all(dir: &ValuesDir, mut visit: impl FnMut(&str)) -> Result<(), Error> {
+    let mut folders = vec![String::new()];
+    while let Some(path) = folders.pop() {
+        let Some(folder) = open(dir, &path)? else {
+            continue;
+        };
+        walk(dir, &folder, &path, |met| {
+            match met {
+                Met::Value(key) => visit(key.as_str()),
+                Met::Folder(path) => folders.push(path),
+                Met::Pause => {}
+            }
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(())
+}
+
 /// The path of `name` in the folder of this path.
 pub fn joined(folder: &str, name: &str) -> String {
     match folder {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
-use super::super::batch_reply::Sender;
+use super::super::batch_reply::{self, Sender};
 use super::super::changes::{Published, Removal};
 use super::super::commit::TRIES;
 use super::super::new_value::NewValue;
@@ -61,6 +61,19 @@ pub struct AppliedChange {
 }
 
 impl ChangeRequest {
+    /// A removal by the server, whose outcome no one waits for.
+    pub fn removal(key: Key<'static>, condition: Condition, removal: Removal) -> Self {
+        Self {
+            key,
+            value: None,
+            condition: Some(condition),
+            removal: Some(removal),
+            tries: 0,
+            cancels: None,
+            reply_to: batch_reply::channel().0,
+        }
+    }
+
     /// The value, if the journal is to hold it: else it is in a file that is synced by itself.
     pub fn small(&self) -> Option<(&Attributes, &[Bytes])> {
         self.value.as_ref().and_then(NewValue::journaled)
@@ -173,6 +186,12 @@ pub trait Files {
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error>;
     /// Makes `change`; false if its key no longer stands for the base of `plan`.
     fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error>;
+    /// Removals that make room for `change`, to be decided before it; none where there is room, or none can be made.
+    fn evictions(&self, _change: &ChangeRequest) -> Vec<ChangeRequest> {
+        Vec::new()
+    }
+    /// A `change` that had its result is not made, or fails with this error.
+    fn unmade(&self, _change: &ChangeRequest, _error: Option<&Error>) {}
     /// The table's answer for `key`.
     fn pending_state(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
         pending.state(key)

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::super::bounds::{STEP, Victim, size_of};
+use super::super::changes::Removal;
 use super::super::commit::{self, Found};
 use super::super::space::Allowance;
 use super::super::write_context::{Durability, WriteContext};
@@ -34,8 +36,26 @@ impl ValueFiles {
         match survive(|| self.try_to_make(&mut change)) {
             Ok(Some(plan)) => change.made(plan, self.writer.durability == Durability::Disk),
             Ok(None) => change.unmade(Ok(None)),
-            Err(error) => change.unmade(Err(error)),
+            Err(error) => {
+                self.unmade(&change, Some(&error));
+                change.unmade(Err(error))
+            }
         }
+    }
+
+    /// Makes removals that make room for `change`, and adds them to `made`; false while more are to be made, after others had their turn.
+    pub fn make_room(&self, change: &ChangeRequest, made: &mut Vec<AppliedChange>) -> bool {
+        let before = made.len();
+        while made.len() < before + STEP {
+            let had = made.len();
+            let evictions = self.evictions(change).into_iter();
+            made.extend(evictions.map(|eviction| self.make_at_once(eviction)));
+            let is_gone = |made: &AppliedChange| matches!(made.outcome, Ok(Some(_)));
+            if !made[had..].iter().any(is_gone) {
+                return true;
+            }
+        }
+        false
     }
 
     fn try_to_make(&self, change: &mut ChangeRequest) -> Result<Option<Plan>, Error> {
@@ -47,7 +67,7 @@ impl ValueFiles {
                 return Ok(None);
             };
             self.stage(change, plan)?;
-            let is_made = self.make_in(change, &found)?;
+            let is_made = self.make_in(change, &found, plan)?;
             if plan.result.is_some() {
                 let is_create = is_made && plan.base.is_none();
                 let more = creates.saturating_add(1);
@@ -67,11 +87,26 @@ impl ValueFiles {
     }
 
     /// Makes `change` in place of what was `found`; false where another program has changed that.
-    fn make_in(&self, change: &mut ChangeRequest, found: &Found<'_>) -> Result<bool, Error> {
-        match &mut change.value {
+    fn make_in(
+        &self,
+        change: &mut ChangeRequest,
+        found: &Found<'_>,
+        plan: Plan,
+    ) -> Result<bool, Error> {
+        let is_made = match &mut change.value {
             Some(value) => commit::put(&self.writer, &change.key, value, found),
             None => commit::delete(&self.writer, &change.key, found),
+        }?;
+        if is_made && let Some(account) = &self.writer.account {
+            account.made(change.key.as_str(), plan.result);
         }
+        if is_made && let Some(removal) = change.removal {
+            self.writer.cache.forget(&change.key);
+            self.writer.counters.removed[removal as usize].add(1);
+            let reason = removal.name();
+            tracing::debug!(key = change.key.as_str(), %reason, "a value is removed");
+        }
+        Ok(is_made)
     }
 }
 
@@ -89,7 +124,11 @@ impl Files for ValueFiles {
         change: &mut ChangeRequest,
         base: Option<Meta>,
     ) -> Result<Option<Meta>, Error> {
+        let account = self.writer.account.as_deref();
         let Some(value) = &mut change.value else {
+            if let Some(account) = account {
+                account.made(change.key.as_str(), None);
+            }
             return Ok(None);
         };
         // Its file is yet to be written.
@@ -98,6 +137,9 @@ impl Files for ValueFiles {
             self.allowance.take(space, root, value.len)?;
         }
         let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
+        if let Some(account) = account {
+            account.admit(change.key.as_str(), size_of(value.len), version)?;
+        }
         Ok(Some(Meta::new(value.len, version)))
     }
 
@@ -115,6 +157,39 @@ impl Files for ValueFiles {
         if found.meta() != plan.base {
             return Ok(false);
         }
-        self.make_in(change, &found)
+        self.make_in(change, &found, plan)
+    }
+
+    fn evictions(&self, change: &ChangeRequest) -> Vec<ChangeRequest> {
+        let (Some(account), Some(value)) = (&self.writer.account, &change.value) else {
+            return Vec::new();
+        };
+        let mut victims = account.victims_for(change.key.as_str(), size_of(value.len));
+        let (space, root) = (&self.writer.space, &self.writer.dir().root);
+        if victims.is_empty()
+            && value.file.is_none()
+            && self.allowance.take(space, root, value.len).is_err()
+        {
+            victims = account.victims_of_disk(size_of(value.len));
+        }
+        let removal = |victim: Victim| {
+            let condition = victim.condition();
+            ChangeRequest::removal(victim.key, condition, Removal::Full)
+        };
+        victims.into_iter().map(removal).collect()
+    }
+
+    fn unmade(&self, change: &ChangeRequest, error: Option<&Error>) {
+        let Some(account) = &self.writer.account else {
+            return;
+        };
+        let key = change.key.as_str();
+        if account.counts(key) {
+            account.look(self.writer.dir(), key);
+        }
+        let is_stuck = error.is_some_and(|error| !matches!(error, Error::Precondition));
+        if change.removal.is_some() && is_stuck {
+            account.note_stuck(key);
+        }
     }
 }

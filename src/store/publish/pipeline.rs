@@ -137,6 +137,8 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         let (room, may_change) = (self.room(), self.files.check());
         let mut frame = self.log.frame();
         let mut group = Group::default();
+        // Changes that wait until room is made for them.
+        let mut waiting = Vec::new();
         group.entries.append(&mut self.undecided.failed);
         for entry in &mut group.entries {
             self.undecided.log(entry, &mut frame);
@@ -145,14 +147,22 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             && !frame.is_full()
             && let Some(mut change) = self.undecided.again.pop_front().or_else(&mut next)
         {
-            let decision = match &may_change {
-                Ok(()) => decide(self.files, &mut change, &self.undecided.pending),
-                Err(error) => Decision::Answer(Err(error.clone())),
-            };
-            let mut entry = Entry::new(change, decision);
-            self.undecided.log(&mut entry, &mut frame);
-            group.entries.push(entry);
+            let mut entries = Vec::new();
+            if may_change.is_ok() && self.make_room(&change, &mut entries) {
+                waiting.push(change);
+            } else {
+                let decision = match &may_change {
+                    Ok(()) => decide(self.files, &mut change, &self.undecided.pending),
+                    Err(error) => Decision::Answer(Err(error.clone())),
+                };
+                entries.push(Entry::new(change, decision));
+            }
+            for mut entry in entries {
+                self.undecided.log(&mut entry, &mut frame);
+                group.entries.push(entry);
+            }
         }
+        self.undecided.again.extend(waiting);
         let taken = group.entries.len();
         if taken == 0 {
             return 0;
@@ -161,11 +171,26 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             self.make_ready_for(&frame).await;
             match self.log.append(frame) {
                 Ok((first, end)) => (group.first, group.end) = (first, Some(end)),
-                Err(error) => group.refuse(&error, &mut self.undecided.pending),
+                Err(error) => group.refuse(&error, self.files, &mut self.undecided.pending),
             }
         }
         self.groups.push_back(group);
         taken
+    }
+
+    /// Decides removals that make room for `change`; true if one will be made.
+    fn make_room(&self, change: &ChangeRequest, entries: &mut Vec<Entry>) -> bool {
+        let mut makes_room = false;
+        for mut eviction in self.files.evictions(change) {
+            let decision = decide(self.files, &mut eviction, &self.undecided.pending);
+            match &decision {
+                Decision::Make(_) => makes_room = true,
+                Decision::Answer(Err(error)) => self.files.unmade(&eviction, Some(error)),
+                Decision::Answer(Ok(_)) | Decision::Later => {}
+            }
+            entries.push(Entry::new(eviction, decision));
+        }
+        makes_room
     }
 
     /// Waits until `frame` goes to the segment of the one before it, or all groups are made.
@@ -189,7 +214,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         self.stage();
         self.make_ready();
         for group in &mut self.groups {
-            group.refuse(&error, &mut self.undecided.pending);
+            group.refuse(&error, self.files, &mut self.undecided.pending);
         }
     }
 
@@ -251,13 +276,19 @@ impl Undecided {
             // The changes that it was decided on are made. Those after it are no reason against it: so without the table.
             Decision::Later => match decide(files, &mut change, &Pending::default()) {
                 Decision::Answer(outcome) => return Some(change.unmade(outcome)),
-                Decision::Make(_) | Decision::Later => self.again.push_back(change),
+                Decision::Make(_) | Decision::Later => {
+                    files.unmade(&change, None);
+                    self.again.push_back(change);
+                }
             },
             Decision::Make(plan) => {
                 let record = entry.record.map(|record| first + u64::from(record));
                 let staged = entry.staged;
                 let made = staged.and_then(|()| survive(|| files.make(&mut change, plan)));
                 self.pending.finish(&change.key);
+                if !matches!(made, Ok(true)) {
+                    files.unmade(&change, made.as_ref().err());
+                }
                 match made {
                     Ok(true) => {
                         let is_large = change.is_large();
@@ -283,7 +314,7 @@ impl Undecided {
 impl Group {
     /// Ends a group whose frame the journal does not have: its changes are refused, except values that are synced with their files. Of one
     /// that had a record before it is not known whether that counts after a cut of power.
-    fn refuse(&mut self, error: &Error, pending: &mut Pending) {
+    fn refuse(&mut self, error: &Error, files: &impl Files, pending: &mut Pending) {
         self.end = None;
         for entry in &mut self.entries {
             let has_record = entry.change.cancels.is_some();
@@ -292,7 +323,10 @@ impl Group {
                     entry.record = None;
                     continue;
                 }
-                Decision::Make(_) => pending.finish(&entry.change.key),
+                Decision::Make(_) => {
+                    pending.finish(&entry.change.key);
+                    files.unmade(&entry.change, None);
+                }
                 Decision::Later | Decision::Answer(_) if !has_record => continue,
                 Decision::Later | Decision::Answer(_) => {}
             }

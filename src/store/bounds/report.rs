@@ -1,0 +1,94 @@
+//! What bounds hold of a directory, for a person: sizes, ages, and what would go next. Changes nothing, so a server may have the directory.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use super::account::{Account, Total};
+use super::uses::{approved, load};
+use super::{Bound, named};
+use crate::store::directory_fd::{ValuesDir, open_folder};
+use crate::store::layout::{OpenError, open_root};
+use crate::store::list::count_all;
+use crate::store::location::Location;
+use crate::transfer::BlockingPool;
+use crate::value::RESERVED;
+use bytesize::ByteSize;
+
+/// How many of the next are named.
+const NAMED: usize = 10;
+
+/// What `bounds` hold of the values in `dir`.
+pub fn report(dir: &Path, bounds: &[Bound]) -> Result<String, OpenError> {
+    let failed = OpenError::failed("read", dir);
+    let root = open_root(dir)?;
+    let own = open_folder(&root, RESERVED).ok();
+    let account = Account::new(bounds.to_vec(), own.as_ref().map(load).unwrap_or_default());
+    let approved = own.as_ref().map(approved).unwrap_or_default();
+    let location = Location::new(dir, &root, None).map_err(failed)?;
+    let disk = BlockingPool::disk(None).map_err(OpenError::failed("start threads for", dir))?;
+    let values = ValuesDir::new(root, location, disk);
+    let counted = count_all(&values, &account);
+    counted.map_err(|error| OpenError::Refused(format!("{}: {error}", dir.display())))?;
+    account.set_whole();
+    let mut text = String::new();
+    for (at, bound) in bounds.iter().enumerate() {
+        let prefix = bound.prefix.to_string();
+        let may_evict = approved.iter().any(|known| prefix.starts_with(known));
+        account.set_may_evict(at, true);
+        let _ = describe(&mut text, &account, at, may_evict);
+    }
+    Ok(text)
+}
+
+/// Adds what the bound of this number holds to `text`.
+fn describe(text: &mut String, account: &Account, at: usize, may_evict: bool) -> std::fmt::Result {
+    let bound = &account.bounds()[at];
+    let Total { bytes, keys } = account.total(at);
+    let (name, size) = (named(&bound.prefix.to_string()), readable(bytes));
+    writeln!(text, "{name} ({bound}): {keys} values, {size}")?;
+    let mut values = Vec::new();
+    account.visit(bound.prefix.common(), |key, value| {
+        if bound.prefix.scope(key).is_some() {
+            values.push((value.age(), value.size(), key.to_owned()));
+        }
+    });
+    values.sort_unstable_by(|one, other| (other.0, &one.2).cmp(&(one.0, &other.2)));
+    for (part, at) in [("oldest", 0), ("median", values.len() / 2)] {
+        if let Some((age, ..)) = values.get(at) {
+            writeln!(text, "  {part}: used {} ago", span(*age))?;
+        }
+    }
+    if !bound.removes() {
+        return writeln!(text, "  a quota: removes nothing");
+    }
+    let (going, size) = account.would_go(at);
+    if going > 0 {
+        writeln!(text, "  would go now: {going} values, {}", readable(size))?;
+    }
+    if !may_evict && keys > 0 {
+        writeln!(
+            text,
+            "  removes nothing of it until a server is started with --evict-existing"
+        )?;
+    }
+    for (age, size, key) in values.iter().take(NAMED) {
+        writeln!(
+            text,
+            "  next: {key} ({}, used {} ago)",
+            readable(*size),
+            span(*age)
+        )?;
+    }
+    Ok(())
+}
+
+fn readable(bytes: u64) -> impl std::fmt::Display {
+    ByteSize::b(bytes).display().iec()
+}
+
+/// A time in milliseconds, in whole seconds.
+fn span(millis: i64) -> impl std::fmt::Display {
+    let seconds = u64::try_from(millis / 1000).unwrap_or(0);
+    humantime::format_duration(Duration::from_secs(seconds))
+}
