@@ -21,6 +21,7 @@ use crate::http::head::syntax::{encoded, up};
 use crate::http::listing::{Item, ListFormat, ListTarget, items};
 use crate::http::refusal::Refusal;
 use crate::http::ui::frame::{Attribute, FRAME, Size, Slots, Text};
+use crate::store::bounds::{Bound, Total, named};
 use crate::store::{Current, ListedValue, Listing, Preconditions, Verdict};
 
 pub use frame::{Document, PageRights};
@@ -31,8 +32,33 @@ pub fn is_preferred(headers: &HeaderMap) -> bool {
 }
 
 /// The page of `listing`, of `target`, for a client with these rights.
-pub fn document(target: &ListTarget, listing: &Listing, rights: &PageRights) -> Document {
-    FRAME.fill(&slots(target, listing, rights))
+pub fn document(
+    target: &ListTarget,
+    listing: &Listing,
+    rights: &PageRights,
+    bounds: String,
+) -> Document {
+    FRAME.fill(&slots(target, listing, rights, bounds))
+}
+
+/// What bounds hold, and how much that is of what they may.
+pub fn bounds(bounds: &[(String, &Bound, Total)]) -> String {
+    let mut lines = String::new();
+    for (scope, bound, Total { bytes, keys }) in bounds {
+        let size = bound.max_size;
+        let size = size.map(|max| format!("{} of {}", Size(*bytes), Size(max)));
+        let keys = bound.max_keys.map(|max| format!("{keys} of {max} files"));
+        let used: Vec<_> = size.into_iter().chain(keys).collect();
+        if !used.is_empty() {
+            let (name, used) = (named(scope), used.join(", "));
+            let _ = write!(
+                lines,
+                "<p class=\"muted\">Bound of {}: {used}</p>",
+                Text(&name)
+            );
+        }
+    }
+    lines
 }
 
 /// True where the client has the page of this entity tag already. The page has no date: preconditions on one are ignored.
@@ -71,7 +97,7 @@ pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
 const ROW: usize = 320;
 
 /// The slots of the page of `listing`.
-fn slots(target: &ListTarget, listing: &Listing, rights: &PageRights) -> Slots {
+fn slots(target: &ListTarget, listing: &Listing, rights: &PageRights, bounds: String) -> Slots {
     let folder = &*target.folder;
     let is_empty = listing.keys.is_empty() && listing.folders.is_empty();
     let next = target.next_query(listing).map(|query| {
@@ -91,6 +117,7 @@ fn slots(target: &ListTarget, listing: &Listing, rights: &PageRights) -> Slots {
         ("empty", empty.unwrap_or_default()),
         ("rights", Attribute(&rights_json).to_string()),
         ("account", account(folder, rights)),
+        ("bounds", bounds),
         ("hidden-at-root", hidden(folder.is_empty())),
         ("hidden-with-rows", hidden(!is_empty)),
     ]
@@ -323,13 +350,26 @@ mod tests {
     }
 
     fn page(place: &ListTarget, listing: &Listing) -> HtmlPage {
-        HtmlPage::parse(&document(place, listing, &PageRights::new(None, false, false)).html)
+        HtmlPage::parse(
+            &document(
+                place,
+                listing,
+                &PageRights::new(None, false, false),
+                String::new(),
+            )
+            .html,
+        )
     }
 
     #[test]
     fn every_slot_of_the_frame_has_a_value_and_every_value_a_slot() {
         let (place, listing) = (place("", ""), listing(&[], &[], None));
-        let slots = slots(&place, &listing, &PageRights::new(None, false, false));
+        let slots = slots(
+            &place,
+            &listing,
+            &PageRights::new(None, false, false),
+            String::new(),
+        );
         let mut values: Vec<_> = slots.map(|(name, _)| name).into();
         let mut names: Vec<_> = FRAME.pieces.iter().map(|(_, slot)| *slot).collect();
         assert_eq!(names.pop(), Some(""));
@@ -438,7 +478,7 @@ mod tests {
         assert_eq!(fields, expected.map(|(name, value)| (Some(name), value)));
         for (folder, read_only) in [("a/", true), ("a\nb/", false), ("\r/", false)] {
             let rights = PageRights::new(None, read_only, false);
-            let document = document(&place(folder, ""), &none, &rights);
+            let document = document(&place(folder, ""), &none, &rights, String::new());
             assert_eq!(HtmlPage::parse(&document.html).within("send").count(), 0);
         }
     }

@@ -184,7 +184,7 @@ impl Directory {
         let begin = || FileUpload::begin(Arc::clone(writer), key, len, uploader.clone());
         let mut begun = begin().await;
         while let (Err(Error::NoSpace(_)), Some(account)) = (&begun, self.account()) {
-            if !writing.free(account, len.unwrap_or(0)).await {
+            if !Box::pin(writing.free(account, len.unwrap_or(0))).await {
                 break;
             }
             begun = begin().await;

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 
+use super::bounds::Account;
 use super::changes::Changes;
 use super::directory::Directory;
 use super::object::Object;
@@ -342,6 +343,14 @@ impl Store {
         match self {
             Self::Directory(_) => CHUNK,
             Self::S3(_) => PIECE,
+        }
+    }
+
+    /// What the values take, where there are bounds.
+    pub fn account(&self) -> Option<&Account> {
+        match self {
+            Self::Directory(directory) => directory.account().map(|account| &**account),
+            Self::S3(_) => None,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::metrics::{
     cpu_seconds, open_descriptors, resident_bytes,
 };
 use crate::s3::S3;
+use crate::store::bounds::{Account, Bound, BoundFigures};
 use crate::store::{Directory, Removal, StagingQuota, Store};
 
 /// The collector of all metrics.
@@ -168,6 +169,9 @@ fn add_directory(directory: &Directory, to: &mut Exposition) {
         .number(counters.uploads_expired.get());
     to.metric("data_server_removed_total Values that the server itself removed, by reason.")
         .named("reason", Removal::NAMES, &counters.removed);
+    if let Some(account) = directory.account() {
+        add_bounds(account, to);
+    }
     to.metric("data_server_uploads_refused_for_space 1 while uploads are refused because no more than --min-free is free, else 0.")
         .number(u64::from(directory.is_short_of_space()));
     to.metric("data_server_cache_bytes Used part of --cache; where descriptors bound the cache, each value counts its share of them.")
@@ -200,6 +204,47 @@ fn add_directory(directory: &Directory, to: &mut Exposition) {
         .histogram(&[], &counters.journal.checkpoints.lock());
     to.metric("data_server_journal_wait_duration_seconds How long all writers waited for a free segment of the journal, each time a segment was full.")
         .histogram(&[], &counters.journal.waits.lock());
+}
+
+/// What each bound holds; of one with `{name}`, the sums over all names.
+fn add_bounds(account: &Account, to: &mut Exposition) {
+    let bounds = || account.bounds().iter().zip(account.figures());
+    let mut add = |name_and_help, figure: &dyn Fn(&Bound, &BoundFigures) -> Option<u64>| {
+        let mut samples = to.metric(name_and_help);
+        for (bound, figures) in bounds() {
+            let prefix = bound.prefix.to_string();
+            if let Some(figure) = figure(bound, &figures) {
+                samples.labelled(&[("prefix", &prefix)], figure);
+            }
+        }
+    };
+    add(
+        "data_server_bound_bytes Bytes of the disk that the values of a bound take.",
+        &|_, f| Some(f.total.bytes),
+    );
+    add(
+        "data_server_bound_max_bytes The most bytes that the values of a bound may take.",
+        &|bound, _| bound.max_size,
+    );
+    add("data_server_bound_keys Values of a bound.", &|_, f| {
+        Some(f.total.keys)
+    });
+    add(
+        "data_server_bound_max_keys The most values of a bound.",
+        &|bound, _| bound.max_keys,
+    );
+    add(
+        "data_server_bound_refused_total Writes that a bound had no room for.",
+        &|_, f| Some(f.refused),
+    );
+    add(
+        "data_server_bound_last_evicted_idle_seconds How long the value that was evicted last had not been used.",
+        &|_, f| Some(f.last_evicted.as_secs()),
+    );
+    add(
+        "data_server_bound_oldest_idle_seconds How long the value used longest ago has not been used, within a minute.",
+        &|_, f| Some(f.oldest.as_secs()),
+    );
 }
 
 fn add_s3(s3: &S3, to: &mut Exposition) {

@@ -116,8 +116,13 @@ pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Outco
     let page = asked.target.page.clone();
     let listing = service.store.list(service.reactor, page).await?;
     let (next, takes_long) = (asked.target.next_link(&listing), asked.takes_gzip);
+    let bounds = service.store.account().map_or_else(String::new, |account| {
+        let mut bounds = account.of_folder(&asked.target.folder);
+        bounds.retain(|(scope, ..)| rights.may_list(scope));
+        ui::bounds(&bounds)
+    });
     let render = move |listing: &Listing| {
-        let mut document = ui::document(&asked.target, listing, &rights);
+        let mut document = ui::document(&asked.target, listing, &rights, bounds);
         if asked.takes_gzip {
             document = document.compressed();
         }

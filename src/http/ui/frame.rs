@@ -60,7 +60,7 @@ pub struct Frame {
 }
 
 /// The slots of a page: the name of each in the frame, and its markup.
-pub type Slots = [(&'static str, String); 10];
+pub type Slots = [(&'static str, String); 11];
 
 /// A page, and its entity tag.
 #[derive(Debug)]

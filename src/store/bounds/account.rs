@@ -35,6 +35,9 @@ const BLOCK: u64 = 4 << 10;
 /// The seconds in which file systems choose the blocks of what was written; until then the length of a value tells more.
 const DELAYED: i64 = 10;
 
+/// The time of use of a value that could not be evicted.
+pub(super) const STUCK: i64 = i64::MAX;
+
 /// A value that a bound counts.
 #[derive(Debug)]
 pub struct Value {
@@ -93,19 +96,31 @@ pub struct Account {
     /// All values have been counted once.
     is_whole: AtomicBool,
     counted: Condvar,
-    /// The counters of each bound.
-    pub counters: Vec<Counters>,
+    pub(super) counters: Vec<Counters>,
 }
 
 /// The counters of a bound.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub(super) struct Counters {
     /// Changes that were refused.
-    pub refused: AtomicU64,
+    refused: AtomicU64,
     /// How long the last value that was evicted had not been used, in milliseconds.
-    pub last_evicted: AtomicU64,
+    pub(super) last_evicted: AtomicU64,
     /// How long the value used longest ago has not been used, in milliseconds, at the last pass.
-    pub oldest: AtomicU64,
+    pub(super) oldest: AtomicU64,
+}
+
+/// The figures of a bound.
+#[derive(Debug)]
+pub struct BoundFigures {
+    /// What it holds.
+    pub total: Total,
+    /// Changes that it refused.
+    pub refused: u64,
+    /// How long the last value that it evicted had not been used.
+    pub last_evicted: Duration,
+    /// How long the value used longest ago has not been used, at the last pass.
+    pub oldest: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -238,6 +253,29 @@ impl Account {
         while !self.is_whole() && !self.counted.wait_until(&mut state, until).timed_out() {}
     }
 
+    /// The figures of each bound, for the metrics.
+    pub fn figures(&self) -> Vec<BoundFigures> {
+        let millis = |age: &AtomicU64| Duration::from_millis(age.load(Relaxed));
+        let figures = |(at, counters): (usize, &Counters)| BoundFigures {
+            total: self.total(at),
+            refused: counters.refused.load(Relaxed),
+            last_evicted: millis(&counters.last_evicted),
+            oldest: millis(&counters.oldest),
+        };
+        self.counters.iter().enumerate().map(figures).collect()
+    }
+
+    /// The bounds that hold for all of `folder`: what each counts it by, its rule and its sums.
+    pub fn of_folder(&self, folder: &str) -> Vec<(String, &Bound, Total)> {
+        let state = self.state.lock();
+        let sums = |(at, scope): (usize, &str)| {
+            let sums: Option<&Scope> = state.scopes[at].get(scope);
+            let total = sums.map_or(Total::default(), |sums| sums.total);
+            (scope.to_owned(), &self.bounds[at], total)
+        };
+        self.scopes(folder).map(sums).collect()
+    }
+
     /// The sums of a bound, over all that it counts by.
     pub fn total(&self, bound: usize) -> Total {
         let state = self.state.lock();
@@ -281,7 +319,13 @@ impl Account {
             return Err(Error::NoSpace(why.into()));
         }
         self.changes.fetch_add(1, Relaxed);
-        self.note(&mut state, key, size, nanos(version.nanos()), uptime());
+        self.note(
+            &mut state,
+            key,
+            size,
+            nanos(version.nanos()),
+            Some(uptime()),
+        );
         Ok(())
     }
 
@@ -299,7 +343,7 @@ impl Account {
                     key,
                     size_of(len),
                     nanos(version.nanos()),
-                    uptime(),
+                    Some(uptime()),
                 );
             }
             None => self.forget(&mut state, key),
@@ -363,7 +407,8 @@ impl Account {
         })
     }
 
-    fn note(&self, state: &mut State, key: &str, size: u64, written: i64, used: i64) {
+    /// Counts the value of `key`; `used` is its last use, where it is another than what is noted.
+    fn note(&self, state: &mut State, key: &str, size: u64, written: i64, used: Option<i64>) {
         let after = Total {
             bytes: size,
             keys: 1,
@@ -374,11 +419,17 @@ impl Account {
             before = value.total();
             value.size.store(size, Relaxed);
             value.written.store(written, Relaxed);
-            value.used.fetch_max(used, Relaxed);
             value.count.store(count, Relaxed);
+            let noted = value.used.load(Relaxed);
+            if let Some(used) = used.filter(|&used| used > noted || noted == STUCK) {
+                value.used.store(used, Relaxed);
+            }
+            if before == after {
+                return;
+            }
         } else {
             let value = Arc::new(Value {
-                used: used.into(),
+                used: used.unwrap_or_else(uptime).into(),
                 written: written.into(),
                 size: size.into(),
                 count: count.into(),
@@ -484,12 +535,12 @@ impl Account {
         let meta = Meta::of(&stat);
         let written = nanos(meta.version.nanos());
         let used = match state.names.get(key) {
-            Some(Some(value)) if value.written.load(Relaxed) == written => i64::MIN,
-            Some(Some(_)) => since_1970(stat.st_mtime),
+            Some(Some(value)) if value.written.load(Relaxed) == written => None,
+            Some(Some(_)) => Some(since_1970(stat.st_mtime)),
             _ => {
                 let remembered = state.remembered.get(&hash(key)).copied();
                 let used = stat.st_mtime.max(stat.st_atime);
-                since_1970(used.max(remembered.map_or(i64::MIN, i64::from)))
+                Some(since_1970(used.max(remembered.map_or(i64::MIN, i64::from))))
             }
         };
         self.note(&mut state, key, taken(&stat), written, used);

@@ -13,7 +13,7 @@ mod victims;
 use std::fmt;
 use std::time::Duration;
 
-pub use account::{Account, Counted, Total, Value, size_of};
+pub use account::{Account, BoundFigures, Counted, Total, Value, size_of};
 pub use keeper::{Keeper, Keeping};
 pub use report::report;
 pub use uses::{Uses, load as remembered};
@@ -102,6 +102,9 @@ impl Prefix {
 
     /// The prefix that `text` is; why it is none.
     pub fn new(text: &str) -> Result<Self, &'static str> {
+        if text.contains(|c: char| c.is_control() || c == '"' || c == '\\') {
+            return Err("a prefix has no quotes, backslashes or control characters");
+        }
         let Some((before, after)) = text.split_once(Self::NAME) else {
             return Ok(Self {
                 before: text.into(),

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::account::{Account, Lack, Total, Value, nanos, uptime};
+use super::account::{Account, Lack, STUCK, Total, Value, nanos, uptime};
 use super::{AgeOf, Full};
 use crate::store::clock;
 use crate::store::publish::Condition;
@@ -22,9 +22,6 @@ pub const STEP: usize = 64;
 
 /// The part of a bound from which on values are evicted ahead of need.
 const AHEAD: f64 = 0.95;
-
-/// The time of use of a value that could not be evicted.
-const STUCK: i64 = i64::MAX;
 
 /// A value to be evicted, unless it was used or written since.
 #[derive(Debug)]

@@ -35,7 +35,10 @@ impl ValueFiles {
     pub fn make_at_once(&self, mut change: ChangeRequest) -> AppliedChange {
         match survive(|| self.try_to_make(&mut change)) {
             Ok(Some(plan)) => change.made(plan, self.writer.durability == Durability::Disk),
-            Ok(None) => change.unmade(Ok(None)),
+            Ok(None) => {
+                self.unmade(&change, None);
+                change.unmade(Ok(None))
+            }
             Err(error) => {
                 self.unmade(&change, Some(&error));
                 change.unmade(Err(error))
@@ -47,13 +50,12 @@ impl ValueFiles {
     pub fn make_room(&self, change: &ChangeRequest, made: &mut Vec<AppliedChange>) -> bool {
         let before = made.len();
         while made.len() < before + STEP {
-            let had = made.len();
-            let evictions = self.evictions(change).into_iter();
-            made.extend(evictions.map(|eviction| self.make_at_once(eviction)));
-            let is_gone = |made: &AppliedChange| matches!(made.outcome, Ok(Some(_)));
-            if !made[had..].iter().any(is_gone) {
+            let evictions = self.evictions(change);
+            if evictions.is_empty() {
                 return true;
             }
+            let evictions = evictions.into_iter();
+            made.extend(evictions.map(|eviction| self.make_at_once(eviction)));
         }
         false
     }

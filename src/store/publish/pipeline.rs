@@ -178,19 +178,16 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         taken
     }
 
-    /// Decides removals that make room for `change`; true if one will be made.
+    /// Decides removals that make room for `change`; false where there is room, or none can be made.
     fn make_room(&self, change: &ChangeRequest, entries: &mut Vec<Entry>) -> bool {
-        let mut makes_room = false;
         for mut eviction in self.files.evictions(change) {
             let decision = decide(self.files, &mut eviction, &self.undecided.pending);
-            match &decision {
-                Decision::Make(_) => makes_room = true,
-                Decision::Answer(Err(error)) => self.files.unmade(&eviction, Some(error)),
-                Decision::Answer(Ok(_)) | Decision::Later => {}
+            if let Decision::Answer(outcome) = &decision {
+                self.files.unmade(&eviction, outcome.as_ref().err());
             }
             entries.push(Entry::new(eviction, decision));
         }
-        makes_room
+        !entries.is_empty()
     }
 
     /// Waits until `frame` goes to the segment of the one before it, or all groups are made.
