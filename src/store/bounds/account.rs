@@ -7,8 +7,10 @@
 //! The order of eviction is that of the last use, exactly: a pass over all values collects those used longest ago, and one of them
 //! goes only if it was not used since. The lock is held for short: for one name, or for a part of a pass.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound::{self as Edge, Excluded, Included, Unbounded};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -24,7 +26,7 @@ use crate::store::directory_fd::{Blocking, ValuesDir};
 use crate::value::{Error, Meta, Version};
 
 /// Memory that a name takes beside its bytes, as measured: its part of a node, and the allocator's own.
-const NAME_OVERHEAD: usize = 63;
+const NAME_OVERHEAD: usize = 52;
 
 /// Names that are looked at while the lock is held.
 const CHUNK: usize = 1024;
@@ -41,6 +43,7 @@ pub(super) const STUCK: i64 = i64::MAX;
 /// A value that a bound counts.
 #[derive(Debug)]
 pub struct Value {
+    name: Box<str>,
     /// When it was used last, in milliseconds of [`uptime`].
     pub(super) used: AtomicI64,
     /// Its version: nanoseconds since 1970.
@@ -125,7 +128,7 @@ pub struct BoundFigures {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) names: BTreeMap<Box<str>, Option<Arc<Value>>>,
+    pub(super) names: BTreeSet<Name>,
     /// Bytes of the names.
     name_bytes: usize,
     /// For each bound, what it counts by, and the sums.
@@ -137,6 +140,52 @@ pub(super) struct State {
     /// The uses that an earlier process has noted, until the first count ends.
     remembered: Uses,
 }
+
+/// A name, with what its value takes if a bound counts it. Two words, so that the index of a directory without bounds takes no more.
+#[derive(Debug)]
+pub(super) enum Name {
+    Uncounted(Box<str>),
+    Counted(Arc<Value>),
+}
+
+impl Name {
+    pub(super) fn value(&self) -> Option<&Arc<Value>> {
+        match self {
+            Self::Uncounted(_) => None,
+            Self::Counted(value) => Some(value),
+        }
+    }
+}
+
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        match self {
+            Self::Uncounted(name) => name,
+            Self::Counted(value) => &value.name,
+        }
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (name, other): (&str, &str) = (self.borrow(), other.borrow());
+        name.cmp(other)
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Name {}
 
 /// The count of a value that the index reads again.
 const DOUBTED: u32 = 0;
@@ -294,7 +343,7 @@ impl Account {
             return Counted::Never;
         }
         let state = self.state.lock();
-        let Some(Some(value)) = state.names.get(key) else {
+        let Some(value) = state.value(key) else {
             return Counted::NotYet;
         };
         value.touch();
@@ -385,10 +434,9 @@ impl Account {
             bytes: size,
             keys: 1,
         };
-        let before = match state.names.get(key) {
-            Some(Some(value)) => value.total(),
-            _ => Total::default(),
-        };
+        let before = state
+            .value(key)
+            .map_or(Total::default(), |value| value.total());
         self.scopes(key).find_map(|(at, scope)| {
             let bound = &self.bounds[at];
             let total = state.scopes[at].get(scope).map(|scope| scope.total);
@@ -415,7 +463,7 @@ impl Account {
         };
         let count = state.count;
         let mut before = Total::default();
-        if let Some(Some(value)) = state.names.get(key) {
+        if let Some(value) = state.value(key) {
             before = value.total();
             value.size.store(size, Relaxed);
             value.written.store(written, Relaxed);
@@ -429,12 +477,13 @@ impl Account {
             }
         } else {
             let value = Arc::new(Value {
+                name: key.into(),
                 used: used.unwrap_or_else(uptime).into(),
                 written: written.into(),
                 size: size.into(),
                 count: count.into(),
             });
-            state.insert(key, Some(value));
+            state.insert(Name::Counted(value));
         }
         for (at, scope) in self.scopes(key) {
             match state.scopes[at].get_mut(scope) {
@@ -451,7 +500,7 @@ impl Account {
     }
 
     fn forget(&self, state: &mut State, key: &str) {
-        let Some(Some(value)) = state.remove(key) else {
+        let Some(Name::Counted(value)) = state.remove(key) else {
             return;
         };
         for (at, scope) in self.scopes(key) {
@@ -491,16 +540,33 @@ impl Value {
 }
 
 impl State {
-    fn insert(&mut self, name: &str, value: Option<Arc<Value>>) {
-        if self.names.insert(name.into(), value).is_none() {
-            self.name_bytes += name.len() + NAME_OVERHEAD;
+    pub(super) fn value(&self, name: &str) -> Option<&Arc<Value>> {
+        self.names.get(name)?.value()
+    }
+
+    fn insert(&mut self, name: Name) {
+        let len = Borrow::<str>::borrow(&name).len();
+        if self.names.insert(name) {
+            self.name_bytes += len + NAME_OVERHEAD;
         }
     }
 
-    fn remove(&mut self, name: &str) -> Option<Option<Arc<Value>>> {
-        let removed = self.names.remove(name)?;
+    fn remove(&mut self, name: &str) -> Option<Name> {
+        let removed = self.names.take(name)?;
         self.name_bytes -= name.len() + NAME_OVERHEAD;
         Some(removed)
+    }
+
+    /// The names from `from` on that begin with `prefix`.
+    fn names<'n>(
+        &'n self,
+        from: &'n Edge<Box<str>>,
+        prefix: &'n str,
+    ) -> impl Iterator<Item = (&'n str, Option<&'n Arc<Value>>)> {
+        let from = from.as_ref().map(|from| &**from);
+        let names = self.names.range::<str, _>((from, Unbounded));
+        let names = names.map(|name| (name.borrow(), name.value()));
+        names.take_while(move |(name, _): &(&str, _)| name.starts_with(prefix))
     }
 }
 
@@ -516,7 +582,8 @@ impl Account {
     pub fn first_from(&self, from: &str) -> Option<Box<str>> {
         let state = self.state.lock();
         let mut names = state.names.range::<str, _>((Included(from), Unbounded));
-        names.next().map(|(name, _)| name.clone())
+        let name: &str = names.next()?.borrow();
+        Some(name.into())
     }
 
     /// Looks at what lies under `key`, which was met in a folder or named by an event. Blocks.
@@ -534,9 +601,9 @@ impl Account {
         };
         let meta = Meta::of(&stat);
         let written = nanos(meta.version.nanos());
-        let used = match state.names.get(key) {
-            Some(Some(value)) if value.written.load(Relaxed) == written => None,
-            Some(Some(_)) => Some(since_1970(stat.st_mtime)),
+        let used = match state.value(key) {
+            Some(value) if value.written.load(Relaxed) == written => None,
+            Some(_) => Some(since_1970(stat.st_mtime)),
             _ => {
                 let remembered = state.remembered.get(&hash(key)).copied();
                 let used = stat.st_mtime.max(stat.st_atime);
@@ -559,7 +626,7 @@ impl Account {
     pub fn set_name(&self, key: &str, is_value: bool) {
         let mut state = self.state.lock();
         if is_value {
-            state.insert(key, None);
+            state.insert(Name::Uncounted(key.into()));
         } else {
             state.remove(key);
         }
@@ -622,17 +689,15 @@ impl Account {
         loop {
             let mut state = self.state.lock();
             let (mut met, mut gone) = (None, Vec::new());
-            let names = state
-                .names
-                .range::<str, _>((from.as_ref().map(|f: &Box<str>| &**f), Unbounded));
-            let below = names.take_while(|(name, _)| name.starts_with(prefix));
-            for (name, value) in below.take(CHUNK) {
+            for (name, value) in state.names(&from, prefix).take(CHUNK) {
                 met = Some(name);
-                if !is_kept(value.as_deref(), state.count) {
-                    gone.push(name.clone());
+                if !is_kept(value.map(|value| &**value), state.count) {
+                    gone.push(Box::<str>::from(name));
                 }
             }
-            let Some(last) = met.cloned() else { return };
+            let Some(last) = met.map(Box::from) else {
+                return;
+            };
             for name in gone {
                 self.forget(&mut state, &name);
             }
@@ -646,17 +711,15 @@ impl Account {
         loop {
             let state = self.state.lock();
             let mut met = None;
-            let names = state
-                .names
-                .range::<str, _>((from.as_ref().map(|f: &Box<str>| &**f), Unbounded));
-            let below = names.take_while(|(name, _)| name.starts_with(scope));
-            for (name, value) in below.take(CHUNK) {
+            for (name, value) in state.names(&from, scope).take(CHUNK) {
                 met = Some(name);
                 if let Some(value) = value {
                     visit(name, value);
                 }
             }
-            let Some(last) = met.cloned() else { return };
+            let Some(last) = met.map(Box::from) else {
+                return;
+            };
             from = Excluded(last);
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::account::{Account, Lack, STUCK, Total, Value, nanos, uptime};
+use super::account::{Account, Lack, Name, STUCK, Total, Value, nanos, uptime};
 use super::{AgeOf, Full};
 use crate::store::clock;
 use crate::store::publish::Condition;
@@ -124,7 +124,7 @@ impl Account {
 
     /// Notes that the value of `key` could not be evicted.
     pub fn note_stuck(&self, key: &str) {
-        if let Some(Some(value)) = self.state.lock().names.get(key) {
+        if let Some(value) = self.state.lock().value(key) {
             value.used.store(STUCK, Relaxed);
         }
     }
@@ -226,7 +226,7 @@ impl Account {
                 scope.oldest.push_front((used, name));
                 return Next::Spared;
             }
-            let value = state.names.get(&name).and_then(Option::as_ref);
+            let value = state.names.get(&*name).and_then(Name::value);
             if let Some(value) = value
                 && value.used.load(Relaxed) == used
                 && let Some(victim) = Victim::new(&name, value)
