@@ -222,6 +222,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             self.log.publish(group.end, || {
                 let make = |entry| self.undecided.make(self.files, entry, group.first);
                 done.extend(group.entries.into_iter().filter_map(make));
+                self.undecided.cancels()
             });
             done
         });
@@ -229,6 +230,13 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 }
 
 impl Undecided {
+    /// The records that do not hold and that a frame is yet to cancel.
+    fn cancels(&self) -> Vec<u64> {
+        let failed = self.failed.iter().map(|entry| &entry.change);
+        let changes = self.again.iter().chain(failed);
+        changes.filter_map(|change| change.cancels).collect()
+    }
+
     /// Adds the records of `entry` to `frame`.
     fn log(&mut self, entry: &mut Entry, frame: &mut FrameBuilder) {
         let change = &entry.change;
