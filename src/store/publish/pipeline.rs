@@ -247,7 +247,7 @@ impl Undecided {
             let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
             let (base, result) = (version(plan.base), version(plan.result));
             self.pending.decide(&change.key, plan.result);
-            entry.record = Some(frame.add_change(&change.key, base, result, change.small()));
+            entry.record = Some(frame.add_change(&change.key, base, result, change.journaled()));
         }
     }
 
@@ -256,7 +256,8 @@ impl Undecided {
         let mut change = entry.change;
         match entry.decision {
             Decision::Answer(outcome) => return Some(change.unmade(outcome)),
-            // The changes that it was decided on are made. Those after it are no reason against it: so without the table.
+            // All changes before it are made by now, so the files alone decide. The table also has changes that come after it, which do not
+            // concern it: so an empty table is passed.
             Decision::Later => match decide(files, &mut change, &Pending::default()) {
                 Decision::Answer(outcome) => return Some(change.unmade(outcome)),
                 Decision::Make(_) | Decision::Later => self.again.push_back(change),
