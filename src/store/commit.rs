@@ -107,8 +107,8 @@ fn create_below(writer: &WriteContext, key: &Key<'_>, value: &mut NewValue) -> R
     created
 }
 
-/// Publishes `value` in place of `current`, or of what another program has put there since. Without it nothing has the name, as far as is
-/// known: false where something has it.
+/// Gives the file of `value` the name of `key`. With `current` it replaces the file that has the name, whichever that is by now. Without
+/// `current` the name is expected to be free: returns false, and changes nothing, if it is not.
 fn publish(
     writer: &WriteContext,
     key: &Key<'_>,

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::super::directory_fd::ValuesDir;
 use super::super::layout::OpenError;
 use super::control::{JournalLocation, Note};
+use super::log::History;
 use super::recover::LeftJournal;
 use super::replay::{FileState, replay};
 use super::segment::Frame;
@@ -113,6 +114,7 @@ impl Report {
             None,
             frames,
             u64::MAX,
+            History::default(),
             FileState::AfterCrash,
             |key, error| {
                 let key = key.as_str();

@@ -8,6 +8,7 @@
 
 mod failed;
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -42,8 +43,9 @@ pub struct Checkpoints {
     changed: Condvar,
     /// Held while the control file is written.
     control_lock: parking_lot::Mutex<()>,
-    /// Held by the publisher while it makes changes, and by the checkpoint while it writes values anew.
-    pub publish_lock: parking_lot::Mutex<()>,
+    /// Sequence numbers of unsettled records that do not hold, though the log may not cancel them yet. The publisher holds the lock while it
+    /// makes changes, and the checkpoint while it writes values anew.
+    pub cancelled: parking_lot::Mutex<HashSet<u64>>,
 }
 
 /// The segments, and up to where changes are made and settled.
@@ -124,7 +126,7 @@ impl Checkpoints {
             state: Mutex::new(state),
             changed: Condvar::new(),
             control_lock: parking_lot::Mutex::default(),
-            publish_lock: parking_lot::Mutex::default(),
+            cancelled: parking_lot::Mutex::default(),
         })
     }
 
@@ -336,6 +338,7 @@ impl Checkpoints {
             (control.settled, control.is_suspect) = (to, false);
         })
         .map_err(Error::errno_while("note what is settled"))?;
+        self.cancelled.lock().retain(|record| *record >= to);
         let mut state = self.state();
         state.refusal = None;
         state.segments.free_settled(to, &self.dir);

@@ -207,6 +207,14 @@ pub enum Fate {
 }
 
 impl History {
+    /// Begins with these records cancelled, by their sequence numbers.
+    pub fn without(cancelled: &HashSet<u64>) -> Self {
+        Self {
+            cancelled: cancelled.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Takes the next record of the log.
     pub fn add(&mut self, record: &Record) {
         match record {

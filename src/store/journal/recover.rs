@@ -21,7 +21,7 @@ use super::super::write_context::WriteContext;
 use super::control::{CLEAN, CONTROL, Control, DirId, JournalLocation, Note};
 use super::format::ChangeRecord;
 use super::kept::{self, KEPT};
-use super::log::UnsettledLog;
+use super::log::{History, UnsettledLog};
 use super::replay::{Done, FileState, NAMED, replay};
 use super::segment::{Frame, Segment};
 use crate::transfer::random;
@@ -283,6 +283,7 @@ impl Recovery<'_> {
             Some(self.writer),
             frames,
             u64::MAX,
+            History::default(),
             state,
             failed,
         );

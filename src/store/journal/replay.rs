@@ -67,16 +67,17 @@ struct Replay<'a> {
 }
 
 /// Makes in `dir` all of `frames` that counts, in order, unless `failed` says of a key that cannot be changed that this is the end. Without
-/// a `writer` the changes are only counted. What is logged from the change `end` on is in flight: it counts only as what it cancels. Blocks.
+/// a `writer` the changes are only counted. What is logged from the change `end` on is in flight: it counts only as what it cancels. The
+/// `history` begins with what is cancelled and not logged. Blocks.
 pub fn replay(
     dir: &ValuesDir,
     writer: Option<&WriteContext>,
     frames: &[Frame],
     end: u64,
+    mut history: History,
     state: FileState,
     mut failed: impl FnMut(&Key<'_>, Error) -> Result<(), Error>,
 ) -> Result<Done, Error> {
-    let mut history = History::default();
     for frame in frames {
         for record in frame.read()? {
             history.add(&record);

@@ -50,8 +50,9 @@ pub trait Log {
     fn synced(&self) -> u64;
     /// Waits until more is synced. After an error, what is not synced yet never will be, and does not count.
     fn wait(&mut self) -> impl Future<Output = Result<(), Error>>;
-    /// Has `make` make all changes before `end`, while no checkpoint writes values anew.
-    fn publish(&mut self, end: Option<u64>, make: impl FnOnce());
+    /// Has `make` make all changes before `end`, while no checkpoint writes values anew. `make` returns the sequence numbers of records that do
+    /// not hold, which later frames cancel.
+    fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>);
 }
 
 /// The journal of a store that writes.
@@ -244,9 +245,9 @@ impl Log for Journal {
         Ok(())
     }
 
-    fn publish(&mut self, end: Option<u64>, make: impl FnOnce()) {
-        let _lock = self.checkpoints.publish_lock.lock();
-        make();
+    fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {
+        let mut cancelled = self.checkpoints.cancelled.lock();
+        cancelled.extend(make());
         if let Some(end) = end {
             self.checkpoints.made(end);
         }

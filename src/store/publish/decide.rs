@@ -75,13 +75,13 @@ impl ChangeRequest {
     }
 
     /// The value, if the journal is to hold it: else it is in a file that is synced by itself.
-    pub fn small(&self) -> Option<(&Attributes, &[Bytes])> {
+    pub fn journaled(&self) -> Option<(&Attributes, &[Bytes])> {
         self.value.as_ref().and_then(NewValue::journaled)
     }
 
     /// True of a value that lies in its file already and is synced with it; the journal has its name alone.
     pub fn is_large(&self) -> bool {
-        self.value.is_some() && self.small().is_none()
+        self.value.is_some() && self.journaled().is_none()
     }
 
     /// It is made as it was planned; its name is yet to be synced, if it `syncs_name`.
@@ -161,8 +161,8 @@ impl Pending {
         state.changes += 1;
     }
 
-    /// Ends one change of `key`; after the last one the file decides. If this change was not made, a later change that was decided
-    /// on it finds another file, and is decided anew.
+    /// Removes one change of `key`, which was made or never will be; without any left, the file of `key` decides again. If it was not made, a
+    /// later change whose plan builds on it finds that the file is not the base of that plan, and is decided anew.
     pub fn finish(&mut self, key: &Key<'_>) {
         if let Some(state) = self.keys.get_mut(key.as_str()) {
             state.changes -= 1;

@@ -244,6 +244,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             self.log.publish(group.end, || {
                 let make = |entry| self.undecided.make(self.files, entry, group.first);
                 done.extend(group.entries.into_iter().filter_map(make));
+                self.undecided.cancels()
             });
             done
         });
@@ -251,6 +252,13 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 }
 
 impl Undecided {
+    /// The records that do not hold and that a frame is yet to cancel.
+    fn cancels(&self) -> Vec<u64> {
+        let failed = self.failed.iter().map(|entry| &entry.change);
+        let changes = self.again.iter().chain(failed);
+        changes.filter_map(|change| change.cancels).collect()
+    }
+
     /// Adds the records of `entry` to `frame`.
     fn log(&mut self, entry: &mut Entry, frame: &mut FrameBuilder) {
         let change = &entry.change;
@@ -261,7 +269,7 @@ impl Undecided {
             let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
             let (base, result) = (version(plan.base), version(plan.result));
             self.pending.decide(&change.key, plan.result);
-            entry.record = Some(frame.add_change(&change.key, base, result, change.small()));
+            entry.record = Some(frame.add_change(&change.key, base, result, change.journaled()));
         }
     }
 
@@ -270,7 +278,8 @@ impl Undecided {
         let mut change = entry.change;
         match entry.decision {
             Decision::Answer(outcome) => return Some(change.unmade(outcome)),
-            // The changes that it was decided on are made. Those after it are no reason against it: so without the table.
+            // All changes before it are made by now, so the files alone decide. The table also has changes that come after it, which do not
+            // concern it: so an empty table is passed.
             Decision::Later => match decide(files, &mut change, &Pending::default()) {
                 Decision::Answer(outcome) => return Some(change.unmade(outcome)),
                 Decision::Make(_) | Decision::Later => {

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::super::format::ChangeRecord;
 use super::super::kept;
-use super::super::log::{UnsettledLog, first_small};
+use super::super::log::{History, UnsettledLog, first_small};
 use super::super::replay::{FileState, replay};
 use super::super::segment::Frame;
 use super::{Checkpoints, interval};
@@ -70,14 +70,16 @@ impl Checkpoints {
     /// Writes all values anew whose changes are not settled, while nothing is published. Returns the changes that are to be kept, as they
     /// cannot be made for their keys alone.
     pub fn write_anew(&self) -> Result<Vec<ChangeRecord>, Error> {
-        let _lock = self.publish_lock.lock();
+        let cancelled = self.cancelled.lock();
         // A change in flight has no name yet. The publisher makes it, or is refused and cancels it.
         let made = self.state().made;
         let frames = self.unsettled()?;
+        let history = History::without(&cancelled);
         let (dir, writer) = (self.writer.dir(), Some(&*self.writer));
         let mut kept = kept::changes(&self.dir, self.journal)?;
         let keep = |key: &Key<'_>, error| kept::keep(&self.writer, key, error);
-        let done = replay(dir, writer, &frames, made, FileState::NamesWhole, keep)?;
+        let state = FileState::NamesWhole;
+        let done = replay(dir, writer, &frames, made, history, state, keep)?;
         kept.extend(done.stuck);
         kept::refuse(&self.writer, &kept);
         Ok(kept)

@@ -242,8 +242,8 @@ impl Log for Frames {
         std::future::pending().await
     }
 
-    fn publish(&mut self, end: Option<u64>, make: impl FnOnce()) {
-        make();
+    fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {
+        drop(make());
         if let Some(end) = end {
             self.made = end;
         }

@@ -204,31 +204,33 @@ fn a_failure_that_the_replay_of_what_is_kept_hears_has_the_log_written_anew() {
     assert_eq!(server.get("k").body, b"value");
 }
 
-/// It has no name yet when a checkpoint fails, and its folder is closed by then.
+/// A checkpoint fails and writes the journal's values anew while the change waits for its sync, or its cancellation to be appended.
 #[test]
-fn a_change_in_flight_that_is_refused_is_not_made_by_the_next_start() {
+fn a_change_that_is_refused_during_a_checkpoint_is_not_made_by_the_next_start() {
     journal_only!("a checkpoint that fails once");
-    let dir = DataDir::temporary();
-    dir.place("stuck/other", "by hand");
-    let mut server = needed!(served_by_nobody_with(&dir, &super::DISK, "a closed folder"));
-    chmod(dir.file("stuck"), 0o777);
-    server.store("begun", "value");
-    let calls = "-e trace=syncfs,fdatasync -e inject=syncfs:error=EIO:when=1 -e inject=fdatasync:delay_enter=9000000:when=2";
-    let options = [&words(calls)[..], &["-P", text(dir.path())]].concat();
-    let segments = super::segments(&dir);
-    let tracer = Attached::to(&server, &super::of_segments(&options, &segments));
-    server.store("k", "value");
-    std::thread::scope(|scope| {
-        let put = scope.spawn(|| server.put("stuck/k", "refused").status);
-        eventually("it is in flight", || tracer.seen("fdatasync(") >= 2);
-        chmod(dir.file("stuck"), 0o000);
-        assert_eq!(put.join().expect("an answer"), 403);
-    });
-    assert!(tracer.seen("EIO") > 0, "no checkpoint failed meanwhile");
-    drop(tracer);
-    server.stop();
-    chmod(dir.file("stuck"), 0o777);
-    assert_eq!(start(&dir).get("stuck/k").status, 404);
+    let late = [
+        ("disk-journal", "fdatasync", 2),
+        ("disk-publisher", "pwrite64", 3),
+    ];
+    for (thread, call, when) in late {
+        let dir = DataDir::temporary();
+        dir.place("stuck/other", "by hand");
+        let mut server = needed!(served_by_nobody_with(&dir, &super::DISK, "a closed folder"));
+        chmod(dir.file("stuck"), 0o777);
+        server.store("stuck/k", "value");
+        let once = "-e trace=syncfs -e inject=syncfs:error=EIO:when=1";
+        let checkpoint = Attached::to_thread(&server, "disk-checkpoint", &words(once));
+        let delay = format!("-e trace={call} -e inject={call}:delay_enter=9000000:when={when}");
+        let delayed = Attached::to_thread(&server, thread, &words(&delay));
+        server.store("k", "value");
+        chmod(dir.file("stuck"), 0o555);
+        assert_eq!(server.put("stuck/k", "refused").status, 403, "{call}");
+        assert!(checkpoint.has_injected(), "no checkpoint failed meanwhile");
+        drop((checkpoint, delayed));
+        server.stop();
+        chmod(dir.file("stuck"), 0o777);
+        assert_eq!(start(&dir).get("stuck/k").body, b"value", "{call}");
+    }
 }
 
 /// A mount of its own, of the same file system, that nothing can be written to.
