@@ -11,8 +11,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::attributes;
 use super::fs_type::FsType;
 use super::location::Location;
+use super::may_end::MayEnd;
 use super::unserved::Unserved;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
@@ -72,6 +74,8 @@ pub struct ValuesDir {
     file_system: Option<(u64, FsType)>,
     /// What is not served, as far as the log has it.
     pub unserved: Unserved,
+    /// Whether values may have an end.
+    pub ends: MayEnd,
 }
 
 /// The kind of thing that a name stands for.
@@ -91,6 +95,7 @@ impl ValuesDir {
         let device = rustix::fs::fstat(&root).map(|stat| stat.st_dev);
         let file_system = device.and_then(|device| Ok((device, FsType::of(&root)?)));
         Self {
+            ends: MayEnd::of(&root),
             root,
             location,
             disk,
@@ -152,6 +157,45 @@ impl ValuesDir {
         Ok(found.map(|(_, stat)| stat))
     }
 
+    /// The value of `key`, also one that has ended; `None` when there is none. Takes a right to read the value only to learn its end. With
+    /// [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
+    pub fn meta(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Meta>, Errno> {
+        if self.ends.is_possible() {
+            match self.open(key, blocking) {
+                Err(Errno::ACCESS | Errno::PERM) => {}
+                opened => {
+                    let meta =
+                        |it: Opened| Ok(Meta::of(&it.stat).ending(attributes::end_of(&it.fd)?));
+                    return opened?.map(meta).transpose();
+                }
+            }
+        }
+        let stat = self.stat(key.as_str(), blocking)?;
+        Ok(stat.as_ref().map(Meta::of))
+    }
+
+    /// As [`look_up`], where a value has its end.
+    pub fn look_up(&self, folder: &Folder<'_>, name: &str) -> Result<NameKind, Errno> {
+        let found = look_up(folder, name)?;
+        if !matches!(found, NameKind::Value(..)) || !self.ends.is_possible() {
+            return Ok(found);
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match open_beneath(folder, name, flags, Mode::empty()) {
+            // It cannot be answered: so its end does not matter.
+            Err(Errno::ACCESS | Errno::PERM) => return Ok(found),
+            Err(Errno::NOENT) => return Ok(NameKind::Absent),
+            file => file?,
+        };
+        // The file that is open, of which the end is.
+        Ok(match kind(&retry_on_intr(|| rustix::fs::fstat(&file))?) {
+            NameKind::Value(meta, mode) => {
+                NameKind::Value(meta.ending(attributes::end_of(&file)?), mode)
+            }
+            other => other,
+        })
+    }
+
     /// The stamp of the file at `path` now, without waiting for the device: `None` where it cannot be told, or there is none.
     pub fn stamp(&self, path: &str) -> Option<FileStamp> {
         let stat = self.stat(path, Blocking::Never).ok()??;
@@ -170,14 +214,20 @@ impl ValuesDir {
 pub fn look_up(folder: impl AsFd, name: &str) -> Result<NameKind, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
     match retry_if_stale(stat) {
-        Ok(stat) if is_regular(&stat) => Ok(NameKind::Value(
-            Meta::of(&stat),
-            Mode::from_raw_mode(stat.st_mode) & RIGHTS,
-        )),
-        Ok(stat) if is_directory(&stat) => Ok(NameKind::Folder),
-        Ok(_) => Ok(NameKind::Other),
+        Ok(stat) => Ok(kind(&stat)),
         Err(Errno::NOENT) => Ok(NameKind::Absent),
         Err(errno) => Err(errno),
+    }
+}
+
+fn kind(stat: &Stat) -> NameKind {
+    if is_regular(stat) {
+        let mode = Mode::from_raw_mode(stat.st_mode) & RIGHTS;
+        NameKind::Value(Meta::of(stat), mode)
+    } else if is_directory(stat) {
+        NameKind::Folder
+    } else {
+        NameKind::Other
     }
 }
 

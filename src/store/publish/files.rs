@@ -98,7 +98,8 @@ impl Files for ValueFiles {
             self.allowance.take(space, root, value.len)?;
         }
         let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
-        Ok(Some(Meta::new(value.len, version)))
+        let end = value.attributes.end();
+        Ok(Some(Meta::new(value.len, version).ending(end)))
     }
 
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error> {
