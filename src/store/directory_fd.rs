@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::attributes;
 use super::fs_type::FsType;
 use super::location::Location;
 use super::may_end::MayEnd;
@@ -157,45 +156,6 @@ impl ValuesDir {
         Ok(found.map(|(_, stat)| stat))
     }
 
-    /// The value of `key`, also one that has ended; `None` when there is none. Takes a right to read the value only to learn its end. With
-    /// [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
-    pub fn meta(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Meta>, Errno> {
-        if self.ends.is_possible() {
-            match self.open(key, blocking) {
-                Err(Errno::ACCESS | Errno::PERM) => {}
-                opened => {
-                    let meta =
-                        |it: Opened| Ok(Meta::of(&it.stat).ending(attributes::end_of(&it.fd)?));
-                    return opened?.map(meta).transpose();
-                }
-            }
-        }
-        let stat = self.stat(key.as_str(), blocking)?;
-        Ok(stat.as_ref().map(Meta::of))
-    }
-
-    /// As [`look_up`], where a value has its end.
-    pub fn look_up(&self, folder: &Folder<'_>, name: &str) -> Result<NameKind, Errno> {
-        let found = look_up(folder, name)?;
-        if !matches!(found, NameKind::Value(..)) || !self.ends.is_possible() {
-            return Ok(found);
-        }
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = match open_beneath(folder, name, flags, Mode::empty()) {
-            // It cannot be answered: so its end does not matter.
-            Err(Errno::ACCESS | Errno::PERM) => return Ok(found),
-            Err(Errno::NOENT) => return Ok(NameKind::Absent),
-            file => file?,
-        };
-        // The file that is open, of which the end is.
-        Ok(match kind(&retry_on_intr(|| rustix::fs::fstat(&file))?) {
-            NameKind::Value(meta, mode) => {
-                NameKind::Value(meta.ending(attributes::end_of(&file)?), mode)
-            }
-            other => other,
-        })
-    }
-
     /// The stamp of the file at `path` now, without waiting for the device: `None` where it cannot be told, or there is none.
     pub fn stamp(&self, path: &str) -> Option<FileStamp> {
         let stat = self.stat(path, Blocking::Never).ok()??;
@@ -220,7 +180,8 @@ pub fn look_up(folder: impl AsFd, name: &str) -> Result<NameKind, Errno> {
     }
 }
 
-fn kind(stat: &Stat) -> NameKind {
+/// The kind of thing that `stat` describes; a value is without its end.
+pub fn kind(stat: &Stat) -> NameKind {
     if is_regular(stat) {
         let mode = Mode::from_raw_mode(stat.st_mode) & RIGHTS;
         NameKind::Value(Meta::of(stat), mode)

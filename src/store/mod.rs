@@ -23,6 +23,7 @@ mod clock;
 mod commit;
 mod directory;
 mod directory_fd;
+mod end;
 mod engine;
 mod fs_type;
 mod inherit;
