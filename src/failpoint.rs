@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The variables that debug builds take from the environment for tests, without the prefix `DATA_SERVER_`.
 pub(crate) const VARIABLES: &str = if cfg!(debug_assertions) {
-    "PANIC MISBEHAVE OUTSIDE ELSEWHERE VALUES TAKEOVER CHECKPOINT TRIAL"
+    "PANIC MISBEHAVE OUTSIDE ELSEWHERE VALUES TAKEOVER CHECKPOINT EXPIRY TRIAL"
 } else {
     ""
 };
@@ -51,6 +51,14 @@ pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
         LazyLock::new(|| env::var("DATA_SERVER_CHECKPOINT").ok()?.parse().ok());
     let asked = cfg!(debug_assertions).then(|| *SECONDS).flatten();
     asked.map_or(usual, Duration::from_secs)
+}
+
+/// The interval of the walks for ended values: `usual` in a release, else `DATA_SERVER_EXPIRY` milliseconds.
+pub(crate) fn expiry_interval(usual: Duration) -> Duration {
+    let asked = env::var("DATA_SERVER_EXPIRY").ok();
+    let asked = asked.filter(|_| cfg!(debug_assertions));
+    let millis = asked.and_then(|asked| asked.parse().ok());
+    millis.map_or(usual, Duration::from_millis)
 }
 
 /// What an attacker's code in the process would try, each misdeed once. The log has the results.

@@ -185,7 +185,7 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
 }
 
 /// Fields of responses that pages of other origins may read.
-const EXPOSED: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
+const EXPOSED: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, x-delete-at, repr-digest, link, retry-after, x-request-id, \
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
 /// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may use them with the

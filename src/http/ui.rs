@@ -339,7 +339,11 @@ mod tests {
         let keys = keys.iter().map(|&(key, len, nanos)| {
             let version = Version::from_nanos(nanos);
             let validators = Meta::new(len, version).into();
-            let value = ListedValue { len, validators };
+            let value = ListedValue {
+                len,
+                validators,
+                end: None,
+            };
             (Key::new(key.to_owned()).unwrap(), value)
         });
         Listing {
@@ -602,7 +606,11 @@ mod index_tests {
                 SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
             );
             let validators = Meta::new(len, version).into();
-            let value = ListedValue { len, validators };
+            let value = ListedValue {
+                len,
+                validators,
+                end: None,
+            };
             (Key::new(key.to_owned()).unwrap(), value)
         });
         Listing {

@@ -13,9 +13,11 @@ use rustix::fs::XattrFlags;
 use rustix::io::{Errno, retry_on_intr};
 
 use super::clock::now;
-use crate::value::{Digest, Error, Version, changed};
+use crate::value::{Digest, Error, Version, changed, end};
 
 pub use crate::value::Attributes;
+
+const READ: &str = "read an attribute";
 
 const MEDIA_TYPE: &str = "user.mime_type";
 const FIELDS: &str = "user.data-server.fields";
@@ -37,13 +39,22 @@ const TICK: Duration = Duration::from_millis(10);
 /// How long the kernel may take to set an attribute: a digest that took longer does not count.
 const TO_SET: Duration = Duration::from_millis(5);
 
+/// The refusal of a value whose end could not be kept: it would be kept for ever.
+const KEEPS_NO_END: Error = Error::NotSupported {
+    name: "no-expiry",
+    what: "the file system of this server keeps no extended attributes, and so no end of a value: nothing was stored",
+};
+
 /// Writes `attributes` to `file`.
 pub fn write(attributes: &Attributes, file: impl AsFd) -> Result<(), Error> {
     if let Some(media_type) = &attributes.media_type {
         set(&file, MEDIA_TYPE, media_type.as_bytes())?;
     }
-    if let Some(fields) = &attributes.fields {
-        set(&file, FIELDS, fields)?;
+    if let Some(fields) = &attributes.fields
+        && !set(&file, FIELDS, fields)?
+        && attributes.end().is_some()
+    {
+        return Err(KEEPS_NO_END);
     }
     Ok(())
 }
@@ -52,14 +63,21 @@ pub fn write(attributes: &Attributes, file: impl AsFd) -> Result<(), Error> {
 /// not guess what the client has stored.
 pub fn media_type(file: impl AsFd) -> Result<Option<Box<str>>, Error> {
     let mut text = [0; MAX_MEDIA_TYPE];
-    let text = get(file, MEDIA_TYPE, &mut text)?;
+    let text = get(file, MEDIA_TYPE, &mut text).map_err(Error::errno_while(READ))?;
     Ok(text.and_then(|text| Some(std::str::from_utf8(text).ok()?.into())))
 }
 
 /// The fields kept with `file`, if there are any. A failure to read them is an error, as it is of the media type.
 pub fn fields(file: impl AsFd) -> Result<Option<Box<[u8]>>, Error> {
     let mut fields = [0; MAX_FIELDS];
-    Ok(get(file, FIELDS, &mut fields)?.map(Into::into))
+    let fields = get(file, FIELDS, &mut fields).map_err(Error::errno_while(READ))?;
+    Ok(fields.map(Into::into))
+}
+
+/// The end of the value in `file`, if its fields have one.
+pub fn end_of(file: impl AsFd) -> Result<Option<u64>, Errno> {
+    let mut fields = [0; MAX_FIELDS];
+    Ok(get(file, FIELDS, &mut fields)?.and_then(end))
 }
 
 /// Keeps `digest` of `version` with `file`, unless that is changed meanwhile. Blocks for some milliseconds: when this returns, any later
@@ -115,17 +133,19 @@ fn nanos(span: Duration) -> i128 {
 }
 
 /// The attribute `name`, if there is one that fits in `room`.
-fn get<'a>(file: impl AsFd, name: &str, room: &'a mut [u8]) -> Result<Option<&'a [u8]>, Error> {
+fn get<'a>(file: impl AsFd, name: &str, room: &'a mut [u8]) -> Result<Option<&'a [u8]>, Errno> {
     match retry_on_intr(|| rustix::fs::fgetxattr(&file, name, &mut *room)) {
         Ok(len) => Ok(Some(&room[..len])),
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::RANGE) => Ok(None),
-        Err(errno) => Err(Error::new("read an attribute", errno)),
+        Err(errno) => Err(errno),
     }
 }
 
-fn set(file: impl AsFd, name: &str, value: &[u8]) -> Result<(), Error> {
+/// Sets the attribute `name`; false where the file system keeps none.
+fn set(file: impl AsFd, name: &str, value: &[u8]) -> Result<bool, Error> {
     match retry_on_intr(|| rustix::fs::fsetxattr(&file, name, value, XattrFlags::empty())) {
-        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP) => Ok(false),
         Err(errno) => Err(Error::new("set an attribute", errno)),
     }
 }

@@ -7,7 +7,7 @@
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, look_up, unlink};
+use super::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, unlink};
 use super::new_value::NewValue;
 use super::publish_method::unpublished;
 use super::temp_file::Placement;
@@ -33,7 +33,7 @@ impl Found<'_> {
 }
 
 /// Looks up the name of `key`. If it `is_put`, fails where no value can have the name. If it `is_assumed`, takes the name for free without
-/// a look.
+/// a look. A value that has ended is found, too: its file is there.
 pub fn find<'a>(
     dir: &'a ValuesDir,
     key: &Key<'_>,
@@ -49,7 +49,8 @@ pub fn find<'a>(
     let there = if is_assumed {
         NameKind::Absent
     } else {
-        look_up(&folder, key.name()).map_err(Error::errno_while("look up"))?
+        dir.look_up(&folder, key.name())
+            .map_err(Error::errno_while("look up"))?
     };
     let value = match there {
         NameKind::Value(meta, mode) => Some((meta, mode)),

@@ -4,6 +4,7 @@
 //! without blocking, and go to the disk threads only for bytes that those do not have. Writes go through an [`FileUpload`] to the publisher.
 //! Any future here may be dropped: an upload that has not been handed over leaves nothing, and a change that was handed over is made.
 
+mod expire;
 pub mod open;
 
 use std::fs::File;
@@ -87,6 +88,9 @@ impl Directory {
     pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         let object = self.cache.get(key, &self.dir)?;
         self.may_read(key, &object).ok()?;
+        if object.meta.has_ended() {
+            return None;
+        }
         if let Some(value) = &object.counted {
             value.touch();
         }
@@ -125,6 +129,14 @@ impl Directory {
             (opened, None)
         };
         let mut object = Object::new(opened, bytes, disk.clone())?;
+        if object.meta.end().is_some() {
+            // Where it was restored without the server's own directory, nothing else tells.
+            self.dir.ends.met();
+            if object.meta.has_ended() {
+                self.cache.forget(key);
+                return Ok(None);
+            }
+        }
         // Before any other reactor can find it in the cache.
         if (self.is_text)(key.as_str(), object.media_type.as_deref()) {
             object.look().await?;
@@ -148,9 +160,8 @@ impl Directory {
 
     /// The length and the version of the value of `key`, or `None` when there is none. Takes no right to read the value.
     pub async fn meta(&self, key: &Key<'_>) -> Result<Option<Meta>, Error> {
-        let stat = |dir: &ValuesDir, key: &Key<'_>, blocking| dir.stat(key.as_str(), blocking);
-        let stat = self.ask_kernel("look up", key, stat).await?;
-        Ok(stat.as_ref().map(Meta::of))
+        let found = self.ask_kernel("look up", key, ValuesDir::meta).await?;
+        Ok(found.filter(|meta| !meta.has_ended()))
     }
 
     /// Makes `call`, at first so that it does not wait for the device, then on a disk thread if it would have to.
@@ -210,6 +221,11 @@ impl Directory {
         condition: Option<Condition>,
     ) -> Result<Meta, Error> {
         let writing = self.writing()?;
+        if upload.attributes.end().is_some() && !self.dir.ends.is_possible() {
+            let writer = Arc::clone(&writing.writer);
+            let note = move || writer.note_end();
+            Box::pin(self.dir.disk.spawn(note)).await?;
+        }
         let value = upload.finish().await?;
         let change = writing
             .publisher

@@ -13,6 +13,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::fs_type::FsType;
 use super::location::Location;
+use super::may_end::MayEnd;
 use super::unserved::Unserved;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
@@ -72,6 +73,8 @@ pub struct ValuesDir {
     file_system: Option<(u64, FsType)>,
     /// What is not served, as far as the log has it.
     pub unserved: Unserved,
+    /// Whether values may have an end.
+    pub ends: MayEnd,
 }
 
 /// The kind of thing that a name stands for.
@@ -91,6 +94,7 @@ impl ValuesDir {
         let device = rustix::fs::fstat(&root).map(|stat| stat.st_dev);
         let file_system = device.and_then(|device| Ok((device, FsType::of(&root)?)));
         Self {
+            ends: MayEnd::of(&root),
             root,
             location,
             disk,
@@ -170,14 +174,21 @@ impl ValuesDir {
 pub fn look_up(folder: impl AsFd, name: &str) -> Result<NameKind, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
     match retry_if_stale(stat) {
-        Ok(stat) if is_regular(&stat) => Ok(NameKind::Value(
-            Meta::of(&stat),
-            Mode::from_raw_mode(stat.st_mode) & RIGHTS,
-        )),
-        Ok(stat) if is_directory(&stat) => Ok(NameKind::Folder),
-        Ok(_) => Ok(NameKind::Other),
+        Ok(stat) => Ok(kind(&stat)),
         Err(Errno::NOENT) => Ok(NameKind::Absent),
         Err(errno) => Err(errno),
+    }
+}
+
+/// The kind of thing that `stat` describes; a value is without its end.
+pub fn kind(stat: &Stat) -> NameKind {
+    if is_regular(stat) {
+        let mode = Mode::from_raw_mode(stat.st_mode) & RIGHTS;
+        NameKind::Value(Meta::of(stat), mode)
+    } else if is_directory(stat) {
+        NameKind::Folder
+    } else {
+        NameKind::Other
     }
 }
 

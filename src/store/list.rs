@@ -8,7 +8,7 @@
 mod events;
 mod index;
 mod tree;
-mod walk;
+pub mod walk;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use rustix::io::Errno;
 use tokio::sync::watch::{self, Receiver, Sender};
 
 use super::bounds::Account;
-use super::directory_fd::{NameKind, ValuesDir};
+use super::directory_fd::ValuesDir;
 use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
-use crate::value::{Error, Key, ListedValue, Listing, Page};
+use crate::value::{Error, Key, ListedValue, Listing, Page, Prefixes};
 use index::Index;
 use walk::Entries;
 
@@ -129,9 +129,10 @@ impl Lister {
         is_wanted: &dyn Fn() -> Result<(), Error>,
     ) -> Result<Listing, Error> {
         is_wanted()?;
+        self.dir.ends.look_again(&self.dir.root);
         let mut visible = page.visible();
         while let Some(part) = visible.next() {
-            visible.add(self.smallest(&part, is_wanted)?);
+            visible.add(self.smallest_of(&part, is_wanted)?);
         }
         let mut smallest: Vec<String> = visible.found;
         let more = smallest.len() > page.limit;
@@ -148,9 +149,13 @@ impl Lister {
                 continue;
             }
             let Ok(key) = Key::new(item) else { continue };
-            if let NameKind::Value(meta, _) = entries.look_up(&key)? {
-                let (len, validators) = (meta.len, meta.into());
-                keys.push((key, ListedValue { len, validators }));
+            if let Some(meta) = entries.value(&key)? {
+                let value = ListedValue {
+                    len: meta.len,
+                    validators: meta.into(),
+                    end: meta.end(),
+                };
+                keys.push((key, value));
             }
         }
         Ok(Listing {
@@ -160,7 +165,76 @@ impl Lister {
         })
     }
 
-    /// The `limit + 1` smallest items of the page.
+    /// The `limit + 1` smallest items of the page, or any one with a limit of 0, where a value that has ended is none.
+    fn smallest_of(
+        &self,
+        page: &Page,
+        is_wanted: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<Vec<String>, Error> {
+        if self.dir.ends.is_possible() {
+            self.smallest_left(page, is_wanted)
+        } else {
+            self.smallest(page, is_wanted)
+        }
+    }
+
+    /// As [`Lister::smallest`], of what has not ended: each item is looked up, and a folder is one as long as it has such a value.
+    fn smallest_left(
+        &self,
+        page: &Page,
+        is_wanted: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<Vec<String>, Error> {
+        let mut entries = Entries::new(&self.dir);
+        let mut is_left = |item: &String| {
+            is_wanted()?;
+            if !item.ends_with('/') {
+                let key = Key::new(item.as_str());
+                return key.map_or(Ok(false), |key| Ok(entries.value(&key)?.is_some()));
+            }
+            let below = Page {
+                prefix: item.clone(),
+                after: String::new(),
+                limit: 0,
+                by_folder: false,
+                within: Prefixes::all(),
+            };
+            let left = self.smallest_left(&below, is_wanted)?;
+            Ok::<_, Error>(!left.is_empty())
+        };
+        // Which one does not matter: as a rule the first that is met is enough.
+        if page.limit == 0 {
+            let any = self.smallest(page, is_wanted)?;
+            match any.first() {
+                Some(item) if !is_left(item)? => {}
+                _ => return Ok(any),
+            }
+        }
+        let mut part = Page {
+            limit: page.limit.max(STRIDE),
+            ..page.clone()
+        };
+        let mut left = Vec::new();
+        loop {
+            let items = self.smallest(&part, is_wanted)?;
+            let is_last = items.len() <= part.limit;
+            if let Some(last) = items.last() {
+                part.after.clone_from(last);
+            }
+            for item in items {
+                if is_left(&item)? {
+                    left.push(item);
+                }
+                if left.len() > page.limit {
+                    return Ok(left);
+                }
+            }
+            if is_last {
+                return Ok(left);
+            }
+        }
+    }
+
+    /// The `limit + 1` smallest items of the page, also what has ended.
     fn smallest(
         &self,
         page: &Page,
@@ -206,7 +280,6 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::super::location::Location;
-    use crate::value::Prefixes;
     use data_server_testing::scaled;
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;
@@ -307,6 +380,27 @@ mod tests {
         keys.into_iter().filter(place).collect()
     }
 
+    /// Has those of `keys` end that are `ended`, where the file system keeps that; returns the others.
+    fn end(
+        lister: &Lister,
+        dir: &Path,
+        keys: BTreeSet<String>,
+        ended: &[bool],
+    ) -> BTreeSet<String> {
+        let ends = |key: &str| {
+            lister.dir.ends.met();
+            let fields = (c"user.data-server.fields", b"x-delete-at: 1\n");
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(dir.join(key), fields.0, fields.1, flags).is_ok()
+        };
+        let ended = ended.iter().copied();
+        let left = keys
+            .into_iter()
+            .zip(ended)
+            .filter(|(key, ended)| !(*ended && ends(key)));
+        left.map(|(key, _)| key).collect()
+    }
+
     /// The items of `keys` below `prefix`, said in the plainest way.
     fn items(keys: &BTreeSet<String>, prefix: &str, by_folder: bool) -> Vec<String> {
         let below = keys.iter().filter_map(|key| key.strip_prefix(prefix));
@@ -326,6 +420,7 @@ mod tests {
             prefixes in vec("[ab0/-]{0,4}", 0..4),
             prefix in "[ab0/-]{0,3}",
             (limit, by_folder, has_index) in (1_usize..4, any::<bool>(), any::<bool>()),
+            ended in vec(any::<bool>(), 20),
         ) {
             let dir = tempfile::tempdir().unwrap();
             let keys = place(dir.path(), keys);
@@ -333,6 +428,7 @@ mod tests {
             if has_index {
                 lister.index.smallest_at_last(&page(1)).unwrap().expect("an index");
             }
+            let keys = end(&lister, dir.path(), keys, &ended);
             let within = Prefixes::new(prefixes.iter().map(String::as_str));
             let seen = keys.into_iter().filter(|key| within.has(key)).collect();
             let whole = items(&seen, &prefix, by_folder);

@@ -24,6 +24,7 @@ mod clock;
 mod commit;
 mod directory;
 mod directory_fd;
+mod end;
 mod engine;
 mod fs_type;
 mod inherit;
@@ -32,6 +33,7 @@ mod journal_state;
 mod layout;
 mod list;
 mod location;
+mod may_end;
 mod new_value;
 mod object;
 mod publish;
@@ -51,10 +53,11 @@ pub use crate::transfer::{
     Uploader, is_large, read,
 };
 pub use crate::value::{
-    Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, Digest, Digests, Error, GZIP,
-    Key, ListedValue, Listing, MAX_LEN, MAX_LIST, MAX_SEGMENT, Meta, Page, Preconditions, Prefixes,
-    RESERVED, TRIES, Tags, UNKNOWN_TYPE, Validators, Verdict, Version, Wanted, WriteCondition,
-    etag, guessed_type, gzip_tag, second,
+    Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, DELETE_AFTER, DELETE_AT,
+    Digest, Digests, Error, GZIP, Key, ListedValue, Listing, MAX_LEN, MAX_LIST, MAX_SEGMENT, Meta,
+    Page, Preconditions, Prefixes, RESERVED, TRIES, Tags, UNKNOWN_TYPE, Validators, Verdict,
+    Version, Wanted, WriteCondition, end_after, etag, guessed_type, gzip_tag, now, parse_end,
+    second,
 };
 pub use attributes::MAX_FIELDS;
 pub use changes::{Change, Changes, Gap, Removal};

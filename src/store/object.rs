@@ -24,7 +24,7 @@ use super::bounds::Value;
 use super::fs_type::FsType;
 use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now, start};
 use crate::transfer::{BlockingPool, hash_file, is_large};
-use crate::value::{Digest, Error, Hasher, Meta, Wanted};
+use crate::value::{Digest, Error, Hasher, Meta, Wanted, end};
 
 /// Bytes at the beginning of a value that are looked at.
 const LOOKED_AT: usize = 64 << 10;
@@ -32,7 +32,7 @@ const LOOKED_AT: usize = 64 << 10;
 /// A value, open for reading; a small one has its bytes in memory too.
 pub struct Object {
     file: Arc<ValueFile>,
-    /// Length and version, as they were when the value was opened.
+    /// Length, version and end, as they were when the value was opened.
     pub meta: Meta,
     pub(super) stamp: FileStamp,
     /// All of the value, if it is in memory.
@@ -56,13 +56,14 @@ impl Object {
     /// The value in `opened`, which has these `bytes` where they were read.
     pub fn new(opened: Opened, bytes: Option<Bytes>, disk: BlockingPool) -> Result<Self, Error> {
         let Opened { fd, stat, fs_type } = opened;
+        let fields = attributes::fields(&fd)?;
         Ok(Self {
+            meta: Meta::of(&stat).ending(fields.as_deref().and_then(end)),
             media_type: attributes::media_type(&fd)?,
-            fields: attributes::fields(&fd)?,
+            fields,
             is_utf8: false,
             fs_type,
             file: Arc::new(ValueFile::new(fd, disk, false)),
-            meta: Meta::of(&stat),
             stamp: FileStamp::of(&stat),
             bytes,
             counted: None,

@@ -21,7 +21,9 @@ use super::clock::Clock;
 use super::directory_fd::{Folder, ValuesDir, is_no_folder};
 use super::journal_state::JournalState;
 use super::location::turns;
+use super::may_end::EXPIRING;
 use super::publish_method::unpublished;
+use super::small_file;
 use super::space::{Free, Space, Taking};
 use super::temp_file::{Placement, ServerDirs, TempFile};
 use crate::metrics::StoreCounters;
@@ -95,6 +97,17 @@ impl WriteContext {
     pub fn next_version(&self, current: Option<Version>) -> Result<Version, Error> {
         let next = self.clock.lock().next(current);
         next.map_err(Error::errno_while("advance the clock of versions"))
+    }
+
+    /// Notes that values may have an end, as durably as values are stored: before the first of them is published. Blocks.
+    pub fn note_end(&self) -> Result<(), Error> {
+        let (dirs, is_synced) = (&self.temp_dir, self.durability == Durability::Disk);
+        let staged = dirs.new_name();
+        let (staged, name) = ((&dirs.staging, &*staged), (&dirs.own, EXPIRING));
+        small_file::replace(staged, name, b"", is_synced, false)
+            .map_err(Error::errno_while("note that values may have an end"))?;
+        self.dir().ends.met();
+        Ok(())
     }
 
     /// Puts a value and its version on the disk. A sync that failed is final: the kernel has forgotten what it could not write,

@@ -3,6 +3,7 @@
 //! Owns the metadata of a value, which is known without reading it: its length, its version and its validators. Pure: it opens no file.
 
 mod digest;
+mod end;
 mod error;
 mod key;
 mod page;
@@ -14,6 +15,7 @@ use data_encoding::HEXLOWER;
 use rustix::fs::{FileType, Stat, Timespec};
 
 pub use digest::{Checksum, ChecksumKind, Digest, Digests, Hasher, Wanted};
+pub use end::{DELETE_AFTER, DELETE_AT, end, end_after, now, parse_end};
 pub use error::{CONTENDED, Error, TRIES};
 pub use key::{
     BadKey, Key, MAX_LEN, MAX_SEGMENT, Prefixes, RESERVED, UNKNOWN_TYPE, folder_and_above,
@@ -69,7 +71,12 @@ pub struct Meta {
     pub version: Version,
     /// The second in which the file system last changed the file.
     changed: i64,
+    /// The second since 1970 from which on it is absent; [`NEVER`] of most.
+    end: u64,
 }
+
+/// The end of a value that has none.
+const NEVER: u64 = u64::MAX;
 
 impl PartialEq for Meta {
     fn eq(&self, other: &Self) -> bool {
@@ -86,6 +93,7 @@ impl Meta {
             len,
             version,
             changed: i64::MAX,
+            end: NEVER,
         }
     }
 
@@ -94,7 +102,24 @@ impl Meta {
             len: u64::try_from(stat.st_size).unwrap_or(0),
             version: Version::of(stat),
             changed: stat.st_ctime,
+            end: NEVER,
         }
+    }
+
+    /// The same with this end, if there is one.
+    pub(crate) fn ending(self, end: Option<u64>) -> Self {
+        let end = end.unwrap_or(NEVER);
+        Self { end, ..self }
+    }
+
+    /// Its end, in seconds since 1970, if it has one.
+    pub fn end(&self) -> Option<u64> {
+        (self.end != NEVER).then_some(self.end)
+    }
+
+    /// True once its end has come, by the system's clock: it counts as absent. Costs a look at that clock only where it has one.
+    pub fn has_ended(&self) -> bool {
+        self.end != NEVER && self.end <= now()
     }
 
     /// When the value was written: between 1970 and now (RFC 9110, section 8.8.2.1). A file that is dated later was written when the file
@@ -135,6 +160,13 @@ pub struct Attributes {
     pub media_type: Option<Box<str>>,
     /// Its fields, a line `name: value` for each.
     pub fields: Option<Box<[u8]>>,
+}
+
+impl Attributes {
+    /// The end of the value, if its fields have one.
+    pub(crate) fn end(&self) -> Option<u64> {
+        end(self.fields.as_deref()?)
+    }
 }
 
 /// The entity tag of a file, quotes included: strong, as no two writes of a key share it. The length tells files apart that were given

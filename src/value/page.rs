@@ -146,6 +146,8 @@ pub struct ListedValue {
     pub len: u64,
     /// Its entity tag, and when it was written.
     pub validators: Validators,
+    /// The second since 1970 from which on it is absent, if it has an end.
+    pub end: Option<u64>,
 }
 
 /// A page of keys.

@@ -3,6 +3,7 @@
 mod access;
 mod architecture;
 mod docs;
+mod expiry;
 mod get;
 mod http;
 mod http2;

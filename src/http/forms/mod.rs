@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::http::head::syntax::{has_bad_escape, is_token};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::digest_fields::{REPR_DIGEST, are_announced};
+use crate::http::values::fields::end;
 use crate::http::values::media;
 use crate::store::{BadKey, Digests, Key, MAX_LEN, Preconditions, Published};
 
@@ -41,6 +42,8 @@ pub enum BadForm {
     UnknownHeader(HeaderName),
     #[error("the server checks no digest of a form: store each file with PUT to have it checked")]
     Digest,
+    #[error("the files of a form have no end: store each file with PUT to give it one")]
+    End,
     #[error("there is no field of the name {0:?}, but folder, replace and file")]
     UnknownField(String),
     #[error("the field {0} comes twice")]
@@ -77,6 +80,9 @@ impl FormRequest {
         check_digests(&head.headers)?;
         if are_announced(&head.headers) {
             return Err(BadForm::Digest);
+        }
+        if end(&head.headers) != Ok(None) {
+            return Err(BadForm::End);
         }
         let media_type = head.headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| value.to_str().ok());

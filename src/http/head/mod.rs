@@ -217,6 +217,8 @@ mod tests {
             "repr-digest",
             "trailer",
             "upload-complete",
+            "x-delete-after",
+            "x-delete-at",
         ] {
             assert!(is_stored(name), "{name}");
         }

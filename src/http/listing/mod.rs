@@ -3,6 +3,8 @@
 
 pub mod perform;
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use form_urlencoded::parse;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION,
@@ -250,6 +252,9 @@ struct JsonKey<'a> {
     size: u64,
     etag: &'a str,
     modified: String,
+    /// The end of the value, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
 }
 
 /// The page as JSON.
@@ -259,6 +264,10 @@ pub fn json(page: &Page, listing: &Listing) -> Vec<u8> {
         size: value.len,
         etag: &value.validators.etag,
         modified: humantime::format_rfc3339_nanos(value.validators.modified).to_string(),
+        expires: value.end.map(|end| {
+            let end = UNIX_EPOCH + Duration::from_secs(end);
+            humantime::format_rfc3339_seconds(end).to_string()
+        }),
     });
     let page = JsonPage {
         keys: keys.collect(),

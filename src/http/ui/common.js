@@ -187,7 +187,7 @@ async function list(folder, query, signal) {
  * all values is the server's, not the value's: it is sent empty then, which counts as absent. Browsers would send one of
  * their own. */
 function storedFields(headers) {
-  const kept = ["Content-Type", "Content-Language", "Content-Disposition"].filter((name) => headers.has(name));
+  const kept = ["Content-Type", "Content-Language", "Content-Disposition", "X-Delete-At"].filter((name) => headers.has(name));
   const own = headers.get("Cache-Control") ?? "";
   return { ...Object.fromEntries(kept.map((name) => [name, headers.get(name)])), "Cache-Control": own === cacheControl ? "" : own };
 }

@@ -22,6 +22,7 @@ use crate::http::refusal::Refusal;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
 use crate::http::uploads::state::{UPLOADS, UploadState};
 use crate::http::values::digest_fields::{BadDigest, DIGEST, REPR_DIGEST};
+use crate::http::values::fields::end;
 use crate::store::{Digests, Field, UploadId};
 
 pub const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
@@ -201,7 +202,11 @@ pub fn upload(path: &str) -> Option<Result<UploadId, Refusal>> {
 /// The fields of `headers` that are kept. Bytes that are no UTF-8 are replaced: such a value matches nothing and is valid nowhere,
 /// before and after.
 fn kept(headers: &HeaderMap) -> Vec<Field> {
+    // Seconds from now on are not those from the end of the upload on. A bad end is refused elsewhere.
+    let end = end(headers).ok().flatten();
+    let end = end.iter().map(|(name, value)| (name, value));
     let fields = headers.iter().filter(|(name, _)| KEPT.contains(name));
+    let fields = fields.chain(end);
     let fields = fields.map(|(name, value)| {
         let text = String::from_utf8_lossy(value.as_bytes());
         (name.as_str().to_owned(), text.into_owned())

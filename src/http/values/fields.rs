@@ -16,6 +16,7 @@ use hyper::header::{
 use crate::http::auth::credentials::Principal;
 use crate::http::head::syntax::{append_field, has_member, is_parameter, is_token, split};
 use crate::http::values::media::has_suffix;
+use crate::store::{DELETE_AFTER, DELETE_AT, end_after, now, parse_end};
 
 /// A field that is kept.
 struct Field {
@@ -43,6 +44,12 @@ static FIELDS: [Field; 4] = [
     Field::list(CONTENT_LANGUAGE, |text| are_all(text, is_language)),
 ];
 
+/// The end of a value, which is kept beside them.
+static END: Field = Field::number(DELETE_AT);
+
+/// The seconds until the end, which is kept in their place.
+static UNTIL_END: Field = Field::number(DELETE_AFTER);
+
 /// The end of the names of compressed SVG.
 const SVGZ: &str = ".svgz";
 
@@ -55,6 +62,8 @@ pub enum BadField {
     TooLong(HeaderName, usize),
     #[error("bad {0}: it may stand in a request once")]
     Repeated(HeaderName),
+    #[error("bad {0}: a value ends in the future, and before the year 10000")]
+    End(HeaderName),
     /// The body is in a coding of the transfer, which is not the value's.
     #[error(
         "the server does not decode aws-chunked: clients of AWS send the value as it is with request_checksum_calculation = when_required"
@@ -75,6 +84,7 @@ impl StoredFields {
                 kept.push((field.name.clone(), value));
             }
         }
+        kept.extend(end(headers)?);
         Ok(Self(kept))
     }
 
@@ -89,7 +99,7 @@ impl StoredFields {
 
     /// Reads the text of [`StoredFields::encode`], or of an operator. The first line of a field counts.
     pub fn decode(text: &[u8]) -> Self {
-        let kept = FIELDS.iter().filter_map(|field| {
+        let kept = FIELDS.iter().chain([&END]).filter_map(|field| {
             let value = text.split(|&b| b == b'\n').find_map(|line| {
                 let end = line.iter().position(|&b| b == b':')?;
                 let is_named = line[..end].eq_ignore_ascii_case(field.name.as_str().as_bytes());
@@ -139,6 +149,16 @@ impl Field {
         }
     }
 
+    /// A number of seconds.
+    const fn number(name: &'static str) -> Self {
+        Self {
+            name: HeaderName::from_static(name),
+            max: 20,
+            is_list: false,
+            is_valid: |text| parse_end(text.as_bytes()).is_some(),
+        }
+    }
+
     /// The value of this field in `headers`, if there is one to keep.
     fn of(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, BadField> {
         let lines = headers.get_all(&self.name).iter();
@@ -171,6 +191,22 @@ impl Field {
         }
         Ok(Some(header))
     }
+}
+
+/// The end of the value of a PUT with these `headers`, as it is kept. As in Swift, X-Delete-After counts if there are both, and a time
+/// that is over is refused.
+pub fn end(headers: &HeaderMap) -> Result<Option<(HeaderName, HeaderValue)>, BadField> {
+    let number = |value: &HeaderValue| value.to_str().ok()?.parse().ok();
+    let (field, end) = if let Some(after) = UNTIL_END.of(headers)? {
+        let after = number(&after).filter(|&after| after > 0);
+        (&UNTIL_END, after.and_then(end_after))
+    } else if let Some(at) = END.of(headers)? {
+        (&END, number(&at).filter(|&at| at > now()))
+    } else {
+        return Ok(None);
+    };
+    let end = end.ok_or_else(|| BadField::End(field.name.clone()))?;
+    Ok(Some((END.name.clone(), end.into())))
 }
 
 /// True for the coding that changes nothing (RFC 9110, section 8.4.1).
@@ -298,6 +334,7 @@ mod tests {
             ("content-language", "de"),
             ("content-language", "de-CH-1996, en"),
             ("content-language", "i-klingon"),
+            ("x-delete-at", "253402300799"),
         ] {
             let expected = format!("{name}: {value}\n");
             assert_eq!(kept(&[(name, value)]), Ok(expected));

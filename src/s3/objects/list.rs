@@ -182,7 +182,12 @@ impl StorePage {
                 etag: object.etag,
             };
             let len = object.size;
-            Some(Item::Key(key, ListedValue { len, validators }))
+            let value = ListedValue {
+                len,
+                validators,
+                end: None,
+            };
+            Some(Item::Key(key, value))
         });
         folders.chain(keys).collect()
     }

@@ -188,7 +188,9 @@ impl Directory {
         }
         let location = Location::new(dir, &root, None).map_err(failed)?;
         let disk = BlockingPool::disk(options.cpus).map_err(failed)?;
-        let values = Arc::new(ValuesDir::new(root, location, disk));
+        let mut values = ValuesDir::new(root, location, disk);
+        values.ends.others_write = true;
+        let values = Arc::new(values);
         let changes = Arc::new(Changes::starting_at(0));
         let cache = Arc::new(Cache::new(options.cache, options.cached_files));
         let counters = Arc::default();

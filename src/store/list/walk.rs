@@ -12,7 +12,7 @@ use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 
 use crate::store::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, look_up, open_folder};
-use crate::value::{Error, Key, Page, may_have_keys};
+use crate::value::{Error, Key, Meta, Page, may_have_keys};
 
 /// Bytes that are read at once: some thousand names, while which the kernel keeps the directory from being changed.
 const READ: usize = 32 << 10;
@@ -284,11 +284,27 @@ impl<'d> Entries<'d> {
 
     /// The entry under `key`; absent if its folder cannot be read.
     pub fn look_up(&mut self, key: &Key<'_>) -> Result<NameKind, Error> {
+        self.look_up_by(key, |_, folder, name| look_up(folder, name))
+    }
+
+    /// The value of `key`, if there is one that has not ended.
+    pub fn value(&mut self, key: &Key<'_>) -> Result<Option<Meta>, Error> {
+        match self.look_up_by(key, ValuesDir::look_up)? {
+            NameKind::Value(meta, _) if !meta.has_ended() => Ok(Some(meta)),
+            _ => Ok(None),
+        }
+    }
+
+    fn look_up_by(
+        &mut self,
+        key: &Key<'_>,
+        look_up: fn(&ValuesDir, &Folder<'d>, &str) -> Result<NameKind, Errno>,
+    ) -> Result<NameKind, Error> {
         let dir = self.dir;
         let Some(folder) = self.folder(key.folder())? else {
             return Ok(NameKind::Absent);
         };
-        match look_up(folder, key.name()) {
+        match look_up(dir, folder, key.name()) {
             Err(errno) if !key.is_flat() && dir.unserved.leaves_out(key.folder(), errno) => {
                 Ok(NameKind::Absent)
             }

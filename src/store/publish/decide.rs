@@ -217,12 +217,15 @@ pub fn plan(
     if change.tries > TRIES {
         return Err(Error::new("publish", Errno::BUSY));
     }
+    // For clients a value that has ended is none.
+    let is_there = |meta: &Meta| change.removal.is_some() || !meta.has_ended();
+    let shown = current.filter(is_there);
     // RFC 9110, section 13.2.1, in the terms of the store: no condition is asked for a change that would do nothing.
-    if change.value.is_none() && current.is_none() {
+    if change.value.is_none() && shown.is_none() {
         return Ok(None);
     }
     if let Some(allows) = &change.condition
-        && !allows(current)
+        && !allows(shown)
     {
         return Err(Error::Precondition);
     }

@@ -142,7 +142,8 @@ impl Files for ValueFiles {
         if let Some(account) = account {
             account.admit(change.key.as_str(), size_of(value.len), version)?;
         }
-        Ok(Some(Meta::new(value.len, version)))
+        let end = value.attributes.end();
+        Ok(Some(Meta::new(value.len, version).ending(end)))
     }
 
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error> {

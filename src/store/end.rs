@@ -1,0 +1,52 @@
+//! Looks at names where a value has its end. It is read only where values may have one.
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::attributes;
+use super::directory_fd::{Blocking, Folder, NameKind, ValuesDir, kind, look_up, open_beneath};
+use super::value_file::Opened;
+use crate::value::{Key, Meta};
+
+impl ValuesDir {
+    /// The value of `key`, also one that has ended; `None` when there is none. Takes a right to read the value only to learn its end. With
+    /// [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
+    pub fn meta(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Meta>, Errno> {
+        if self.ends.is_possible() {
+            match self.open(key, blocking) {
+                Err(Errno::ACCESS | Errno::PERM) => {}
+                opened => {
+                    let meta =
+                        |it: Opened| Ok(Meta::of(&it.stat).ending(attributes::end_of(&it.fd)?));
+                    return opened?.map(meta).transpose();
+                }
+            }
+        }
+        let stat = self.stat(key.as_str(), blocking)?;
+        Ok(stat.as_ref().map(Meta::of))
+    }
+
+    /// As [`look_up`], where a value has its end.
+    pub fn look_up(&self, folder: &Folder<'_>, name: &str) -> Result<NameKind, Errno> {
+        let found = look_up(folder, name)?;
+        if !matches!(found, NameKind::Value(..)) || !self.ends.is_possible() {
+            return Ok(found);
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match open_beneath(folder, name, flags, Mode::empty()) {
+            // It cannot be answered: so its end does not matter.
+            Err(Errno::ACCESS | Errno::PERM) => return Ok(found),
+            // Another program was here since.
+            Err(Errno::NOENT) => return Ok(NameKind::Absent),
+            Err(Errno::LOOP | Errno::NXIO) => return Ok(NameKind::Other),
+            file => file?,
+        };
+        // The file that is open, of which the end is.
+        Ok(match kind(&retry_on_intr(|| rustix::fs::fstat(&file))?) {
+            NameKind::Value(meta, mode) => {
+                NameKind::Value(meta.ending(attributes::end_of(&file)?), mode)
+            }
+            other => other,
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! The end of a value: the second since 1970 from which on it is absent, by the system's clock.
+//!
+//! It is one of the fields that are kept with a value, and the only one whose meaning the store knows. Pure, but for the clock.
+
+use std::time::SystemTime;
+
+/// The field with the end. Its name, and that of [`DELETE_AFTER`], are those of OpenStack Swift, whose clients send them.
+pub const DELETE_AT: &str = "x-delete-at";
+
+/// The field of a PUT with the seconds until the end; it is kept as [`DELETE_AT`].
+pub const DELETE_AFTER: &str = "x-delete-after";
+
+/// The last second of the year 9999.
+const LATEST: u64 = 253_402_300_799;
+
+/// The end that `text` tells: digits alone, and a time that dates can tell.
+pub fn parse_end(text: &[u8]) -> Option<u64> {
+    let are_digits = text.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(text).ok().filter(|_| are_digits)?;
+    text.parse().ok().filter(|end| *end <= LATEST)
+}
+
+/// The end that the kept `fields` have, a line `name: value` for each. The first line of a name counts.
+pub fn end(fields: &[u8]) -> Option<u64> {
+    let value = fields.split(|&b| b == b'\n').find_map(|line| {
+        let (name, value) = line.split_at(line.iter().position(|&b| b == b':')?);
+        let is_end = name.eq_ignore_ascii_case(DELETE_AT.as_bytes());
+        is_end.then(|| value[1..].trim_ascii())
+    });
+    parse_end(value?)
+}
+
+/// The end of a value that is to last for `seconds` at least: at the next full second.
+pub fn end_after(seconds: u64) -> Option<u64> {
+    let end = (now() + 1).saturating_add(seconds);
+    (end <= LATEST).then_some(end)
+}
+
+/// The system's clock, in full seconds since 1970.
+pub fn now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_digits_in_the_first_line_of_its_name() {
+        for (fields, expected) in [
+            ("", None),
+            ("cache-control: no-cache\n", None),
+            ("x-delete-at: 17\n", Some(17)),
+            (
+                "cache-control: x\nX-Delete-At:17 \nx-delete-at: 18",
+                Some(17),
+            ),
+            ("x-delete-at: 253402300799", Some(LATEST)),
+            ("x-delete-at: 253402300800", None),
+            ("x-delete-at: +17", None),
+            ("x-delete-at: 1.5", None),
+            ("x-delete-at:\nx-delete-at: 17", None),
+            ("x-delete-after: 17", None),
+        ] {
+            assert_eq!(end(fields.as_bytes()), expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_to_last_some_seconds_lasts_so_long_and_a_second_more_at_most() {
+        let before = SystemTime::now();
+        let end = end_after(5).unwrap();
+        let lasts = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(end);
+        let lasts = lasts.duration_since(before).unwrap().as_secs_f64();
+        assert!((5.0..6.5).contains(&lasts), "{lasts}");
+        assert_eq!(end_after(u64::MAX), None);
+    }
+}
