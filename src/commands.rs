@@ -21,7 +21,7 @@ use crate::access::{
 };
 use crate::http::{folder_of_path, key_of_path};
 use crate::lifecycle::ask_reload;
-use crate::store;
+use crate::store::{self, bounds::Bound};
 use crate::transfer::random;
 
 /// The prefix of tokens, so that they are told from other secrets where one has leaked.
@@ -125,6 +125,15 @@ pub struct LinkOrder {
 pub fn size(text: &str) -> Result<ByteSize, String> {
     let why = "give a number of bytes, or one with KiB, MiB, GiB, kB, MB or GB, such as 64MiB";
     text.parse().map_err(|_| why.to_owned())
+}
+
+/// Describes what `bounds` hold of the values in `dir`.
+pub fn describe_bounds(dir: &Path, bounds: &[Bound]) -> Result<(String, bool), Failure> {
+    if bounds.is_empty() {
+        let why = "bounds: there are none: give --max-size, --bound, or a configuration file that has some";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    Ok((store::report_bounds(dir, bounds)?, true))
 }
 
 /// Runs `command`; returns the text for standard output, and true if the answer is yes.

@@ -17,11 +17,10 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use data_server::client;
-use data_server::commands::{self, Command, UsageError};
+use data_server::commands::{self, UsageError};
 use data_server::config::{self, Health, Task};
 use data_server::log::{self, Log};
 use data_server::server::Reloader;
-use data_server::store::bounds::{Bound, report};
 use data_server::{Args, Config, Server, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -80,7 +79,7 @@ fn run(args: Args) -> Result<u8, Failure> {
             let _ = std::io::stdout().write_all(&text);
             Ok(DRAINED)
         }
-        Task::Offline(command) => run_offline(&command),
+        Task::Offline(command) => print(commands::run(&command)),
         Task::Serve => {
             let config = config(args)?;
             let confined = data_server::prepare(&config).map_err(fail(OTHER))?;
@@ -90,31 +89,20 @@ fn run(args: Args) -> Result<u8, Failure> {
             })
         }
         Task::CheckStore => logged(config(args)?, |config, _| check_store(&config)),
-        Task::Bounds(dir, bounds) => print_bounds(&dir, &bounds),
+        Task::Bounds(dir, bounds) => print(commands::describe_bounds(&dir, &bounds)),
         Task::CheckFile(file) => check_file(&file, &config(args)?),
         Task::Health(asked) => ask(&asked, &config(args)?),
     }
 }
 
-/// Runs a command that needs no server.
-fn run_offline(command: &Command) -> Result<u8, Failure> {
-    let (text, is_yes) = commands::run(command).map_err(|why| {
+/// Prints what a command that needs no server answers.
+fn print(answer: Result<(String, bool), commands::Failure>) -> Result<u8, Failure> {
+    let (text, is_yes) = answer.map_err(|why| {
         let is_usage = why.is::<UsageError>();
         Failure(why.to_string(), if is_usage { USAGE } else { OTHER })
     })?;
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(if is_yes { DRAINED } else { OTHER })
-}
-
-/// Prints what `bounds` hold of the values in `dir`.
-fn print_bounds(dir: &Path, bounds: &[Bound]) -> Result<u8, Failure> {
-    if bounds.is_empty() {
-        let why = "bounds: there are none: give --max-size, --bound, or a configuration file that has some";
-        return Err(Failure(why.to_owned(), USAGE));
-    }
-    let text = report(dir, bounds).map_err(fail(OTHER))?;
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(DRAINED)
 }
 
 /// Checks what the file names, as a start would.

@@ -4,7 +4,9 @@
 //! without blocking, and go to the disk threads only for bytes that those do not have. Writes go through an [`FileUpload`] to the publisher.
 //! Any future here may be dropped: an upload that has not been handed over leaves nothing, and a change that was handed over is made.
 
+pub mod bounds_report;
 mod expire;
+mod keeper;
 pub mod open;
 
 use std::fs::File;
@@ -15,7 +17,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use rustix::io::Errno;
 
-use super::bounds::{Account, Counted, Keeper, size_of};
+use super::bounds::{Account, Counted, size_of};
 use super::cache::Cache;
 use super::changes::{Changes, Removal};
 use super::directory_fd::{Blocking, ValuesDir};
@@ -59,7 +61,7 @@ pub struct Directory {
 #[derive(Debug)]
 pub(super) struct Writing {
     /// Before the publisher, which it needs.
-    _keeper: Option<Keeper>,
+    _keeper: Option<keeper::Keeper>,
     writer: Arc<WriteContext>,
     publisher: Arc<Publisher>,
     uploads: Arc<Registry>,
@@ -73,7 +75,7 @@ impl Writing {
         let choose = move || Ok(account.victims_of_disk(size_of(bytes)));
         let victims = self.writer.dir().disk.spawn(choose).await;
         let removals = victims.into_iter().flatten().map(|victim| {
-            let condition = victim.condition();
+            let condition = Box::new(victim.condition());
             self.publisher.remove(victim.key, condition, Removal::Full)
         });
         let outcomes = join_all(removals).await;

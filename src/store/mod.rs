@@ -62,6 +62,7 @@ pub use crate::value::{
 pub use attributes::MAX_FIELDS;
 pub use changes::{Change, Changes, Gap, Removal};
 pub use directory::Directory;
+pub use directory::bounds_report::report as report_bounds;
 pub use directory::open::{Inspected, JournalOptions, Options, inspect, take_default};
 pub use engine::{Found, Probe, Published, Publishing, Store, Upload, check};
 pub use journal::{Report as JournalReport, check as check_journal};

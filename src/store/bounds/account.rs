@@ -19,8 +19,8 @@ use parking_lot::{Condvar, Mutex};
 use rustix::fs::Stat;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::rule::{Bound, Full, named};
 use super::uses::{Uses, hash};
-use super::{Bound, Full, named};
 use crate::store::clock;
 use crate::store::directory_fd::{Blocking, ValuesDir};
 use crate::value::{Error, Meta, Version};
@@ -706,7 +706,7 @@ impl Account {
     }
 
     /// Visits the values whose names begin with `scope`, in their order.
-    pub(super) fn visit(&self, scope: &str, mut visit: impl FnMut(&str, &Arc<Value>)) {
+    pub fn visit(&self, scope: &str, mut visit: impl FnMut(&str, &Arc<Value>)) {
         let mut from = Included(Box::from(scope));
         loop {
             let state = self.state.lock();

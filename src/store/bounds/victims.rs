@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::account::{Account, Lack, Name, STUCK, Total, Value, nanos, uptime};
-use super::{AgeOf, Full};
+use super::rule::{AgeOf, Full};
 use crate::store::clock;
-use crate::store::publish::Condition;
 use crate::value::{Key, Meta};
 
 /// The most values that one pass chooses.
@@ -43,12 +42,12 @@ impl Victim {
     }
 
     /// The condition of its removal: it was neither used nor written since.
-    pub fn condition(&self) -> Condition {
+    pub fn condition(&self) -> impl Fn(Option<Meta>) -> bool + Send + use<> {
         let (value, used, written) = (Arc::clone(&self.value), self.used, self.written);
-        Box::new(move |current: Option<Meta>| {
+        move |current| {
             let version = current.map(|meta| nanos(meta.version.nanos()));
             value.used.load(Relaxed) == used && version == Some(written)
-        })
+        }
     }
 }
 

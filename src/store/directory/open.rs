@@ -16,9 +16,10 @@ use parking_lot::Mutex;
 use rustix::fs::Access;
 use rustix::thread::CpuSet;
 
+use super::keeper::{Keeper, Keeping};
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
-use crate::store::bounds::{self, Account, Bound, Keeper, Keeping};
+use crate::store::bounds::{Account, Bound, uses};
 use crate::store::cache::Cache;
 use crate::store::changes::Changes;
 use crate::store::directory_fd::ValuesDir;
@@ -122,8 +123,8 @@ impl Directory {
         let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
         let cache = Arc::new(Cache::new(options.cache, options.cached_files));
         let bounds = &options.bounds;
-        let account = (!bounds.is_empty())
-            .then(|| Account::new(bounds.clone(), bounds::remembered(&temp_dir.own)));
+        let account =
+            (!bounds.is_empty()).then(|| Account::new(bounds.clone(), uses::load(&temp_dir.own)));
         let writer = Arc::new(WriteContext {
             temp_dir,
             durability: options.durability,

@@ -176,7 +176,7 @@ impl Files for ValueFiles {
             victims = account.victims_of_disk(size_of(value.len));
         }
         let removal = |victim: Victim| {
-            let condition = victim.condition();
+            let condition = Box::new(victim.condition());
             ChangeRequest::removal(victim.key, condition, Removal::Full)
         };
         victims.into_iter().map(removal).collect()

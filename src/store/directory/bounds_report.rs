@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::account::{Account, Total};
-use super::uses::{approved, load};
-use super::{Bound, named};
+use crate::store::bounds::uses::{approved, load};
+use crate::store::bounds::{Account, Bound, Total, named};
 use crate::store::directory_fd::{ValuesDir, open_folder};
 use crate::store::layout::{OpenError, open_root};
 use crate::store::list::count_all;

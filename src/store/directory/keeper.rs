@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::runtime::Runtime;
 
-use super::account::{Account, Total};
-use super::uses::{approve, approved, hash, save};
-use super::victims::Victim;
+use crate::store::bounds::uses::{approve, approved, hash, save};
+use crate::store::bounds::{Account, Total, Victim};
 use crate::store::changes::Removal;
 use crate::store::list::Lister;
 use crate::store::publish::Publisher;
@@ -210,7 +209,7 @@ impl Work {
             return false;
         };
         let remove = |victim: Victim| {
-            let condition = victim.condition();
+            let condition = Box::new(victim.condition());
             publisher.remove(victim.key, condition, removal)
         };
         let removals: Vec<_> = victims.into_iter().map(remove).collect();

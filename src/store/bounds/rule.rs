@@ -1,0 +1,159 @@
+//! The rules of bounds: the keys that each holds for, its limits, and what happens where it has no room.
+
+use std::fmt;
+use std::time::Duration;
+
+/// How long a value is spared by eviction ahead of need, where the bound does not say it.
+pub const MIN_AGE: Duration = Duration::from_secs(3600);
+
+/// One bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The keys that it holds for.
+    pub prefix: Prefix,
+    /// Bytes of the disk that its values may take.
+    pub max_size: Option<u64>,
+    /// How many values there may be.
+    pub max_keys: Option<u64>,
+    /// How long a value is kept, since its last use or since it was written.
+    pub max_age: Option<(Duration, AgeOf)>,
+    /// What happens to a value for which there is no room.
+    pub full: Full,
+    /// Eviction ahead of need spares what was used since.
+    pub min_age: Duration,
+}
+
+/// The moment that the age of a value counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgeOf {
+    /// Its last use.
+    Use,
+    /// When it was written.
+    Write,
+}
+
+/// What happens to a value for which a bound has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The values used longest ago make room for it.
+    Evict,
+    /// It is refused.
+    Refuse,
+}
+
+impl Bound {
+    /// True if it removes values by itself.
+    pub fn removes(&self) -> bool {
+        self.full == Full::Evict || self.max_age.is_some()
+    }
+}
+
+/// The limits, in words.
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.max_size.map(bytesize::ByteSize::b);
+        let size = size.map(|size| format!("max-size {}", size.display().iec()));
+        let keys = self.max_keys.map(|keys| format!("max-keys {keys}"));
+        let age = self.max_age.map(|(age, of)| {
+            let of = if of == AgeOf::Use { "use" } else { "write" };
+            format!("max-age {} of {of}", humantime::format_duration(age))
+        });
+        let limits: Vec<_> = [size, keys, age].into_iter().flatten().collect();
+        f.write_str(&limits.join(", "))
+    }
+}
+
+/// The keys with this beginning, in words.
+pub fn named(scope: &str) -> String {
+    if scope.is_empty() {
+        "all values".to_owned()
+    } else {
+        format!("{scope:?}")
+    }
+}
+
+/// The keys that a bound holds for: those with one beginning, or those with one of the form `before{name}/after`, where each name has a
+/// bound of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prefix {
+    before: Box<str>,
+    /// What comes after the name, if there is a name.
+    after: Option<Box<str>>,
+}
+
+impl Prefix {
+    const NAME: &str = "{name}";
+
+    /// The prefix that `text` is; why it is none.
+    pub fn new(text: &str) -> Result<Self, &'static str> {
+        if text.contains(|c: char| c.is_control() || c == '"' || c == '\\') {
+            return Err("a prefix has no quotes, backslashes or control characters");
+        }
+        let Some((before, after)) = text.split_once(Self::NAME) else {
+            return Ok(Self {
+                before: text.into(),
+                after: None,
+            });
+        };
+        let is_segment = (before.is_empty() || before.ends_with('/')) && after.starts_with('/');
+        if !is_segment || after.contains(Self::NAME) {
+            return Err("{name} stands once, for a whole segment: as in home/{name}/");
+        }
+        Ok(Self {
+            before: before.into(),
+            after: Some(after.into()),
+        })
+    }
+
+    /// The beginning of `key` that it is counted by, if the bound holds for it.
+    pub fn scope<'k>(&self, key: &'k str) -> Option<&'k str> {
+        let rest = key.strip_prefix(&*self.before)?;
+        let Some(after) = &self.after else {
+            return Some(&key[..self.before.len()]);
+        };
+        let name = rest.find('/').filter(|&len| len > 0)?;
+        let len = self.before.len() + name + after.len();
+        rest[name..].starts_with(&**after).then(|| &key[..len])
+    }
+
+    /// The beginning that all its keys have.
+    pub fn common(&self) -> &str {
+        &self.before
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.before)?;
+        match &self.after {
+            Some(after) => write!(f, "{}{after}", Self::NAME),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_names_keys_and_the_scope_that_each_counts_by() {
+        let scope = |prefix: &str, key| Prefix::new(prefix).unwrap().scope(key).map(str::to_owned);
+        for (prefix, key, expected) in [
+            ("", "a/b", Some("")),
+            ("a", "abc", Some("a")),
+            ("a/", "abc", None),
+            ("{name}/", "ann/x/y", Some("ann/")),
+            ("{name}/", "ann", None),
+            ("home/{name}/", "home/ann/x", Some("home/ann/")),
+            ("home/{name}/", "home//x", None),
+            ("home/{name}/tmp/", "home/ann/tmp/x", Some("home/ann/tmp/")),
+            ("home/{name}/tmp/", "home/ann/x", None),
+        ] {
+            assert_eq!(scope(prefix, key).as_deref(), expected, "{prefix} {key}");
+        }
+        for bad in ["a{name}/", "{name}", "{name}/{name}/", "{name}a/"] {
+            assert!(Prefix::new(bad).is_err(), "{bad}");
+        }
+    }
+}
