@@ -17,7 +17,7 @@ use toml::value::Datetime;
 use super::credentials::{Credentials, LinkKey, PasswordHash, TokenDigest};
 use super::policy::{Policy, Right, Rule, check_name};
 use crate::file_error::unreadable;
-use crate::value::Key;
+use crate::value::check_prefix;
 
 /// The realm of a file that names none.
 const REALM: &str = "data-server";
@@ -186,19 +186,9 @@ impl Reading<'_> {
             return Ok("");
         };
         let text = prefix.get_ref();
-        if text.starts_with('/') {
-            let text = text.trim_start_matches('/');
-            let why = format!("no key begins with '/': write {text:?}");
-            return Err(self.wrong(prefix.span().start, why));
-        }
-        let sample = format!("{}x", text.replace(Rule::NAME, "x"));
-        match Key::new(sample) {
-            Ok(_) => Ok(text),
-            Err(why) => {
-                let why = format!("no key begins with this prefix: {why}");
-                Err(self.wrong(prefix.span().start, why))
-            }
-        }
+        let checked = check_prefix(text);
+        checked.map_err(|why| self.wrong(prefix.span().start, why))?;
+        Ok(text)
     }
 
     fn link_key(&self, entry: &LinkKeyEntry) -> Result<LinkKey, BadAccess> {

@@ -65,7 +65,8 @@ pub struct Args {
     pub(super) sandbox: Mode,
     #[command(flatten)]
     pub(super) logging: Logging,
-    /// File of options, in TOML, with the long names of options as keys
+    /// File of options, in TOML, with the long names of options as keys. Its sections `[[content]]` have a prefix of
+    /// keys and name = "sha256": the last segment of such a key is the SHA-256 of its value, else PUT is answered 400
     #[arg(long, value_name = "FILE", help_heading = "Configuration file")]
     config: Option<PathBuf>,
     #[command(subcommand)]

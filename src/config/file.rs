@@ -2,7 +2,8 @@
 //!
 //! The file is TOML, whose keys are the long names of options. Each entry becomes the words that would give the option on the
 //! command line, so an option is defined in one place and checked in one way. An entry that is no option, or whose value the
-//! option refuses, is reported with its line. The options come from the command that clap builds.
+//! option refuses, is reported with its line. The options come from the command that clap builds. Behind them stand the
+//! [`Sections`].
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -15,6 +16,7 @@ use clap::{Arg, ArgAction, Command, Id};
 use toml::de::{DeTable, DeValue};
 
 use super::mistakes::{message, nearest};
+use super::sections::Sections;
 use crate::file_error::unreadable;
 
 /// The prefix of the path of a unix socket, where a place to listen is given.
@@ -25,6 +27,8 @@ pub const UNIX: &str = "unix:";
 pub struct File {
     /// The path of the file.
     pub path: PathBuf,
+    /// Its sections.
+    pub sections: Sections,
     entries: Vec<Entry>,
 }
 
@@ -55,7 +59,11 @@ impl File {
             format!("{}: {why}", place(at))
         })?;
         let folder = folder(path);
-        let mut given: Vec<_> = table.get_ref().iter().collect();
+        let is_section = |name: &str| Sections::NAMES.contains(&name);
+        let (sections, mut given): (Vec<_>, Vec<_>) = table
+            .into_inner()
+            .into_iter()
+            .partition(|(name, _)| is_section(name.get_ref()));
         given.sort_by_key(|(name, _)| name.span().start);
         let (mut faults, mut entries) = (Vec::new(), Vec::new());
         for (name, value) in given {
@@ -65,11 +73,14 @@ impl File {
                 Err(why) => faults.push(format!("{place}: {why}")),
             }
         }
-        if !faults.is_empty() {
+        let sections = Sections::read(sections.into_iter().collect());
+        let sections = sections.map_err(|(at, why)| faults.push(format!("{}: {why}", place(at))));
+        let Some(sections) = sections.ok().filter(|_| faults.is_empty()) else {
             return Err(faults.join("\n"));
-        }
+        };
         Ok(Self {
             path: path.to_owned(),
+            sections,
             entries,
         })
     }

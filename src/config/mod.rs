@@ -10,6 +10,7 @@ mod help;
 mod mistakes;
 mod network;
 mod requests;
+mod sections;
 mod security;
 mod storage;
 
@@ -21,6 +22,7 @@ use self::args::Commands;
 pub use self::args::{Args, Health, Task, UsageError};
 pub use self::file::ConfigError;
 pub use self::network::{ConnectionConfig, DescriptorLimitError, Descriptors};
+use self::sections::Sections;
 pub use self::security::ListenConfig;
 pub use self::storage::DirectoryConfig;
 use crate::http::ServiceConfig;
@@ -99,13 +101,16 @@ impl TryFrom<Args> for Config {
     fn try_from(mut args: Args) -> Result<Self, ConfigError> {
         let is_to_serve = matches!(args.task(), Task::Serve | Task::CheckFile(_));
         let file = args.file.take();
-        Self::checked(args, is_to_serve).map_err(|error| error.at(|message| file?.place(message)))
+        let sections = file.as_ref().map(|file| file.sections.clone());
+        let sections = sections.unwrap_or_default();
+        Self::checked(args, &sections, is_to_serve)
+            .map_err(|error| error.at(|message| file?.place(message)))
     }
 }
 
 impl Config {
     /// A task that is not to serve, such as asking another server, listens nowhere: its options need not fit a server that does.
-    fn checked(args: Args, is_to_serve: bool) -> Result<Self, ConfigError> {
+    fn checked(args: Args, sections: &Sections, is_to_serve: bool) -> Result<Self, ConfigError> {
         let (network, storage) = (args.network, args.storage);
         let s3 = match args.command {
             Some(Commands::CheckStore(own)) if own.is_given() => *own,
@@ -126,9 +131,10 @@ impl Config {
         let mut hosts = args.protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));
         let logs = args.logging.requests();
-        let service = args
+        let mut service = args
             .protocol
             .service_config(logs, storage.staging(), hosts)?;
+        service.named_by_sha256 = sections.named_by_sha256();
         if is_to_serve {
             listen.check_exposure(service.read_only || access.is_some())?;
         }

@@ -21,6 +21,7 @@ use crate::http::{
     TrustedProxies, UploadLimits, cache_control,
 };
 use crate::log;
+use crate::store::Prefixes;
 
 /// No file is longer: the kernel's offsets are signed.
 const LONGEST_FILE: u64 = i64::MAX as u64;
@@ -135,6 +136,7 @@ impl Protocol {
                 max_body: max_body.min(storable),
                 expiry,
             },
+            named_by_sha256: Prefixes::default(),
             compress: self.compress,
             cache_control,
             allowed: AllowLists { hosts, origins },

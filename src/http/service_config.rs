@@ -9,6 +9,7 @@ use hyper::header::HeaderValue;
 use crate::http::client::TrustedProxies;
 use crate::http::exchange::request_log::LogFormat;
 use crate::http::head::allowlists::AllowLists;
+use crate::store::Prefixes;
 
 /// The configuration of the service.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct ServiceConfig {
     pub interim: bool,
     /// The limits of uploads.
     pub limits: UploadLimits,
+    /// The keys whose last segment is the SHA-256 of the value.
+    pub named_by_sha256: Prefixes,
     /// Compresses values for clients that ask for it.
     pub compress: bool,
     /// The Cache-Control of listings, and of values that were stored without one.

@@ -53,7 +53,7 @@ pub use crate::value::{
     Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, Digest, Digests, Error, GZIP,
     Key, ListedValue, Listing, MAX_LEN, MAX_LIST, MAX_SEGMENT, Meta, Page, Preconditions, Prefixes,
     RESERVED, TRIES, Tags, UNKNOWN_TYPE, Validators, Verdict, Version, Wanted, WriteCondition,
-    etag, guessed_type, gzip_tag, second,
+    check_prefix, etag, guessed_type, gzip_tag, second,
 };
 pub use attributes::MAX_FIELDS;
 pub use changes::{Change, Changes, Gap};

@@ -83,7 +83,9 @@ impl Refusal {
             R::BadKey(BadKey::TooLong | BadKey::SegmentTooLong) => {
                 row(S::URI_TOO_LONG, "key-too-long", &[])
             }
-            R::BadKey(_) | R::BadEscape | R::Folder => row(S::BAD_REQUEST, "bad-key", &[]),
+            R::BadKey(_) | R::BadEscape | R::Folder | R::NoDigestInName { .. } => {
+                row(S::BAD_REQUEST, "bad-key", &[])
+            }
             R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep", &[]),
             R::BadQuery(_) => row(S::BAD_REQUEST, "bad-query", &[]),
             R::BadTarget => row(S::BAD_REQUEST, "bad-target", &[Closes]),
@@ -103,7 +105,7 @@ impl Refusal {
             R::BadForm(_) => row(S::BAD_REQUEST, "bad-form", &[]),
             R::NoForm => row(S::UNSUPPORTED_MEDIA_TYPE, "no-form", &[]),
             R::BadDigest(_) => row(S::BAD_REQUEST, "bad-digest", &[]),
-            R::DigestMismatch => row(S::BAD_REQUEST, "digest-mismatch", &[]),
+            R::DigestMismatch | R::Sha256Mismatch(_) => row(S::BAD_REQUEST, "digest-mismatch", &[]),
             R::Unsatisfiable { .. } => row(S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable", &[]),
             R::Precondition => row(S::PRECONDITION_FAILED, "precondition-failed", &[]),
             R::Method if config.compat => row(S::NOT_FOUND, "method", &[]),

@@ -1,6 +1,7 @@
 //! Values: what GET, HEAD, PUT and DELETE ask of one, the rules of its fields, and what is answered.
 
 pub mod conditional;
+pub mod content_names;
 pub mod digest_fields;
 pub mod fields;
 pub mod get;
