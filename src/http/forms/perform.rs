@@ -167,7 +167,7 @@ impl FormUpload<'_, '_, '_> {
             })
         };
         let stored = stored.await;
-        let published = self.request.narrowed(options.is_only_new, stored)?;
+        let published = self.request.narrowed(options.existing, stored)?;
         self.stored.push(StoredFile { key, published });
         Ok(())
     }

@@ -4,7 +4,7 @@
 
 pub mod table;
 
-use crate::access::Right;
+use crate::access::{Existing, Right};
 use crate::http::auth::credentials::BadLink;
 use crate::http::forms::{BadForm, StoredFile};
 use crate::http::head::allowlists::NotAllowlisted;
@@ -98,6 +98,8 @@ pub enum Refusal {
     CertificateEnded,
     #[error("not allowed: this needs the right to {} here", .0.name())]
     NotAllowed(Right),
+    #[error("the key has a value: to replace it needs the right to write here")]
+    Exists(Existing),
     #[error("{0}")]
     BadLink(#[from] BadLink),
     #[error("too many wrong tokens or passwords from this address: wait {retry_after} s")]

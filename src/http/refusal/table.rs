@@ -8,6 +8,7 @@ use hyper::header::{
     WWW_AUTHENTICATE,
 };
 
+use crate::access::Existing;
 use crate::http::head::syntax::{FramingError, put};
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::Target;
@@ -115,6 +116,9 @@ impl Refusal {
             R::Unauthenticated { .. } => row(S::UNAUTHORIZED, "unauthenticated", &[Audited]),
             R::SignedOut => row(S::UNAUTHORIZED, SIGNED_OUT, &[]),
             R::NotAllowed(_) => row(S::FORBIDDEN, "not-allowed", &[Audited]),
+            R::Exists(Existing::NotAllowed) => row(S::FORBIDDEN, "exists", &[Audited]),
+            R::Exists(Existing::Conflict) => row(S::CONFLICT, "exists", &[Audited]),
+            R::Exists(Existing::Precondition) => row(S::PRECONDITION_FAILED, "exists", &[Audited]),
             R::CertificateEnded => row(S::FORBIDDEN, "certificate-ended", &[Audited, Closes]),
             R::BadLink(_) => row(S::FORBIDDEN, "bad-link", &[Audited]),
             R::TooManyFailures { .. } => row(S::TOO_MANY_REQUESTS, "too-many-failures", &[Audited]),

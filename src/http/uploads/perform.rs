@@ -222,7 +222,7 @@ async fn publish_file(
     let mut value = store.publish_resumable(upload, options.head())?;
     compare(&mut value, &expected, expected.wanted()).await?;
     let published = value.publish(key.clone()).await.map_err(Refusal::from);
-    let published = request.narrowed(options.is_only_new, published)?;
+    let published = request.narrowed(options.existing, published)?;
     Ok(Outcome::Completed(key, published))
 }
 
