@@ -17,8 +17,8 @@ use super::file::{ConfigError, filled};
 use super::mistakes::one_of;
 use crate::commands::size;
 use crate::http::{
-    AllowLists, CACHE_CONTROL, Hosts, LogFormat, Origins, RequestLogs, Routes, ServiceConfig,
-    TrustedProxies, UploadLimits, cache_control,
+    AllowLists, CACHE_CONTROL, Hosts, KeptFields, LogFormat, Origins, RequestLogs, Routes,
+    ServiceConfig, TrustedProxies, UploadLimits, cache_control,
 };
 use crate::log;
 use crate::store::Prefixes;
@@ -70,6 +70,11 @@ pub struct Protocol {
     #[arg(long, value_name = "VALUE", default_value = CACHE_CONTROL)]
     cache_control: String,
 
+    /// Field of a PUT to keep with its value, and to send with it, such as x-artifact-tag; all kept fields of a value have
+    /// at most 2 KiB; repeat for more [default: none]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    keep_field: Vec<String>,
+
     /// Host name that clients may use, in addition to localhost and loopback addresses; others are answered 421 (DNS
     /// rebinding); '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else
     /// any]
@@ -115,6 +120,8 @@ impl Protocol {
         let mut trusted_proxies = TrustedProxies::default();
         let add = |network: &str| trusted_proxies.add(network).map_err(|_| NO_NETWORK);
         each("--trusted-proxy", &self.trusted_proxy, add)?;
+        let mut kept_fields = KeptFields::default();
+        each("--keep-field", &self.keep_field, |it| kept_fields.add(it))?;
         let given = &self.cache_control;
         let cache_control = cache_control(given)
             .map_err(|why| ConfigError::value("--cache-control", format_args!("{given:?}"), why))?;
@@ -136,6 +143,7 @@ impl Protocol {
                 max_body: max_body.min(storable),
                 expiry,
             },
+            kept_fields,
             named_by_sha256: Prefixes::default(),
             compress: self.compress,
             cache_control,

@@ -156,7 +156,7 @@ impl UploadCreation {
         }
         Ok(Some(Box::new(Self {
             part,
-            fields: kept(headers),
+            fields: kept(headers, config),
             wants_104: config.interim && wants_104(headers),
             depth: depth(head.uri.path()),
         })))
@@ -200,8 +200,9 @@ pub fn upload(path: &str) -> Option<Result<UploadId, Refusal>> {
 
 /// The fields of `headers` that are kept. Bytes that are no UTF-8 are replaced: such a value matches nothing and is valid nowhere,
 /// before and after.
-fn kept(headers: &HeaderMap) -> Vec<Field> {
-    let fields = headers.iter().filter(|(name, _)| KEPT.contains(name));
+fn kept(headers: &HeaderMap, config: &ServiceConfig) -> Vec<Field> {
+    let is_kept = |name| KEPT.contains(name) || config.kept_fields.names().any(|kept| kept == name);
+    let fields = headers.iter().filter(|(name, _)| is_kept(name));
     let fields = fields.map(|(name, value)| {
         let text = String::from_utf8_lossy(value.as_bytes());
         (name.as_str().to_owned(), text.into_owned())

@@ -3,6 +3,7 @@
 pub mod conditional;
 pub mod content_names;
 pub mod digest_fields;
+pub mod field_names;
 pub mod fields;
 pub mod get;
 pub mod media;

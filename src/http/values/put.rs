@@ -39,7 +39,7 @@ impl PutOptions {
             fields: if config.compat {
                 StoredFields::default()
             } else {
-                StoredFields::of(headers)?
+                StoredFields::of(headers, &config.kept_fields)?
             },
             expected: Digests::of(headers)?,
             digests_follow: are_announced(headers),
