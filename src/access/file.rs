@@ -15,9 +15,9 @@ use toml::Spanned;
 use toml::value::Datetime;
 
 use super::credentials::{Credentials, LinkKey, PasswordHash, TokenDigest};
-use super::policy::{Policy, Right, Rule, check_name};
+use super::policy::{Existing, Policy, Right, Rule, check_name};
 use crate::file_error::unreadable;
-use crate::value::Key;
+use crate::value::check_prefix;
 
 /// The realm of a file that names none.
 const REALM: &str = "data-server";
@@ -174,11 +174,36 @@ impl Reading<'_> {
         let named = |name: &String| {
             Right::named(name).ok_or_else(|| wrong(&format!("; {name:?} is none of them")))
         };
+        let may: Vec<Right> = may.iter().map(named).collect::<Result<_, _>>()?;
         Ok(Rule {
             who: entry.who.get_ref().all().to_vec(),
             prefix: self.prefix(entry.prefix.as_ref())?.to_owned(),
-            may: may.iter().map(named).collect::<Result<_, _>>()?,
+            existing: self.existing(entry.existing.as_ref(), &may)?,
+            may,
         })
+    }
+
+    fn existing(
+        &self,
+        existing: Option<&Spanned<u16>>,
+        may: &[Right],
+    ) -> Result<Option<Existing>, BadAccess> {
+        let Some(existing) = existing else {
+            return Ok(None);
+        };
+        let why = match existing.get_ref() {
+            _ if may.contains(&Right::Write) => {
+                "existing has no effect beside write, which replaces a value"
+            }
+            _ if !may.contains(&Right::Create) => {
+                "existing needs create: it is the answer to that PUT where there is a value"
+            }
+            403 => return Ok(Some(Existing::NotAllowed)),
+            409 => return Ok(Some(Existing::Conflict)),
+            412 => return Ok(Some(Existing::Precondition)),
+            _ => "existing is 403, 409 or 412",
+        };
+        Err(self.wrong(existing.span().start, why))
     }
 
     fn prefix<'p>(&self, prefix: Option<&'p Spanned<String>>) -> Result<&'p str, BadAccess> {
@@ -186,19 +211,9 @@ impl Reading<'_> {
             return Ok("");
         };
         let text = prefix.get_ref();
-        if text.starts_with('/') {
-            let text = text.trim_start_matches('/');
-            let why = format!("no key begins with '/': write {text:?}");
-            return Err(self.wrong(prefix.span().start, why));
-        }
-        let sample = format!("{}x", text.replace(Rule::NAME, "x"));
-        match Key::new(sample) {
-            Ok(_) => Ok(text),
-            Err(why) => {
-                let why = format!("no key begins with this prefix: {why}");
-                Err(self.wrong(prefix.span().start, why))
-            }
-        }
+        let checked = check_prefix(text);
+        checked.map_err(|why| self.wrong(prefix.span().start, why))?;
+        Ok(text)
     }
 
     fn link_key(&self, entry: &LinkKeyEntry) -> Result<LinkKey, BadAccess> {
@@ -343,6 +358,7 @@ struct RuleEntry {
     who: Spanned<OneOrMore>,
     prefix: Option<Spanned<String>>,
     may: Spanned<OneOrMore>,
+    existing: Option<Spanned<u16>>,
 }
 
 #[derive(Deserialize)]

@@ -25,7 +25,7 @@ pub use credentials::{
 };
 pub use file::{BadAccess, parse, read_secret};
 pub use passwords::{CheckError, Passwords};
-pub use policy::{Grant, Policy, Right, Rule, Subject};
+pub use policy::{Existing, Grant, Policy, Right, Rule, Subject};
 
 /// The policy of the moment, read anew while the server runs.
 pub struct Access {

@@ -23,6 +23,20 @@ pub struct Rule {
     pub prefix: String,
     /// The rights that are allowed.
     pub may: Vec<Right>,
+    /// The answer to a PUT by the right `create` where there is a value.
+    pub existing: Option<Existing>,
+}
+
+/// The answer to a client that may create and not replace, where there is a value already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// A right is missing, as anywhere else.
+    #[default]
+    NotAllowed,
+    /// The value is in the way.
+    Conflict,
+    /// As if the client had asked to create only.
+    Precondition,
 }
 
 impl Rule {
@@ -222,8 +236,16 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
 
 fn grant(rules: &[Rule], name: Option<&str>) -> Grant {
     let rules = rules.iter();
-    let rules = rules.filter_map(|rule| Some((rule.prefix_for(name)?, &*rule.may)));
-    Grant::new(&rules.collect::<Vec<_>>())
+    let rules = rules.filter_map(|rule| Some((rule.prefix_for(name)?, rule)));
+    let rules: Vec<(String, &Rule)> = rules.collect();
+    let rights = rules.iter().map(|(prefix, rule)| (&**prefix, &*rule.may));
+    let existing = rules
+        .iter()
+        .filter_map(|(prefix, rule)| Some((prefix.as_str().into(), rule.existing?)));
+    Grant {
+        existing: existing.collect(),
+        ..Grant::new(&rights.collect::<Vec<_>>())
+    }
 }
 
 /// A right that a request needs.
@@ -277,17 +299,26 @@ impl Right {
     }
 }
 
-/// The grants of one subject: for each right, the keys that it holds for.
+/// The grants of one subject.
 #[derive(Clone, Debug, Default)]
-pub struct Grant([Prefixes; Right::NAMED.len()]);
+pub struct Grant {
+    /// For each right, the keys that it holds for.
+    keys: [Prefixes; Right::NAMED.len()],
+    /// The prefixes of rules that say what is answered where there is a value, in the order of the file.
+    existing: Box<[(Box<str>, Existing)]>,
+}
 
 impl Grant {
     /// The grant of `rules`, each a prefix of keys and the rights that hold there.
     pub fn new<P: AsRef<str>>(rules: &[(P, &[Right])]) -> Self {
-        Self(Right::NAMED.map(|(right, _)| {
+        let keys = Right::NAMED.map(|(right, _)| {
             let rules = rules.iter().filter(|(_, rights)| right.is_of(rights));
             Prefixes::new(rules.map(|(prefix, _)| prefix.as_ref()))
-        }))
+        });
+        Self {
+            keys,
+            ..Self::default()
+        }
     }
 
     /// True where `right` holds for `key`.
@@ -297,7 +328,14 @@ impl Grant {
 
     /// The keys that `right` holds for.
     pub fn keys(&self, right: Right) -> &Prefixes {
-        &self.0[right as usize]
+        &self.keys[right as usize]
+    }
+
+    /// The answer where `key`, which may be created and not replaced, has a value. The first rule of the file that says one counts.
+    pub fn existing(&self, key: &str) -> Existing {
+        let mut said = self.existing.iter();
+        let said = said.find(|(prefix, _)| key.starts_with(&**prefix));
+        said.map_or(Existing::default(), |(_, existing)| *existing)
     }
 }
 
@@ -314,6 +352,7 @@ mod tests {
             who: who.iter().map(|&name| name.to_owned()).collect(),
             prefix: prefix.to_owned(),
             may: may.to_vec(),
+            existing: None,
         }
     }
 

@@ -6,6 +6,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use serde::Deserialize;
 
+use super::file::table;
 use crate::commands::size;
 use crate::store::bounds::{AgeOf, Bound, Full, MIN_AGE, Prefix};
 
@@ -89,11 +90,7 @@ enum When {
 
 /// The bound that `text` is, the entries of a table.
 fn bound(text: &str) -> Result<Bound, String> {
-    // On the command line the entries stand in one line, as in an inline table.
-    let table = format!("bound = {{ {text} }}");
-    let table: std::collections::BTreeMap<String, Table> =
-        toml::from_str(&table).map_err(|error| error.message().replace('\n', ", "))?;
-    let table = table.into_values().next().ok_or("it is no table")?;
+    let table: Table = table(text)?;
     let prefix = Prefix::new(&table.prefix).map_err(|why| format!("prefix: {why}"))?;
     let max_size = table.max_size.map(|given| match given {
         Size::Bytes(bytes) => Ok(bytes),

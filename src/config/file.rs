@@ -2,8 +2,10 @@
 //!
 //! The file is TOML, whose keys are the long names of options. Each entry becomes the words that would give the option on the
 //! command line, so an option is defined in one place and checked in one way. An entry that is no option, or whose value the
-//! option refuses, is reported with its line. The options come from the command that clap builds.
+//! option refuses, is reported with its line. The options come from the command that clap builds. A table of an
+//! array of tables, as `[[bound]]`, is the value of an option, too: its entries in one line.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::fs;
@@ -20,6 +22,16 @@ use crate::file_error::unreadable;
 
 /// The name of the value of an option that is a table of a file.
 const TABLE: &str = "TABLE";
+
+/// The value of an option that is a table, by the entries of the table in one line.
+pub fn table<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let text = format!("table = {{ {text} }}");
+    let mut tables: BTreeMap<String, T> =
+        toml::from_str(&text).map_err(|error| error.message().trim().replace('\n', ", "))?;
+    tables
+        .remove("table")
+        .ok_or_else(|| "it is no table".to_owned())
+}
 
 /// The prefix of the path of a unix socket, where a place to listen is given.
 pub const UNIX: &str = "unix:";
@@ -128,9 +140,8 @@ impl Entry {
         folder: &Path,
         command: &Command,
     ) -> Result<Self, String> {
-        let is_of_tables = |option: &Arg| option.get_value_names().is_some_and(|it| it == [TABLE]);
         let option = option(command, name);
-        if value.is_table() && !option.as_ref().is_ok_and(|option| is_of_tables(option)) {
+        if value.is_table() && !option.as_ref().is_ok_and(|option| takes_tables(option)) {
             return Err(format!(
                 "there are no sections such as [{name}]: options stand at the top of the file"
             ));
@@ -154,6 +165,13 @@ impl Entry {
             needed,
         })
     }
+}
+
+/// True for an option whose value is a table.
+fn takes_tables(option: &Arg) -> bool {
+    option
+        .get_value_names()
+        .is_some_and(|names| names == [TABLE])
 }
 
 /// The option of this long name, if a file may give it.
@@ -193,7 +211,11 @@ fn words(
     folder: &Path,
 ) -> Result<Vec<OsString>, String> {
     let takes_values = option.get_action().takes_values();
+    let is_table = takes_tables(option);
     let word = |value: &DeValue<'_>| {
+        if value.is_table() != is_table {
+            return None;
+        }
         let mut word = OsString::from(format!("--{name}="));
         word.push(match value {
             DeValue::String(text) => beside(option, text, folder),
@@ -215,6 +237,12 @@ fn words(
     };
     words.ok_or_else(|| {
         let wanted = match option.get_action() {
+            _ if is_table => {
+                return format!(
+                    "{name} takes a table, [[{name}]], not this {}",
+                    value.type_str()
+                );
+            }
             ArgAction::Append => "a string or an array of strings",
             _ if takes_values => "a string or an integer",
             _ => "true or false",

@@ -135,6 +135,14 @@ impl Config {
         }
         let values = match s3.settings()? {
             Some(mut settings) => {
+                if settings.redirect_from.is_some() && service.kept_fields.names().next().is_some()
+                {
+                    return Err(ConfigError(
+                        "--keep-field cannot be had with --redirect-from: the store answers then, and has another name for the \
+                         field"
+                            .to_owned(),
+                    ));
+                }
                 let most = descriptors.store_connections(network.threads());
                 settings.connections = settings.connections.min(most);
                 Values::S3(

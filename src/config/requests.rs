@@ -11,16 +11,18 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
+use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
-use super::file::{ConfigError, filled};
+use super::file::{ConfigError, filled, table};
 use super::mistakes::one_of;
 use crate::commands::size;
 use crate::http::{
-    AllowLists, CACHE_CONTROL, Hosts, LogFormat, Origins, RequestLogs, Routes, ServiceConfig,
-    TrustedProxies, UploadLimits, cache_control,
+    AllowLists, CACHE_CONTROL, Hosts, KeptFields, LogFormat, Origins, RequestLogs, Routes,
+    ServiceConfig, TrustedProxies, UploadLimits, cache_control,
 };
 use crate::log;
+use crate::store::{Prefixes, check_prefix};
 
 /// No file is longer: the kernel's offsets are signed.
 const LONGEST_FILE: u64 = i64::MAX as u64;
@@ -69,6 +71,17 @@ pub struct Protocol {
     #[arg(long, value_name = "VALUE", default_value = CACHE_CONTROL)]
     cache_control: String,
 
+    /// Field of a PUT to keep with its value, and to send with it, such as x-artifact-tag; all kept fields of a value have
+    /// at most 2 KiB; repeat for more [default: none]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    keep_field: Vec<String>,
+
+    /// Keys that are named after their values, as a table of TOML, in the file `[[content]]`: a prefix, and
+    /// name = "sha256": the last segment of such a key is the SHA-256 of its value, else PUT is answered 400; repeat for more
+    /// [default: none]
+    #[arg(long, value_name = "TABLE", value_parser = named_by_sha256)]
+    content: Vec<String>,
+
     /// Host name that clients may use, in addition to localhost and loopback addresses; others are answered 421 (DNS
     /// rebinding); '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else
     /// any]
@@ -87,6 +100,29 @@ pub struct Protocol {
     /// Send the duration of a request in a Server-Timing header
     #[arg(long)]
     server_timing: bool,
+}
+
+/// A table of `--content`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    prefix: String,
+    #[serde(rename = "name")]
+    _name: NameOfValue,
+}
+
+/// The last segment of such a key.
+#[derive(Deserialize)]
+enum NameOfValue {
+    #[serde(rename = "sha256")]
+    Sha256,
+}
+
+/// The prefix of the table that `text` is.
+fn named_by_sha256(text: &str) -> Result<String, String> {
+    let Content { prefix, .. } = table(text)?;
+    check_prefix(&prefix)?;
+    Ok(prefix)
 }
 
 impl Protocol {
@@ -114,6 +150,8 @@ impl Protocol {
         let mut trusted_proxies = TrustedProxies::default();
         let add = |network: &str| trusted_proxies.add(network).map_err(|_| NO_NETWORK);
         each("--trusted-proxy", &self.trusted_proxy, add)?;
+        let mut kept_fields = KeptFields::default();
+        each("--keep-field", &self.keep_field, |it| kept_fields.add(it))?;
         let given = &self.cache_control;
         let cache_control = cache_control(given)
             .map_err(|why| ConfigError::value("--cache-control", format_args!("{given:?}"), why))?;
@@ -135,6 +173,8 @@ impl Protocol {
                 max_body: max_body.min(storable),
                 expiry,
             },
+            kept_fields,
+            named_by_sha256: Prefixes::new(self.content.iter().map(String::as_str)),
             compress: self.compress,
             cache_control,
             allowed: AllowLists { hosts, origins },

@@ -46,7 +46,9 @@ pub use head::unread::OptionalFields;
 pub use response::{closes, continue_100, encode_interim};
 pub use service::{Responding, Service, ServiceBuilder, Upgrade, known};
 pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
-pub use values::fields::{BadCacheControl, DEFAULT_CACHE_CONTROL as CACHE_CONTROL, cache_control};
+pub use values::fields::{
+    BadCacheControl, DEFAULT_CACHE_CONTROL as CACHE_CONTROL, KeptFields, cache_control,
+};
 pub use values::media::is_guessed_text;
 pub use values::{conditional, range};
 pub use watch::Session;

@@ -9,6 +9,8 @@ use hyper::header::HeaderValue;
 use crate::http::client::TrustedProxies;
 use crate::http::exchange::request_log::LogFormat;
 use crate::http::head::allowlists::AllowLists;
+use crate::http::values::fields::KeptFields;
+use crate::store::Prefixes;
 
 /// The configuration of the service.
 #[derive(Clone, Debug)]
@@ -30,6 +32,10 @@ pub struct ServiceConfig {
     pub interim: bool,
     /// The limits of uploads.
     pub limits: UploadLimits,
+    /// The fields that are kept with values besides those that always are.
+    pub kept_fields: KeptFields,
+    /// The keys whose last segment is the SHA-256 of the value.
+    pub named_by_sha256: Prefixes,
     /// Compresses values for clients that ask for it.
     pub compress: bool,
     /// The Cache-Control of listings, and of values that were stored without one.

@@ -142,6 +142,18 @@ fn check_segment(segment: &[u8]) -> Result<(), BadKey> {
     }
 }
 
+/// Refuses a prefix that no key begins with, in words for whoever wrote it in a file.
+pub fn check_prefix(prefix: &str) -> Result<(), String> {
+    if prefix.starts_with('/') {
+        let prefix = prefix.trim_start_matches('/');
+        return Err(format!("no key begins with '/': write {prefix:?}"));
+    }
+    match Key::new(format!("{prefix}x")) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(format!("no key begins with this prefix: {why}")),
+    }
+}
+
 /// The media type of a value whose name suggests none.
 pub const UNKNOWN_TYPE: &str = "application/octet-stream";
 
@@ -186,8 +198,14 @@ impl Prefixes {
 
     /// True when it has `key`.
     pub fn has(&self, key: &str) -> bool {
+        self.prefix_of(key).is_some()
+    }
+
+    /// The prefix that `key` begins with, when it has that key.
+    pub fn prefix_of(&self, key: &str) -> Option<&str> {
         let at = self.0.partition_point(|prefix| **prefix <= *key);
-        at > 0 && key.starts_with(&*self.0[at - 1])
+        let prefix = &**self.0.get(at.checked_sub(1)?)?;
+        key.starts_with(prefix).then_some(prefix)
     }
 
     /// True when it may have keys that begin with `start`.

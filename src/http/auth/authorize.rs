@@ -6,7 +6,7 @@
 
 use hyper::Method;
 
-use crate::access::{Access, LinkKind, Right};
+use crate::access::{Access, Existing, LinkKind, Right};
 use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::refusal::Refusal;
@@ -81,7 +81,7 @@ impl Principal {
             None if may_replace => Ok(()),
             None => {
                 options.preconditions = Some(Preconditions::NEW);
-                options.is_only_new = true;
+                options.existing = Some(self.subject.grant.existing(key));
                 Ok(())
             }
         }
@@ -124,6 +124,15 @@ impl Principal {
 
     fn permit_if(&self, is_allowed: bool, right: Right) -> Result<(), Refusal> {
         is_allowed.then_some(()).ok_or_else(|| self.deny(right))
+    }
+
+    /// The refusal of a client that may create and not replace, for a key that has a value.
+    pub fn deny_replacing(&self, existing: Existing) -> Refusal {
+        if existing == Existing::NotAllowed {
+            return self.deny(Right::Write);
+        }
+        self.access.count(AuthResult::NotAllowed);
+        Refusal::Exists(existing)
     }
 
     /// The refusal of a client without this right; an anonymous one is asked to authenticate.

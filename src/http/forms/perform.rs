@@ -23,7 +23,8 @@ use crate::http::refusal::{HaltedForm, Refusal};
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
-use crate::http::values::put::CountedUpload;
+use crate::http::values::content_names::named_digest;
+use crate::http::values::put::{CountedUpload, compare};
 use crate::store::{Key, Preconditions, UploadHead};
 
 /// About the longest head of a part, in bytes.
@@ -125,12 +126,15 @@ impl FormUpload<'_, '_, '_> {
         let mut options = PutOptions {
             preconditions: self.preconditions.clone().or(only_new),
             media_type,
+            expected: named_digest(&key, config)?.unwrap_or_default(),
             ..PutOptions::default()
         };
         self.request.permit_put(&key, &mut options)?;
         let _in_flight = CountedUpload::new(self.request.counters());
         let quota = store.quota().filter(|quota| quota.is_by_client());
+        let (expected, wanted) = (options.expected, options.expected.wanted());
         let mut head = UploadHead {
+            sha256: expected.sha256,
             uploader: quota.map(|_| self.request.uploader()),
             ..options.head()
         };
@@ -141,6 +145,9 @@ impl FormUpload<'_, '_, '_> {
             } else {
                 Some(store.upload(service.reactor, &key, &mut head).await?)
             };
+            if let Some(upload) = upload.as_mut().filter(|_| !wanted.is_none()) {
+                upload.hash(wanted);
+            }
             let mut len = 0;
             while let Some(data) = self.form.data().await? {
                 len += data.len() as u64;
@@ -152,12 +159,15 @@ impl FormUpload<'_, '_, '_> {
                 }
             }
             Ok(match upload {
-                Some(upload) => Some(upload.publish(key.clone()).await?),
+                Some(mut upload) => {
+                    compare(&mut upload, &expected, wanted).await?;
+                    Some(upload.publish(key.clone()).await?)
+                }
                 None => None,
             })
         };
         let stored = stored.await;
-        let published = self.request.narrowed(options.is_only_new, stored)?;
+        let published = self.request.narrowed(options.existing, stored)?;
         self.stored.push(StoredFile { key, published });
         Ok(())
     }

@@ -4,7 +4,7 @@
 
 pub mod table;
 
-use crate::access::Right;
+use crate::access::{Existing, Right};
 use crate::http::auth::credentials::BadLink;
 use crate::http::forms::{BadForm, StoredFile};
 use crate::http::head::allowlists::NotAllowlisted;
@@ -70,8 +70,16 @@ pub enum Refusal {
     BadDigest(#[from] BadDigest),
     #[error("no range lies within the value ({len} bytes)")]
     Unsatisfiable { len: u64 },
+    #[error(
+        "bad key: below {prefix:?} the last segment is the SHA-256 of the value, 64 digits in lower case with or without sha256: \
+         before them, and {name:?} is none"
+    )]
+    NoDigestInName { prefix: String, name: String },
     #[error("the value does not have the digest that was sent with it")]
     DigestMismatch,
+    /// The digests in hexadecimal digits: that of the value, and that of a field or of the key.
+    #[error("the value does not have the digest that was sent with it: its SHA-256 is {}, not {}", .0[0], .0[1])]
+    Sha256Mismatch(Box<[String; 2]>),
     #[error("the precondition does not hold")]
     Precondition,
     #[error(
@@ -90,6 +98,8 @@ pub enum Refusal {
     CertificateEnded,
     #[error("not allowed: this needs the right to {} here", .0.name())]
     NotAllowed(Right),
+    #[error("the key has a value: to replace it needs the right to write here")]
+    Exists(Existing),
     #[error("{0}")]
     BadLink(#[from] BadLink),
     #[error("too many wrong tokens or passwords from this address: wait {retry_after} s")]

@@ -8,6 +8,7 @@ use hyper::header::{
     WWW_AUTHENTICATE,
 };
 
+use crate::access::Existing;
 use crate::http::head::syntax::{FramingError, put};
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::Target;
@@ -83,7 +84,9 @@ impl Refusal {
             R::BadKey(BadKey::TooLong | BadKey::SegmentTooLong) => {
                 row(S::URI_TOO_LONG, "key-too-long", &[])
             }
-            R::BadKey(_) | R::BadEscape | R::Folder => row(S::BAD_REQUEST, "bad-key", &[]),
+            R::BadKey(_) | R::BadEscape | R::Folder | R::NoDigestInName { .. } => {
+                row(S::BAD_REQUEST, "bad-key", &[])
+            }
             R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep", &[]),
             R::BadQuery(_) => row(S::BAD_REQUEST, "bad-query", &[]),
             R::BadTarget => row(S::BAD_REQUEST, "bad-target", &[Closes]),
@@ -103,7 +106,7 @@ impl Refusal {
             R::BadForm(_) => row(S::BAD_REQUEST, "bad-form", &[]),
             R::NoForm => row(S::UNSUPPORTED_MEDIA_TYPE, "no-form", &[]),
             R::BadDigest(_) => row(S::BAD_REQUEST, "bad-digest", &[]),
-            R::DigestMismatch => row(S::BAD_REQUEST, "digest-mismatch", &[]),
+            R::DigestMismatch | R::Sha256Mismatch(_) => row(S::BAD_REQUEST, "digest-mismatch", &[]),
             R::Unsatisfiable { .. } => row(S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable", &[]),
             R::Precondition => row(S::PRECONDITION_FAILED, "precondition-failed", &[]),
             R::Method if config.compat => row(S::NOT_FOUND, "method", &[]),
@@ -113,6 +116,9 @@ impl Refusal {
             R::Unauthenticated { .. } => row(S::UNAUTHORIZED, "unauthenticated", &[Audited]),
             R::SignedOut => row(S::UNAUTHORIZED, SIGNED_OUT, &[]),
             R::NotAllowed(_) => row(S::FORBIDDEN, "not-allowed", &[Audited]),
+            R::Exists(Existing::NotAllowed) => row(S::FORBIDDEN, "exists", &[Audited]),
+            R::Exists(Existing::Conflict) => row(S::CONFLICT, "exists", &[Audited]),
+            R::Exists(Existing::Precondition) => row(S::PRECONDITION_FAILED, "exists", &[Audited]),
             R::CertificateEnded => row(S::FORBIDDEN, "certificate-ended", &[Audited, Closes]),
             R::BadLink(_) => row(S::FORBIDDEN, "bad-link", &[Audited]),
             R::TooManyFailures { .. } => row(S::TOO_MANY_REQUESTS, "too-many-failures", &[Audited]),

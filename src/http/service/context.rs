@@ -13,7 +13,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response};
 use tracing::field::display;
 
-use crate::access::Right;
+use crate::access::Existing;
 use crate::http::admin::Admin;
 use crate::http::auth::Guard;
 use crate::http::auth::credentials::Principal;
@@ -270,10 +270,16 @@ impl RequestContext {
 
     /// The result of a PUT. Where it was narrowed to a key without a value, its client gave no precondition that could fail: it is refused
     /// because it may not replace.
-    pub fn narrowed<T>(&self, is_only_new: bool, stored: Result<T, Refusal>) -> Result<T, Refusal> {
-        stored.map_err(|why| match (why, self.principal()) {
-            (Refusal::Precondition, Some(client)) if is_only_new => client.deny(Right::Write),
-            (why, _) => why,
+    pub fn narrowed<T>(
+        &self,
+        existing: Option<Existing>,
+        stored: Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        stored.map_err(|why| match (why, self.principal(), existing) {
+            (Refusal::Precondition, Some(client), Some(existing)) => {
+                client.deny_replacing(existing)
+            }
+            (why, ..) => why,
         })
     }
 }

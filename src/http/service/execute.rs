@@ -89,13 +89,13 @@ async fn execute(
             len,
             mut options,
         } => {
-            let is_only_new = options.is_only_new;
+            let existing = options.existing;
             let stored = if let Some(creation) = options.creation.take() {
                 Box::pin(create_upload(request, key, *creation, options, body)).await
             } else {
                 put(request, key, len, options, body).await
             };
-            request.narrowed(is_only_new, stored)
+            request.narrowed(existing, stored)
         }
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use hyper::header::{HeaderMap, HeaderValue};
 
+use crate::access::Existing;
 use crate::http::admin::{MetricsFormat, Page};
 use crate::http::auth::credentials::Principal;
 use crate::http::forms::FormRequest;
@@ -120,8 +121,8 @@ pub struct PutOptions {
     pub digests_follow: bool,
     /// The most bytes that this client may store, where that is less than the limit of all.
     pub most: Option<u64>,
-    /// The value is stored only where there is none, for the client may create and not replace.
-    pub is_only_new: bool,
+    /// The value is stored only where there is none, for the client may create and not replace; this is the answer otherwise.
+    pub existing: Option<Existing>,
     /// The value may come in several requests, of which this is the first.
     pub creation: Option<Box<UploadCreation>>,
 }

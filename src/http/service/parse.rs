@@ -32,6 +32,7 @@ use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions;
+use crate::http::values::content_names::named_digest;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{BadKey, Key, UploadId};
@@ -310,6 +311,9 @@ impl<'a> RequestHead<'a> {
         } else {
             Box::default()
         };
+        if let Some(named) = named_digest(&key, config)? {
+            options.expected = options.expected.and(named)?;
+        }
         if common.resumable && config.resumes() {
             options.creation = UploadCreation::of(head, len, config)?;
         }

@@ -157,7 +157,7 @@ impl UploadCreation {
         }
         Ok(Some(Box::new(Self {
             part,
-            fields: kept(headers),
+            fields: kept(headers, config),
             wants_104: config.interim && wants_104(headers),
             depth: depth(head.uri.path()),
         })))
@@ -201,11 +201,12 @@ pub fn upload(path: &str) -> Option<Result<UploadId, Refusal>> {
 
 /// The fields of `headers` that are kept. Bytes that are no UTF-8 are replaced: such a value matches nothing and is valid nowhere,
 /// before and after.
-fn kept(headers: &HeaderMap) -> Vec<Field> {
+fn kept(headers: &HeaderMap, config: &ServiceConfig) -> Vec<Field> {
     // Seconds from now on are not those from the end of the upload on. A bad end is refused elsewhere.
     let end = end(headers).ok().flatten();
     let end = end.iter().map(|(name, value)| (name, value));
-    let fields = headers.iter().filter(|(name, _)| KEPT.contains(name));
+    let is_kept = |name| KEPT.contains(name) || config.kept_fields.names().any(|kept| kept == name);
+    let fields = headers.iter().filter(|(name, _)| is_kept(name));
     let fields = fields.chain(end);
     let fields = fields.map(|(name, value)| {
         let text = String::from_utf8_lossy(value.as_bytes());

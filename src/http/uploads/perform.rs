@@ -14,6 +14,7 @@ use crate::http::uploads::state::{UploadState, address};
 use crate::http::uploads::{
     UploadCreation, UploadPart, UploadRequest, kept_headers, resumption_supported,
 };
+use crate::http::values::content_names::named_digest;
 use crate::http::values::put::{CountedUpload, compare, put, verify};
 use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
 
@@ -205,7 +206,7 @@ async fn publish_file(
     of_value: Digests,
 ) -> Result<Outcome, Refusal> {
     let key = upload.key().clone();
-    let (mut options, expected) = if let Some(options) = options {
+    let (mut options, mut expected) = if let Some(options) = options {
         (*options, of_value)
     } else {
         let headers = kept_headers(&upload.fields().await?);
@@ -214,11 +215,14 @@ async fn publish_file(
         let expected = options.expected.and(of_value)?;
         (options, expected)
     };
+    if let Some(named) = named_digest(&key, &request.service.config)? {
+        expected = expected.and(named)?;
+    }
     let store = &request.service.store;
     let mut value = store.publish_resumable(upload, options.head())?;
     compare(&mut value, &expected, expected.wanted()).await?;
     let published = value.publish(key.clone()).await.map_err(Refusal::from);
-    let published = request.narrowed(options.is_only_new, published)?;
+    let published = request.narrowed(options.existing, published)?;
     Ok(Outcome::Completed(key, published))
 }
 

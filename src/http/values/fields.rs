@@ -1,6 +1,6 @@
 //! The fields that a value is sent with: those kept with it from its PUT, and the Cache-Control of answers with values and listings.
 //!
-//! Pure. Kept fields are text, a line `name: value` for each, so that an operator can read and set them. The text may have been set
+//! Pure. Four fields are always kept, and others where an operator names them. Kept fields are text, a line `name: value` for each, so that an operator can read and set them. The text may have been set
 //! by hand, so what is read back goes through the checks of what arrives with a PUT, and a line that fails them counts as absent.
 //! The media type is kept beside them, by rules of its own ([`media`](super::media)).
 //!
@@ -15,10 +15,12 @@ use hyper::header::{
 
 use crate::http::auth::credentials::Principal;
 use crate::http::head::syntax::{append_field, has_member, is_parameter, is_token, split};
+use crate::http::values::field_names::refused;
 use crate::http::values::media::has_suffix;
-use crate::store::{DELETE_AFTER, DELETE_AT, end_after, now, parse_end};
+use crate::store::{DELETE_AFTER, DELETE_AT, MAX_FIELDS, end_after, now, parse_end};
 
 /// A field that is kept.
+#[derive(Clone, Debug)]
 struct Field {
     name: HeaderName,
     /// The longest value that is kept, in bytes.
@@ -28,7 +30,7 @@ struct Field {
     is_valid: fn(&str) -> bool,
 }
 
-/// The fields that are kept, in this order; all together are at most [`crate::store::MAX_FIELDS`] bytes.
+/// The fields that are kept, in this order; all together are at most [`MAX_FIELDS`] bytes.
 static FIELDS: [Field; 4] = [
     Field::list(CACHE_CONTROL, |text| {
         matches!(cache_control(text), Ok(Some(_)))
@@ -53,6 +55,34 @@ static UNTIL_END: Field = Field::number(DELETE_AFTER);
 /// The end of the names of compressed SVG.
 const SVGZ: &str = ".svgz";
 
+/// The fields that are kept besides, by the names that an operator gives.
+#[derive(Clone, Debug, Default)]
+pub struct KeptFields(Vec<Field>);
+
+impl KeptFields {
+    /// Adds a field, unless it is one that no value may bring.
+    pub fn add(&mut self, name: &str) -> Result<(), &'static str> {
+        let name = HeaderName::try_from(name).map_err(|_| "no name of a field")?;
+        if let Some(why) = refused(&name) {
+            return Err(why);
+        }
+        if self.names().all(|known| *known != name) {
+            self.0.push(Field {
+                name,
+                max: MAX_FIELDS,
+                is_list: false,
+                is_valid: |text| text.bytes().all(|b| matches!(b, b' '..=b'~')),
+            });
+        }
+        Ok(())
+    }
+
+    /// The names of the fields.
+    pub fn names(&self) -> impl Iterator<Item = &HeaderName> {
+        self.0.iter().map(|field| &field.name)
+    }
+}
+
 /// Why the fields of a PUT cannot be kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadField {
@@ -64,6 +94,10 @@ pub enum BadField {
     Repeated(HeaderName),
     #[error("bad {0}: a value ends in the future, and before the year 10000")]
     End(HeaderName),
+    #[error(
+        "the fields to be kept with the value, names and values, are longer than {MAX_FIELDS} bytes together"
+    )]
+    TooMany,
     /// The body is in a coding of the transfer, which is not the value's.
     #[error(
         "the server does not decode aws-chunked: clients of AWS send the value as it is with request_checksum_calculation = when_required"
@@ -76,16 +110,22 @@ pub enum BadField {
 pub struct StoredFields(pub Vec<(HeaderName, HeaderValue)>);
 
 impl StoredFields {
-    /// The fields of a PUT with these `headers`. An empty field counts as absent.
-    pub fn of(headers: &HeaderMap) -> Result<Self, BadField> {
-        let mut kept = Vec::new();
-        for field in &FIELDS {
+    /// The fields of a PUT with these `headers`, with those that are `kept` besides. An empty field counts as absent.
+    pub fn of(headers: &HeaderMap, kept: &KeptFields) -> Result<Self, BadField> {
+        let mut fields = Vec::new();
+        for field in FIELDS.iter().chain(&kept.0) {
             if let Some(value) = field.of(headers)? {
-                kept.push((field.name.clone(), value));
+                fields.push((field.name.clone(), value));
             }
         }
-        kept.extend(end(headers)?);
-        Ok(Self(kept))
+        fields.extend(end(headers)?);
+        let fields = Self(fields);
+        // The fields that are always kept fit together.
+        let is_too_long = || fields.encode().is_some_and(|text| text.len() > MAX_FIELDS);
+        if !kept.0.is_empty() && is_too_long() {
+            return Err(BadField::TooMany);
+        }
+        Ok(fields)
     }
 
     /// The text to keep with the value, where there is any.
@@ -97,17 +137,22 @@ impl StoredFields {
         (!text.is_empty()).then(|| text.into())
     }
 
-    /// Reads the text of [`StoredFields::encode`], or of an operator. The first line of a field counts.
-    pub fn decode(text: &[u8]) -> Self {
-        let kept = FIELDS.iter().chain([&END]).filter_map(|field| {
-            let value = text.split(|&b| b == b'\n').find_map(|line| {
-                let end = line.iter().position(|&b| b == b':')?;
-                let is_named = line[..end].eq_ignore_ascii_case(field.name.as_str().as_bytes());
-                is_named.then(|| line[end + 1..].trim_ascii())
-            })?;
-            let value = field.check(value).ok()??;
-            Some((field.name.clone(), value))
-        });
+    /// Reads the text of [`StoredFields::encode`], or of an operator. The first line of a field counts, and none of a field that is no
+    /// longer `kept`.
+    pub fn decode(text: &[u8], kept: &KeptFields) -> Self {
+        let kept = FIELDS
+            .iter()
+            .chain([&END])
+            .chain(&kept.0)
+            .filter_map(|field| {
+                let value = text.split(|&b| b == b'\n').find_map(|line| {
+                    let end = line.iter().position(|&b| b == b':')?;
+                    let is_named = line[..end].eq_ignore_ascii_case(field.name.as_str().as_bytes());
+                    is_named.then(|| line[end + 1..].trim_ascii())
+                })?;
+                let value = field.check(value).ok()??;
+                Some((field.name.clone(), value))
+            });
         Self(kept.collect())
     }
 
@@ -298,7 +343,6 @@ pub fn mark_private(headers: &mut HeaderMap, principal: Option<&Principal>, is_v
 #[cfg(test)]
 mod tests {
     use crate::http::values::fields::*;
-    use crate::store::MAX_FIELDS;
     use proptest::prelude::*;
 
     /// The fields that a PUT with these lines, one each, keeps, as text.
@@ -308,9 +352,9 @@ mod tests {
             let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
             headers.append(*name, value);
         }
-        let fields = StoredFields::of(&headers)?;
+        let fields = StoredFields::of(&headers, &KeptFields::default())?;
         let text = fields.encode().unwrap_or_default();
-        assert_eq!(StoredFields::decode(&text), fields);
+        assert_eq!(StoredFields::decode(&text, &KeptFields::default()), fields);
         Ok(String::from_utf8(text.into()).unwrap())
     }
 
@@ -367,7 +411,8 @@ mod tests {
             ("svgz", "", None),
             ("\u{e9}vgz", "", None),
         ] {
-            let fields = StoredFields::decode(text.as_bytes()).with_coding_of(key);
+            let fields =
+                StoredFields::decode(text.as_bytes(), &KeptFields::default()).with_coding_of(key);
             let found = fields.get(&CONTENT_ENCODING);
             assert_eq!(
                 found.map(HeaderValue::as_bytes),
@@ -386,7 +431,7 @@ mod tests {
             ("cache-control: No-Transform", false),
             ("cache-control: public,no-transform", false),
         ] {
-            let fields = StoredFields::decode(text.as_bytes());
+            let fields = StoredFields::decode(text.as_bytes(), &KeptFields::default());
             assert_eq!(fields.may_transform(), may, "{text}");
         }
     }
@@ -446,12 +491,18 @@ mod tests {
             let longer = HeaderValue::try_from(format!("{value}b")).unwrap();
             headers.insert(&field.name, longer);
             let why = BadField::TooLong(field.name.clone(), field.max);
-            assert_eq!(StoredFields::of(&headers), Err(why));
+            assert_eq!(StoredFields::of(&headers, &KeptFields::default()), Err(why));
             headers.insert(&field.name, HeaderValue::try_from(value).unwrap());
         }
-        let text = StoredFields::of(&headers).unwrap().encode().unwrap();
+        let text = StoredFields::of(&headers, &KeptFields::default())
+            .unwrap()
+            .encode()
+            .unwrap();
         assert!(text.len() <= MAX_FIELDS, "{}", text.len());
-        assert_eq!(StoredFields::decode(&text).0.len(), FIELDS.len());
+        assert_eq!(
+            StoredFields::decode(&text, &KeptFields::default()).0.len(),
+            FIELDS.len()
+        );
     }
 
     #[test]
@@ -478,7 +529,7 @@ mod tests {
             (":", ""),
             ("", ""),
         ] {
-            let fields = StoredFields::decode(text.as_bytes());
+            let fields = StoredFields::decode(text.as_bytes(), &KeptFields::default());
             let read = fields.encode().unwrap_or_default();
             assert_eq!(String::from_utf8_lossy(&read), expected, "{text:?}");
         }
@@ -501,12 +552,12 @@ mod tests {
                     headers.append(&FIELDS[field].name, value);
                 }
             }
-            if let Ok(fields) = StoredFields::of(&headers) {
+            if let Ok(fields) = StoredFields::of(&headers, &KeptFields::default()) {
                 let text = fields.encode();
                 prop_assert_eq!(text.is_none(), fields.0.is_empty());
                 let text = text.unwrap_or_default();
                 prop_assert!(text.len() <= MAX_FIELDS);
-                prop_assert_eq!(StoredFields::decode(&text), fields);
+                prop_assert_eq!(StoredFields::decode(&text, &KeptFields::default()), fields);
             }
         }
 
@@ -521,14 +572,14 @@ mod tests {
                     text.extend_from_slice(part);
                 }
             }
-            let fields = StoredFields::decode(&text);
+            let fields = StoredFields::decode(&text, &KeptFields::default());
             for (name, value) in fields.0.clone() {
                 prop_assert!(FIELDS.iter().any(|field| field.name == name));
                 prop_assert!(!value.as_bytes().iter().any(|b| b"\r\n\0".contains(b)));
             }
             // Each field that is read could have been sent.
             let headers: HeaderMap = fields.0.clone().into_iter().collect();
-            prop_assert_eq!(StoredFields::of(&headers), Ok(fields));
+            prop_assert_eq!(StoredFields::of(&headers, &KeptFields::default()), Ok(fields));
         }
     }
 

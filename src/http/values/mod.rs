@@ -1,7 +1,9 @@
 //! Values: what GET, HEAD, PUT and DELETE ask of one, the rules of its fields, and what is answered.
 
 pub mod conditional;
+pub mod content_names;
 pub mod digest_fields;
+pub mod field_names;
 pub mod fields;
 pub mod get;
 pub mod media;

@@ -2,6 +2,7 @@
 //!
 //! The body of a refused upload is not read. A body that breaks off, or does not have the digests sent with it, is never stored.
 
+use data_encoding::HEXLOWER;
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 
 use crate::http::body::request::Received;
@@ -38,7 +39,7 @@ impl PutOptions {
             fields: if config.compat {
                 StoredFields::default()
             } else {
-                StoredFields::of(headers)?
+                StoredFields::of(headers, &config.kept_fields)?
             },
             expected: Digests::of(headers)?,
             digests_follow: are_announced(headers),
@@ -144,6 +145,12 @@ pub async fn compare(
 
 /// Refuses a value whose `digests` are not the `expected` ones.
 pub fn verify(expected: &Digests, digests: &Digests) -> Result<(), Refusal> {
+    if let (Some(expected), Some(found)) = (expected.sha256, digests.sha256)
+        && expected != found
+    {
+        let both = [found, expected].map(|digest| HEXLOWER.encode(&digest));
+        return Err(Refusal::Sha256Mismatch(Box::new(both)));
+    }
     let is_same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
         && (expected.sha512.is_none() || expected.sha512 == digests.sha512)
         && (expected.md5.is_none() || expected.md5 == digests.md5)

@@ -147,7 +147,8 @@ impl RepresentedValue {
     /// `found`, the value of `key`, as it is represented under `config`.
     pub fn new(found: Found, key: &Key<'_>, config: &ServiceConfig) -> Self {
         let represent = |validators, fields: &[u8], stored, is_utf8| {
-            let fields = StoredFields::decode(fields).with_coding_of(key.as_str());
+            let fields = StoredFields::decode(fields, &config.kept_fields);
+            let fields = fields.with_coding_of(key.as_str());
             // The charset is that of the text, and not of its coded bytes.
             let is_utf8 = is_utf8 && !fields.has_coding();
             let media_type = media::of(key.as_str(), stored, is_utf8);

@@ -15,25 +15,17 @@ use bytes::Bytes;
 use hyper::Method;
 use hyper::body::Body;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
-    CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, LAST_MODIFIED,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH,
+    LAST_MODIFIED,
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Gateway;
 use crate::s3::contract::RemoteMeta;
 use crate::s3::transport::answer::{Answer, text, unclear};
-use crate::s3::transport::call::{Call, NO_MEDIA_TYPE};
+use crate::s3::transport::call::{Call, KEPT, METADATA, NO_MEDIA_TYPE};
 use crate::s3::transport::{Client, ReadOutcome};
 use crate::value::{Error, Key};
-
-/// The fields that are kept with a value.
-const KEPT: [HeaderName; 4] = [
-    CACHE_CONTROL,
-    CONTENT_DISPOSITION,
-    CONTENT_ENCODING,
-    CONTENT_LANGUAGE,
-];
 
 /// The coding of a body in pieces, which some stores answer as if it were the value's own.
 const FRAMING: &str = "aws-chunked";
@@ -128,19 +120,21 @@ fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Erro
     is_right.then_some(()).ok_or_else(wrong)
 }
 
-/// The fields that are kept with a value, a line for each.
+/// The fields that are kept with a value, a line for each, and what else the store keeps with it.
 fn fields(headers: &HeaderMap) -> Vec<u8> {
     let mut lines = Vec::new();
-    for name in KEPT {
-        let Some(value) = headers.get(&name).map(HeaderValue::as_bytes) else {
-            continue;
+    for (name, value) in headers {
+        let kept = match name.as_str().strip_prefix(METADATA) {
+            None if KEPT.contains(name) => name.as_str(),
+            None => continue,
+            Some(kept) => kept,
         };
-        let value = match std::str::from_utf8(value) {
+        let value = match value.to_str() {
             Ok(codings) if name == CONTENT_ENCODING => unframed(codings).into_bytes(),
-            _ => value.to_vec(),
+            _ => value.as_bytes().to_vec(),
         };
         if !value.is_empty() {
-            for part in [name.as_str().as_bytes(), b": ", &value, b"\n"] {
+            for part in [kept.as_bytes(), b": ", &value, b"\n"] {
                 lines.extend_from_slice(part);
             }
         }
@@ -307,6 +301,8 @@ impl RemoteBody {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::HeaderValue;
+
     use super::*;
 
     #[test]
@@ -316,8 +312,11 @@ mod tests {
         assert_eq!(unframed("AWS-Chunked, gzip, br"), "gzip, br");
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("aws-chunked"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        assert_eq!(fields(&headers), b"cache-control: no-store\n");
+        headers.insert("cache-control", HeaderValue::from_static("no-store"));
+        headers.insert("x-amz-meta-x-tag", HeaderValue::from_static("t"));
+        headers.insert("x-amz-id-2", HeaderValue::from_static("i"));
+        let lines = fields(&headers);
+        assert_eq!(lines, b"cache-control: no-store\nx-tag: t\n");
     }
 
     #[test]

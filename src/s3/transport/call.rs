@@ -15,8 +15,8 @@ use data_encoding::HEXLOWER;
 use http_body_util::{Either, Full};
 use hyper::Method;
 use hyper::header::{
-    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
-    RANGE,
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE,
+    HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, RANGE,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 use sha2::{Digest, Sha256};
@@ -38,6 +38,17 @@ pub const NO_MEDIA_TYPE: &str = "binary/octet-stream";
 
 /// The field that tells one write from every other.
 pub const NONCE: &str = "x-amz-meta-data-server-write";
+
+/// The beginning of a field that the store keeps and does not know.
+pub const METADATA: &str = "x-amz-meta-";
+
+/// The fields of values that the store knows; any other is kept as metadata.
+pub const KEPT: [HeaderName; 4] = [
+    CACHE_CONTROL,
+    CONTENT_DISPOSITION,
+    CONTENT_ENCODING,
+    CONTENT_LANGUAGE,
+];
 
 /// All but the unreserved characters (RFC 3986, section 2.3).
 const ALL: &AsciiSet = &NON_ALPHANUMERIC
@@ -178,7 +189,11 @@ impl Call {
             let Some(colon) = line.iter().position(|&b| b == b':') else {
                 continue;
             };
-            let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| not_a_field())?;
+            let mut name = HeaderName::from_bytes(&line[..colon]).map_err(|_| not_a_field())?;
+            if !KEPT.contains(&name) {
+                let metadata = format!("{METADATA}{name}");
+                name = HeaderName::try_from(metadata).map_err(|_| not_a_field())?;
+            }
             let value = line[colon + 1..].trim_ascii();
             let value = HeaderValue::from_bytes(value).map_err(|_| not_a_field())?;
             self.headers.insert(name, value);

@@ -4,6 +4,7 @@ mod answers;
 mod audit;
 mod certificates;
 mod commands;
+mod existing;
 mod failures;
 mod hidden;
 mod links;

@@ -213,6 +213,15 @@ durability = 'os'|listen = '0.0.0.0:0'| ; 2 ; give --access FILE to say who may,
 s3-region = 'x'| ; 1 ; s3-region needs --store
 pin = true|s3-virtual-host = true| ; 2 ; s3-virtual-host needs --store
 store = 's3://values'|dir = '/tmp'| ; 2 ; --dir cannot be had with --store
+content = 1| ; 1 ; content takes a table, [[content]], not this integer
+[content]|prefix = 'cas/'| ; 1 ; missing field `name`
+pin = true|[[content]]|prefix = 'cas/'| ; 2 ; missing field `name`
+[[content]]|prefix = 'cas/'|name = 'md5'| ; 1 ; unknown variant `md5`, expected `sha256`
+[[content]]|prefix = 'cas/'|name = 'sha256'|threads = 1| ; 1 ; unknown field `threads`
+[[content]]|name = 'sha256'|prefix = '/cas/'| ; 1 ; no key begins with '/': write
+[[content]]|name = 'sha256'|prefix = 'a//'| ; 1 ; no key begins with this prefix
+[[bound]]|max-keys = 1|[[bound]]|prefix = 'a/'| ; 3 ; it bounds nothing: give max-size, max-keys or max-age
+[[bound]]|max-keys = 1|x = ['a']| ; 1 ; bound takes a table, [[bound]]
 ";
 
 #[test]

@@ -1,6 +1,7 @@
 //! Writing values: how uploads arrive, when they are published, and that a failed one leaves nothing.
 
 mod atomicity;
+mod content_names;
 mod digests;
 mod disk_errors;
 mod durability;

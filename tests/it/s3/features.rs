@@ -1,8 +1,10 @@
 //! What stands around the values: metrics, readiness, and the options.
 
+use sha2::{Digest, Sha256};
+
 use super::serve_plainly;
 use crate::support::prelude::*;
-use crate::support::s3::{Fault, Stub};
+use crate::support::s3::{Fault, Stub, hex};
 
 #[test]
 fn metrics_tell_how_the_store_does() {
@@ -88,4 +90,45 @@ fn options_of_a_directory_are_refused_with_a_reason() {
         let ended = Launch::new(&["--store", store, "--listen", "127.0.0.1:0"]);
         ended.bare().run().says(2, "--store");
     }
+}
+
+#[test]
+fn a_named_field_is_metadata_of_the_object() {
+    let stub = Stub::start();
+    let server = serve_plainly(&stub.bucket, &["--keep-field", "x-artifact-tag"]);
+    let lines = "X-Artifact-Tag: t\r\nCache-Control: no-store\r\n";
+    server.store_as("key", lines, "v");
+    for method in ["GET", "HEAD"] {
+        let got = server.ask(method, "key");
+        assert_eq!(got.header("x-artifact-tag"), Some("t"), "{method}");
+        assert_eq!(got.header("cache-control"), Some("no-store"), "{method}");
+    }
+    let object = stub.bucket.ask("HEAD", "key", "", b"");
+    assert_eq!(object.header("x-amz-meta-x-artifact-tag"), Some("t"));
+    drop(server);
+    let server = serve_plainly(&stub.bucket, &[]);
+    assert_eq!(server.get("key").header("x-artifact-tag"), None);
+    let options = ["--keep-field", "x-tag", "--redirect-from", "1MiB"];
+    let ended = Launch::new(&options).on_bucket(&stub.bucket).run();
+    ended.says(2, "--keep-field cannot be had with --redirect-from: ");
+}
+
+#[test]
+fn a_value_whose_key_is_another_digest_never_reaches_the_store() {
+    let stub = Stub::start();
+    let place = TempDir::new().expect("a directory");
+    let file = place.path().join("options.toml");
+    fs::write(&file, "[[content]]\nprefix = 'cas/'\nname = 'sha256'\n").expect("a file");
+    let file = file.to_str().expect("text");
+    let server = serve_plainly(&stub.bucket, &["--config", file]);
+    for length in [5, 100_000, 9_000_000] {
+        let value = pattern(1, length);
+        let name = |value: &[u8]| format!("cas/{}", hex(&Sha256::digest(value)));
+        let (right, wrong) = (name(&value), name(b"other"));
+        assert_eq!(server.put(&wrong, &value).status, 400, "{length}");
+        assert_eq!(server.get(&wrong).status, 404, "{length}");
+        assert_eq!(server.put(&right, &value).status, 200, "{length}");
+        assert!(server.get(&right).body == value, "{length}");
+    }
+    assert_eq!(server.put("cas/name", "v").status, 400);
 }

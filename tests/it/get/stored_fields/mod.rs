@@ -8,6 +8,7 @@ use crate::support::prelude::*;
 
 mod answered;
 mod kept;
+mod named;
 
 const NAME: &str = "user.data-server.fields";
 

@@ -1,0 +1,72 @@
+//! Keys that are named after their values: below the prefixes of `[[content]]` the last segment is the SHA-256 of the value.
+//!
+//! Pure. The digest in a name counts as one that was sent with the value, so it is compared as those are, before the value is
+//! published. Values that came into the directory by hand are served whatever their names are.
+
+use data_encoding::HEXLOWER;
+
+use crate::http::refusal::Refusal;
+use crate::http::service_config::ServiceConfig;
+use crate::store::{Digests, Key};
+
+/// The algorithm, as registries write it before a digest.
+const ALGORITHM: &str = "sha256:";
+
+/// The digest that the name of `key` demands of the value, if it demands one; a name without a digest is refused where it has to have one.
+pub fn named_digest(key: &Key<'_>, config: &ServiceConfig) -> Result<Option<Digests>, Refusal> {
+    let Some(prefix) = config.named_by_sha256.prefix_of(key.as_str()) else {
+        return Ok(None);
+    };
+    let name = key.name();
+    let digits = name.strip_prefix(ALGORITHM).unwrap_or(name);
+    let digest = HEXLOWER.decode(digits.as_bytes()).ok();
+    match digest.and_then(|digest| digest.try_into().ok()) {
+        Some(sha256) => Ok(Some(Digests {
+            sha256: Some(sha256),
+            ..Digests::default()
+        })),
+        None => Err(Refusal::NoDigestInName {
+            prefix: prefix.to_owned(),
+            name: name.to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Prefixes;
+
+    #[test]
+    fn a_name_below_the_prefix_is_64_digits_in_lower_case() {
+        let config = ServiceConfig {
+            named_by_sha256: Prefixes::new(["cas/"]),
+            ..ServiceConfig::default()
+        };
+        let named = |key: &str| {
+            let key = Key::new(key.to_owned()).unwrap();
+            let digests = named_digest(&key, &config).map_err(|why| why.to_string())?;
+            Ok::<_, String>(digests.map(|digests| digests.sha256.unwrap()[0]))
+        };
+        let digits = "ab".repeat(32);
+        for good in [format!("cas/{digits}"), format!("cas/a/sha256:{digits}")] {
+            assert_eq!(named(&good), Ok(Some(0xab)), "{good}");
+        }
+        for free in ["cas", "ac/x", "x/cas/y"] {
+            assert_eq!(named(free), Ok(None), "{free}");
+        }
+        for bad in [
+            "x".to_owned(),
+            digits.to_uppercase(),
+            digits[1..].to_owned(),
+            format!("{digits}00"),
+            format!("SHA256:{digits}"),
+            format!("sha256:sha256:{digits}"),
+            format!("{digits}/x"),
+        ] {
+            let why = named(&format!("cas/{bad}")).unwrap_err();
+            let name = bad.rsplit('/').next().unwrap();
+            assert!(why.contains("\"cas/\"") && why.contains(name), "{why}");
+        }
+    }
+}
