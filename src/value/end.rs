@@ -4,7 +4,7 @@
 
 use std::time::SystemTime;
 
-/// The field with the end. Its name, and that of [`DELETE_AFTER`], are those of OpenStack Swift, whose clients send them.
+/// The field with the end. Its name, and that of [`DELETE_AFTER`], are those that clients of Swift send.
 pub const DELETE_AT: &str = "x-delete-at";
 
 /// The field of a PUT with the seconds until the end; it is kept as [`DELETE_AT`].

@@ -16,7 +16,7 @@ use crate::store::publish::{Condition, Publisher};
 use crate::value::{Error, Key, Meta};
 
 /// The time between two walks.
-const WALK_EVERY: Duration = Duration::from_mins(10);
+const WALK_EVERY: Duration = Duration::from_secs(600);
 
 /// The values of one folder that are found before they are removed, at most.
 const FOUND_AT_ONCE: usize = 1024;

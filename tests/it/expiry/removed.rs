@@ -72,39 +72,36 @@ fn no_value_is_lost_that_is_stored_while_an_ended_one_is_removed() {
     for durability in ["os", "disk"] {
         let server = walking(&["--durability", durability, "--threads", "2"]).start();
         let rounds = scaled(40, 400);
-        let (all, server) = (&Barrier::new(9), &server);
-        let last = Mutex::new(Vec::new());
-        thread::scope(|scope| {
-            for writer in 0..8 {
-                let last = &last;
-                scope.spawn(move || {
+        let (all, server) = (&Barrier::new(8), &server);
+        for round in 0..rounds {
+            put(server, "k", b"ends");
+            end(&server.dir, "k");
+            let stored = thread::scope(|scope| {
+                let write = |writer: usize| {
+                    let value = format!("{writer} {round}");
+                    let end = ["", "X-Delete-After: 1000\r\n"][writer % 2];
                     let mut raw = server.connect();
-                    for round in 0..rounds {
-                        all.wait();
-                        let value = format!("{writer} {round}");
-                        let end = ["", "X-Delete-After: 1000\r\n"][writer % 2];
-                        let stored = ask(&mut raw, "PUT", "/k", end, value.as_bytes());
-                        assert_eq!(stored.status, 200);
-                        let etag = stored.must("etag").to_owned();
-                        last.lock().expect("no panic").push((etag, value));
-                        all.wait();
-                    }
-                });
-            }
-            let mut raw = server.connect();
-            for round in 0..rounds {
-                put(server, "k", b"ends");
-                end(&server.dir, "k");
-                all.wait();
-                all.wait();
-                // The version begins an ETag, and all have as many digits.
-                let newest = last.lock().expect("no panic").drain(..).max();
-                let (etag, value) = newest.expect("eight values");
-                let got = ask(&mut raw, "GET", "/k", "", b"");
-                assert_eq!(got.status, 200, "{durability}, round {round}: lost");
-                assert_eq!((got.must("etag"), &*got.body), (&*etag, value.as_bytes()));
-            }
-        });
+                    all.wait();
+                    let stored = ask(&mut raw, "PUT", "/k", end, value.as_bytes());
+                    (stored.status, stored.must("etag").to_owned(), value)
+                };
+                let writers: Vec<_> = (0..8)
+                    .map(|writer| scope.spawn(move || write(writer)))
+                    .collect();
+                let stored = writers.into_iter().map(|it| it.join().expect("no panic"));
+                stored.collect::<Vec<_>>()
+            });
+            assert!(stored.iter().all(|(status, ..)| *status == 200));
+            // The version begins an ETag, and all have as many digits.
+            let newest = stored
+                .into_iter()
+                .map(|(_, etag, value)| (etag, value))
+                .max();
+            let (etag, value) = newest.expect("eight values");
+            let got = server.get("k");
+            assert_eq!(got.status, 200, "{durability}, round {round}: lost");
+            assert_eq!((got.must("etag"), &*got.body), (&*etag, value.as_bytes()));
+        }
         assert!(removed(server) > 0, "no walk was in time");
     }
 }
