@@ -138,7 +138,7 @@ async fn serve_http1(
     while !received.is_empty() || rest(context, received).await? {
         let mut reader = SocketReader::new(
             &context.socket,
-            received.split(),
+            std::mem::take(received),
             context.reactor.service.optional_fields(),
         );
         receive_head(context, &mut reader).await?;

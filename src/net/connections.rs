@@ -76,7 +76,7 @@ pub(super) struct Connections {
 
 #[derive(Debug)]
 struct Entry {
-    slot: Rc<CommandSlot>,
+    slot: CommandSlot,
     observed: Observed,
     /// The connection of a stream.
     connection: Option<usize>,
@@ -86,7 +86,6 @@ struct Entry {
 pub(super) struct Commands<'a> {
     connections: &'a Connections,
     pub(super) index: usize,
-    slot: Rc<CommandSlot>,
 }
 
 impl Connections {
@@ -105,19 +104,18 @@ impl Connections {
         state: &Rc<ConnectionState>,
         connection: Option<usize>,
     ) -> Commands<'_> {
-        let slot = Rc::new(CommandSlot::default());
+        let slot = CommandSlot::default();
         if let Some(command) = self.broadcast.get() {
             slot.send(command);
         }
         let entry = Entry {
-            slot: Rc::clone(&slot),
+            slot,
             observed: Observed::new(state, Instant::now()),
             connection,
         };
         Commands {
             connections: self,
             index: self.entries.borrow_mut().insert(entry),
-            slot,
         }
     }
 
@@ -201,22 +199,27 @@ fn connections(entries: &Slab<Entry>) -> impl Iterator<Item = (usize, &Entry)> {
 impl Commands<'_> {
     /// Puts back `command`, which was taken, for the next owner of the socket.
     pub(super) fn repeat(&self, command: Command) {
-        self.slot.send(command);
+        let entries = self.connections.entries.borrow();
+        entries[self.index].slot.send(command);
     }
 
     /// The next command, if there is one; has `cx` woken for the one after it.
     pub(super) fn next(&self, cx: &Context<'_>) -> Option<Command> {
-        let mut waker = self.slot.waker.borrow_mut();
+        let entries = self.connections.entries.borrow();
+        let slot = &entries[self.index].slot;
+        let mut waker = slot.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
-        self.slot.command.take()
+        slot.command.take()
     }
 }
 
 impl Drop for Commands<'_> {
     fn drop(&mut self) {
-        self.connections.entries.borrow_mut().remove(self.index);
+        let entry = self.connections.entries.borrow_mut().remove(self.index);
+        // Not before: with it goes a waker, which is not ours.
+        drop(entry);
         self.connections.ended.notify_waiters();
     }
 }
