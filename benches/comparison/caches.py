@@ -212,17 +212,18 @@ def replay(server, client, trace, prefix, connections, fills=False):
         "taskset", "--cpu-list", str(machine.cpus()[1]), str(client), "--port", str(server.port), "--trace", str(trace),
         "--prefix", prefix, "--connections", str(connections), *(["--fills"] if fills else []),
     ]  # fmt: skip
-    before, largest, values, paused, samples = server.cpu_seconds(), 0, 0, 0.0, 0
+    before, largest, values, paused, samples, wait = server.cpu_seconds(), 0, 0, 0.0, 0, SAMPLE_SECONDS
     with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         while True:
             try:
-                running.wait(SAMPLE_SECONDS)
+                running.wait(wait)
                 break
             except subprocess.TimeoutExpired:
                 since = time.monotonic()
                 sizes = stopped_sizes(server)
                 largest, values, samples = max(largest, sizes[0]), max(values, sizes[1]), samples + 1
-                paused += time.monotonic() - since
+                took = time.monotonic() - since
+                paused, wait = paused + took, max(SAMPLE_SECONDS, 2 * took)
         said = running.stdout.read()
     if running.returncode:
         raise servers.ServerFailed(f"{server.name}: the client ended with {running.returncode}")
