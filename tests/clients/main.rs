@@ -1,14 +1,15 @@
 //! The clients that people already have: the real programs, against the real binary.
 //!
-//! Each client has a section in docs/clients.md, with the lines that a user pastes. A row of `plain`, or the module of the client, runs
-//! these lines, then judges what lies in the directory and what else the client can do. A client that is not installed is LEFT
-//! OUT; `tests/clients/install` installs what is no Debian package. `DATA_SERVER_CLIENTS=required`, which `.ci/run` sets,
-//! asks for enough of them; `DATA_SERVER_CLIENTS=full` also runs what takes long.
+//! Each client has a section in docs/clients.md, with the lines that a user pastes; a build cache has its lines in docs/caching.md. A row of
+//! `plain`, or the module of the client, runs these lines, then judges what lies in the directory and what else the client can do. A
+//! client that is not installed is LEFT OUT; `tests/clients/install` installs what is no Debian package. `DATA_SERVER_CLIENTS=required`,
+//! which `.ci/run` sets, asks for enough of them; `DATA_SERVER_CLIENTS=full` also runs what takes long.
 
 mod client;
 mod page;
 
 mod access;
+mod caches;
 mod ccache;
 mod dvc;
 mod maven;
@@ -19,7 +20,8 @@ mod tus;
 
 use data_server_testing as support;
 
-/// The sections of the page with lines to run, and what each needs: programs, or a command that must succeed.
+/// The sections of docs/clients.md with lines to run and the programs of docs/caching.md, and what each needs: programs, or a command that
+/// must succeed.
 const CLIENTS: &str = r#"
 aiohttp ; python3 -c 'import aiohttp'
 apt ; apt-get, dpkg-scanpackages, curl
@@ -43,12 +45,15 @@ lftp ; lftp, curl
 Maven ; mvn, javac, test -e $CLIENTS/maven/done
 nginx ; nginx, curl, test $(id -u) = 0
 Nix ; nix
+Nx ; node, test -e $CLIENTS/caches/node_modules/.bin/nx
 Node ; node -e 'require("fs").openAsBlob.name'
 npm ; npm, curl
 pip ; pip, curl, test -e $CLIENTS/venv/done
 rclone ; rclone, curl
 requests ; python3 -c 'import requests'
 Tokens and passwords ; curl, wget, ccache, gcc, rclone, git
+sccache ; sccache, gcc
+Turborepo ; npm, test -e $CLIENTS/caches/node_modules/.bin/turbo
 tus-js-client ; node, curl, test -e $CLIENTS/npm/node_modules/tus-js-client
 Varnish ; varnishd, gcc, curl
 w3m ; w3m, curl
@@ -63,7 +68,9 @@ fn every_section_with_lines_is_run() {
     let mut listed: Vec<&str> = support::table(CLIENTS).map(|[name, _]| name).collect();
     listed.sort_unstable();
     let mut sections = page::sections_with_lines();
+    sections.extend(page::build_caches());
     sections.sort_unstable();
+    sections.dedup();
     assert_eq!(listed, sections);
     let sources = page::sources();
     for name in listed {

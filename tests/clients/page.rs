@@ -1,4 +1,4 @@
-//! docs/clients.md by its sections.
+//! docs/clients.md by its sections, and the lines of docs/caching.md for build caches.
 
 use std::fs;
 use std::path::Path;
@@ -40,6 +40,41 @@ pub(crate) fn sections_with_lines() -> Vec<String> {
 
 fn sessions(text: &str) -> usize {
     text.lines().filter(|line| line.trim() == "```sh").count()
+}
+
+/// The programs of docs/caching.md, each with its lines.
+fn lines_of_caches() -> Vec<(String, String)> {
+    let page = read("docs/caching.md");
+    let (_, section) = page.split_once("\n## Build caches\n").expect("a section");
+    let mut blocks = section.split("```");
+    let block = blocks
+        .nth(1)
+        .and_then(|block| block.strip_prefix("console\n"));
+    let programs = block.expect("a block of lines").split("# ").skip(1);
+    let both = programs.map(|part| part.split_once('\n').expect("lines"));
+    let name = |heading: &str| heading.split(',').next().unwrap_or_default().to_owned();
+    both.map(|(heading, lines)| (name(heading), lines.to_owned()))
+        .collect()
+}
+
+/// The names of the programs of docs/caching.md.
+pub(crate) fn build_caches() -> Vec<String> {
+    lines_of_caches()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// The lines of docs/caching.md for this program.
+#[track_caller]
+pub(crate) fn cache_lines(name: &str) -> String {
+    let mut all = lines_of_caches().into_iter();
+    let found = all.find(|(program, _)| program == name);
+    found
+        .expect("a program of the page")
+        .1
+        .trim_end()
+        .to_owned()
 }
 
 /// The source of all modules.

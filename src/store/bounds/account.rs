@@ -605,7 +605,7 @@ impl Account {
             Some(value) if value.written.load(Relaxed) == written => None,
             Some(_) => Some(since_1970(stat.st_mtime)),
             _ => {
-                let remembered = state.remembered.get(&hash(key)).copied();
+                let remembered = state.remembered.get(hash(key));
                 let used = stat.st_mtime.max(stat.st_atime);
                 Some(since_1970(used.max(remembered.map_or(i64::MIN, i64::from))))
             }

@@ -228,7 +228,7 @@ impl Work {
             let second = u32::try_from(value.second()).unwrap_or(u32::MAX);
             uses.push((hash(name), second));
         });
-        if let Err(error) = save(&writer.temp_dir.own, uses.into_iter()) {
+        if let Err(error) = save(&writer.temp_dir.own, uses) {
             tracing::error!(%error, "cannot note when values were used last: after the next start they count from their files' times");
         }
     }
