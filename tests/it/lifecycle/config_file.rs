@@ -313,6 +313,8 @@ fn every_option(of_a_store: bool) -> String {
                 "trusted-proxy" => "['10.0.0.0/8', 'unix']".to_owned(),
                 "s3-endpoint" => "['http://127.0.0.1:1', 'http://127.0.0.1:2']".to_owned(),
                 "store" => "'s3://values'".to_owned(),
+                "bound" => "[{max-keys = 1}, {prefix = '{name}/', max-size = '1MiB'}]".to_owned(),
+                "content" => "[{prefix = 'cas/', name = 'sha256'}]".to_owned(),
                 _ => "'1'".to_owned(),
             },
         };
