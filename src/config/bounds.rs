@@ -11,7 +11,7 @@ use crate::commands::size;
 use crate::store::bounds::{AgeOf, Bound, Full, MIN_AGE, Prefix};
 
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "BoundOptions")]
+#[command(next_help_heading = "Bounds")]
 pub struct BoundOptions {
     /// Most bytes of the disk that all values take: those used longest ago make room for new ones
     #[arg(long, value_name = "SIZE", value_parser = size)]

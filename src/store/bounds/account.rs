@@ -67,6 +67,11 @@ pub fn uptime() -> i64 {
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
 }
 
+/// A span in milliseconds.
+pub(super) fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
 pub fn nanos(version: i128) -> i64 {
     i64::try_from(version).unwrap_or(if version < 0 { i64::MIN } else { i64::MAX })
 }
@@ -476,9 +481,11 @@ impl Account {
                 return;
             }
         } else {
+            let used = used.unwrap_or_else(uptime);
+            self.order_anew(state, key, used);
             let value = Arc::new(Value {
                 name: key.into(),
-                used: used.unwrap_or_else(uptime).into(),
+                used: used.into(),
                 written: written.into(),
                 size: size.into(),
                 count: count.into(),
@@ -496,6 +503,20 @@ impl Account {
                     state.scopes[at].insert(scope.into(), sums);
                 }
             }
+        }
+    }
+
+    /// A value is new that was used last at this time: where it comes before those that are chosen, they are chosen anew.
+    fn order_anew(&self, state: &mut State, key: &str, used: i64) {
+        for (at, scope) in self.scopes(key) {
+            let Some(sums) = state.scopes[at].get_mut(scope) else {
+                continue;
+            };
+            if sums.oldest.back().is_some_and(|(last, _)| used < *last) {
+                sums.oldest.clear();
+            }
+            let spared_until = used.saturating_add(millis(self.bounds[at].min_age));
+            sums.spared_until = sums.spared_until.min(spared_until);
         }
     }
 

@@ -4,12 +4,13 @@
 //! among them was used later than all of them, so the order is that of all. A value that could not be evicted is not chosen again until it
 //! is used.
 
-use std::collections::BinaryHeap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::account::{Account, Lack, Name, STUCK, Total, Value, nanos, uptime};
-use super::rule::{AgeOf, Full};
+use super::account::{Account, Lack, Name, STUCK, Total, Value, millis, nanos, uptime};
+use super::rule::{AgeOf, Bound, Full};
 use crate::store::clock;
 use crate::value::{Key, Meta};
 
@@ -27,7 +28,8 @@ const AHEAD: f64 = 0.95;
 pub struct Victim {
     pub key: Key<'static>,
     value: Arc<Value>,
-    used: i64,
+    /// `None` where a use does not save it.
+    used: Option<i64>,
     written: i64,
 }
 
@@ -36,7 +38,7 @@ impl Victim {
         Some(Self {
             key: Key::new(key.to_owned()).ok()?,
             value: Arc::clone(value),
-            used: value.used.load(Relaxed),
+            used: Some(value.used.load(Relaxed)),
             written: value.written.load(Relaxed),
         })
     }
@@ -46,7 +48,8 @@ impl Victim {
         let (value, used, written) = (Arc::clone(&self.value), self.used, self.written);
         move |current| {
             let version = current.map(|meta| nanos(meta.version.nanos()));
-            value.used.load(Relaxed) == used && version == Some(written)
+            let is_used = used.is_some_and(|used| value.used.load(Relaxed) != used);
+            !is_used && version == Some(written)
         }
     }
 }
@@ -61,12 +64,11 @@ impl Account {
         }
     }
 
-    /// Values to be evicted ahead of need: those of scopes that are nearly full, but what was used within the `min-age` of their bounds.
+    /// Values to be evicted ahead of need: those of scopes that are nearly full, but what was used within the `min-age` of their bounds. Of a
+    /// scope above its bound, as other programs or a smaller bound leave it, whatever is too much.
     pub fn victims_ahead(&self) -> Vec<Victim> {
         let mut victims = Vec::new();
-        for lack in self.nearly_full() {
-            let min_age = self.bounds()[lack.bound].min_age.as_millis();
-            let before = uptime().saturating_sub(i64::try_from(min_age).unwrap_or(i64::MAX));
+        for (lack, before) in self.nearly_full() {
             victims.extend(self.oldest(&lack, before, ""));
         }
         victims
@@ -104,15 +106,12 @@ impl Account {
                     return;
                 }
                 oldest = oldest.min(used);
-                let is_old = bound.max_age.is_some_and(|(age, of)| match of {
-                    AgeOf::Use => millis(age) < now.saturating_sub(used),
-                    AgeOf::Write => {
-                        let written = value.written.load(Relaxed);
-                        millis(age) < wall.saturating_sub(written) / 1_000_000
-                    }
-                });
-                if is_old && may_evict && victims.len() < 8 * STEP {
-                    victims.extend(Victim::new(key, value));
+                if may_evict && victims.len() < 8 * STEP && is_too_old(bound, value, now, wall) {
+                    let saves = matches!(bound.max_age, Some((_, AgeOf::Use)));
+                    victims.extend(Victim::new(key, value).map(|victim| Victim {
+                        used: victim.used.filter(|_| saves),
+                        ..victim
+                    }));
                 }
             });
             let age = u64::try_from(now.saturating_sub(oldest)).unwrap_or(0);
@@ -130,18 +129,31 @@ impl Account {
 
     /// How many values, and how many bytes, the bound of this number would remove at once.
     pub fn would_go(&self, bound: usize) -> (u64, u64) {
-        let beyond = self.total(bound).beyond(&self.bounds()[bound]);
-        let mut ages = Vec::new();
-        self.visit(self.bounds()[bound].prefix.common(), |_, value| {
-            ages.push((value.age(), value.size.load(Relaxed)));
-        });
-        ages.sort_unstable_by_key(|(age, _)| std::cmp::Reverse(*age));
-        let (mut values, mut bytes) = (0, 0);
-        for (_, size) in ages {
-            if bytes >= beyond.bytes && values >= beyond.keys {
-                break;
+        let (rule, now, wall) = (&self.bounds()[bound], uptime(), clock::now());
+        // By scope: whether each is too old, the time of its use, and its size.
+        let mut scopes = BTreeMap::<String, Vec<_>>::new();
+        self.visit(rule.prefix.common(), |key, value| {
+            if let Some(scope) = rule.prefix.scope(key) {
+                let is_too_old = is_too_old(rule, value, now, wall);
+                let value = (Reverse(is_too_old), value.used.load(Relaxed), value.size());
+                scopes.entry(scope.to_owned()).or_default().push(value);
             }
-            (values, bytes) = (values + 1, bytes + size);
+        });
+        let (mut values, mut bytes) = (0, 0);
+        for mut scope in scopes.into_values() {
+            scope.sort_unstable();
+            let mut left = Total {
+                bytes: scope.iter().map(|(.., size)| size).sum(),
+                keys: scope.len() as u64,
+            };
+            for (Reverse(is_too_old), _, size) in scope {
+                let is_too_much = rule.full == Full::Evict && !left.beyond(rule).is_zero();
+                if !is_too_old && !is_too_much {
+                    break;
+                }
+                (values, bytes) = (values + 1, bytes + size);
+                (left.keys, left.bytes) = (left.keys - 1, left.bytes - size);
+            }
         }
         (values, bytes)
     }
@@ -151,8 +163,8 @@ impl Account {
         self.bounds()[bound].full == Full::Evict && self.may_evict[bound].load(Relaxed)
     }
 
-    /// The scopes that are nearly full, and may have values to be evicted ahead of need.
-    fn nearly_full(&self) -> Vec<Lack> {
+    /// The scopes that are nearly full, and the time before which what was used last may go.
+    fn nearly_full(&self) -> Vec<(Lack, i64)> {
         let (state, now) = (self.state.lock(), uptime());
         let mut lacks = Vec::new();
         for (bound, rule) in self.bounds().iter().enumerate() {
@@ -166,18 +178,25 @@ impl Account {
                 reason = "a part of it, roughly"
             )]
             let ahead = |max: u64| (max as f64 * AHEAD) as u64;
-            let mut rule = rule.clone();
-            rule.max_size = rule.max_size.map(ahead);
-            rule.max_keys = rule.max_keys.map(ahead);
+            let mut lower = rule.clone();
+            lower.max_size = rule.max_size.map(ahead);
+            lower.max_keys = rule.max_keys.map(ahead);
             for (name, scope) in &state.scopes[bound] {
-                let beyond = scope.total.beyond(&rule);
-                if !beyond.is_zero() && scope.spared_until <= now {
-                    lacks.push(Lack {
+                let above = scope.total.beyond(rule);
+                let (beyond, before) = if above.is_zero() {
+                    let before = now.saturating_sub(millis(rule.min_age));
+                    (scope.total.beyond(&lower), before)
+                } else {
+                    (above, i64::MAX)
+                };
+                if !beyond.is_zero() && (before == i64::MAX || scope.spared_until <= now) {
+                    let lack = Lack {
                         bound,
                         scope: name.clone(),
                         beyond,
                         is_final: false,
-                    });
+                    };
+                    lacks.push((lack, before));
                 }
             }
         }
@@ -205,7 +224,7 @@ impl Account {
             }
         }
         if let (Some(last), Some(counters)) = (victims.last(), self.counters.get(lack.bound)) {
-            let age = u64::try_from(uptime().saturating_sub(last.used)).unwrap_or(0);
+            let age = u64::try_from(last.value.age()).unwrap_or(0);
             counters.last_evicted.store(age, Relaxed);
         }
         victims
@@ -264,6 +283,17 @@ impl Account {
     }
 }
 
+/// True if `value` is older than `rule` keeps it, by these times of the system and since 1970.
+fn is_too_old(rule: &Bound, value: &Value, now: i64, wall: i64) -> bool {
+    rule.max_age.is_some_and(|(age, of)| match of {
+        AgeOf::Use => millis(age) < now.saturating_sub(value.used.load(Relaxed)),
+        AgeOf::Write => {
+            let written = value.written.load(Relaxed);
+            millis(age) < wall.saturating_sub(written) / 1_000_000
+        }
+    })
+}
+
 /// What the chosen values of a scope have next.
 enum Next {
     Oldest(Victim),
@@ -271,8 +301,4 @@ enum Next {
     Spared,
     /// None is left.
     None,
-}
-
-fn millis(span: std::time::Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

@@ -22,7 +22,7 @@ use crate::store::write_context::WriteContext;
 /// How often it looks whether a bound is nearly full.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How often it looks at ages, and whether the index is there.
+/// How often it looks at ages, if they are not so short that it looks more often, and whether the index is there.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// How often it notes the uses, and counts all values anew: what was edited in place has no event.
@@ -97,6 +97,9 @@ struct Work {
 impl Work {
     fn run(&self) {
         self.count();
+        let bounds = self.keeping.account.bounds().iter();
+        let shortest = bounds.filter_map(|bound| Some(bound.max_age?.0)).min();
+        let look = shortest.map_or(LOOK, |age| (age / 8).clamp(TICK, LOOK));
         let (mut looked, mut counted) = (None, Instant::now());
         while !self.state.is_ended.load(Relaxed) {
             if counted.elapsed() >= COUNT {
@@ -104,7 +107,7 @@ impl Work {
                 self.count();
                 counted = Instant::now();
             }
-            if looked.is_none_or(|at: Instant| at.elapsed() >= LOOK) {
+            if looked.is_none_or(|at: Instant| at.elapsed() >= look) {
                 self.look();
                 looked = Some(Instant::now());
             }

@@ -15,7 +15,7 @@ const ENGINE: &str = "DATA_SERVER_ENGINE";
 
 /// Options that a server of a store refuses.
 const OF_A_DIRECTORY: &str =
-    "--dir --cache --durability --min-free --listing-index --compress --compat";
+    "--dir --cache --durability --min-free --listing-index --compress --compat --max-size --bound";
 
 static STORE: LazyLock<Option<Bucket>> = LazyLock::new(|| {
     let engine = env::var(ENGINE).ok()?;
