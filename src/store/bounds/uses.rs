@@ -33,9 +33,17 @@ impl Uses {
     }
 }
 
-fn fields([a, b, c, d, e, f, g, h, second @ ..]: &Record) -> (u64, u32) {
-    let hash = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
-    (hash, u32::from_le_bytes(*second))
+/// The hash and the second of a record.
+fn fields(record: &Record) -> (u64, u32) {
+    let (hash, second) = record.split_at(size_of::<u64>());
+    let number = |bytes: &[u8]| {
+        let bytes = bytes.iter().rev();
+        bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    };
+    (
+        number(hash),
+        u32::try_from(number(second)).unwrap_or(u32::MAX),
+    )
 }
 
 /// A number for `key` that is the same in each process (FNV-1a). Two keys that share one share a use.
