@@ -273,7 +273,10 @@ impl Undecided {
             // The changes that it was decided on are made. Those after it are no reason against it: so without the table.
             Decision::Later => match decide(files, &mut change, &Pending::default()) {
                 Decision::Answer(outcome) => return Some(change.unmade(outcome)),
-                Decision::Make(_) | Decision::Later => {
+                decision => {
+                    if matches!(decision, Decision::Make(_)) {
+                        files.dropped(&change);
+                    }
                     files.unmade(&change, None);
                     self.again.push_back(change);
                 }
@@ -284,6 +287,7 @@ impl Undecided {
                 let made = staged.and_then(|()| survive(|| files.make(&mut change, plan)));
                 self.pending.finish(&change.key);
                 if !matches!(made, Ok(true)) {
+                    files.dropped(&change);
                     files.unmade(&change, made.as_ref().err());
                 }
                 match made {
@@ -322,6 +326,7 @@ impl Group {
                 }
                 Decision::Make(_) => {
                     pending.finish(&entry.change.key);
+                    files.dropped(&entry.change);
                     files.unmade(&entry.change, None);
                 }
                 Decision::Later | Decision::Answer(_) if !has_record => continue,
