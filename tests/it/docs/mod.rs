@@ -192,7 +192,8 @@ fn first_column(page: &str) -> BTreeSet<String> {
 fn the_table_of_metrics_names_what_is_scraped() {
     let places = "--listen 127.0.0.1:0 --listen https://127.0.0.1:0 --tls-self-signed";
     let options = format!("{places} --durability disk --access-log");
-    let server = Launch::new(&words(&options))
+    let bound = ["--bound", "max-size = 4096, max-keys = 9"];
+    let server = Launch::new(&[&words(&options)[..], &bound].concat())
         .listen("")
         .in_the_clear()
         .start();

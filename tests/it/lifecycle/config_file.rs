@@ -304,6 +304,7 @@ fn every_option(of_a_store: bool) -> String {
                 "trusted-proxy" => "['10.0.0.0/8', 'unix']".to_owned(),
                 "s3-endpoint" => "['http://127.0.0.1:1', 'http://127.0.0.1:2']".to_owned(),
                 "store" => "'s3://values'".to_owned(),
+                "bound" => "'max-keys = 1'".to_owned(),
                 _ => "'1'".to_owned(),
             },
         };
