@@ -6,6 +6,8 @@
 
 mod account;
 mod keeper;
+#[cfg(test)]
+mod model;
 mod report;
 mod uses;
 mod victims;
