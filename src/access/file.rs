@@ -211,8 +211,7 @@ impl Reading<'_> {
             return Ok("");
         };
         let text = prefix.get_ref();
-        let checked = check_prefix(text);
-        checked.map_err(|why| self.wrong(prefix.span().start, why))?;
+        check_prefix(text).map_err(|why| self.wrong(prefix.span().start, why))?;
         Ok(text)
     }
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod architecture;
+mod bounds;
 mod docs;
 mod expiry;
 mod get;

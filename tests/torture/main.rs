@@ -6,6 +6,7 @@
 //! Every harness prints what it counted, refuses to pass on an empty run, and is shown to fail on a planted fault.
 
 mod backups;
+mod bounds;
 mod cold;
 mod crash;
 mod damage;

@@ -138,6 +138,8 @@ pub(super) struct State {
     name_bytes: usize,
     /// For each bound, what it counts by, and the sums.
     pub(super) scopes: Vec<BTreeMap<Box<str>, Scope>>,
+    /// Names whose counted changes are not made yet, and how many each has: their files do not tell what is counted.
+    in_flight: BTreeMap<Box<str>, u32>,
     /// Prefixes of names that the index reads again; those that it does not meet are gone.
     doubted: Vec<Box<str>>,
     /// The number of this count.
@@ -373,6 +375,7 @@ impl Account {
             return Err(Error::NoSpace(why.into()));
         }
         self.changes.fetch_add(1, Relaxed);
+        state.begin(key);
         self.note(
             &mut state,
             key,
@@ -383,13 +386,34 @@ impl Account {
         Ok(())
     }
 
-    /// The change of `key` that was counted is made: `after` is its value now.
+    /// Counts the removal of `key` that will be made.
+    pub fn release(&self, key: &str) {
+        if self.counts(key) {
+            let mut state = self.state.lock();
+            self.changes.fetch_add(1, Relaxed);
+            state.begin(key);
+            self.forget(&mut state, key);
+        }
+    }
+
+    /// A change of `key` that was counted will not be made.
+    pub fn finish(&self, key: &str) {
+        if self.counts(key) {
+            self.state.lock().finish(key);
+        }
+    }
+
+    /// The change of `key` that was counted is made: `after` is its value now, unless others are counted that come after it.
     pub fn made(&self, key: &str, after: Option<Meta>) {
         if !self.counts(key) {
             return;
         }
         let mut state = self.state.lock();
         self.changes.fetch_add(1, Relaxed);
+        state.finish(key);
+        if state.in_flight.contains_key(key) {
+            return;
+        }
         match after {
             Some(Meta { len, version, .. }) => {
                 self.note(
@@ -565,6 +589,19 @@ impl State {
         self.names.get(name)?.value()
     }
 
+    fn begin(&mut self, key: &str) {
+        *self.in_flight.entry(key.into()).or_default() += 1;
+    }
+
+    fn finish(&mut self, key: &str) {
+        if let Some(changes) = self.in_flight.get_mut(key) {
+            *changes -= 1;
+            if *changes == 0 {
+                self.in_flight.remove(key);
+            }
+        }
+    }
+
     fn insert(&mut self, name: Name) {
         let len = Borrow::<str>::borrow(&name).len();
         if self.names.insert(name) {
@@ -617,6 +654,9 @@ impl Account {
             found = dir.stat(key, Blocking::Never).or(found);
         }
         let Ok(found) = found else { return };
+        if state.in_flight.contains_key(key) {
+            return;
+        }
         let Some(stat) = found else {
             return self.forget(&mut state, key);
         };
@@ -712,7 +752,8 @@ impl Account {
             let (mut met, mut gone) = (None, Vec::new());
             for (name, value) in state.names(&from, prefix).take(CHUNK) {
                 met = Some(name);
-                if !is_kept(value.map(|value| &**value), state.count) {
+                let is_in_flight = || state.in_flight.contains_key(name);
+                if !is_kept(value.map(|value| &**value), state.count) && !is_in_flight() {
                     gone.push(Box::<str>::from(name));
                 }
             }

@@ -6,6 +6,8 @@
 //! room for a change, and the keeper of the directory evicts ahead of need and by age.
 
 mod account;
+#[cfg(test)]
+mod model;
 mod rule;
 pub mod uses;
 mod victims;

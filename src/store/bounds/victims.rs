@@ -206,13 +206,18 @@ impl Account {
     /// The values of a scope that were used longest ago, all before the time `before`, until they make up what is beyond or [`STEP`] of
     /// them are found; never `except`.
     fn oldest(&self, lack: &Lack, before: i64, except: &str) -> Vec<Victim> {
-        let (mut victims, mut found) = (Vec::new(), Total::default());
+        let (mut victims, mut found) = (Vec::<Victim>::new(), Total::default());
         let is_enough =
             |found: Total| found.bytes >= lack.beyond.bytes && found.keys >= lack.beyond.keys;
-        let mut may_choose = true;
+        let (mut may_choose, mut own) = (true, None);
         while victims.len() < STEP && !is_enough(found) {
             match self.next(lack, before) {
-                Next::Oldest(victim) if victim.key.as_str() == except => {}
+                Next::Oldest(victim) if victim.key.as_str() == except => own = victim.used,
+                // Those chosen anew have it once more.
+                Next::Oldest(victim)
+                    if victims
+                        .iter()
+                        .any(|it| it.key.as_str() == victim.key.as_str()) => {}
                 Next::Oldest(victim) => {
                     found.bytes += victim.value.size.load(Relaxed);
                     found.keys += 1;
@@ -222,6 +227,12 @@ impl Account {
                 Next::None if !std::mem::take(&mut may_choose) => break,
                 Next::None => self.choose(lack),
             }
+        }
+        // It stays chosen, for it may not be written.
+        if let Some(used) = own
+            && let Some(scope) = self.state.lock().scopes[lack.bound].get_mut(&lack.scope)
+        {
+            scope.oldest.push_front((used, except.into()));
         }
         if let (Some(last), Some(counters)) = (victims.last(), self.counters.get(lack.bound)) {
             let age = u64::try_from(last.value.age()).unwrap_or(0);

@@ -190,6 +190,8 @@ pub trait Files {
     fn evictions(&self, _change: &ChangeRequest) -> Vec<ChangeRequest> {
         Vec::new()
     }
+    /// A `change` that had its result will not be made as it was decided.
+    fn dropped(&self, _change: &ChangeRequest) {}
     /// A `change` that had its result is not made, or fails with this error.
     fn unmade(&self, _change: &ChangeRequest, _error: Option<&Error>) {}
     /// The table's answer for `key`.

@@ -40,6 +40,8 @@ impl ValueFiles {
                 change.unmade(Ok(None))
             }
             Err(error) => {
+                // It is the only one in flight, if it was counted at all.
+                self.dropped(&change);
                 self.unmade(&change, Some(&error));
                 change.unmade(Err(error))
             }
@@ -79,6 +81,7 @@ impl ValueFiles {
             if is_made {
                 return Ok(Some(plan));
             }
+            self.dropped(change);
         }
     }
 
@@ -129,7 +132,7 @@ impl Files for ValueFiles {
         let account = self.writer.account.as_deref();
         let Some(value) = &mut change.value else {
             if let Some(account) = account {
-                account.made(change.key.as_str(), None);
+                account.release(change.key.as_str());
             }
             return Ok(None);
         };
@@ -180,6 +183,12 @@ impl Files for ValueFiles {
             ChangeRequest::removal(victim.key, condition, Removal::Full)
         };
         victims.into_iter().map(removal).collect()
+    }
+
+    fn dropped(&self, change: &ChangeRequest) {
+        if let Some(account) = &self.writer.account {
+            account.finish(change.key.as_str());
+        }
     }
 
     fn unmade(&self, change: &ChangeRequest, error: Option<&Error>) {

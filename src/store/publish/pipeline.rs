@@ -282,7 +282,10 @@ impl Undecided {
             // concern it: so an empty table is passed.
             Decision::Later => match decide(files, &mut change, &Pending::default()) {
                 Decision::Answer(outcome) => return Some(change.unmade(outcome)),
-                Decision::Make(_) | Decision::Later => {
+                decision => {
+                    if matches!(decision, Decision::Make(_)) {
+                        files.dropped(&change);
+                    }
                     files.unmade(&change, None);
                     self.again.push_back(change);
                 }
@@ -293,6 +296,7 @@ impl Undecided {
                 let made = staged.and_then(|()| survive(|| files.make(&mut change, plan)));
                 self.pending.finish(&change.key);
                 if !matches!(made, Ok(true)) {
+                    files.dropped(&change);
                     files.unmade(&change, made.as_ref().err());
                 }
                 match made {
@@ -331,6 +335,7 @@ impl Group {
                 }
                 Decision::Make(_) => {
                     pending.finish(&entry.change.key);
+                    files.dropped(&entry.change);
                     files.unmade(&entry.change, None);
                 }
                 Decision::Later | Decision::Answer(_) if !has_record => continue,

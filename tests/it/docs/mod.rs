@@ -192,9 +192,9 @@ fn first_column(page: &str) -> BTreeSet<String> {
 #[test]
 fn the_table_of_metrics_names_what_is_scraped() {
     let places = "--listen 127.0.0.1:0 --listen https://127.0.0.1:0 --tls-self-signed";
-    let bounds = "--max-size 1GiB --bound max-keys=1000";
-    let options = format!("{places} --durability disk --access-log {bounds}");
-    let server = Launch::new(&words(&options))
+    let options = format!("{places} --durability disk --access-log");
+    let bound = ["--bound", "max-size = 4096, max-keys = 9"];
+    let server = Launch::new(&[&words(&options)[..], &bound].concat())
         .listen("")
         .in_the_clear()
         .start();

@@ -1,0 +1,358 @@
+//! The account beside the simplest model of it: a map of the values and what each takes, summed and sorted anew at every question.
+//!
+//! Clients write, remove and read, other programs place files of any age and remove them, and the index counts, all of it in any order. After
+//! each step the sums of each scope are those of the model, and what is evicted is what the model sorts first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, FileTimes};
+use std::path::Path;
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime};
+
+use data_server_testing::scaled;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use rustix::fs::{Mode, OFlags};
+use tempfile::TempDir;
+
+use super::account::{Lack, uptime};
+use super::*;
+use crate::store::directory_fd::ValuesDir;
+use crate::store::location::Location;
+use crate::transfer::BlockingPool;
+use crate::value::{Error, Meta};
+
+const KEYS: [&str; 9] = [
+    "a/0", "a/1", "a/2", "b/0", "b/1", "b/2", "c0", "c1", "d/e/0",
+];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A value of so many blocks is put; where it `fails`, after it had room.
+    Put {
+        key: usize,
+        blocks: u64,
+        fails: bool,
+    },
+    Delete(usize),
+    Read(usize),
+    /// By another program, so many seconds ago.
+    Place {
+        key: usize,
+        blocks: u64,
+        age: u64,
+    },
+    /// By another program.
+    Remove(usize),
+    /// All is counted anew, while these are made after so many names.
+    Count(usize, Vec<Step>),
+    /// The same for the names below `a/`.
+    Reread(usize, Vec<Step>),
+    /// The disk needs so many blocks.
+    Disk(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let (key, blocks) = (0..KEYS.len(), 0_u64..5);
+    let put = (key.clone(), blocks.clone(), prop::bool::weighted(0.1));
+    let put = put.prop_map(|(key, blocks, fails)| Step::Put { key, blocks, fails });
+    let place = (key.clone(), blocks, 0_u64..5_000);
+    let simple = prop_oneof![
+        6 => put,
+        1 => key.clone().prop_map(Step::Delete),
+        4 => key.clone().prop_map(Step::Read),
+        2 => place.prop_map(|(key, blocks, age)| Step::Place { key, blocks, age }),
+        1 => key.clone().prop_map(Step::Remove),
+        1 => (1_u64..9).prop_map(Step::Disk),
+    ];
+    let between = (key, vec(simple.clone(), 0..3));
+    let step = prop_oneof![
+        12 => simple,
+        1 => between.clone().prop_map(|(at, steps)| Step::Count(at, steps)),
+        1 => between.prop_map(|(at, steps)| Step::Reread(at, steps)),
+    ];
+    vec(step, 1..40)
+}
+
+/// The time of a use, and blocks of the disk.
+type Known = (i64, u64);
+
+struct World {
+    account: std::sync::Arc<Account>,
+    dir: ValuesDir,
+    path: std::path::PathBuf,
+    model: BTreeMap<&'static str, Known>,
+    /// Rises with each use.
+    time: i64,
+}
+
+impl World {
+    fn new(path: &Path) -> Self {
+        let bound = |prefix, max_size: Option<u64>, max_keys, full| Bound {
+            prefix: Prefix::new(prefix).unwrap(),
+            max_size: max_size.map(|blocks| blocks * 4096),
+            max_keys,
+            max_age: None,
+            full,
+            min_age: MIN_AGE,
+        };
+        let bounds = vec![
+            bound("", Some(9), None, Full::Evict),
+            bound("{name}/", None, Some(2), Full::Evict),
+            bound("b/", Some(5), None, Full::Refuse),
+        ];
+        let account = Account::new(bounds, Uses::default());
+        (0..3).for_each(|at| account.set_may_evict(at, true));
+        account.set_whole();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty()).unwrap();
+        let location = Location::new(path, &root, None).unwrap();
+        static DISK: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::disk(None).unwrap());
+        for key in KEYS {
+            fs::create_dir_all(path.join(key).parent().unwrap()).unwrap();
+        }
+        Self {
+            account,
+            dir: ValuesDir::new(root, location, DISK.clone()),
+            path: path.to_owned(),
+            model: BTreeMap::new(),
+            time: uptime(),
+        }
+    }
+
+    fn file(&self, key: &str) -> std::path::PathBuf {
+        self.path.join(key)
+    }
+
+    /// `key` is used now, with this size from now on.
+    fn used(&mut self, key: &'static str, blocks: u64) {
+        self.time += 1;
+        let Counted::Here(value) = self.account.read(key) else {
+            panic!("{key} is not counted");
+        };
+        value.used.store(self.time, Relaxed);
+        self.model.insert(key, (self.time, blocks));
+    }
+
+    /// What the account looks up is what is there: a value that another program has made counts as used when it says so.
+    fn look(&mut self, key: &'static str) {
+        self.account.look(&self.dir, key);
+        let Ok(found) = fs::metadata(self.file(key)) else {
+            self.model.remove(key);
+            return;
+        };
+        let blocks = found.len().div_ceil(4096);
+        let mut used = None;
+        self.account.visit(key, |name, value| {
+            if name == key {
+                used = Some(value.used.load(Relaxed));
+            }
+        });
+        let used = used.unwrap_or_else(|| panic!("{key} is not counted"));
+        self.model.insert(key, (used, blocks));
+    }
+
+    /// What goes first in a scope, but `except`, until so much is made up for.
+    fn oldest(&self, bound: usize, scope: &str, beyond: Total, except: &str) -> Vec<&'static str> {
+        let prefix = &self.account.bounds()[bound].prefix;
+        let values = self.model.iter();
+        let values = values.filter(|(key, _)| **key != except && prefix.scope(key) == Some(scope));
+        let mut values: Vec<_> = values
+            .map(|(key, known)| (known.0, *key, known.1))
+            .collect();
+        values.sort_unstable();
+        let (mut bytes, mut keys) = (0, 0);
+        let is_needed = |(_, _, blocks): &(i64, &str, u64)| {
+            let is_needed = bytes < beyond.bytes || keys < beyond.keys;
+            (bytes, keys) = (bytes + blocks * 4096, keys + 1);
+            is_needed
+        };
+        let first = values.into_iter().take_while(is_needed);
+        first.map(|(_, key, _)| key).collect()
+    }
+
+    /// The sums of a scope, with a value of `blocks` under `key`, if there is one.
+    fn total(&self, bound: usize, scope: &str, new: Option<(&str, u64)>) -> Total {
+        let prefix = &self.account.bounds()[bound].prefix;
+        let others = self.model.iter().map(|(key, known)| (*key, known.1));
+        let others = others.filter(|(key, _)| new.is_none_or(|(new, _)| new != *key));
+        let all = others.chain(new);
+        let all = all.filter(|(key, _)| prefix.scope(key) == Some(scope));
+        all.fold(Total::default(), |sum, (_, blocks)| Total {
+            bytes: sum.bytes + blocks * 4096,
+            keys: sum.keys + 1,
+        })
+    }
+
+    /// The bound that a value has no room in; final where nothing can make any.
+    fn lack(&self, key: &str, blocks: u64) -> Option<Lack> {
+        let bounds = self.account.bounds().iter().enumerate();
+        let mut scopes =
+            bounds.filter_map(|(at, bound)| Some((at, bound, bound.prefix.scope(key)?)));
+        scopes.find_map(|(bound, rule, scope)| {
+            let beyond = self.total(bound, scope, Some((key, blocks))).beyond(rule);
+            let new = Total {
+                bytes: blocks * 4096,
+                keys: 1,
+            };
+            let is_final = rule.full == Full::Refuse || !new.beyond(rule).is_zero();
+            let scope = scope.into();
+            (!beyond.is_zero()).then_some(Lack {
+                bound,
+                scope,
+                beyond,
+                is_final,
+            })
+        })
+    }
+
+    fn remove(&mut self, key: &'static str) {
+        self.account.release(key);
+        // Another has looked meanwhile: what is decided counts.
+        self.account.look(&self.dir, key);
+        let _may_not_be_there = fs::remove_file(self.file(key));
+        self.account.made(key, None);
+        self.model.remove(key);
+    }
+
+    /// Evicts the values of this choice, which is to be this one.
+    fn evict(&mut self, victims: &[Victim], expected: &[&'static str]) {
+        let chosen: Vec<_> = victims.iter().map(|victim| victim.key.as_str()).collect();
+        assert_eq!(chosen, expected, "of {:?}", self.model);
+        expected.iter().for_each(|key| self.remove(key));
+    }
+
+    fn put(&mut self, key: &'static str, blocks: u64, fails: bool) {
+        loop {
+            let victims = self.account.victims_for(key, blocks * 4096);
+            let lack = self.lack(key, blocks).filter(|lack| !lack.is_final);
+            let expected = lack.map(|lack| self.oldest(lack.bound, &lack.scope, lack.beyond, key));
+            let expected = expected.unwrap_or_default();
+            self.evict(&victims, &expected);
+            if expected.is_empty() {
+                break;
+            }
+        }
+        let new = self.path.join("new");
+        fs::write(&new, vec![1; usize::try_from(blocks * 4096).unwrap()]).unwrap();
+        let meta = Meta::of(&rustix::fs::stat(&new).unwrap());
+        let admitted = self.account.admit(key, blocks * 4096, meta.version);
+        let has_room = self.lack(key, blocks).is_none();
+        assert_eq!(admitted.is_ok(), has_room, "{:?}", self.model);
+        assert!(has_room || matches!(admitted, Err(Error::NoSpace(_))));
+        if !has_room {
+            return;
+        }
+        // It is not made yet, and another looks.
+        self.account.look(&self.dir, key);
+        let total = self.account.total(0);
+        let counted = self.total(0, "", Some((key, blocks)));
+        assert_eq!(total, counted, "what is decided counts");
+        if fails {
+            self.account.finish(key);
+            return self.look(key);
+        }
+        fs::rename(new, self.file(key)).unwrap();
+        self.account.made(key, Some(meta));
+        self.used(key, blocks);
+    }
+
+    /// Reads the names below `prefix`, with these steps after so many.
+    fn reread(&mut self, prefix: &str, at: usize, between: &[Step]) {
+        for (number, key) in KEYS.into_iter().enumerate() {
+            if number == at {
+                between.iter().for_each(|step| self.step(step));
+            }
+            if key.starts_with(prefix) && self.file(key).exists() {
+                self.look(key);
+            }
+        }
+        // What was removed by hand, before or meanwhile, is not met.
+        let path = &self.path;
+        let is_gone = |key: &str| key.starts_with(prefix) && !path.join(key).exists();
+        self.model.retain(|key, _| !is_gone(key));
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Put { key, blocks, fails } => self.put(KEYS[key], blocks, fails),
+            Step::Delete(key) => self.remove(KEYS[key]),
+            Step::Read(key) => {
+                if let Some((_, blocks)) = self.model.get(KEYS[key]).copied() {
+                    self.used(KEYS[key], blocks);
+                }
+            }
+            Step::Place { key, blocks, age } => {
+                let file = self.file(KEYS[key]);
+                let _may_not_be_there = fs::remove_file(&file);
+                fs::write(&file, vec![1; usize::try_from(blocks * 4096).unwrap()]).unwrap();
+                let then = SystemTime::now() - Duration::from_secs(age);
+                let times = FileTimes::new().set_accessed(then).set_modified(then);
+                let file = File::options().write(true).open(&file).unwrap();
+                file.set_times(times).unwrap();
+                self.look(KEYS[key]);
+            }
+            Step::Remove(key) => {
+                let _may_not_be_there = fs::remove_file(self.file(KEYS[key]));
+                self.look(KEYS[key]);
+            }
+            Step::Count(at, ref between) => {
+                self.account.begin_count(true);
+                self.reread("", at, between);
+                self.account.end_count();
+            }
+            Step::Reread(at, ref between) => {
+                self.account.doubt("a/");
+                self.reread("a/", at, between);
+                self.account.settle();
+            }
+            Step::Disk(blocks) => {
+                let beyond = Total {
+                    bytes: blocks * 4096,
+                    keys: 0,
+                };
+                let victims = self.account.victims_of_disk(beyond.bytes);
+                // Of the scope that has most.
+                let keys = self.model.keys();
+                let all = keys.flat_map(|key| self.account.scopes(key));
+                let evicting: BTreeSet<_> = all.filter(|&(bound, _)| bound < 2).collect();
+                let bytes = |&(bound, scope): &_| self.total(bound, scope, None).bytes;
+                let largest = evicting.into_iter().max_by_key(bytes);
+                let expected = largest.map(|(bound, scope)| self.oldest(bound, scope, beyond, ""));
+                let expected = expected.unwrap_or_default();
+                self.evict(&victims, &expected);
+            }
+        }
+        self.check();
+    }
+
+    /// The sums are those of the model.
+    fn check(&self) {
+        let state = self.account.state.lock();
+        for (bound, scopes) in state.scopes.iter().enumerate() {
+            let prefix = &self.account.bounds()[bound].prefix;
+            let named = self.model.keys().filter_map(|key| prefix.scope(key));
+            let named: BTreeSet<_> = named.collect();
+            assert!(
+                scopes.keys().map(|it| &**it).eq(named.iter().copied()),
+                "{scopes:?}"
+            );
+            for (name, scope) in scopes {
+                let total = self.total(bound, name, None);
+                assert_eq!(scope.total, total, "{prefix} {name} of {:?}", self.model);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(u32::try_from(scaled(150, 3_000)).unwrap()))]
+
+    #[test]
+    fn the_account_has_the_sums_and_the_order_of_a_map_and_a_sorted_list(steps in steps()) {
+        let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
+        let mut world = World::new(dir.path());
+        steps.iter().for_each(|step| world.step(step));
+    }
+}

@@ -1,0 +1,144 @@
+//! A directory that had values before its bounds: they stay until `--evict-existing` was given once, and what no bound names for ever.
+
+use super::{BLOCK, comes_to, place_old, store_all};
+use crate::support::prelude::*;
+
+const TWO: [&str; 2] = ["--bound", r#"prefix = "c/", max-size = "8KiB""#];
+
+const THERE_BEFORE: &str = "the bound has values that were there before it, and removes nothing: so many would go; \
+                            data-server bounds lists them, and --evict-existing, given once, allows it";
+
+/// A directory with five values below `c/`, the oldest last, and others beside them.
+fn filled() -> DataDir {
+    let dir = DataDir::in_memory();
+    let below = [
+        ("c/1", 100),
+        ("c/2", 200),
+        ("c/3", 300),
+        ("c/4", 400),
+        ("c/5", 500),
+    ];
+    let beside = [("c", 900), ("cc/1", 900), ("d/1", 900)];
+    place_old(&dir, &below);
+    place_old(&dir, &beside[1..]);
+    dir
+}
+
+#[test]
+fn values_that_were_there_before_the_bound_go_once_it_is_said_and_no_others() {
+    directory_only!("bounds");
+    let dir = filled();
+    let all = "c/1 c/2 c/3 c/4 c/5 cc/1 d/1";
+    let launch = |more: &[&str]| Launch::new(&[&TWO, more].concat()).on(&dir).start();
+    let mut server = launch(&[]);
+    let told = server.event(THERE_BEFORE);
+    let would_go = (
+        told.field("prefix"),
+        told.number("values"),
+        told.number("bytes"),
+    );
+    assert_eq!(would_go, ("c/".to_owned(), 3, 3 * 4096));
+    server.put("c/6", BLOCK).says(507, "--evict-existing");
+    server.store("d/2", BLOCK);
+    assert_eq!(server.ask("DELETE", "d/2").status, 200);
+    super::assert_has(&server, all);
+    server.stop();
+
+    let mut server = launch(&["--evict-existing"]);
+    comes_to(&server, "c/1 cc/1 d/1");
+    store_all(&server, "c/6 c/7");
+    super::assert_has(&server, "c/6 c/7 cc/1 d/1");
+    server.stop();
+
+    let server = launch(&[]);
+    assert_eq!(server.events(THERE_BEFORE).len(), 0);
+    store_all(&server, "c/8");
+    super::assert_has(&server, "c/7 c/8 cc/1 d/1");
+}
+
+#[test]
+fn each_bound_is_allowed_by_itself_and_one_of_an_empty_prefix_from_its_first_start() {
+    directory_only!("bounds");
+    let dir = filled();
+    let empty = ["--bound", r#"prefix = "new/", max-keys = 1"#];
+    let other = ["--bound", r#"prefix = "d/", max-keys = 0"#];
+    let mut server = Launch::new(&[empty, other].concat()).on(&dir).start();
+    store_all(&server, "new/1 new/2");
+    assert_eq!(server.put("d/2", "").status, 507);
+    server.stop();
+    super::assert_has(&server, "c/1 c/2 c/3 c/4 c/5 cc/1 d/1 new/2");
+    // One that holds more is another bound.
+    let all = ["--max-size", "8KiB", "--bound", empty[1]];
+    let server = Launch::new(&all).on(&dir).start();
+    assert_eq!(server.event(THERE_BEFORE).field("prefix"), "");
+    assert_eq!(server.put("new/3", BLOCK).status, 507);
+    assert_eq!(server.dir.names().len(), 8);
+}
+
+#[test]
+fn bounds_of_each_name_say_what_would_go_of_each() {
+    directory_only!("bounds");
+    let dir = DataDir::in_memory();
+    place_old(
+        &dir,
+        &[("a/1", 3), ("a/2", 2), ("a/3", 1), ("b/1", 9), ("x", 9)],
+    );
+    let each = ["--bound", r#"prefix = "{name}/", max-keys = 2"#];
+    let server = Launch::new(&each).on(&dir).start();
+    let told = server.event(THERE_BEFORE);
+    assert_eq!((told.number("values"), told.number("bytes")), (1, 4096));
+    let path = dir.path().to_str().expect("text");
+    let printed = Launch::new(&["bounds", path, each[0], each[1]])
+        .bare()
+        .run();
+    assert!(
+        printed
+            .printed()
+            .contains("would go now: 1 values, 4.0 KiB"),
+        "{}",
+        printed.stdout
+    );
+}
+
+#[test]
+fn a_command_says_what_bounds_hold_and_what_would_go_beside_a_server_too() {
+    directory_only!("bounds");
+    let dir = filled();
+    let path = dir.path().to_str().expect("text");
+    let server = Launch::new(&TWO).on(&dir).start();
+    let file = dir.write_private(
+        "bounds.toml",
+        "[[bound]]\nprefix = 'c/'\nmax-size = '8KiB'\n",
+    );
+    let by_line = ["bounds", path, TWO[0], TWO[1]];
+    let by_file = ["--config", &file, "bounds", path];
+    for args in [by_line, by_file] {
+        let ended = Launch::new(&args).bare().run();
+        let printed = ended.printed();
+        for part in [
+            "\"c/\" (max-size 8.0 KiB): 5 values, 20.0 KiB\n",
+            "oldest: used 8h 20m",
+            "would go now: 3 values, 12.0 KiB\n",
+            "removes nothing of it until a server is started with --evict-existing\n",
+            "next: c/5 (4.0 KiB, used 8h 20m",
+        ] {
+            assert!(printed.contains(part), "{part}: {printed}");
+        }
+        let next: Vec<_> = printed
+            .lines()
+            .filter(|line| line.contains("next: "))
+            .collect();
+        let is_in_order = next.iter().zip(["c/5", "c/4", "c/3", "c/2", "c/1"]);
+        assert!(
+            is_in_order.clone().all(|(line, key)| line.contains(key)),
+            "{printed}"
+        );
+    }
+    super::assert_has(&server, "c/1 c/2 c/3 c/4 c/5 cc/1 d/1");
+    let none = Launch::new(&["bounds", path]).bare().run();
+    none.says(2, "give --max-size, --bound");
+    let gone = Launch::new(&["bounds", "/nowhere", "--max-size", "1"])
+        .bare()
+        .run();
+    assert_eq!(gone.code, Some(1), "{}", gone.stderr);
+}
