@@ -466,6 +466,10 @@ impl Account {
         let before = state
             .value(key)
             .map_or(Total::default(), |value| value.total());
+        // What takes no more than what it replaces is taken by any bound.
+        if before.keys > 0 && size <= before.bytes {
+            return None;
+        }
         self.scopes(key).find_map(|(at, scope)| {
             let bound = &self.bounds[at];
             let total = state.scopes[at].get(scope).map(|scope| scope.total);

@@ -127,7 +127,8 @@ impl World {
 
     /// `key` is used now, with this size from now on.
     fn used(&mut self, key: &'static str, blocks: u64) {
-        self.time += 1;
+        // Never before a time that the account itself has noted.
+        self.time = (self.time + 1).max(uptime());
         let Counted::Here(value) = self.account.read(key) else {
             panic!("{key} is not counted");
         };
@@ -187,6 +188,10 @@ impl World {
 
     /// The bound that a value has no room in; final where nothing can make any.
     fn lack(&self, key: &str, blocks: u64) -> Option<Lack> {
+        // What takes no more than what it replaces has room.
+        if self.model.get(key).is_some_and(|(_, had)| blocks <= *had) {
+            return None;
+        }
         let bounds = self.account.bounds().iter().enumerate();
         let mut scopes =
             bounds.filter_map(|(at, bound)| Some((at, bound, bound.prefix.scope(key)?)));
@@ -251,7 +256,12 @@ impl World {
         assert_eq!(total, counted, "what is decided counts");
         if fails {
             self.account.finish(key);
-            return self.look(key);
+            self.look(key);
+            // The change that failed has used what it would have replaced.
+            if let Some((_, blocks)) = self.model.get(key).copied() {
+                self.used(key, blocks);
+            }
+            return;
         }
         fs::rename(new, self.file(key)).unwrap();
         self.account.made(key, Some(meta));

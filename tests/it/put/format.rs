@@ -54,7 +54,9 @@ fn unpacked() -> DataDir {
 fn a_directory_in_the_format_of_earlier_servers_is_read() {
     journal_only!();
     let dir = unpacked();
-    let mut server = Launch::new(&["--durability", "disk"]).on(&dir).start();
+    // The upload in it is as old as the directory.
+    let options = ["--durability", "disk", "--upload-expiry", "0s"];
+    let mut server = Launch::new(&options).on(&dir).start();
     let replay = server.event("replayed the journal: a server was not ended in order");
     // Seven changes of the server, three records behind them.
     assert_eq!(replay.field("records"), "10");
