@@ -77,7 +77,7 @@ impl File {
         for (name, value) in given {
             // Each table of an array of tables is an entry of its own, with its line.
             let tables = match value.get_ref() {
-                DeValue::Array(all) if all.iter().all(|it| it.get_ref().is_table()) => Some(all),
+                DeValue::Array(all) if all.iter().any(|it| it.get_ref().is_table()) => Some(all),
                 _ => None,
             };
             let all = tables.map_or(vec![(name.span(), value)], |tables| {

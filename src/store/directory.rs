@@ -69,19 +69,31 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Evicts values so that the disk has `bytes` more; false where nothing may go.
-    async fn free(&self, account: &Arc<Account>, bytes: u64) -> bool {
-        let account = Arc::clone(account);
-        let choose = move || Ok(account.victims_of_disk(size_of(bytes)));
-        let victims = self.writer.dir().disk.spawn(choose).await;
-        let removals = victims.into_iter().flatten().map(|victim| {
+    /// Evicts values, but that of `key`, so that the disk has `bytes` more for it; false where that cannot be, or has freed nothing.
+    async fn free(&self, account: &Arc<Account>, key: &Key<'_>, bytes: u64) -> bool {
+        let (account, writer) = (Arc::clone(account), Arc::clone(&self.writer));
+        let key = key.as_str().to_owned();
+        let choose = move || {
+            let free = writer.free_beyond_floor()?;
+            let is_possible = free.saturating_add(account.evictable()) >= bytes;
+            let victims = is_possible.then(|| account.victims_of_disk(size_of(bytes), &key));
+            Ok((free, victims.unwrap_or_default()))
+        };
+        let Ok((before, victims)) = self.writer.dir().disk.spawn(choose).await else {
+            return false;
+        };
+        let removals = victims.into_iter().map(|victim| {
             let condition = Box::new(victim.condition());
             self.publisher.remove(victim.key, condition, Removal::Full)
         });
-        let outcomes = join_all(removals).await;
-        outcomes
-            .iter()
-            .any(|outcome| matches!(outcome, Ok(Some(_))))
+        join_all(removals).await;
+        let writer = Arc::clone(&self.writer);
+        let after = self
+            .writer
+            .dir()
+            .disk
+            .spawn(move || writer.free_beyond_floor());
+        after.await.is_ok_and(|after| after > before)
     }
 }
 
@@ -197,7 +209,7 @@ impl Directory {
         let begin = || FileUpload::begin(Arc::clone(writer), key, len, uploader.clone());
         let mut begun = begin().await;
         while let (Err(Error::NoSpace(_)), Some(account)) = (&begun, self.account()) {
-            if !Box::pin(writing.free(account, len.unwrap_or(0))).await {
+            if !Box::pin(writing.free(account, key, len.unwrap_or(0))).await {
                 break;
             }
             begun = begin().await;

@@ -231,6 +231,8 @@ impl Lister {
             if is_last {
                 return Ok(left);
             }
+            // Each part may cost a walk: of many values that have ended it takes few.
+            part.limit = part.limit.saturating_mul(2);
         }
     }
 
@@ -261,13 +263,13 @@ impl Lister {
 
 /// Counts the values of `dir` that bounds hold for, by a walk. Blocks.
 pub fn count_all(dir: &ValuesDir, account: &Account) -> Result<(), Error> {
-    account.begin_count(false);
+    let count = account.begin_count(false);
     walk::all(dir, |key| {
         if account.counts(key) {
             account.look(dir, key);
         }
     })?;
-    account.end_count();
+    account.end_count(count);
     Ok(())
 }
 

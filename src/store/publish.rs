@@ -165,10 +165,10 @@ fn work(
         let checked = files.check();
         acknowledger.batch(|| {
             let mut made = Vec::with_capacity(batch.len());
-            for change in batch.drain(..) {
+            for mut change in batch.drain(..) {
                 match &checked {
                     Err(error) => made.push(change.unmade(Err(error.clone()))),
-                    Ok(()) if files.make_room(&change, &mut made) => {
+                    Ok(()) if files.make_room(&mut change, &mut made) => {
                         made.push(files.make_at_once(change));
                     }
                     Ok(()) => waiting.push(change),

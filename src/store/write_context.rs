@@ -88,6 +88,12 @@ impl WriteContext {
         self.space.take(&self.dir().root, more)
     }
 
+    /// Bytes that are free beside the floor. Blocks.
+    pub fn free_beyond_floor(&self) -> Result<u64, Error> {
+        let free = self.space.free(&self.dir().root)?;
+        Ok(free.map_or(0, |free| free.bytes.saturating_sub(free.floor)))
+    }
+
     /// The directory of the values.
     pub fn dir(&self) -> &ValuesDir {
         &self.temp_dir.values

@@ -311,11 +311,14 @@ impl<'a> RequestHead<'a> {
         } else {
             Box::default()
         };
-        if let Some(named) = named_digest(&key, config)? {
-            options.expected = options.expected.and(named)?;
-        }
         if common.resumable && config.resumes() {
             options.creation = UploadCreation::of(head, len, config)?;
+        }
+        let named = named_digest(&key, config)?;
+        // The digest of a part is its own; the last part has the whole value compared.
+        let is_whole = options.creation.as_ref().is_none_or(|it| it.part.is_last);
+        if let Some(named) = named.filter(|_| is_whole) {
+            options.expected = options.expected.and(named)?;
         }
         if head.method == Method::POST && options.creation.is_none() {
             return Err(Refusal::Method);

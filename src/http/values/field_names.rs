@@ -19,12 +19,14 @@ const REFUSED: [(&str, &str); 4] = [
         "it belongs to a request or a connection, and not to a value",
     ),
     (
-        "access-control- activate-storage-access alt-svc cdn- clear-site-data cross-origin- document-policy expect-ct \
+        "access-control- activate-storage-access alt-svc attribution-reporting- cdn- clear-site-data critical-ch cross-origin- \
+         document-isolation-policy document-policy edge-control expect-ct integrity-policy integrity-policy- \
          feature-policy nel no-vary-search origin-agent-cluster origin-trial permissions-policy public-key-pins \
-         public-key-pins-report-only referrer-policy refresh report-to reporting-endpoints service-worker-allowed set-cookie \
-         set-cookie2 set-login sourcemap speculation-rules strict-transport-security supports-loading-mode surrogate- \
+         public-key-pins-report-only referrer-policy refresh require-document-policy report-to reporting-endpoints service-worker-allowed set-cookie \
+         set-cookie2 set-login shared-storage-write sourcemap speculation-rules strict-transport-security supports-loading-mode surrogate- \
          timing-allow-origin tk use-as-dictionary x-accel- x-dns-prefetch-control x-frame-options x-lighttpd- \
-         x-permitted-cross-domain-policies x-reproxy- x-sendfile x-sourcemap x-ua-compatible x-xss-protection",
+         x-content-security-policy x-envoy- x-litespeed- x-permitted-cross-domain-policies x-reproxy- x-sendfile x-sendfile- x-sendfile2 \
+         x-sourcemap x-ua-compatible x-webkit-csp x-xss-protection",
         "browsers and proxies obey it, so no value may bring it",
     ),
     (

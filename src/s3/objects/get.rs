@@ -25,7 +25,7 @@ use crate::s3::contract::RemoteMeta;
 use crate::s3::transport::answer::{Answer, text, unclear};
 use crate::s3::transport::call::{Call, KEPT, METADATA, NO_MEDIA_TYPE};
 use crate::s3::transport::{Client, ReadOutcome};
-use crate::value::{Error, Key};
+use crate::value::{DELETE_AT, Error, Key};
 
 /// The coding of a body in pieces, which some stores answer as if it were the value's own.
 const FRAMING: &str = "aws-chunked";
@@ -127,6 +127,8 @@ fn fields(headers: &HeaderMap) -> Vec<u8> {
         let kept = match name.as_str().strip_prefix(METADATA) {
             None if KEPT.contains(name) => name.as_str(),
             None => continue,
+            // Metadata of another program is no field of the server's own.
+            Some(kept) if KEPT.iter().any(|own| own == kept) || kept == DELETE_AT => continue,
             Some(kept) => kept,
         };
         let value = match value.to_str() {

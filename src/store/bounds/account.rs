@@ -140,6 +140,8 @@ pub(super) struct State {
     pub(super) scopes: Vec<BTreeMap<Box<str>, Scope>>,
     /// Names whose counted changes are not made yet, and how many each has: their files do not tell what is counted.
     in_flight: BTreeMap<Box<str>, u32>,
+    /// Values whose removal is counted and not made yet: one that stays keeps its last use, and the reads that note the next.
+    removed: BTreeMap<Box<str>, Arc<Value>>,
     /// Prefixes of names that the index reads again; those that it does not meet are gone.
     doubted: Vec<Box<str>>,
     /// The number of this count.
@@ -220,8 +222,14 @@ impl Total {
     /// With `after` in place of `before`.
     fn replaced(self, before: Self, after: Self) -> Self {
         Self {
-            bytes: (self.bytes + after.bytes).saturating_sub(before.bytes),
-            keys: (self.keys + after.keys).saturating_sub(before.keys),
+            bytes: self
+                .bytes
+                .saturating_add(after.bytes)
+                .saturating_sub(before.bytes),
+            keys: self
+                .keys
+                .saturating_add(after.keys)
+                .saturating_sub(before.keys),
         }
     }
 
@@ -392,7 +400,9 @@ impl Account {
             let mut state = self.state.lock();
             self.changes.fetch_add(1, Relaxed);
             state.begin(key);
-            self.forget(&mut state, key);
+            if let Some(value) = self.forget(&mut state, key) {
+                state.removed.insert(key.into(), value);
+            }
         }
     }
 
@@ -424,8 +434,17 @@ impl Account {
                     Some(uptime()),
                 );
             }
-            None => self.forget(&mut state, key),
+            None => {
+                self.forget(&mut state, key);
+                state.removed.remove(key);
+            }
         }
+    }
+
+    /// The bytes that may be evicted in all, at most.
+    pub fn evictable(&self) -> u64 {
+        let evicting = (0..self.bounds.len()).filter(|&at| self.evicts(at));
+        evicting.fold(0, |sum, at| sum.saturating_add(self.total(at).bytes))
     }
 
     /// Fails for a value of `len` bytes that a bound never has room for, or that a quota has none for now.
@@ -457,7 +476,7 @@ impl Account {
         )
     }
 
-    /// The first bound that lacks room for a value of `size` bytes under `key`.
+    /// A bound that lacks room for a value of `size` bytes under `key`.
     pub(super) fn lack(&self, state: &State, key: &str, size: u64) -> Option<Lack> {
         let new = Total {
             bytes: size,
@@ -470,13 +489,11 @@ impl Account {
         if before.keys > 0 && size <= before.bytes {
             return None;
         }
-        self.scopes(key).find_map(|(at, scope)| {
+        let lacks = self.scopes(key).filter_map(|(at, scope)| {
             let bound = &self.bounds[at];
             let total = state.scopes[at].get(scope).map(|scope| scope.total);
-            let beyond = total
-                .unwrap_or_default()
-                .replaced(before, new)
-                .beyond(bound);
+            let total = total.unwrap_or_default().replaced(before, new);
+            let beyond = total.beyond(bound);
             (!beyond.is_zero()).then(|| Lack {
                 bound: at,
                 scope: scope.into(),
@@ -485,7 +502,9 @@ impl Account {
                     || bound.full == Full::Refuse
                     || !self.may_evict[at].load(Relaxed),
             })
-        })
+        });
+        // One that refuses counts first: for it nothing is evicted from the others.
+        lacks.min_by_key(|lack| !lack.is_final)
     }
 
     /// Counts the value of `key`; `used` is its last use, where it is another than what is noted.
@@ -511,13 +530,20 @@ impl Account {
         } else {
             let used = used.unwrap_or_else(uptime);
             self.order_anew(state, key, used);
-            let value = Arc::new(Value {
-                name: key.into(),
-                used: used.into(),
-                written: written.into(),
-                size: size.into(),
-                count: count.into(),
+            let removed = state
+                .removed
+                .remove(key)
+                .filter(|value| value.is_of(written));
+            let value = removed.unwrap_or_else(|| {
+                Arc::new(Value {
+                    name: key.into(),
+                    used: used.into(),
+                    written: written.into(),
+                    size: size.into(),
+                    count: count.into(),
+                })
             });
+            value.count.store(count, Relaxed);
             state.insert(Name::Counted(value));
         }
         for (at, scope) in self.scopes(key) {
@@ -534,23 +560,24 @@ impl Account {
         }
     }
 
-    /// A value is new that was used last at this time: where it comes before those that are chosen, they are chosen anew.
+    /// A value is new that was used last at this time: where it comes before the last of those that are chosen, it is one of them.
     fn order_anew(&self, state: &mut State, key: &str, used: i64) {
         for (at, scope) in self.scopes(key) {
             let Some(sums) = state.scopes[at].get_mut(scope) else {
                 continue;
             };
             if sums.oldest.back().is_some_and(|(last, _)| used < *last) {
-                sums.oldest.clear();
+                let before = sums.oldest.partition_point(|(other, _)| *other < used);
+                sums.oldest.insert(before, (used, key.into()));
             }
             let spared_until = used.saturating_add(millis(self.bounds[at].min_age));
             sums.spared_until = sums.spared_until.min(spared_until);
         }
     }
 
-    fn forget(&self, state: &mut State, key: &str) {
+    fn forget(&self, state: &mut State, key: &str) -> Option<Arc<Value>> {
         let Some(Name::Counted(value)) = state.remove(key) else {
-            return;
+            return None;
         };
         for (at, scope) in self.scopes(key) {
             let Some(sums) = state.scopes[at].get_mut(scope) else {
@@ -561,10 +588,15 @@ impl Account {
                 state.scopes[at].remove(scope);
             }
         }
+        Some(value)
     }
 }
 
 impl Value {
+    fn is_of(&self, written: i64) -> bool {
+        self.written.load(Relaxed) == written
+    }
+
     /// Bytes of the disk that it takes.
     pub fn size(&self) -> u64 {
         self.size.load(Relaxed)
@@ -662,7 +694,9 @@ impl Account {
             return;
         }
         let Some(stat) = found else {
-            return self.forget(&mut state, key);
+            self.forget(&mut state, key);
+            state.removed.remove(key);
+            return;
         };
         let meta = Meta::of(&stat);
         let written = nanos(meta.version.nanos());
@@ -719,20 +753,32 @@ impl Account {
         }
     }
 
-    /// Begins to count all values anew; with `reads_names`, also the names that no bound counts.
-    pub fn begin_count(&self, reads_names: bool) {
-        self.state.lock().count += 1;
+    /// Begins to count all values anew; with `reads_names`, also the names that no bound counts. The number of this count.
+    pub fn begin_count(&self, reads_names: bool) -> u32 {
+        let count = {
+            let mut state = self.state.lock();
+            state.count += 1;
+            state.count
+        };
+        // What could not be evicted may be tried again.
+        self.visit("", |_, value| {
+            let _ = value
+                .used
+                .compare_exchange(STUCK, uptime(), Relaxed, Relaxed);
+        });
         if reads_names {
             self.retain("", |value, _| value.is_some());
         }
+        count
     }
 
-    /// Forgets what the count that ends has not met.
-    pub fn end_count(&self) {
-        let is_met = |value: &Value, count| value.count.load(Relaxed) == count;
-        self.retain("", |value, count| {
-            value.is_none_or(|value| is_met(value, count))
-        });
+    /// Forgets what neither this count nor a later one has met; what is read again just now is left to [`Account::settle`].
+    pub fn end_count(&self, count: u32) {
+        let is_met = |value: &Value| {
+            let met = value.count.load(Relaxed);
+            met >= count || met == DOUBTED
+        };
+        self.retain("", |value, _| value.is_none_or(is_met));
         self.state.lock().remembered = Uses::default();
     }
 

@@ -193,9 +193,8 @@ impl World {
             return None;
         }
         let bounds = self.account.bounds().iter().enumerate();
-        let mut scopes =
-            bounds.filter_map(|(at, bound)| Some((at, bound, bound.prefix.scope(key)?)));
-        scopes.find_map(|(bound, rule, scope)| {
+        let scopes = bounds.filter_map(|(at, bound)| Some((at, bound, bound.prefix.scope(key)?)));
+        let lacks = scopes.filter_map(|(bound, rule, scope)| {
             let beyond = self.total(bound, scope, Some((key, blocks))).beyond(rule);
             let new = Total {
                 bytes: blocks * 4096,
@@ -209,7 +208,11 @@ impl World {
                 beyond,
                 is_final,
             })
-        })
+        });
+        // The first that refuses, else the first.
+        let mut lacks: Vec<_> = lacks.collect();
+        lacks.sort_by_key(|lack| !lack.is_final);
+        lacks.into_iter().next()
     }
 
     fn remove(&mut self, key: &'static str) {
@@ -308,9 +311,9 @@ impl World {
                 self.look(KEYS[key]);
             }
             Step::Count(at, ref between) => {
-                self.account.begin_count(true);
+                let count = self.account.begin_count(true);
                 self.reread("", at, between);
-                self.account.end_count();
+                self.account.end_count(count);
             }
             Step::Reread(at, ref between) => {
                 self.account.doubt("a/");
@@ -322,7 +325,7 @@ impl World {
                     bytes: blocks * 4096,
                     keys: 0,
                 };
-                let victims = self.account.victims_of_disk(beyond.bytes);
+                let victims = self.account.victims_of_disk(beyond.bytes, "");
                 // Of the scope that has most.
                 let keys = self.model.keys();
                 let all = keys.flat_map(|key| self.account.scopes(key));

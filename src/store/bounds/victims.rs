@@ -34,11 +34,12 @@ pub struct Victim {
 }
 
 impl Victim {
-    fn new(key: &str, value: &Arc<Value>) -> Option<Self> {
+    /// A victim that was used last at the time `used`.
+    fn new(key: &str, value: &Arc<Value>, used: i64) -> Option<Self> {
         Some(Self {
             key: Key::new(key.to_owned()).ok()?,
             value: Arc::clone(value),
-            used: Some(value.used.load(Relaxed)),
+            used: Some(used),
             written: value.written.load(Relaxed),
         })
     }
@@ -69,13 +70,16 @@ impl Account {
     pub fn victims_ahead(&self) -> Vec<Victim> {
         let mut victims = Vec::new();
         for (lack, before) in self.nearly_full() {
+            if victims.len() >= 8 * STEP {
+                break;
+            }
             victims.extend(self.oldest(&lack, before, ""));
         }
         victims
     }
 
-    /// Values to be evicted so that the disk has `bytes` more.
-    pub fn victims_of_disk(&self, bytes: u64) -> Vec<Victim> {
+    /// Values to be evicted so that the disk has `bytes` more; never `except`.
+    pub fn victims_of_disk(&self, bytes: u64, except: &str) -> Vec<Victim> {
         let state = self.state.lock();
         let evicting = (0..self.bounds().len()).filter(|&at| self.evicts(at));
         let scopes = evicting.flat_map(|at| state.scopes[at].iter().map(move |it| (at, it)));
@@ -88,12 +92,12 @@ impl Account {
         });
         drop(state);
         match lack.filter(|_| self.is_whole()) {
-            Some(lack) => self.oldest(&lack, i64::MAX, ""),
+            Some(lack) => self.oldest(&lack, i64::MAX, except),
             None => Vec::new(),
         }
     }
 
-    /// Values that are older than their bounds keep them, at most some hundred; notes how old the oldest are.
+    /// Values that are older than their bounds keep them, as many as a pass chooses; notes how old the oldest are.
     pub fn victims_of_age(&self) -> Vec<Victim> {
         let (now, wall) = (uptime(), clock::now());
         let mut victims = Vec::new();
@@ -106,9 +110,12 @@ impl Account {
                     return;
                 }
                 oldest = oldest.min(used);
-                if may_evict && victims.len() < 8 * STEP && is_too_old(bound, value, now, wall) {
+                if may_evict
+                    && (victims.len() as u64) < MOST_CHOSEN
+                    && is_too_old(bound, value, now, wall)
+                {
                     let saves = matches!(bound.max_age, Some((_, AgeOf::Use)));
-                    victims.extend(Victim::new(key, value).map(|victim| Victim {
+                    victims.extend(Victim::new(key, value, used).map(|victim| Victim {
                         used: victim.used.filter(|_| saves),
                         ..victim
                     }));
@@ -258,7 +265,7 @@ impl Account {
             let value = state.names.get(&*name).and_then(Name::value);
             if let Some(value) = value
                 && value.used.load(Relaxed) == used
-                && let Some(victim) = Victim::new(&name, value)
+                && let Some(victim) = Victim::new(&name, value, used)
             {
                 return Next::Oldest(victim);
             }

@@ -5,7 +5,9 @@
 //! meanwhile stays.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
 
 use super::Directory;
 use crate::failpoint;
@@ -19,7 +21,7 @@ use crate::value::{Error, Key, Meta};
 const WALK_EVERY: Duration = Duration::from_secs(600);
 
 /// The values of one folder that are found before they are removed, at most.
-const FOUND_AT_ONCE: usize = 1024;
+const FOUND_AT_ONCE: usize = 1 << 16;
 
 /// The removals that are handed to the publisher at once: clients have their turn in between.
 const REMOVED_AT_ONCE: usize = 64;
@@ -41,12 +43,14 @@ impl Directory {
         let Some(writing) = &self.writing else { return };
         let pause = failpoint::expiry_interval(WALK_EVERY);
         loop {
+            let began = Instant::now();
             if self.dir.ends.is_possible()
                 && let Some(error) = self.remove_all(&writing.publisher).await
             {
                 tracing::error!(%error, "cannot remove all values that have ended");
             }
-            tokio::time::sleep(pause).await;
+            // A walk of a slow disk is a small part of the time.
+            tokio::time::sleep(pause.max(20 * began.elapsed())).await;
         }
     }
 
@@ -70,8 +74,9 @@ impl Directory {
                     publisher.remove(key, is_still(meta), Removal::Expired)
                 };
                 let removals: Vec<_> = found.ended.drain(rest..).map(remove).collect();
-                for removal in removals {
-                    match removal.await {
+                // Together: a reply that is not waited for would keep those of the others.
+                for removed in join_all(removals).await {
+                    match removed {
                         Ok(removed) => is_less |= removed.is_some(),
                         Err(Error::Precondition) => {}
                         Err(error) => drop(failure.get_or_insert(error)),

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use tokio::runtime::Runtime;
 
 use crate::store::bounds::uses::{approve, approved, hash, save};
-use crate::store::bounds::{Account, Total, Victim};
+use crate::store::bounds::{Account, STEP, Total, Victim};
 use crate::store::changes::Removal;
 use crate::store::list::Lister;
 use crate::store::publish::Publisher;
@@ -42,6 +42,7 @@ pub struct Keeper {
 struct KeeperState {
     is_ended: AtomicBool,
     is_counting: AtomicBool,
+    is_left: AtomicBool,
 }
 
 /// What the thread works with.
@@ -80,8 +81,10 @@ impl Drop for Keeper {
             return;
         };
         thread.thread().unpark();
-        // A count may last long, and leaves nothing undone.
-        if !self.state.is_counting.load(Relaxed) {
+        // A count may last long, and leaves nothing undone: the thread is left, and writes nothing any more.
+        if self.state.is_counting.load(Relaxed) {
+            self.state.is_left.store(true, Relaxed);
+        } else {
             let _ = thread.join();
         }
     }
@@ -175,26 +178,23 @@ impl Work {
         if !self.keeping.account.is_whole() {
             return self.count();
         }
+        self.state.is_counting.store(true, Relaxed);
         self.keeping.lister.keep_index();
-        while !self.state.is_ended.load(Relaxed) {
-            let victims = self.keeping.account.victims_of_age();
-            if !self.evict(victims, Removal::Age) {
-                break;
-            }
-        }
+        self.state.is_counting.store(false, Relaxed);
+        while self.evict(self.keeping.account.victims_of_age(), Removal::Age) {}
     }
 
     /// Evicts in small steps what nearly full bounds, and a nearly full disk, will need.
     fn evict_ahead(&self) {
         let account = &self.keeping.account;
-        while !self.state.is_ended.load(Relaxed) {
-            let mut victims = account.victims_ahead();
-            if let Some(short) = self.short_of_space() {
-                victims.extend(account.victims_of_disk(short));
-            }
-            if !self.evict(victims, Removal::Full) {
-                break;
-            }
+        while self.evict(account.victims_ahead(), Removal::Full) {}
+        let mut before = None;
+        while let Some(short) = self.short_of_space()
+            // What is removed may take its space with it, for example into a snapshot.
+            && before.is_none_or(|before| short < before)
+            && self.evict(account.victims_of_disk(short, ""), Removal::Full)
+        {
+            before = Some(short);
         }
     }
 
@@ -206,26 +206,36 @@ impl Work {
         Some(wanted.saturating_sub(free.bytes)).filter(|&short| short > 0)
     }
 
-    /// Has the publisher remove `victims`; true if one is gone.
+    /// Has the publisher remove `victims`, some at a time; true if one is gone, and there may be more.
     fn evict(&self, victims: Vec<Victim>, removal: Removal) -> bool {
-        let Some(publisher) = self.keeping.publisher.upgrade() else {
-            return false;
-        };
-        let remove = |victim: Victim| {
-            let condition = Box::new(victim.condition());
-            publisher.remove(victim.key, condition, removal)
-        };
-        let removals: Vec<_> = victims.into_iter().map(remove).collect();
-        let outcomes = self.runtime.block_on(join_all(removals));
-        outcomes
-            .iter()
-            .any(|outcome| matches!(outcome, Ok(Some(_))))
+        let mut is_gone = false;
+        let mut victims = victims.into_iter().peekable();
+        while victims.peek().is_some() {
+            let publisher = self.keeping.publisher.upgrade();
+            let Some(publisher) = publisher.filter(|_| !self.state.is_ended.load(Relaxed)) else {
+                return false;
+            };
+            let remove = |victim: Victim| {
+                let condition = Box::new(victim.condition());
+                publisher.remove(victim.key, condition, removal)
+            };
+            let removals: Vec<_> = victims.by_ref().take(STEP).map(remove).collect();
+            let outcomes = self.runtime.block_on(join_all(removals));
+            is_gone |= outcomes
+                .iter()
+                .any(|outcome| matches!(outcome, Ok(Some(_))));
+        }
+        is_gone
     }
 
+    /// Notes when each value was used last, once all of them are known.
     fn note_uses(&self) {
         let Keeping {
             account, writer, ..
         } = &self.keeping;
+        if !account.is_whole() || self.state.is_left.load(Relaxed) {
+            return;
+        }
         let mut uses = Vec::new();
         account.visit("", |name, value| {
             let second = u32::try_from(value.second()).unwrap_or(u32::MAX);

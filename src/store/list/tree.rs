@@ -68,7 +68,7 @@ impl Tree {
         let events = Events::new().map_err(TreeError::Unwatched)?;
         let root = events.watch(&dir.root).map_err(TreeError::Unwatched)?;
         let mounts = events.mounts_below(&dir.root)?;
-        account.begin_count(true);
+        let count = account.begin_count(true);
         let mut tree = Self {
             dir: Arc::clone(dir),
             most,
@@ -82,7 +82,7 @@ impl Tree {
         };
         tree.catch_up()?;
         tree.catch_up()?;
-        tree.account.end_count();
+        tree.account.end_count(count);
         Ok(tree)
     }
 

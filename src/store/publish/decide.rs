@@ -60,6 +60,16 @@ pub struct AppliedChange {
     pub reply_to: Sender<PublishResult>,
 }
 
+impl AppliedChange {
+    /// True if its outcome tells nothing of the next one's: another use or change came first, or the value can never be removed.
+    pub fn is_passed_by(&self) -> bool {
+        matches!(
+            self.outcome,
+            Err(Error::Precondition | Error::Forbidden { .. })
+        )
+    }
+}
+
 impl ChangeRequest {
     /// A removal by the server, whose outcome no one waits for.
     pub fn removal(key: Key<'static>, condition: Condition, removal: Removal) -> Self {
@@ -186,6 +196,10 @@ pub trait Files {
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error>;
     /// Makes `change`; false if its key no longer stands for the base of `plan`.
     fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error>;
+    /// True if there are bounds, so that a change may need room to be made.
+    fn has_bounds(&self) -> bool {
+        false
+    }
     /// Removals that make room for `change`, to be decided before it; none where there is room, or none can be made.
     fn evictions(&self, _change: &ChangeRequest) -> Vec<ChangeRequest> {
         Vec::new()
@@ -198,6 +212,19 @@ pub trait Files {
     fn pending_state(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
         pending.state(key)
     }
+}
+
+/// True if `change` is refused whatever room there is: nothing is evicted for it.
+pub fn is_refused(files: &impl Files, change: &ChangeRequest, pending: &Pending) -> bool {
+    let Some(allows) = &change.condition else {
+        return false;
+    };
+    let current = match files.pending_state(pending, &change.key) {
+        PendingState::Occupied => return true,
+        PendingState::Decided(current) => Ok(current),
+        PendingState::Nothing => survive(|| files.find(change)),
+    };
+    current.is_ok_and(|current| !allows(current.filter(|meta| !meta.has_ended())))
 }
 
 /// The decision about a change.

@@ -8,7 +8,9 @@ use super::super::changes::Removal;
 use super::super::commit::{self, Found};
 use super::super::space::Allowance;
 use super::super::write_context::{Durability, WriteContext};
-use super::decide::{AppliedChange, ChangeRequest, Files, Plan, plan, survive};
+use super::decide::{
+    AppliedChange, ChangeRequest, Files, Pending, Plan, is_refused, plan, survive,
+};
 use crate::value::{Error, Meta};
 
 /// After this many creates in a row, a name to be put without a condition is linked without a stat. A wrong guess costs about
@@ -49,15 +51,26 @@ impl ValueFiles {
     }
 
     /// Makes removals that make room for `change`, and adds them to `made`; false while more are to be made, after others had their turn.
-    pub fn make_room(&self, change: &ChangeRequest, made: &mut Vec<AppliedChange>) -> bool {
+    pub fn make_room(&self, change: &mut ChangeRequest, made: &mut Vec<AppliedChange>) -> bool {
+        if !self.has_bounds() || is_refused(self, change, &Pending::default()) {
+            return true;
+        }
         let before = made.len();
         while made.len() < before + STEP {
             let evictions = self.evictions(change);
+            change.tries += 1;
             if evictions.is_empty() {
                 return true;
             }
-            let evictions = evictions.into_iter();
-            made.extend(evictions.map(|eviction| self.make_at_once(eviction)));
+            for eviction in evictions {
+                let evicted = self.make_at_once(eviction);
+                // What fails so would fail again.
+                let has_failed = evicted.outcome.is_err() && !evicted.is_passed_by();
+                made.push(evicted);
+                if has_failed {
+                    return true;
+                }
+            }
         }
         false
     }
@@ -166,17 +179,23 @@ impl Files for ValueFiles {
         self.make_in(change, &found, plan)
     }
 
+    fn has_bounds(&self) -> bool {
+        self.writer.account.is_some()
+    }
+
     fn evictions(&self, change: &ChangeRequest) -> Vec<ChangeRequest> {
         let (Some(account), Some(value)) = (&self.writer.account, &change.value) else {
             return Vec::new();
         };
         let mut victims = account.victims_for(change.key.as_str(), size_of(value.len));
         let (space, root) = (&self.writer.space, &self.writer.dir().root);
+        // Once for each change: space may come late, or to another program.
         if victims.is_empty()
+            && change.tries == 0
             && value.file.is_none()
             && self.allowance.take(space, root, value.len).is_err()
         {
-            victims = account.victims_of_disk(size_of(value.len));
+            victims = account.victims_of_disk(size_of(value.len), change.key.as_str());
         }
         let removal = |victim: Victim| {
             let condition = Box::new(victim.condition());
@@ -199,7 +218,7 @@ impl Files for ValueFiles {
         if account.counts(key) {
             account.look(self.writer.dir(), key);
         }
-        let is_stuck = error.is_some_and(|error| !matches!(error, Error::Precondition));
+        let is_stuck = matches!(error, Some(Error::Forbidden { .. }));
         if change.removal.is_some() && is_stuck {
             account.note_stuck(key);
         }

@@ -13,7 +13,9 @@ use tokio::sync::mpsc::Receiver;
 
 use super::super::journal::{FrameBuilder, Log};
 use super::acknowledge::Acknowledger;
-use super::decide::{AppliedChange, ChangeRequest, Decision, Files, Pending, decide, survive};
+use super::decide::{
+    AppliedChange, ChangeRequest, Decision, Files, Pending, decide, is_refused, survive,
+};
 use crate::value::{Error, Meta};
 
 /// The most changes that are appended and not made: each has a file open.
@@ -147,22 +149,18 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             && !frame.is_full()
             && let Some(mut change) = self.undecided.again.pop_front().or_else(&mut next)
         {
-            let mut entries = Vec::new();
-            if may_change.is_ok() && self.make_room(&change, &mut entries) {
+            if may_change.is_ok() && self.make_room(&mut change, &mut group, &mut frame) {
                 waiting.push(change);
-            } else {
-                let decision = match &may_change {
-                    Ok(()) => decide(self.files, &mut change, &self.undecided.pending),
-                    Err(error) => Decision::Answer(Err(error.clone())),
-                };
-                entries.push(Entry::new(change, decision));
+                continue;
             }
-            for mut entry in entries {
-                self.undecided.log(&mut entry, &mut frame);
-                group.entries.push(entry);
-            }
+            let decision = match &may_change {
+                Ok(()) => decide(self.files, &mut change, &self.undecided.pending),
+                Err(error) => Decision::Answer(Err(error.clone())),
+            };
+            let mut entry = Entry::new(change, decision);
+            self.undecided.log(&mut entry, &mut frame);
+            group.entries.push(entry);
         }
-        self.undecided.again.extend(waiting);
         let taken = group.entries.len();
         if taken == 0 {
             return 0;
@@ -171,23 +169,47 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             self.make_ready_for(&frame).await;
             match self.log.append(frame) {
                 Ok((first, end)) => (group.first, group.end) = (first, Some(end)),
-                Err(error) => group.refuse(&error, self.files, &mut self.undecided.pending),
+                Err(error) => {
+                    // Without the removals there is no room.
+                    let refused = |change| {
+                        let answer = Decision::Answer(Err(error.clone()));
+                        Entry::new(change, answer)
+                    };
+                    group.entries.extend(waiting.drain(..).map(refused));
+                    group.refuse(&error, self.files, &mut self.undecided.pending);
+                }
             }
         }
+        self.undecided.again.extend(waiting);
         self.groups.push_back(group);
         taken
     }
 
-    /// Decides removals that make room for `change`; false where there is room, or none can be made.
-    fn make_room(&self, change: &ChangeRequest, entries: &mut Vec<Entry>) -> bool {
-        for mut eviction in self.files.evictions(change) {
+    /// Decides removals that make room for `change`, as entries of `group`; false where there is room, or none can be made.
+    fn make_room(
+        &mut self,
+        change: &mut ChangeRequest,
+        group: &mut Group,
+        frame: &mut FrameBuilder,
+    ) -> bool {
+        if !self.files.has_bounds() || is_refused(self.files, change, &self.undecided.pending) {
+            return false;
+        }
+        let evictions = self.files.evictions(change);
+        let makes_room = !evictions.is_empty();
+        if makes_room {
+            change.tries += 1;
+        }
+        for mut eviction in evictions {
             let decision = decide(self.files, &mut eviction, &self.undecided.pending);
             if let Decision::Answer(outcome) = &decision {
                 self.files.unmade(&eviction, outcome.as_ref().err());
             }
-            entries.push(Entry::new(eviction, decision));
+            let mut entry = Entry::new(eviction, decision);
+            self.undecided.log(&mut entry, frame);
+            group.entries.push(entry);
         }
-        !entries.is_empty()
+        makes_room
     }
 
     /// Waits until `frame` goes to the segment of the one before it, or all groups are made.
