@@ -31,6 +31,8 @@ fn open(dir: &TempDir, cache: u64) -> Directory {
         min_free: 0,
         upload_expiry: Duration::ZERO,
         is_text: |_, _| false,
+        bounds: Vec::new(),
+        evict_existing: false,
     };
     Directory::open(dir.path(), &options).expect("a store")
 }

@@ -133,27 +133,23 @@ impl Config {
         if is_to_serve {
             listen.check_exposure(service.read_only || access.is_some())?;
         }
-        let values = match s3.settings()? {
-            Some(mut settings) => {
-                if settings.redirect_from.is_some() && service.kept_fields.names().next().is_some()
-                {
-                    return Err(ConfigError(
-                        "--keep-field cannot be had with --redirect-from: the store answers then, and has another name for the \
-                         field"
-                            .to_owned(),
-                    ));
-                }
-                let most = descriptors.store_connections(network.threads());
-                settings.connections = settings.connections.min(most);
-                Values::S3(
-                    settings,
-                    storage.share(network.threads(), &service, &args.bounds)?,
-                )
+        let values = if let Some(mut settings) = s3.settings()? {
+            if settings.redirect_from.is_some() && service.kept_fields.names().next().is_some() {
+                return Err(ConfigError(
+                    "--keep-field cannot be had with --redirect-from: the store answers then, and has another name for the \
+                     field"
+                        .to_owned(),
+                ));
             }
-            None => {
-                let options = storage.options(&descriptors, &args.bounds);
-                Values::Directory(storage.directory(), options)
-            }
+            let most = descriptors.store_connections(network.threads());
+            settings.connections = settings.connections.min(most);
+            Values::S3(
+                settings,
+                storage.share(network.threads(), &service, &args.bounds)?,
+            )
+        } else {
+            let options = storage.options(&descriptors, &args.bounds);
+            Values::Directory(storage.directory(), options)
         };
         let (directories, others) = (values.directories(), access.clone());
         let allowed = security::allowed(

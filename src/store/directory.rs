@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use rustix::io::Errno;
 
-use super::bounds::{Account, Counted, size_of};
+use super::bounds::{Account, Counted, FRUITLESS, size_of};
 use super::cache::Cache;
 use super::changes::{Changes, Removal};
 use super::directory_fd::{Blocking, ValuesDir};
@@ -69,8 +69,9 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Evicts values, but that of `key`, so that the disk has `bytes` more for it; false where that cannot be, or has freed nothing.
-    async fn free(&self, account: &Arc<Account>, key: &Key<'_>, bytes: u64) -> bool {
+    /// Evicts values, but that of `key`, so that the disk has `bytes` more for it: whether there is more free now. `None` where
+    /// nothing can be evicted, or not enough.
+    async fn free(&self, account: &Arc<Account>, key: &Key<'_>, bytes: u64) -> Option<bool> {
         let (account, writer) = (Arc::clone(account), Arc::clone(&self.writer));
         let key = key.as_str().to_owned();
         let choose = move || {
@@ -79,9 +80,10 @@ impl Writing {
             let victims = is_possible.then(|| account.victims_of_disk(size_of(bytes), &key));
             Ok((free, victims.unwrap_or_default()))
         };
-        let Ok((before, victims)) = self.writer.dir().disk.spawn(choose).await else {
-            return false;
-        };
+        let (before, victims) = self.writer.dir().disk.spawn(choose).await.ok()?;
+        if victims.is_empty() {
+            return None;
+        }
         let removals = victims.into_iter().map(|victim| {
             let condition = Box::new(victim.condition());
             self.publisher.remove(victim.key, condition, Removal::Full)
@@ -93,7 +95,7 @@ impl Writing {
             .dir()
             .disk
             .spawn(move || writer.free_beyond_floor());
-        after.await.is_ok_and(|after| after > before)
+        Some(after.await.ok()? > before)
     }
 }
 
@@ -203,19 +205,42 @@ impl Directory {
         len: Option<u64>,
         uploader: Option<Uploader>,
     ) -> Result<FileUpload, Error> {
-        let writing = self.writing()?;
-        let writer = &writing.writer;
         self.may_begin(key, len)?;
-        let begin = || FileUpload::begin(Arc::clone(writer), key, len, uploader.clone());
-        let mut begun = begin().await;
-        while let (Err(Error::NoSpace(_)), Some(account)) = (&begun, self.account()) {
-            if !Box::pin(writing.free(account, key, len.unwrap_or(0))).await {
-                break;
+        let writer = &self.writing()?.writer;
+        let of = uploader.clone();
+        let begun = FileUpload::begin(Arc::clone(writer), key, len, of).await;
+        match begun {
+            Err(error @ Error::NoSpace(_)) if writer.account.is_some() => {
+                Box::pin(self.upload_with_room(key, len, uploader, error)).await
             }
-            begun = begin().await;
+            // Nothing may have been written yet.
+            Err(error) => writer.note(Err(error)),
+            begun => begun,
         }
-        // Nothing may have been written yet.
-        begun.or_else(|error| writer.note(Err(error)))
+    }
+
+    /// As [`Directory::upload`], after an `error` for want of space on the disk: evicts what may go for it.
+    async fn upload_with_room(
+        &self,
+        key: &Key<'_>,
+        len: Option<u64>,
+        uploader: Option<Uploader>,
+        mut error: Error,
+    ) -> Result<FileUpload, Error> {
+        let (writing, mut fruitless) = (self.writing()?, 0);
+        while let (Error::NoSpace(_), Some(account)) = (&error, self.account()) {
+            match writing.free(account, key, len.unwrap_or(0)).await {
+                Some(true) => fruitless = 0,
+                Some(false) if fruitless < FRUITLESS => fruitless += 1,
+                Some(false) | None => break,
+            }
+            let writer = Arc::clone(&writing.writer);
+            match FileUpload::begin(writer, key, len, uploader.clone()).await {
+                Ok(begun) => return Ok(begun),
+                Err(next) => error = next,
+            }
+        }
+        writing.writer.note(Err(error))
     }
 
     /// Fails for a value of `len` bytes that a bound has no room for.

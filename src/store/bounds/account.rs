@@ -424,20 +424,12 @@ impl Account {
         if state.in_flight.contains_key(key) {
             return;
         }
-        match after {
-            Some(Meta { len, version, .. }) => {
-                self.note(
-                    &mut state,
-                    key,
-                    size_of(len),
-                    nanos(version.nanos()),
-                    Some(uptime()),
-                );
-            }
-            None => {
-                self.forget(&mut state, key);
-                state.removed.remove(key);
-            }
+        if let Some(Meta { len, version, .. }) = after {
+            let (size, written) = (size_of(len), nanos(version.nanos()));
+            self.note(&mut state, key, size, written, Some(uptime()));
+        } else {
+            self.forget(&mut state, key);
+            state.removed.remove(key);
         }
     }
 
@@ -523,6 +515,7 @@ impl Account {
             let noted = value.used.load(Relaxed);
             if let Some(used) = used.filter(|&used| used > noted || noted == STUCK) {
                 value.used.store(used, Relaxed);
+                self.order_anew(state, key, used);
             }
             if before == after {
                 return;
@@ -547,20 +540,19 @@ impl Account {
             state.insert(Name::Counted(value));
         }
         for (at, scope) in self.scopes(key) {
-            match state.scopes[at].get_mut(scope) {
-                Some(sums) => sums.total = sums.total.replaced(before, after),
-                None => {
-                    let sums = Scope {
-                        total: after,
-                        ..Scope::default()
-                    };
-                    state.scopes[at].insert(scope.into(), sums);
-                }
+            if let Some(sums) = state.scopes[at].get_mut(scope) {
+                sums.total = sums.total.replaced(before, after);
+                continue;
             }
+            let sums = Scope {
+                total: after,
+                ..Scope::default()
+            };
+            state.scopes[at].insert(scope.into(), sums);
         }
     }
 
-    /// A value is new that was used last at this time: where it comes before the last of those that are chosen, it is one of them.
+    /// A value is found that was used last at this time: where it comes before the last of those that are chosen, it is one of them.
     fn order_anew(&self, state: &mut State, key: &str, used: i64) {
         for (at, scope) in self.scopes(key) {
             let Some(sums) = state.scopes[at].get_mut(scope) else {

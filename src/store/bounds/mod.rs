@@ -15,4 +15,4 @@ mod victims;
 pub use account::{Account, BoundFigures, Counted, Total, Value, size_of};
 pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, named};
 pub use uses::Uses;
-pub use victims::{STEP, Victim};
+pub use victims::{FRUITLESS, STEP, Victim};

@@ -23,6 +23,8 @@ use crate::store::location::Location;
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Meta};
 
+static DISK: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::disk(None).unwrap());
+
 const KEYS: [&str; 9] = [
     "a/0", "a/1", "a/2", "b/0", "b/1", "b/2", "c0", "c1", "d/e/0",
 ];
@@ -108,7 +110,6 @@ impl World {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).unwrap();
         let location = Location::new(path, &root, None).unwrap();
-        static DISK: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::disk(None).unwrap());
         for key in KEYS {
             fs::create_dir_all(path.join(key).parent().unwrap()).unwrap();
         }
@@ -228,7 +229,9 @@ impl World {
     fn evict(&mut self, victims: &[Victim], expected: &[&'static str]) {
         let chosen: Vec<_> = victims.iter().map(|victim| victim.key.as_str()).collect();
         assert_eq!(chosen, expected, "of {:?}", self.model);
-        expected.iter().for_each(|key| self.remove(key));
+        for key in expected {
+            self.remove(key);
+        }
     }
 
     fn put(&mut self, key: &'static str, blocks: u64, fails: bool) {
@@ -275,7 +278,9 @@ impl World {
     fn reread(&mut self, prefix: &str, at: usize, between: &[Step]) {
         for (number, key) in KEYS.into_iter().enumerate() {
             if number == at {
-                between.iter().for_each(|step| self.step(step));
+                for step in between {
+                    self.step(step);
+                }
             }
             if key.starts_with(prefix) && self.file(key).exists() {
                 self.look(key);
@@ -366,6 +371,8 @@ proptest! {
     fn the_account_has_the_sums_and_the_order_of_a_map_and_a_sorted_list(steps in steps()) {
         let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
         let mut world = World::new(dir.path());
-        steps.iter().for_each(|step| world.step(step));
+        for step in &steps {
+            world.step(step);
+        }
     }
 }

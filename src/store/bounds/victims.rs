@@ -20,12 +20,16 @@ const MOST_CHOSEN: u64 = 1 << 16;
 /// The most evictions before one change: other changes have their turn between.
 pub const STEP: usize = 64;
 
+/// How often values are evicted for the disk though that has given no space.
+pub const FRUITLESS: u32 = 8;
+
 /// The part of a bound from which on values are evicted ahead of need.
 const AHEAD: f64 = 0.95;
 
 /// A value to be evicted, unless it was used or written since.
 #[derive(Debug)]
 pub struct Victim {
+    /// Its key.
     pub key: Key<'static>,
     value: Arc<Value>,
     /// `None` where a use does not save it.

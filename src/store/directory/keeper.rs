@@ -40,7 +40,7 @@ pub struct Keeper {
 
 #[derive(Debug, Default)]
 struct KeeperState {
-    is_ended: AtomicBool,
+    has_ended: AtomicBool,
     is_counting: AtomicBool,
     is_left: AtomicBool,
 }
@@ -76,7 +76,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.state.is_ended.store(true, Relaxed);
+        self.state.has_ended.store(true, Relaxed);
         let Some(thread) = self.thread.take() else {
             return;
         };
@@ -104,7 +104,7 @@ impl Work {
         let shortest = bounds.filter_map(|bound| Some(bound.max_age?.0)).min();
         let look = shortest.map_or(LOOK, |age| (age / 8).clamp(TICK, LOOK));
         let (mut looked, mut counted) = (None, Instant::now());
-        while !self.state.is_ended.load(Relaxed) {
+        while !self.state.has_ended.load(Relaxed) {
             if counted.elapsed() >= COUNT {
                 self.note_uses();
                 self.count();
@@ -212,7 +212,7 @@ impl Work {
         let mut victims = victims.into_iter().peekable();
         while victims.peek().is_some() {
             let publisher = self.keeping.publisher.upgrade();
-            let Some(publisher) = publisher.filter(|_| !self.state.is_ended.load(Relaxed)) else {
+            let Some(publisher) = publisher.filter(|_| !self.state.has_ended.load(Relaxed)) else {
                 return false;
             };
             let remove = |victim: Victim| {

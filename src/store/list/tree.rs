@@ -350,8 +350,13 @@ mod tests {
             keys.set_name(key, true);
         }
         let names = || {
-            let next = |name: &Box<str>| keys.first_from(&format!("{name}\0"));
-            std::iter::successors(keys.first_from(""), next).collect::<Vec<_>>()
+            let mut names = Vec::new();
+            let mut from = String::new();
+            while let Some(name) = keys.first_from(&from) {
+                from = format!("{name}\0");
+                names.push(name);
+            }
+            names
         };
         let (count, bytes) = keys.size();
         assert_eq!(count, 5);

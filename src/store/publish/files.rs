@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::super::bounds::{STEP, Victim, size_of};
+use super::super::bounds::{FRUITLESS, STEP, Victim, size_of};
 use super::super::changes::Removal;
 use super::super::commit::{self, Found};
 use super::super::space::Allowance;
@@ -189,9 +189,9 @@ impl Files for ValueFiles {
         };
         let mut victims = account.victims_for(change.key.as_str(), size_of(value.len));
         let (space, root) = (&self.writer.space, &self.writer.dir().root);
-        // Once for each change: space may come late, or to another program.
+        // A few times for each change: the space of what is removed may come late, or go to another program.
         if victims.is_empty()
-            && change.tries == 0
+            && change.tries < FRUITLESS
             && value.file.is_none()
             && self.allowance.take(space, root, value.len).is_err()
         {

@@ -104,7 +104,7 @@ fn metrics_in(expression: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn the_dashboard_uses_existing_metrics() {
     directory_only!("the metrics of a directory");
-    let server = TestServer::start(&["--durability", "disk"]);
+    let server = TestServer::start(&["--durability", "disk", "--max-size", "1GiB"]);
     server.store("k", "value");
     assert_eq!(server.get("k").status, 200);
     let scraped = server.get("-/metrics").text();

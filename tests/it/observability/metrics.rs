@@ -152,7 +152,7 @@ fn no_client_can_add_a_series() {
     assert_eq!(series(&scrape), before);
     let others = [("method", "other"), ("status", "4xx")];
     assert_eq!(scrape.sum("data_server_requests_total", &others), 50.0);
-    let known = words("reactor method status direction result limit version le");
+    let known = words("reactor method status direction result limit version le reason");
     for sample in &scrape.samples {
         let is_right = sample.labels.keys().all(|key| known.contains(&&**key));
         assert!(is_right, "{sample:?}");
