@@ -101,7 +101,7 @@ fn sccache_builds_right_under_eviction() {
 }
 
 /// Ten tasks, whose outputs are known; the last again after all.
-const TASKS: &str = r#"
+const TASKS: &str = r"
 SETTINGS
 right() { for n in $*; do cmp packages/p$n/dist/out <(seq $n 4000); done; }
 for pass in 1 2; do
@@ -116,7 +116,7 @@ for pass in 1 2; do
 done
 grep -oE '1/1 hit|1 cached, 1 total' build.log
 #> 1...
-"#;
+";
 
 const TURBOREPO: &str = r#"
 export TURBO_TELEMETRY_DISABLED=1 PATH=$CLIENTS/caches/node_modules/.bin:$PATH

@@ -20,8 +20,8 @@ fn the_value_used_longest_ago_goes_whatever_the_use() {
         ];
         for (method, key, lines) in uses {
             let path = format!("/{key}");
-            let used = server.request(method, &path, lines, &BLOCK);
-            assert!(matches!(used.status, 200 | 206 | 304), "{method} {key}");
+            let answer = server.request(method, &path, lines, &BLOCK);
+            assert!(matches!(answer.status, 200 | 206 | 304), "{method} {key}");
             tick();
         }
         store_all(server, "g");

@@ -100,7 +100,7 @@ fn a_disk_with_no_more_than_min_free_evicts_first_and_refuses_then() {
     }
     // Small ones are given to the publisher as they are.
     for n in 0..300 {
-        server.store(&format!("c/s{n}"), [1; 40_000]);
+        server.store(&format!("c/s{n}"), vec![1; 40_000]);
     }
     let free = rustix::fs::statvfs(server.dir.path()).expect("the space");
     assert!(free.f_bavail * free.f_frsize >= 4 << 20, "below --min-free");

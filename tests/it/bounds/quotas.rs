@@ -24,8 +24,8 @@ fn what_has_no_room_is_refused_and_what_is_freed_counts_at_once() {
         is_full();
         server.store("q/1", [9; 100]);
         server.store("q/more", BLOCK);
-        assert_eq!(server.put_chunked("q/5", &[9; 20_000]).status, 507);
-        server.store("elsewhere", [9; 100_000]);
+        assert_eq!(server.put_chunked("q/5", &vec![9; 20_000]).status, 507);
+        server.store("elsewhere", vec![9; 100_000]);
         assert_has(server, "elsewhere q/1 q/3 q/4 q/empty q/more");
     });
 }
