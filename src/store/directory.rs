@@ -260,11 +260,6 @@ impl Directory {
         condition: Option<Condition>,
     ) -> Result<Meta, Error> {
         let writing = self.writing()?;
-        if upload.attributes.end().is_some() && !self.dir.ends.is_possible() {
-            let writer = Arc::clone(&writing.writer);
-            let note = move || writer.note_end();
-            Box::pin(self.dir.disk.spawn(note)).await?;
-        }
         let value = upload.finish().await?;
         let change = writing
             .publisher

@@ -23,7 +23,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::Gateway;
 use crate::s3::contract::RemoteMeta;
 use crate::s3::transport::answer::{Answer, text, unclear};
-use crate::s3::transport::call::{Call, KEPT, METADATA, NO_MEDIA_TYPE};
+use crate::s3::transport::call::{Call, KEPT, METADATA, NO_MEDIA_TYPE, NONCE};
 use crate::s3::transport::{Client, ReadOutcome};
 use crate::value::{DELETE_AT, Error, Key};
 
@@ -122,17 +122,19 @@ fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Erro
 
 /// The fields that are kept with a value, a line for each, and what else the store keeps with it.
 fn fields(headers: &HeaderMap) -> Vec<u8> {
+    let own = KEPT.iter().map(|name| (name.as_str(), headers.get(name)));
+    let own = own.filter_map(|(name, value)| Some((name, value?)));
+    // Metadata of another program is no field of the server's own.
+    let is_kept = |kept: &str| kept != DELETE_AT && KEPT.iter().all(|own| own != kept);
+    let metadata = headers.iter().filter(|(name, _)| *name != NONCE);
+    let metadata = metadata.filter_map(|(name, value)| {
+        let kept = name.as_str().strip_prefix(METADATA)?;
+        is_kept(kept).then_some((kept, value))
+    });
     let mut lines = Vec::new();
-    for (name, value) in headers {
-        let kept = match name.as_str().strip_prefix(METADATA) {
-            None if KEPT.contains(name) => name.as_str(),
-            None => continue,
-            // Metadata of another program is no field of the server's own.
-            Some(kept) if KEPT.iter().any(|own| own == kept) || kept == DELETE_AT => continue,
-            Some(kept) => kept,
-        };
-        let value = match value.to_str() {
-            Ok(codings) if name == CONTENT_ENCODING => unframed(codings).into_bytes(),
+    for (kept, value) in own.chain(metadata) {
+        let value = match std::str::from_utf8(value.as_bytes()) {
+            Ok(codings) if CONTENT_ENCODING == *kept => unframed(codings).into_bytes(),
             _ => value.as_bytes().to_vec(),
         };
         if !value.is_empty() {

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::store::directory_fd::open_beneath;
+use crate::store::small_file::replace;
 
 /// The first bytes of the file of uses.
 const MAGIC: &[u8; 8] = b"dsuses1\n";
@@ -63,14 +65,14 @@ pub fn load(own: &OwnedFd) -> Uses {
 }
 
 /// Writes `uses`, hashes and seconds, to `own`.
-pub fn save(own: &OwnedFd, mut uses: Vec<(u64, u32)>) -> std::io::Result<()> {
+pub fn save(own: &OwnedFd, mut uses: Vec<(u64, u32)>) -> Result<(), Errno> {
     uses.sort_unstable();
     let mut bytes = MAGIC.to_vec();
     for (hash, second) in uses {
         bytes.extend_from_slice(&hash.to_le_bytes());
         bytes.extend_from_slice(&second.to_le_bytes());
     }
-    replace(own, "uses", &bytes)
+    replace((own, "uses.new"), (own, "uses"), &bytes, false, false)
 }
 
 /// The prefixes of bounds that may evict what they find, as [`super::Prefix`] writes them.
@@ -80,10 +82,16 @@ pub fn approved(own: &OwnedFd) -> BTreeSet<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Writes the `approved` prefixes.
-pub fn approve(own: &OwnedFd, approved: &BTreeSet<String>) -> std::io::Result<()> {
+/// Writes the `approved` prefixes. They survive the loss of power: a bound that lost its approval would refuse what it evicted before.
+pub fn approve(own: &OwnedFd, approved: &BTreeSet<String>) -> Result<(), Errno> {
     let lines: String = approved.iter().flat_map(|line| [line, "\n"]).collect();
-    replace(own, "bounds", lines.as_bytes())
+    replace(
+        (own, "bounds.new"),
+        (own, "bounds"),
+        lines.as_bytes(),
+        true,
+        false,
+    )
 }
 
 fn read(own: &OwnedFd, name: &str) -> Option<Vec<u8>> {
@@ -91,16 +99,6 @@ fn read(own: &OwnedFd, name: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     File::from(file).read_to_end(&mut bytes).ok()?;
     Some(bytes)
-}
-
-/// Replaces the file `name` whole.
-fn replace(own: &OwnedFd, name: &str, bytes: &[u8]) -> std::io::Result<()> {
-    let new = format!("{name}.new");
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-    let mut file = File::from(open_beneath(own, &new, flags, Mode::from(0o644))?);
-    file.write_all(bytes)?;
-    rustix::fs::renameat(own, &new, own, name)?;
-    Ok(())
 }
 
 #[cfg(test)]

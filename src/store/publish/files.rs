@@ -154,11 +154,15 @@ impl Files for ValueFiles {
             let (space, root) = (&self.writer.space, &self.writer.dir().root);
             self.allowance.take(space, root, value.len)?;
         }
+        let end = value.attributes.end();
+        if end.is_some() && !self.writer.dir().ends.is_possible() {
+            self.writer.note_end()?;
+        }
         let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
+        // Last: what is counted is made, or told to be dropped.
         if let Some(account) = account {
             account.admit(change.key.as_str(), size_of(value.len), version)?;
         }
-        let end = value.attributes.end();
         Ok(Some(Meta::new(value.len, version).ending(end)))
     }
 
