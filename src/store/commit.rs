@@ -19,6 +19,9 @@ use crate::value::{Error, Key, Meta, Version};
 /// How often a change is decided anew: a program that moves what it is decided on in a loop wins some times in a row.
 pub const TRIES: u32 = 1024;
 
+/// A file of up to this length is freed by the publisher where that makes room: it takes some milliseconds.
+const FREED_AT_ONCE: u64 = 64 << 20;
+
 /// The value under a name with its mode, and the folder that it lies in, if that is there.
 #[derive(Default)]
 pub struct Found<'a> {
@@ -135,12 +138,19 @@ fn publish(
 }
 
 /// Removes the value of `key` that was `found`, and the folders that it leaves empty; false where another program was quicker, with rm or
-/// with mkdir.
-pub fn delete(writer: &WriteContext, key: &Key<'_>, found: &Found<'_>) -> Result<bool, Error> {
+/// with mkdir. If it `is_for_room`, its blocks are free when this returns, unless they are very many.
+pub fn delete(
+    writer: &WriteContext,
+    key: &Key<'_>,
+    found: &Found<'_>,
+    is_for_room: bool,
+) -> Result<bool, Error> {
     let (Some(folder), Some(meta)) = (&found.folder, found.meta()) else {
         return Ok(false);
     };
-    let _removed = pin_if_slow(writer, key, meta);
+    let is_freed_here = is_for_room && meta.len <= FREED_AT_ONCE;
+    let pin = || pin_if_slow(writer, key, meta);
+    let _removed = (!is_freed_here).then(pin);
     match unlink(folder, key.name()) {
         Ok(()) => {}
         Err(Errno::NOENT | Errno::ISDIR) => return Ok(false),

@@ -199,7 +199,7 @@ impl Replay<'_> {
                     commit::stage(writer, key, value, found.meta(), version)?;
                     commit::put(writer, key, value, &found)?
                 }
-                (_, None) if found.meta().is_some() => commit::delete(writer, key, &found)?,
+                (_, None) if found.meta().is_some() => commit::delete(writer, key, &found, false)?,
                 // Its folders may be left without their last key.
                 _ => {
                     self.dir.remove_empty_folders(key.folder(), "");

@@ -113,7 +113,7 @@ impl ValueFiles {
     ) -> Result<bool, Error> {
         let is_made = match &mut change.value {
             Some(value) => commit::put(&self.writer, &change.key, value, found),
-            None => commit::delete(&self.writer, &change.key, found),
+            None => commit::delete(&self.writer, &change.key, found, change.removal.is_some()),
         }?;
         if is_made && let Some(account) = &self.writer.account {
             account.made(change.key.as_str(), plan.result);
