@@ -92,6 +92,7 @@ fn a_resumable_upload_keeps_them() {
 
 #[test]
 fn what_cannot_be_kept_is_refused_before_the_body() {
+    directory_only!("a store has a limit of its own");
     let server = TestServer::start(&OPTIONS);
     server.store("k", "as it was");
     // Names, colons, spaces and ends of lines count.
@@ -125,6 +126,7 @@ fn what_cannot_be_kept_is_refused_before_the_body() {
 /// Whoever stores a value says nothing in the server's name, or with more power than a value has.
 #[test]
 fn fields_of_the_server_and_of_connections_and_browsers_are_refused_at_the_start() {
+    directory_only!("--compress");
     let server = TestServer::start(&[
         "--cors-origin",
         "https://a.example",
