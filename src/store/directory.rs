@@ -207,16 +207,14 @@ impl Directory {
     ) -> Result<FileUpload, Error> {
         self.may_begin(key, len)?;
         let writer = &self.writing()?.writer;
-        let of = uploader.clone();
-        let begun = FileUpload::begin(Arc::clone(writer), key, len, of).await;
-        match begun {
-            Err(error @ Error::NoSpace(_)) if writer.account.is_some() => {
-                Box::pin(self.upload_with_room(key, len, uploader, error)).await
-            }
-            // Nothing may have been written yet.
-            Err(error) => writer.note(Err(error)),
-            begun => begun,
+        let again = uploader.clone();
+        let begun = FileUpload::begin(Arc::clone(writer), key, len, uploader).await;
+        if let (Err(error @ Error::NoSpace(_)), Some(_)) = (&begun, &writer.account) {
+            let error = error.clone();
+            return Box::pin(self.upload_with_room(key, len, again, error)).await;
         }
+        // Nothing may have been written yet.
+        begun.or_else(|error| writer.note(Err(error)))
     }
 
     /// As [`Directory::upload`], after an `error` for want of space on the disk: evicts what may go for it.

@@ -49,8 +49,9 @@ impl Directory {
             {
                 tracing::error!(%error, "cannot remove all values that have ended");
             }
-            // A walk of a slow disk is a small part of the time.
-            tokio::time::sleep(pause.max(20 * began.elapsed())).await;
+            // A walk of more than a second is a small part of the time.
+            let long = began.elapsed().saturating_sub(Duration::from_secs(1));
+            tokio::time::sleep(pause.max(20 * long)).await;
         }
     }
 
