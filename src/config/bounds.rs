@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::file::table;
 use crate::commands::size;
 use crate::store::bounds::{AgeOf, Bound, Full, MIN_AGE, Prefix};
+use crate::store::check_prefix;
 
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Bounds")]
@@ -59,9 +60,9 @@ struct Table {
     max_size: Option<Size>,
     max_keys: Option<u64>,
     max_age: Option<String>,
-    of: Option<Of>,
+    of: Option<AgeOf>,
     #[serde(default)]
-    full: When,
+    full: Full,
     min_age: Option<String>,
 }
 
@@ -73,25 +74,11 @@ enum Size {
     Text(String),
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Of {
-    Use,
-    Write,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum When {
-    #[default]
-    Evict,
-    Refuse,
-}
-
 /// The bound that `text` is, the entries of a table.
 fn bound(text: &str) -> Result<Bound, String> {
     let table: Table = table(text)?;
     let prefix = Prefix::new(&table.prefix).map_err(|why| format!("prefix: {why}"))?;
+    check_prefix(&table.prefix.replace(Prefix::NAME, "x"))?;
     let max_size = table.max_size.map(|given| match given {
         Size::Bytes(bytes) => Ok(bytes),
         Size::Text(text) => size(&text).map(|size| size.as_u64()),
@@ -106,19 +93,12 @@ fn bound(text: &str) -> Result<Bound, String> {
     if max_age.is_none() && max_size.is_none() && table.max_keys.is_none() {
         return Err("it bounds nothing: give max-size, max-keys or max-age".to_owned());
     }
-    let of = match table.of {
-        Some(Of::Write) => AgeOf::Write,
-        Some(Of::Use) | None => AgeOf::Use,
-    };
     Ok(Bound {
         prefix,
         max_size,
         max_keys: table.max_keys,
-        max_age: max_age.map(|age| (age, of)),
-        full: match table.full {
-            When::Evict => Full::Evict,
-            When::Refuse => Full::Refuse,
-        },
+        max_age: max_age.map(|age| (age, table.of.unwrap_or_default())),
+        full: table.full,
         min_age: span("min-age", table.min_age.as_deref())?.unwrap_or(MIN_AGE),
     })
 }
@@ -159,6 +139,8 @@ mod tests {
             ("max-keys = 1, of = \"write\"", "of: there is no max-age"),
             ("max-keys = 1, ful = \"evict\"", "unknown field `ful`"),
             ("max-keys = 1, full = \"drop\"", "unknown variant `drop`"),
+            ("max-keys = 1, prefix = \"/a/\"", "no key begins with '/'"),
+            ("max-keys = 1, prefix = \"a//{name}/\"", "no key begins"),
             (
                 "max-keys = 1, prefix = \"{name}\"",
                 "prefix: {name} stands once",

@@ -5,7 +5,6 @@
 //! option refuses, is reported with its line. The options come from the command that clap builds. A table of an
 //! array of tables, as `[[bound]]`, is the value of an option, too: its entries in one line.
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::fs;
@@ -15,7 +14,7 @@ use clap::ValueHint;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, Id};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::mistakes::{message, nearest};
 use crate::file_error::unreadable;
@@ -25,12 +24,9 @@ const TABLE: &str = "TABLE";
 
 /// The value of an option that is a table, by the entries of the table in one line.
 pub fn table<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    let text = format!("table = {{ {text} }}");
-    let mut tables: BTreeMap<String, T> =
-        toml::from_str(&text).map_err(|error| error.message().trim().replace('\n', ", "))?;
-    tables
-        .remove("table")
-        .ok_or_else(|| "it is no table".to_owned())
+    let inline = format!("{{ {text} }}");
+    let table = ValueDeserializer::parse(&inline).and_then(T::deserialize);
+    table.map_err(|error| error.message().trim().replace('\n', ", "))
 }
 
 /// The prefix of the path of a unix socket, where a place to listen is given.

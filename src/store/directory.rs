@@ -14,10 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use rustix::io::Errno;
 
-use super::bounds::{Account, Counted, FRUITLESS, size_of};
+use super::bounds::{Account, Counted, FRUITLESS, Victim, size_of};
 use super::cache::Cache;
 use super::changes::{Changes, Removal};
 use super::directory_fd::{Blocking, ValuesDir};
@@ -84,17 +83,11 @@ impl Writing {
         if victims.is_empty() {
             return None;
         }
-        let removals = victims.into_iter().map(|victim| {
-            let condition = Box::new(victim.condition());
-            self.publisher.remove(victim.key, condition, Removal::Full)
-        });
-        join_all(removals).await;
+        let victims = victims.into_iter().map(Victim::removal);
+        self.publisher.remove(victims, Removal::Full).await;
         let writer = Arc::clone(&self.writer);
-        let after = self
-            .writer
-            .dir()
-            .disk
-            .spawn(move || writer.free_beyond_floor());
+        let disk = &self.writer.dir().disk;
+        let after = disk.spawn(move || writer.free_beyond_floor());
         Some(after.await.ok()? > before)
     }
 }

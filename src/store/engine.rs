@@ -109,12 +109,6 @@ pub type Publishing<'a> = Pin<Box<dyn Future<Output = Result<Published, Error>> 
 /// A probe of the store: what is free for values, where that is known and values may be written.
 pub type Probe = Pin<Box<dyn Future<Output = Result<Option<Free>, Error>> + Send>>;
 
-/// The refusal of a value with an end: the store would keep it for ever.
-const KEEPS_NO_END: Error = Error::NotSupported {
-    name: "no-expiry",
-    what: "an S3 store keeps no end of a value: a lifecycle rule of the bucket removes objects, by their prefix or tags, after some days",
-};
-
 /// Values. `reactor` is the number of the reactor that asks: each has its own connections to an S3 store.
 impl Store {
     /// The value of `key`, if it is in the cache and proved current; counted in `counters`, where there is a cache.
@@ -180,7 +174,6 @@ impl Store {
                 let condition = head.preconditions.take().map(condition);
                 Ok(Upload::File(directory, upload, condition))
             }
-            Self::S3(_) if head.attributes.end().is_some() => Err(KEEPS_NO_END),
             Self::S3(s3) => {
                 let upload = Box::pin(s3.gateway(reactor).put(key, mem::take(head))).await?;
                 Ok(Upload::Object(Box::new(upload)))

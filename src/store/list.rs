@@ -264,9 +264,9 @@ impl Lister {
 /// Counts the values of `dir` that bounds hold for, by a walk. Blocks.
 pub fn count_all(dir: &ValuesDir, account: &Account) -> Result<(), Error> {
     let count = account.begin_count(false);
-    walk::all(dir, |key| {
-        if account.counts(key) {
-            account.look(dir, key);
+    walk::all(dir, |_, key| {
+        if account.counts(key.as_str()) {
+            account.look(dir, key.as_str());
         }
     })?;
     account.end_count(count);

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use futures_util::future::join_all;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
@@ -76,14 +77,15 @@ impl Publisher {
         self.hand_over(key, value, condition, None)
     }
 
-    /// As [`Self::change`], for the server itself: removes the value of `key` for the reason `removal`, if `condition` holds.
+    /// As [`Self::change`], for the server itself: removes the values of these keys for the reason `removal`, each if its condition holds.
+    /// All outcomes are waited for together, as [`batch_reply`] asks.
     pub fn remove(
         &self,
-        key: Key<'static>,
-        condition: Condition,
+        values: impl IntoIterator<Item = (Key<'static>, Condition)>,
         removal: Removal,
-    ) -> impl Future<Output = PublishResult> {
-        self.hand_over(key, None, Some(condition), Some(removal))
+    ) -> impl Future<Output = Vec<PublishResult>> {
+        let remove = |(key, condition)| self.hand_over(key, None, Some(condition), Some(removal));
+        join_all(values.into_iter().map(remove).collect::<Vec<_>>())
     }
 
     fn hand_over(

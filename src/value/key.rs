@@ -142,7 +142,7 @@ fn check_segment(segment: &[u8]) -> Result<(), BadKey> {
     }
 }
 
-/// Refuses a prefix that no key begins with, in words for whoever wrote it in a file.
+/// Refuses a prefix that no key begins with, in words for the author of the file that has it.
 pub fn check_prefix(prefix: &str) -> Result<(), String> {
     if prefix.starts_with('/') {
         let prefix = prefix.trim_start_matches('/');

@@ -5,7 +5,7 @@
 //! the requests to it by their status, its connections, and the writes whose response was lost.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::access::Access;
 use crate::http::admin::exposition::{Exposition, MetricsFormat, Samples, float};
@@ -15,7 +15,7 @@ use crate::metrics::{
     cpu_seconds, open_descriptors, resident_bytes,
 };
 use crate::s3::S3;
-use crate::store::bounds::{Account, Bound, BoundFigures};
+use crate::store::bounds::Account;
 use crate::store::{Directory, Removal, StagingQuota, Store};
 
 /// The collector of all metrics.
@@ -208,42 +208,43 @@ fn add_directory(directory: &Directory, to: &mut Exposition) {
 
 /// What each bound holds; of one with `{name}`, the sums over all names.
 fn add_bounds(account: &Account, to: &mut Exposition) {
-    let bounds = || account.bounds().iter().zip(account.figures());
-    let mut add = |name_and_help, figure: &dyn Fn(&Bound, &BoundFigures) -> Option<u64>| {
+    let bounds = &account.bounds;
+    let mut add = |name_and_help, figure: &dyn Fn(usize) -> Option<u64>| {
         let mut samples = to.metric(name_and_help);
-        for (bound, figures) in bounds() {
-            let prefix = bound.prefix.to_string();
-            if let Some(figure) = figure(bound, &figures) {
-                samples.labelled(&[("prefix", &prefix)], figure);
+        for (at, bound) in bounds.iter().enumerate() {
+            if let Some(figure) = figure(at) {
+                samples.labelled(&[("prefix", &bound.prefix.to_string())], figure);
             }
         }
     };
+    let seconds = |age: &AtomicU64| Some(age.load(Relaxed) / 1000);
+    let figures = &account.figures;
     add(
         "data_server_bound_bytes Bytes of the disk that the values of a bound take.",
-        &|_, f| Some(f.total.bytes),
+        &|at| Some(account.total(at).bytes),
     );
     add(
         "data_server_bound_max_bytes The most bytes that the values of a bound may take.",
-        &|bound, _| bound.max_size,
+        &|at| bounds[at].max_size,
     );
-    add("data_server_bound_keys Values of a bound.", &|_, f| {
-        Some(f.total.keys)
+    add("data_server_bound_keys Values of a bound.", &|at| {
+        Some(account.total(at).keys)
     });
     add(
         "data_server_bound_max_keys The most values of a bound.",
-        &|bound, _| bound.max_keys,
+        &|at| bounds[at].max_keys,
     );
     add(
         "data_server_bound_refused_total Writes that a bound had no room for.",
-        &|_, f| Some(f.refused),
+        &|at| Some(figures[at].refused.load(Relaxed)),
     );
     add(
         "data_server_bound_last_evicted_idle_seconds How long the value that was evicted last had not been used.",
-        &|_, f| Some(f.last_evicted.as_secs()),
+        &|at| seconds(&figures[at].last_evicted),
     );
     add(
         "data_server_bound_oldest_idle_seconds How long the value used longest ago has not been used, within a minute.",
-        &|_, f| Some(f.oldest.as_secs()),
+        &|at| seconds(&figures[at].oldest),
     );
 }
 

@@ -19,6 +19,12 @@ pub struct ConditionalUpload<'a> {
     preconditions: Option<Preconditions>,
 }
 
+/// The refusal of a value with an end: the store would keep it for ever.
+const KEEPS_NO_END: Error = Error::NotSupported {
+    name: "no-expiry",
+    what: "an S3 store keeps no end of a value: a lifecycle rule of the bucket removes objects, by their prefix or tags, after some days",
+};
+
 impl<'a> Gateway<'a> {
     /// Begins to receive the value of `key` that `head` announces, unless its preconditions fail already.
     pub async fn put(
@@ -26,6 +32,9 @@ impl<'a> Gateway<'a> {
         key: &Key<'_>,
         mut head: UploadHead,
     ) -> Result<ConditionalUpload<'a>, Error> {
+        if head.attributes.end().is_some() {
+            return Err(KEEPS_NO_END);
+        }
         let preconditions = head.preconditions.take();
         let condition = match &preconditions {
             None => Some(WriteCondition::Any),

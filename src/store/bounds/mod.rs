@@ -6,13 +6,16 @@
 //! room for a change, and the keeper of the directory evicts ahead of need and by age.
 
 mod account;
+mod count;
 #[cfg(test)]
 mod model;
+mod names;
 mod rule;
 pub mod uses;
 mod victims;
 
-pub use account::{Account, BoundFigures, Counted, Total, Value, size_of};
-pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, named};
+pub use account::{Account, Counted, size_of};
+pub use names::Value;
+pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, named};
 pub use uses::Uses;
 pub use victims::{FRUITLESS, STEP, Victim};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 /// How long a value is spared by eviction ahead of need, where the bound does not say it.
 pub const MIN_AGE: Duration = Duration::from_secs(3600);
 
@@ -24,18 +26,22 @@ pub struct Bound {
 }
 
 /// The moment that the age of a value counts from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AgeOf {
     /// Its last use.
+    #[default]
     Use,
     /// When it was written.
     Write,
 }
 
 /// What happens to a value for which a bound has no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Full {
     /// The values used longest ago make room for it.
+    #[default]
     Evict,
     /// It is refused.
     Refuse,
@@ -63,6 +69,59 @@ impl fmt::Display for Bound {
     }
 }
 
+/// A number of values, and the bytes that they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Bytes of the disk.
+    pub bytes: u64,
+    /// Values.
+    pub keys: u64,
+}
+
+impl Total {
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            keys: self.keys.saturating_add(other.keys),
+        }
+    }
+
+    /// With `after` in place of `before`.
+    pub fn replaced(self, before: Self, after: Self) -> Self {
+        let sum = self.plus(after);
+        Self {
+            bytes: sum.bytes.saturating_sub(before.bytes),
+            keys: sum.keys.saturating_sub(before.keys),
+        }
+    }
+
+    /// By how much it exceeds what `bound` has room for.
+    pub fn beyond(self, bound: &Bound) -> Self {
+        self.beyond_part(bound, |max| max)
+    }
+
+    /// By how much it exceeds the `part` of what `bound` has room for.
+    pub fn beyond_part(self, bound: &Bound, part: impl Fn(u64) -> u64) -> Self {
+        let beyond =
+            |max: Option<u64>, has: u64| max.map_or(0, |max| has.saturating_sub(part(max)));
+        Self {
+            bytes: beyond(bound.max_size, self.bytes),
+            keys: beyond(bound.max_keys, self.keys),
+        }
+    }
+
+    /// True of nothing.
+    pub fn is_zero(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// A span in milliseconds.
+pub fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// The keys with this beginning, in words.
 pub fn named(scope: &str) -> String {
     if scope.is_empty() {
@@ -82,7 +141,8 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    const NAME: &str = "{name}";
+    /// What stands for the name in the text of a prefix.
+    pub const NAME: &str = "{name}";
 
     /// The prefix that `text` is; why it is none.
     pub fn new(text: &str) -> Result<Self, &'static str> {

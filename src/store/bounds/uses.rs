@@ -18,34 +18,16 @@ use crate::store::small_file::replace;
 /// The first bytes of the file of uses.
 const MAGIC: &[u8; 8] = b"dsuses1\n";
 
-/// A record of the file: the [`hash`] of a key, and the second since 1970 in which its value was used last, both with the lowest byte
-/// first.
-type Record = [u8; 12];
-
-/// The records of the file, in the order of their hashes. They are kept as they were read: a map takes three times as much memory.
+/// The last uses, in the order of their hashes: a map takes three times as much memory.
 #[derive(Debug, Default)]
-pub struct Uses(Vec<u8>);
+pub struct Uses(Vec<(u64, u32)>);
 
 impl Uses {
     /// The second of the last use that is noted for `hash`.
     pub fn get(&self, hash: u64) -> Option<u32> {
-        let (records, _) = self.0.as_chunks::<12>();
-        let at = records.binary_search_by_key(&hash, |record| fields(record).0);
-        Some(fields(&records[at.ok()?]).1)
+        let at = self.0.binary_search_by_key(&hash, |(hash, _)| *hash);
+        Some(self.0[at.ok()?].1)
     }
-}
-
-/// The hash and the second of a record.
-fn fields(record: &Record) -> (u64, u32) {
-    let (hash, second) = record.split_at(size_of::<u64>());
-    let number = |bytes: &[u8]| {
-        let bytes = bytes.iter().rev();
-        bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
-    };
-    (
-        number(hash),
-        u32::try_from(number(second)).unwrap_or(u32::MAX),
-    )
 }
 
 /// A number for `key` that is the same in each process (FNV-1a). Two keys that share one share a use.
@@ -56,12 +38,15 @@ pub fn hash(key: &str) -> u64 {
 
 /// Reads the uses in `own`, the server's directory.
 pub fn load(own: &OwnedFd) -> Uses {
-    let mut bytes = read(own, "uses").unwrap_or_default();
-    if !bytes.starts_with(MAGIC) {
-        return Uses::default();
-    }
-    bytes.drain(..MAGIC.len());
-    Uses(bytes)
+    let bytes = read(own, "uses").unwrap_or_default();
+    let records = bytes.strip_prefix(MAGIC).unwrap_or_default();
+    // The hash of a key, and a second since 1970, both with the lowest byte first.
+    let record = |record: &[u8]| {
+        let (hash, second) = record.split_first_chunk()?;
+        let second = u32::from_le_bytes(second.try_into().ok()?);
+        Some((u64::from_le_bytes(*hash), second))
+    };
+    Uses(records.chunks_exact(12).filter_map(record).collect())
 }
 
 /// Writes `uses`, hashes and seconds, to `own`.

@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::account::{Account, Lack, Name, STUCK, Total, Value, millis, nanos, uptime};
-use super::rule::{AgeOf, Bound, Full};
+use super::account::{Account, Lack, State, nanos};
+use super::names::{STUCK, Value, uptime};
+use super::rule::{AgeOf, Bound, Full, Total, millis};
 use crate::store::clock;
 use crate::value::{Key, Meta};
 
 /// The most values that one pass chooses.
-const MOST_CHOSEN: u64 = 1 << 16;
+const MOST_CHOSEN: usize = 1 << 16;
 
 /// The most evictions before one change: other changes have their turn between.
 pub const STEP: usize = 64;
@@ -23,8 +24,10 @@ pub const STEP: usize = 64;
 /// How often values are evicted for the disk though that has given no space.
 pub const FRUITLESS: u32 = 8;
 
-/// The part of a bound from which on values are evicted ahead of need.
-const AHEAD: f64 = 0.95;
+/// The part of a bound from which on values are evicted ahead of need: 95%.
+fn ahead(max: u64) -> u64 {
+    max - max / 20
+}
 
 /// A value to be evicted, unless it was used or written since.
 #[derive(Debug)]
@@ -37,25 +40,33 @@ pub struct Victim {
     written: i64,
 }
 
+/// What allows the removal of a value, by what its file is now.
+type Allows = Box<dyn Fn(Option<Meta>) -> bool + Send>;
+
 impl Victim {
     /// A victim that was used last at the time `used`.
-    fn new(key: &str, value: &Arc<Value>, used: i64) -> Option<Self> {
+    fn new(value: &Arc<Value>, used: Option<i64>) -> Option<Self> {
         Some(Self {
-            key: Key::new(key.to_owned()).ok()?,
+            key: Key::new(value.name.to_string()).ok()?,
             value: Arc::clone(value),
-            used: Some(used),
+            used,
             written: value.written.load(Relaxed),
         })
     }
 
-    /// The condition of its removal: it was neither used nor written since.
-    pub fn condition(&self) -> impl Fn(Option<Meta>) -> bool + Send + use<> {
-        let (value, used, written) = (Arc::clone(&self.value), self.used, self.written);
-        move |current| {
-            let version = current.map(|meta| nanos(meta.version.nanos()));
+    /// The key, and the condition of its removal: it was neither used nor written since.
+    pub fn removal(self) -> (Key<'static>, Allows) {
+        let Self {
+            key,
+            value,
+            used,
+            written,
+        } = self;
+        let allows = move |current: Option<Meta>| {
             let is_used = used.is_some_and(|used| value.used.load(Relaxed) != used);
-            !is_used && version == Some(written)
-        }
+            !is_used && current.map(|meta| nanos(meta.version)) == Some(written)
+        };
+        (key, Box::new(allows))
     }
 }
 
@@ -63,10 +74,8 @@ impl Account {
     /// Values to be evicted before a value of `size` bytes is published under `key`; none where there is room, or none can be made.
     pub fn victims_for(&self, key: &str, size: u64) -> Vec<Victim> {
         let lack = self.lack(&self.state.lock(), key, size);
-        match lack.filter(|lack| !lack.is_final && self.is_whole()) {
-            Some(lack) => self.oldest(&lack, i64::MAX, key),
-            None => Vec::new(),
-        }
+        let lack = lack.filter(|lack| !lack.is_final);
+        lack.map_or(Vec::new(), |lack| self.oldest(&lack, i64::MAX, key))
     }
 
     /// Values to be evicted ahead of need: those of scopes that are nearly full, but what was used within the `min-age` of their bounds. Of a
@@ -85,7 +94,7 @@ impl Account {
     /// Values to be evicted so that the disk has `bytes` more; never `except`.
     pub fn victims_of_disk(&self, bytes: u64, except: &str) -> Vec<Victim> {
         let state = self.state.lock();
-        let evicting = (0..self.bounds().len()).filter(|&at| self.evicts(at));
+        let evicting = (0..self.bounds.len()).filter(|&at| self.evicts(at));
         let scopes = evicting.flat_map(|at| state.scopes[at].iter().map(move |it| (at, it)));
         let largest = scopes.max_by_key(|(_, (_, scope))| scope.total.bytes);
         let lack = largest.map(|(bound, (scope, _))| Lack {
@@ -95,108 +104,73 @@ impl Account {
             is_final: false,
         });
         drop(state);
-        match lack.filter(|_| self.is_whole()) {
-            Some(lack) => self.oldest(&lack, i64::MAX, except),
-            None => Vec::new(),
-        }
+        lack.map_or(Vec::new(), |lack| self.oldest(&lack, i64::MAX, except))
     }
 
     /// Values that are older than their bounds keep them, as many as a pass chooses; notes how old the oldest are.
     pub fn victims_of_age(&self) -> Vec<Victim> {
-        let (now, wall) = (uptime(), clock::now());
         let mut victims = Vec::new();
-        for (at, bound) in self.bounds().iter().enumerate() {
+        for (at, bound) in self.bounds.iter().enumerate() {
             let may_evict = self.may_evict[at].load(Relaxed) && self.is_whole();
-            let mut oldest = now;
-            self.visit(bound.prefix.common(), |key, value| {
+            let saves = matches!(bound.max_age, Some((_, AgeOf::Use)));
+            let mut oldest = 0;
+            self.visit(bound.prefix.common(), |value| {
                 let used = value.used.load(Relaxed);
-                if bound.prefix.scope(key).is_none() || used == STUCK {
+                if bound.prefix.scope(&value.name).is_none() || used == STUCK {
                     return;
                 }
-                oldest = oldest.min(used);
-                if may_evict
-                    && (victims.len() as u64) < MOST_CHOSEN
-                    && is_too_old(bound, value, now, wall)
-                {
-                    let saves = matches!(bound.max_age, Some((_, AgeOf::Use)));
-                    victims.extend(Victim::new(key, value, used).map(|victim| Victim {
-                        used: victim.used.filter(|_| saves),
-                        ..victim
-                    }));
+                oldest = value.age().max(oldest);
+                if may_evict && victims.len() < MOST_CHOSEN && is_too_old(bound, value) {
+                    victims.extend(Victim::new(value, saves.then_some(used)));
                 }
             });
-            let age = u64::try_from(now.saturating_sub(oldest)).unwrap_or(0);
-            self.counters[at].oldest.store(age, Relaxed);
+            let oldest = u64::try_from(oldest).unwrap_or(0);
+            self.figures[at].oldest.store(oldest, Relaxed);
         }
         victims
     }
 
-    /// Notes that the value of `key` could not be evicted.
-    pub fn note_stuck(&self, key: &str) {
-        if let Some(value) = self.state.lock().value(key) {
-            value.used.store(STUCK, Relaxed);
-        }
-    }
-
     /// How many values, and how many bytes, the bound of this number would remove at once.
-    pub fn would_go(&self, bound: usize) -> (u64, u64) {
-        let (rule, now, wall) = (&self.bounds()[bound], uptime(), clock::now());
-        // By scope: whether each is too old, the time of its use, and its size.
+    pub fn would_go(&self, bound: usize) -> Total {
+        let rule = &self.bounds[bound];
+        // By scope: whether each is too old, the time of its use, and what it takes.
         let mut scopes = BTreeMap::<String, Vec<_>>::new();
-        self.visit(rule.prefix.common(), |key, value| {
-            if let Some(scope) = rule.prefix.scope(key) {
-                let is_too_old = is_too_old(rule, value, now, wall);
-                let value = (Reverse(is_too_old), value.used.load(Relaxed), value.size());
-                scopes.entry(scope.to_owned()).or_default().push(value);
+        self.visit(rule.prefix.common(), |value| {
+            if let Some(scope) = rule.prefix.scope(&value.name) {
+                let order = (Reverse(is_too_old(rule, value)), value.used.load(Relaxed));
+                let values = scopes.entry(scope.to_owned()).or_default();
+                values.push((order, value.total()));
             }
         });
-        let (mut values, mut bytes) = (0, 0);
-        for mut scope in scopes.into_values() {
-            scope.sort_unstable();
-            let mut left = Total {
-                bytes: scope.iter().map(|(.., size)| size).sum(),
-                keys: scope.len() as u64,
-            };
-            for (Reverse(is_too_old), _, size) in scope {
+        let mut going = Total::default();
+        for mut values in scopes.into_values() {
+            values.sort_unstable_by_key(|(order, _)| *order);
+            let all = values.iter().map(|(_, total)| *total);
+            let mut left = all.fold(Total::default(), Total::plus);
+            for ((Reverse(is_too_old), _), total) in values {
                 let is_too_much = rule.full == Full::Evict && !left.beyond(rule).is_zero();
                 if !is_too_old && !is_too_much {
                     break;
                 }
-                (values, bytes) = (values + 1, bytes + size);
-                (left.keys, left.bytes) = (left.keys - 1, left.bytes - size);
+                going = going.plus(total);
+                left = left.replaced(total, Total::default());
             }
         }
-        (values, bytes)
-    }
-
-    /// True if the bound of this number may evict what it counts.
-    pub fn evicts(&self, bound: usize) -> bool {
-        self.bounds()[bound].full == Full::Evict && self.may_evict[bound].load(Relaxed)
+        going
     }
 
     /// The scopes that are nearly full, and the time before which what was used last may go.
     fn nearly_full(&self) -> Vec<(Lack, i64)> {
         let (state, now) = (self.state.lock(), uptime());
         let mut lacks = Vec::new();
-        for (bound, rule) in self.bounds().iter().enumerate() {
-            if !self.evicts(bound) || !self.is_whole() {
-                continue;
-            }
-            #[expect(
-                clippy::cast_precision_loss,
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a part of it, roughly"
-            )]
-            let ahead = |max: u64| (max as f64 * AHEAD) as u64;
-            let mut lower = rule.clone();
-            lower.max_size = rule.max_size.map(ahead);
-            lower.max_keys = rule.max_keys.map(ahead);
+        let evicting = (0..self.bounds.len()).filter(|&at| self.evicts(at));
+        for bound in evicting {
+            let rule = &self.bounds[bound];
             for (name, scope) in &state.scopes[bound] {
                 let above = scope.total.beyond(rule);
                 let (beyond, before) = if above.is_zero() {
-                    let before = now.saturating_sub(millis(rule.min_age));
-                    (scope.total.beyond(&lower), before)
+                    let spared = now.saturating_sub(millis(rule.min_age));
+                    (scope.total.beyond_part(rule, ahead), spared)
                 } else {
                     (above, i64::MAX)
                 };
@@ -215,66 +189,74 @@ impl Account {
     }
 
     /// The values of a scope that were used longest ago, all before the time `before`, until they make up what is beyond or [`STEP`] of
-    /// them are found; never `except`.
+    /// them are found; never `except`. None before all values are counted.
     fn oldest(&self, lack: &Lack, before: i64, except: &str) -> Vec<Victim> {
-        let (mut victims, mut found) = (Vec::<Victim>::new(), Total::default());
-        let is_enough =
-            |found: Total| found.bytes >= lack.beyond.bytes && found.keys >= lack.beyond.keys;
-        let (mut may_choose, mut own) = (true, None);
-        while victims.len() < STEP && !is_enough(found) {
-            match self.next(lack, before) {
-                Next::Oldest(victim) if victim.key.as_str() == except => own = victim.used,
-                // Those chosen anew have it once more.
-                Next::Oldest(victim)
-                    if victims
-                        .iter()
-                        .any(|it| it.key.as_str() == victim.key.as_str()) => {}
+        let (mut victims, mut left) = (Vec::new(), lack.beyond);
+        let mut may_choose = true;
+        while victims.len() < STEP && !left.is_zero() && self.is_whole() {
+            match self.next(lack, before, except) {
                 Next::Oldest(victim) => {
-                    found.bytes += victim.value.size.load(Relaxed);
-                    found.keys += 1;
+                    left = left.replaced(victim.value.total(), Total::default());
+                    let age = u64::try_from(victim.value.age()).unwrap_or(0);
+                    self.figures[lack.bound].last_evicted.store(age, Relaxed);
                     victims.push(victim);
                 }
-                Next::Spared => break,
-                Next::None if !std::mem::take(&mut may_choose) => break,
-                Next::None => self.choose(lack),
+                // Not while some are chosen and still there: they would be chosen again.
+                Next::None if victims.is_empty() && may_choose => {
+                    may_choose = false;
+                    self.choose(lack);
+                }
+                Next::Spared | Next::None => break,
             }
-        }
-        // It stays chosen, for it may not be written.
-        if let Some(used) = own
-            && let Some(scope) = self.state.lock().scopes[lack.bound].get_mut(&lack.scope)
-        {
-            scope.oldest.push_front((used, except.into()));
-        }
-        if let (Some(last), Some(counters)) = (victims.last(), self.counters.get(lack.bound)) {
-            let age = u64::try_from(last.value.age()).unwrap_or(0);
-            counters.last_evicted.store(age, Relaxed);
         }
         victims
     }
 
     /// The next of the chosen that was not used since.
-    fn next(&self, lack: &Lack, before: i64) -> Next {
+    fn next(&self, lack: &Lack, before: i64, except: &str) -> Next {
         let mut state = self.state.lock();
         let state = &mut *state;
         let Some(scope) = state.scopes[lack.bound].get_mut(&lack.scope) else {
             return Next::None;
         };
-        while let Some((used, name)) = scope.oldest.pop_front() {
+        loop {
+            let mut chosen = scope.oldest.iter();
+            let Some(at) = chosen.position(|(_, name)| **name != *except) else {
+                return Next::None;
+            };
+            let used = scope.oldest[at].0;
             if used >= before {
-                let min_age = millis(self.bounds()[lack.bound].min_age);
+                let min_age = millis(self.bounds[lack.bound].min_age);
                 scope.spared_until = used.saturating_add(min_age);
-                scope.oldest.push_front((used, name));
                 return Next::Spared;
             }
-            let value = state.names.get(&*name).and_then(Name::value);
-            if let Some(value) = value
-                && value.used.load(Relaxed) == used
-                && let Some(victim) = Victim::new(&name, value, used)
-            {
+            let chosen = scope.oldest.remove(at);
+            let value = chosen.and_then(|(_, name)| state.names.value(&name));
+            let is_it =
+                |value: &&Arc<Value>| value.used.load(Relaxed) == used && value.total().keys > 0;
+            let victim = value
+                .filter(is_it)
+                .map(|value| Victim::new(value, Some(used)));
+            if let Some(victim) = victim.flatten() {
                 return Next::Oldest(victim);
             }
         }
-        Next::None
+    }
+
+    /// A value is found that was used last at this time: where it comes before the last of those that are chosen, it is one of them.
+    pub(super) fn order_anew(&self, state: &mut State, key: &str, used: i64) {
+        for (at, scope) in self.scopes(key) {
+            let Some(sums) = state.scopes[at].get_mut(scope) else {
+                continue;
+            };
+            if sums.oldest.back().is_some_and(|(last, _)| used < *last) {
+                let chosen = (used, Box::from(key));
+                let before = sums.oldest.partition_point(|other| *other < chosen);
+                sums.oldest.insert(before, chosen);
+            }
+            let spared_until = used.saturating_add(millis(self.bounds[at].min_age));
+            sums.spared_until = sums.spared_until.min(spared_until);
+        }
     }
 
     /// Chooses the values of a scope that were used longest ago.
@@ -284,18 +266,19 @@ impl Account {
             let scope = state.scopes[lack.bound].get(&lack.scope);
             scope.map_or(0, |scope| scope.total.keys)
         };
-        let most = (keys / 16).clamp(STEP as u64, MOST_CHOSEN);
+        let most = usize::try_from(keys / 16).unwrap_or(MOST_CHOSEN);
+        let most = most.clamp(STEP, MOST_CHOSEN);
         let mut oldest: BinaryHeap<(i64, Box<str>)> = BinaryHeap::new();
-        self.visit(&lack.scope, |name, value| {
+        self.visit(&lack.scope, |value| {
             let used = value.used.load(Relaxed);
-            if oldest.len() as u64 == most {
+            if oldest.len() == most {
                 if oldest.peek().is_some_and(|(latest, _)| used >= *latest) {
                     return;
                 }
                 oldest.pop();
             }
             if used != STUCK {
-                oldest.push((used, name.into()));
+                oldest.push((used, value.name.clone()));
             }
         });
         let mut state = self.state.lock();
@@ -305,14 +288,15 @@ impl Account {
     }
 }
 
-/// True if `value` is older than `rule` keeps it, by these times of the system and since 1970.
-fn is_too_old(rule: &Bound, value: &Value, now: i64, wall: i64) -> bool {
-    rule.max_age.is_some_and(|(age, of)| match of {
-        AgeOf::Use => millis(age) < now.saturating_sub(value.used.load(Relaxed)),
-        AgeOf::Write => {
-            let written = value.written.load(Relaxed);
-            millis(age) < wall.saturating_sub(written) / 1_000_000
-        }
+/// True if `value` is older than `rule` keeps it.
+fn is_too_old(rule: &Bound, value: &Value) -> bool {
+    let since_written = || clock::now().saturating_sub(value.written.load(Relaxed)) / 1_000_000;
+    rule.max_age.is_some_and(|(age, of)| {
+        millis(age)
+            < match of {
+                AgeOf::Use => value.age(),
+                AgeOf::Write => since_written(),
+            }
     })
 }
 

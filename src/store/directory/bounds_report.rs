@@ -42,14 +42,14 @@ pub fn report(dir: &Path, bounds: &[Bound]) -> Result<String, OpenError> {
 
 /// Adds what the bound of this number holds to `text`.
 fn describe(text: &mut String, account: &Account, at: usize, may_evict: bool) -> std::fmt::Result {
-    let bound = &account.bounds()[at];
+    let bound = &account.bounds[at];
     let Total { bytes, keys } = account.total(at);
     let (name, size) = (named(&bound.prefix.to_string()), readable(bytes));
     writeln!(text, "{name} ({bound}): {keys} values, {size}")?;
     let mut values = Vec::new();
-    account.visit(bound.prefix.common(), |key, value| {
-        if bound.prefix.scope(key).is_some() {
-            values.push((value.age(), value.size(), key.to_owned()));
+    account.visit(bound.prefix.common(), |value| {
+        if bound.prefix.scope(&value.name).is_some() {
+            values.push((value.age(), value.size(), value.name.clone()));
         }
     });
     values.sort_unstable_by(|one, other| (other.0, &one.2).cmp(&(one.0, &other.2)));
@@ -61,9 +61,9 @@ fn describe(text: &mut String, account: &Account, at: usize, may_evict: bool) ->
     if !bound.removes() {
         return writeln!(text, "  a quota: removes nothing");
     }
-    let (going, size) = account.would_go(at);
+    let Total { bytes, keys: going } = account.would_go(at);
     if going > 0 {
-        writeln!(text, "  would go now: {going} values, {}", readable(size))?;
+        writeln!(text, "  would go now: {going} values, {}", readable(bytes))?;
     }
     if !may_evict && keys > 0 {
         writeln!(

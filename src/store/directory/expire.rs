@@ -7,34 +7,24 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use tokio::sync::mpsc::{self, Sender};
 
 use super::Directory;
 use crate::failpoint;
 use crate::store::changes::Removal;
 use crate::store::directory_fd::{NameKind, ValuesDir};
-use crate::store::list::walk::{Met, open, walk};
+use crate::store::list::walk;
 use crate::store::publish::{Condition, Publisher};
 use crate::value::{Error, Key, Meta};
 
 /// The time between two walks.
 const WALK_EVERY: Duration = Duration::from_secs(600);
 
-/// The values of one folder that are found before they are removed, at most.
-const FOUND_AT_ONCE: usize = 1 << 16;
-
 /// The removals that are handed to the publisher at once: clients have their turn in between.
 const REMOVED_AT_ONCE: usize = 64;
 
-/// What one look at a folder has found.
-#[derive(Default)]
-struct Folder {
-    below: Vec<String>,
-    /// The values that have ended.
-    ended: Vec<(Key<'static>, Meta)>,
-    /// There may be more of them.
-    is_cut: bool,
-}
+/// Values that have ended, each as it was found.
+type Ended = Vec<(Key<'static>, Meta)>;
 
 impl Directory {
     /// Removes for ever the files of values that have ended, if it may write: at once, and again from time to time. It walks only where a
@@ -55,43 +45,24 @@ impl Directory {
         }
     }
 
-    /// Removes what has ended, and answers the first failure: one file or folder that is in the way keeps no other from going.
+    /// Removes what has ended while a listing thread finds more of it. Answers the first failure: one file or folder that is in the way
+    /// keeps no other from going.
     async fn remove_all(&self, publisher: &Publisher) -> Option<Error> {
+        let (found, mut ended) = mpsc::channel(1);
+        let dir = Arc::clone(&self.dir);
+        let find = self
+            .lister
+            .threads
+            .spawn(move || Ok(find_ended(&dir, &found)));
         let mut failure = None;
-        let mut folders = vec![String::new()];
-        while let Some(path) = folders.pop() {
-            let (dir, at) = (Arc::clone(&self.dir), path.clone());
-            let look = move || look(&dir, &at);
-            let found = self.lister.threads.spawn(look).await;
-            let mut found = found.unwrap_or_else(|error| {
-                failure.get_or_insert(error);
-                Folder::default()
-            });
-            let mut is_less = false;
-            while !found.ended.is_empty() {
-                let rest = found.ended.len().saturating_sub(REMOVED_AT_ONCE);
-                let remove = |(key, meta)| {
-                    self.cache.forget(&key);
-                    publisher.remove(key, is_still(meta), Removal::Expired)
-                };
-                let removals: Vec<_> = found.ended.drain(rest..).map(remove).collect();
-                // Together: a reply that is not waited for would keep those of the others.
-                for removed in join_all(removals).await {
-                    match removed {
-                        Ok(removed) => is_less |= removed.is_some(),
-                        Err(Error::Precondition) => {}
-                        Err(error) => drop(failure.get_or_insert(error)),
-                    }
-                }
-            }
-            if found.is_cut && is_less {
-                // It is looked at again, with the folders in it.
-                folders.push(path);
-            } else {
-                folders.append(&mut found.below);
-            }
+        while let Some(some) = ended.recv().await {
+            let still = |(key, meta)| (key, is_still(meta));
+            let removed = publisher.remove(Ended::into_iter(some).map(still), Removal::Expired);
+            let failed = removed.await.into_iter().filter_map(Result::err);
+            let failed = failed.filter(|error| !matches!(error, Error::Precondition));
+            failure = failure.into_iter().chain(failed).next();
         }
-        failure
+        failure.or(find.await.unwrap_or_else(Some))
     }
 }
 
@@ -100,27 +71,25 @@ fn is_still(found: Meta) -> Condition {
     Box::new(move |now| now.is_some_and(|now| now == found && now.has_ended()))
 }
 
-/// Looks for ended values in the folder `path`. Blocks.
-fn look(dir: &ValuesDir, path: &str) -> Result<Folder, Error> {
-    let mut found = Folder::default();
-    let Some(folder) = open(dir, path)? else {
-        return Ok(found);
-    };
-    walk(dir, &folder, path, |met| {
-        match met {
-            Met::Pause => {}
-            Met::Folder(path) => found.below.push(path),
-            Met::Value(_) if found.ended.len() == FOUND_AT_ONCE => found.is_cut = true,
-            Met::Value(key) => {
-                let entry = dir.look_up(&folder, key.name());
-                if let NameKind::Value(meta, _) = entry.map_err(Error::errno_while("look up"))?
-                    && meta.has_ended()
-                {
-                    found.ended.push((key.into_owned(), meta));
-                }
-            }
+/// Sends the values of `dir` that have ended, some at a time. Answers the first failure. Blocks.
+fn find_ended(dir: &ValuesDir, found: &Sender<Ended>) -> Option<Error> {
+    let (mut ended, mut failure) = (Ended::new(), None);
+    let walked = walk::all(dir, |folder, key| {
+        // Nothing waits any more where the directory is closed.
+        if found.is_closed() {
+            return;
         }
-        Ok::<_, Error>(())
-    })?;
-    Ok(found)
+        match dir.look_up(folder, key.name()) {
+            Ok(NameKind::Value(meta, _)) if meta.has_ended() => {
+                ended.push((key.clone().into_owned(), meta));
+            }
+            Ok(_) => {}
+            Err(errno) => drop(failure.get_or_insert(Error::new("look up", errno))),
+        }
+        if ended.len() == REMOVED_AT_ONCE {
+            let _ = found.blocking_send(std::mem::take(&mut ended));
+        }
+    });
+    let _ = found.blocking_send(ended);
+    failure.or(walked.err())
 }

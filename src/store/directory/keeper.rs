@@ -9,7 +9,6 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
 use tokio::runtime::Runtime;
 
 use crate::store::bounds::uses::{approve, approved, hash, save};
@@ -100,7 +99,7 @@ struct Work {
 impl Work {
     fn run(&self) {
         self.count();
-        let bounds = self.keeping.account.bounds().iter();
+        let bounds = self.keeping.account.bounds.iter();
         let shortest = bounds.filter_map(|bound| Some(bound.max_age?.0)).min();
         let look = shortest.map_or(LOOK, |age| (age / 8).clamp(TICK, LOOK));
         let (mut looked, mut counted) = (None, Instant::now());
@@ -145,7 +144,7 @@ impl Work {
         let own = &self.keeping.writer.temp_dir.own;
         let before = approved(own);
         let mut now = before.clone();
-        for (at, bound) in account.bounds().iter().enumerate() {
+        for (at, bound) in account.bounds.iter().enumerate() {
             let (prefix, Total { bytes, keys }) = (bound.prefix.to_string(), account.total(at));
             tracing::info!(prefix, bytes, keys, limits = %bound, "a bound");
             let is_known = before.iter().any(|known| prefix.starts_with(known));
@@ -157,11 +156,11 @@ impl Work {
             if may_evict {
                 now.insert(prefix);
             } else {
-                let (values, bytes) = account.would_go(at);
+                let going = account.would_go(at);
                 tracing::warn!(
                     prefix,
-                    values,
-                    bytes,
+                    values = going.keys,
+                    bytes = going.bytes,
                     "the bound has values that were there before it, and removes nothing: so many would go; data-server bounds lists them, and --evict-existing, given once, allows it"
                 );
             }
@@ -209,21 +208,15 @@ impl Work {
     /// Has the publisher remove `victims`, some at a time; true if one is gone, and there may be more.
     fn evict(&self, victims: Vec<Victim>, removal: Removal) -> bool {
         let mut is_gone = false;
-        let mut victims = victims.into_iter().peekable();
+        let mut victims = victims.into_iter().map(Victim::removal).peekable();
         while victims.peek().is_some() {
             let publisher = self.keeping.publisher.upgrade();
             let Some(publisher) = publisher.filter(|_| !self.state.has_ended.load(Relaxed)) else {
                 return false;
             };
-            let remove = |victim: Victim| {
-                let condition = Box::new(victim.condition());
-                publisher.remove(victim.key, condition, removal)
-            };
-            let removals: Vec<_> = victims.by_ref().take(STEP).map(remove).collect();
-            let outcomes = self.runtime.block_on(join_all(removals));
-            is_gone |= outcomes
-                .iter()
-                .any(|outcome| matches!(outcome, Ok(Some(_))));
+            let removed = publisher.remove(victims.by_ref().take(STEP), removal);
+            let mut removed = self.runtime.block_on(removed).into_iter();
+            is_gone |= removed.any(|outcome| matches!(outcome, Ok(Some(_))));
         }
         is_gone
     }
@@ -237,9 +230,9 @@ impl Work {
             return;
         }
         let mut uses = Vec::new();
-        account.visit("", |name, value| {
+        account.visit("", |value| {
             let second = u32::try_from(value.second()).unwrap_or(u32::MAX);
-            uses.push((hash(name), second));
+            uses.push((hash(&value.name), second));
         });
         if let Err(error) = save(&writer.temp_dir.own, uses) {
             tracing::error!(%error, "cannot note when values were used last: after the next start they count from their files' times");

@@ -96,23 +96,31 @@ pub fn walk<E: From<Error>>(
     }
 }
 
-/// Calls `visit` for each key of `dir`.
-pub fn all(dir: &ValuesDir, mut visit: impl FnMut(&str)) -> Result<(), Error> {
+/// Calls `visit` for each key of `dir`, with the folder that it lies in. A folder that fails keeps none from being walked; the first failure
+/// is answered.
+pub fn all(dir: &ValuesDir, mut visit: impl FnMut(&Folder<'_>, &Key<'_>)) -> Result<(), Error> {
+    let mut walked = Ok(());
     let mut folders = vec![String::new()];
     while let Some(path) = folders.pop() {
-        let Some(folder) = open(dir, &path)? else {
-            continue;
+        let folder = match open(dir, &path) {
+            Ok(Some(folder)) => folder,
+            Ok(None) => continue,
+            Err(error) => {
+                walked = walked.and(Err(error));
+                continue;
+            }
         };
-        walk(dir, &folder, &path, |met| {
+        let of_folder = walk(dir, &folder, &path, |met| {
             match met {
-                Met::Value(key) => visit(key.as_str()),
+                Met::Value(key) => visit(&folder, &key),
                 Met::Folder(path) => folders.push(path),
                 Met::Pause => {}
             }
             Ok::<_, Error>(())
-        })?;
+        });
+        walked = walked.and(of_folder);
     }
-    Ok(())
+    walked
 }
 
 /// The path of `name` in the folder of this path.

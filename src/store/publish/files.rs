@@ -116,7 +116,7 @@ impl ValueFiles {
             None => commit::delete(&self.writer, &change.key, found, change.removal.is_some()),
         }?;
         if is_made && let Some(account) = &self.writer.account {
-            account.made(change.key.as_str(), plan.result);
+            account.made(change.key.as_str(), plan.result.is_some());
         }
         if is_made && let Some(removal) = change.removal {
             self.writer.cache.forget(&change.key);
@@ -201,16 +201,14 @@ impl Files for ValueFiles {
         {
             victims = account.victims_of_disk(size_of(value.len), change.key.as_str());
         }
-        let removal = |victim: Victim| {
-            let condition = Box::new(victim.condition());
-            ChangeRequest::removal(victim.key, condition, Removal::Full)
-        };
-        victims.into_iter().map(removal).collect()
+        let removals = victims.into_iter().map(Victim::removal);
+        let evict = |(key, condition)| ChangeRequest::removal(key, condition, Removal::Full);
+        removals.map(evict).collect()
     }
 
     fn dropped(&self, change: &ChangeRequest) {
         if let Some(account) = &self.writer.account {
-            account.finish(change.key.as_str());
+            account.dropped(change.key.as_str());
         }
     }
 

@@ -1,0 +1,201 @@
+//! The account as the index keeps it up: what lies in the directory is met, looked at and counted, and what is not met is forgotten.
+
+use std::ops::Bound::{Excluded, Included};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::fs::Stat;
+
+use super::account::{Account, nanos, size_of};
+use super::names::{STUCK, Value, uptime};
+use super::uses::{Uses, hash};
+use crate::store::clock;
+use crate::store::directory_fd::{Blocking, ValuesDir};
+use crate::value::Meta;
+
+/// Names that are looked at while the lock is held.
+const CHUNK: usize = 1024;
+
+/// How often a value is looked at again that the publisher may have changed meanwhile. A change that is missed all the same has an event.
+const LOOKS: usize = 3;
+
+/// The seconds in which file systems choose the blocks of what was written; until then the length of a value tells more.
+const DELAYED: i64 = 10;
+
+/// The count of a value that the index reads again.
+const DOUBTED: u32 = 0;
+
+/// The bytes of the disk that the file of `stat` takes.
+fn taken(stat: &Stat) -> u64 {
+    let blocks = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+    let is_new = clock::now() / 1_000_000_000 - stat.st_ctime < DELAYED;
+    if is_new {
+        blocks.max(size_of(Meta::of(stat).len))
+    } else {
+        blocks
+    }
+}
+
+/// The time of this second since 1970, if it is not in the future.
+fn since_1970(second: i64) -> i64 {
+    let age = (clock::now() / 1_000_000_000).saturating_sub(second).max(0);
+    uptime().saturating_sub(age.saturating_mul(1000))
+}
+
+impl Account {
+    /// How many names there are, and the memory that they take.
+    pub fn size(&self) -> (usize, usize) {
+        self.state.lock().names.size()
+    }
+
+    /// The first name from `from` on.
+    pub fn first_from(&self, from: &str) -> Option<Box<str>> {
+        self.state.lock().names.first_from(from)
+    }
+
+    /// Adds or removes the name `key`, which no bound counts.
+    pub fn set_name(&self, key: &str, is_value: bool) {
+        let names = &mut self.state.lock().names;
+        if is_value {
+            names.add(key);
+        } else {
+            names.remove(key);
+        }
+    }
+
+    /// Adds `key`, which was met in a folder. Blocks.
+    pub fn met(&self, dir: &ValuesDir, key: &str) {
+        if self.counts(key) {
+            self.look(dir, key);
+        } else {
+            self.set_name(key, true);
+        }
+    }
+
+    /// Looks at what lies under `key`, which a bound counts, and which was met in a folder or named by an event. Blocks.
+    pub fn look(&self, dir: &ValuesDir, key: &str) {
+        for left in (0..LOOKS).rev() {
+            let before = self.changes.load(Relaxed);
+            let Ok(found) = dir.stat(key, Blocking::Allowed) else {
+                return;
+            };
+            let is_current = |changes| changes == before || left == 0;
+            if self.set(key, found.as_ref(), is_current) {
+                return;
+            }
+        }
+    }
+
+    /// Counts what was `found` under `key`, unless it is no longer current after so many changes by the publisher: then returns false.
+    fn set(&self, key: &str, found: Option<&Stat>, is_current: impl Fn(u64) -> bool) -> bool {
+        let mut state = self.state.lock();
+        let known = state.names.value(key);
+        if known.is_some_and(|value| value.in_flight.load(Relaxed) > 0) {
+            return true;
+        }
+        if !is_current(self.changes.load(Relaxed)) {
+            return false;
+        }
+        let Some(stat) = found else {
+            self.forget(&mut state, key);
+            return true;
+        };
+        let written = nanos(Meta::of(stat).version);
+        let used = match known {
+            Some(value) if value.written.load(Relaxed) == written => None,
+            Some(_) => Some(since_1970(stat.st_mtime)),
+            None => {
+                let remembered = state.remembered.get(hash(key)).map(i64::from);
+                let used = stat
+                    .st_mtime
+                    .max(stat.st_atime)
+                    .max(remembered.unwrap_or(0));
+                Some(since_1970(used))
+            }
+        };
+        self.note(&mut state, key, taken(stat), written, used);
+        true
+    }
+
+    /// Begins to read the names that begin with `prefix` again: a name that is counted stays until [`Account::settle`].
+    pub fn doubt(&self, prefix: &str) {
+        self.retain(prefix, |value| {
+            value
+                .map(|value| value.count.store(DOUBTED, Relaxed))
+                .is_some()
+        });
+        if !self.bounds.is_empty() {
+            self.state.lock().doubted.push(prefix.into());
+        }
+    }
+
+    /// Forgets the names that were doubted and not met again.
+    pub fn settle(&self) {
+        let doubted = std::mem::take(&mut self.state.lock().doubted);
+        for prefix in doubted {
+            self.retain(&prefix, |value| {
+                value.is_none_or(|value| value.count.load(Relaxed) != DOUBTED)
+            });
+        }
+    }
+
+    /// Begins to count all values anew; with `reads_names`, also the names that no bound counts. The number of this count.
+    pub fn begin_count(&self, reads_names: bool) -> u32 {
+        let count = {
+            let mut state = self.state.lock();
+            state.count += 1;
+            state.count
+        };
+        self.retain("", |value| {
+            // What could not be evicted may be tried again.
+            let again = |used| (used == STUCK).then(uptime);
+            let tried = value.map(|value| value.used.fetch_update(Relaxed, Relaxed, again));
+            tried.is_some() || !reads_names
+        });
+        count
+    }
+
+    /// Forgets what neither this count nor a later one has met; what is read again just now is left to [`Account::settle`].
+    pub fn end_count(&self, count: u32) {
+        self.retain("", |value| {
+            let met = value.map(|value| value.count.load(Relaxed));
+            met.is_none_or(|met| met >= count || met == DOUBTED)
+        });
+        self.state.lock().remembered = Uses::default();
+    }
+
+    /// Visits the values whose names begin with `prefix`, in their order.
+    pub fn visit(&self, prefix: &str, mut visit: impl FnMut(&Arc<Value>)) {
+        self.retain(prefix, |value| {
+            value.filter(|value| value.total().keys > 0).map(&mut visit);
+            true
+        });
+    }
+
+    /// Forgets the names beginning with `prefix` that are not to be kept, by their values; not those with changes in flight.
+    pub(super) fn retain(
+        &self,
+        prefix: &str,
+        mut is_kept: impl FnMut(Option<&Arc<Value>>) -> bool,
+    ) {
+        let mut from = Included(Box::from(prefix));
+        loop {
+            let mut state = self.state.lock();
+            let (mut last, mut gone) = (None, Vec::new());
+            for (name, value) in state.names.after(&from, prefix).take(CHUNK) {
+                last = Some(name);
+                let is_settled = value.is_none_or(|value| value.in_flight.load(Relaxed) == 0);
+                if !is_kept(value) && is_settled {
+                    gone.push(Box::<str>::from(name));
+                }
+            }
+            let Some(last) = last.map(Box::from) else {
+                return;
+            };
+            for name in gone {
+                self.forget(&mut state, &name);
+            }
+            from = Excluded(last);
+        }
+    }
+}
