@@ -23,9 +23,9 @@ use crate::http::refusal::{HaltedForm, Refusal};
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
-use crate::http::values::content_names::named_digest;
+use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::{CountedUpload, compare};
-use crate::store::{Key, Preconditions, UploadHead};
+use crate::store::{Digests, Key, Preconditions, UploadHead};
 
 /// About the longest head of a part, in bytes.
 const MAX_PART_HEAD: usize = 16 * 1024;
@@ -126,7 +126,7 @@ impl FormUpload<'_, '_, '_> {
         let mut options = PutOptions {
             preconditions: self.preconditions.clone().or(only_new),
             media_type,
-            expected: named_digest(&key, config)?.unwrap_or_default(),
+            expected: Digests::default().and_sha256(named_sha256(&key, config)?)?,
             ..PutOptions::default()
         };
         self.request.permit_put(&key, &mut options)?;

@@ -70,11 +70,13 @@ pub enum Refusal {
     BadDigest(#[from] BadDigest),
     #[error("no range lies within the value ({len} bytes)")]
     Unsatisfiable { len: u64 },
+    /// The prefix, and the last segment of the key.
     #[error(
-        "bad key: below {prefix:?} the last segment is the SHA-256 of the value, 64 digits in lower case with or without sha256: \
-         before them, and {name:?} is none"
+        "bad key: below {:?} the last segment is the SHA-256 of the value, 64 digits in lower case with or without sha256: \
+         before them, and {:?} is none",
+        .0.0, .0.1
     )]
-    NoDigestInName { prefix: String, name: String },
+    NoDigestInName(Box<(String, String)>),
     #[error("the value does not have the digest that was sent with it")]
     DigestMismatch,
     /// The digests in hexadecimal digits: that of the value, and that of a field or of the key.

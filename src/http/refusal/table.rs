@@ -84,7 +84,7 @@ impl Refusal {
             R::BadKey(BadKey::TooLong | BadKey::SegmentTooLong) => {
                 row(S::URI_TOO_LONG, "key-too-long", &[])
             }
-            R::BadKey(_) | R::BadEscape | R::Folder | R::NoDigestInName { .. } => {
+            R::BadKey(_) | R::BadEscape | R::Folder | R::NoDigestInName(_) => {
                 row(S::BAD_REQUEST, "bad-key", &[])
             }
             R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep", &[]),

@@ -32,7 +32,7 @@ use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions;
-use crate::http::values::content_names::named_digest;
+use crate::http::values::content_names::named_sha256;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{BadKey, Key, UploadId};
@@ -314,11 +314,11 @@ impl<'a> RequestHead<'a> {
         if common.resumable && config.resumes() {
             options.creation = UploadCreation::of(head, len, config)?;
         }
-        let named = named_digest(&key, config)?;
+        let named = named_sha256(&key, config)?;
         // The digest of a part is its own; the last part has the whole value compared.
         let is_whole = options.creation.as_ref().is_none_or(|it| it.part.is_last);
-        if let Some(named) = named.filter(|_| is_whole) {
-            options.expected = options.expected.and(named)?;
+        if named.is_some() && is_whole {
+            options.expected = options.expected.and_sha256(named)?;
         }
         if head.method == Method::POST && options.creation.is_none() {
             return Err(Refusal::Method);

@@ -14,7 +14,7 @@ use crate::http::uploads::state::{UploadState, address};
 use crate::http::uploads::{
     UploadCreation, UploadPart, UploadRequest, kept_headers, resumption_supported,
 };
-use crate::http::values::content_names::named_digest;
+use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::{CountedUpload, compare, put, verify};
 use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
 
@@ -206,7 +206,7 @@ async fn publish_file(
     of_value: Digests,
 ) -> Result<Outcome, Refusal> {
     let key = upload.key().clone();
-    let (mut options, mut expected) = if let Some(options) = options {
+    let (mut options, expected) = if let Some(options) = options {
         (*options, of_value)
     } else {
         let headers = kept_headers(&upload.fields().await?);
@@ -215,9 +215,7 @@ async fn publish_file(
         let expected = options.expected.and(of_value)?;
         (options, expected)
     };
-    if let Some(named) = named_digest(&key, &request.service.config)? {
-        expected = expected.and(named)?;
-    }
+    let expected = expected.and_sha256(named_sha256(&key, &request.service.config)?)?;
     let store = &request.service.store;
     let mut value = store.publish_resumable(upload, options.head())?;
     compare(&mut value, &expected, expected.wanted()).await?;

@@ -7,13 +7,13 @@ use data_encoding::HEXLOWER;
 
 use crate::http::refusal::Refusal;
 use crate::http::service_config::ServiceConfig;
-use crate::store::{Digests, Key};
+use crate::store::Key;
 
 /// The algorithm, as registries write it before a digest.
 const ALGORITHM: &str = "sha256:";
 
-/// The digest that the name of `key` demands of the value, if it demands one; a name without a digest is refused where it has to have one.
-pub fn named_digest(key: &Key<'_>, config: &ServiceConfig) -> Result<Option<Digests>, Refusal> {
+/// The SHA-256 that the name of `key` demands of the value, if it demands one; a name without a digest is refused where it has to have one.
+pub fn named_sha256(key: &Key<'_>, config: &ServiceConfig) -> Result<Option<[u8; 32]>, Refusal> {
     let Some(prefix) = config.named_by_sha256.prefix_of(key.as_str()) else {
         return Ok(None);
     };
@@ -21,14 +21,11 @@ pub fn named_digest(key: &Key<'_>, config: &ServiceConfig) -> Result<Option<Dige
     let digits = name.strip_prefix(ALGORITHM).unwrap_or(name);
     let digest = HEXLOWER.decode(digits.as_bytes()).ok();
     match digest.and_then(|digest| digest.try_into().ok()) {
-        Some(sha256) => Ok(Some(Digests {
-            sha256: Some(sha256),
-            ..Digests::default()
-        })),
-        None => Err(Refusal::NoDigestInName {
-            prefix: prefix.to_owned(),
-            name: name.to_owned(),
-        }),
+        Some(sha256) => Ok(Some(sha256)),
+        None => {
+            let both = (prefix.to_owned(), name.to_owned());
+            Err(Refusal::NoDigestInName(Box::new(both)))
+        }
     }
 }
 
@@ -45,8 +42,8 @@ mod tests {
         };
         let named = |key: &str| {
             let key = Key::new(key.to_owned()).unwrap();
-            let digests = named_digest(&key, &config).map_err(|why| why.to_string())?;
-            Ok::<_, String>(digests.map(|digests| digests.sha256.unwrap()[0]))
+            let digest = named_sha256(&key, &config).map_err(|why| why.to_string())?;
+            Ok::<_, String>(digest.map(|digest| digest[0]))
         };
         let digits = "ab".repeat(32);
         for good in [format!("cas/{digits}"), format!("cas/a/sha256:{digits}")] {

@@ -164,6 +164,17 @@ impl Digests {
         })
     }
 
+    /// The same with this SHA-256, if there is one.
+    pub fn and_sha256(self, sha256: Option<[u8; 32]>) -> Result<Self, BadDigest> {
+        match sha256 {
+            None => Ok(self),
+            sha256 => self.and(Self {
+                sha256,
+                ..Self::default()
+            }),
+        }
+    }
+
     fn parse(field: &str, name: HeaderName) -> Result<Self, BadDigest> {
         let members = dictionary(field).ok_or(BadDigest::Malformed)?;
         let known = Self {

@@ -1,4 +1,4 @@
-//! The names of fields that `--keep-field` refuses: whoever stores a value must not say these in the server's name.
+//! The names of fields that `--keep-field` refuses: a client that stores a value must not say these in the server's name.
 //!
 //! Pure. Fields of other stores are refused because a PUT with one is refused, too.
 
