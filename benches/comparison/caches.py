@@ -85,13 +85,7 @@ class NginxCache(servers.Nginx):
     Without tcp_nopush: with it the last packet of what comes from the other nginx waits, and makes a miss ten times slower.
     """
 
-    CONFIG = """
-        daemon off;
-        pid {home}/pid;
-        {user}
-        worker_processes {threads};
-        error_log stderr crit;
-        events {{ worker_connections 4096; }}
+    CONFIG = servers.Nginx.PROCESS + """
         http {{
             access_log {access_log};
             sendfile on;

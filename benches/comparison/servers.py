@@ -218,13 +218,15 @@ class Constant(Server):
 class Nginx(Server):
     """nginx at its best: sendfile, kept descriptors (60 s stale at worst), no log unless asked, PUT by http_dav_module."""
 
-    CONFIG = """
+    PROCESS = """
         daemon off;
         pid {home}/pid;
         {user}
         worker_processes {threads};
         error_log stderr crit;
         events {{ worker_connections 16384; }}
+"""
+    CONFIG = PROCESS + """
         http {{
             access_log {access_log};
             default_type application/octet-stream;

@@ -187,7 +187,7 @@ impl<T: Worker> AcceptLoop<T> {
                 // The end of an episode of failures is logged also when no client comes.
                 continue;
             }
-            // To ask costs a tenth of an accept that finds nobody, which makes a socket and a file first. At the limit, idle
+            // A poll costs a tenth of an accept without a client, which makes a socket and a file first. At the limit, idle
             // connections are closed for a client that waits, and for no other reason.
             if self.listener.has_client() {
                 return Ok(());
