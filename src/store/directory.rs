@@ -199,39 +199,39 @@ impl Directory {
         uploader: Option<Uploader>,
     ) -> Result<FileUpload, Error> {
         self.may_begin(key, len)?;
-        let writer = &self.writing()?.writer;
-        let again = uploader.clone();
-        let begun = FileUpload::begin(Arc::clone(writer), key, len, uploader).await;
-        if let (Err(error @ Error::NoSpace(_)), Some(_)) = (&begun, &writer.account) {
-            let error = error.clone();
-            return Box::pin(self.upload_with_room(key, len, again, error)).await;
+        let writing = self.writing()?;
+        let mut fruitless = 0;
+        loop {
+            let writer = Arc::clone(&writing.writer);
+            let error = match FileUpload::begin(writer, key, len, uploader.clone()).await {
+                Ok(begun) => return Ok(begun),
+                Err(error) => error,
+            };
+            let is_full = matches!(error, Error::NoSpace(_)) && self.account().is_some();
+            if !is_full || !Box::pin(self.make_room(writing, key, len, &mut fruitless)).await {
+                // Nothing may have been written yet.
+                return writing.writer.note(Err(error));
+            }
         }
-        // Nothing may have been written yet.
-        begun.or_else(|error| writer.note(Err(error)))
     }
 
-    /// As [`Directory::upload`], after an `error` for want of space on the disk: evicts what may go for it.
-    async fn upload_with_room(
+    /// Evicts what may go for a value that the disk has no space for; false when that helps no more, after so many `fruitless` calls.
+    async fn make_room(
         &self,
+        writing: &Writing,
         key: &Key<'_>,
         len: Option<u64>,
-        uploader: Option<Uploader>,
-        mut error: Error,
-    ) -> Result<FileUpload, Error> {
-        let (writing, mut fruitless) = (self.writing()?, 0);
-        while let (Error::NoSpace(_), Some(account)) = (&error, self.account()) {
-            match writing.free(account, key, len.unwrap_or(0)).await {
-                Some(true) => fruitless = 0,
-                Some(false) if fruitless < FRUITLESS => fruitless += 1,
-                Some(false) | None => break,
-            }
-            let writer = Arc::clone(&writing.writer);
-            match FileUpload::begin(writer, key, len, uploader.clone()).await {
-                Ok(begun) => return Ok(begun),
-                Err(next) => error = next,
-            }
+        fruitless: &mut u32,
+    ) -> bool {
+        let Some(account) = self.account() else {
+            return false;
+        };
+        match writing.free(account, key, len.unwrap_or(0)).await {
+            Some(true) => *fruitless = 0,
+            Some(false) if *fruitless < FRUITLESS => *fruitless += 1,
+            Some(false) | None => return false,
         }
-        writing.writer.note(Err(error))
+        true
     }
 
     /// Fails for a value of `len` bytes that a bound has no room for.

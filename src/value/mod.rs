@@ -29,7 +29,9 @@ const LATEST: i128 = 253_402_300_799 * 1_000_000_000;
 
 /// The version of a value: nanoseconds since the epoch, from a clock that never repeats.
 /// The file carries it as its modification time, so a version written by hand is the hand's time of writing.
+/// Aligned as 64 bits are: a [`Meta`] is moved often, and is not to have holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(Rust, packed(8))]
 pub struct Version(i128);
 
 impl Version {

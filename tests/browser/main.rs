@@ -25,6 +25,7 @@ mod rename;
 mod resume;
 mod search;
 mod sign_in;
+mod sites;
 mod subpath;
 mod upload_folders;
 mod uploads;
