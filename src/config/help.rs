@@ -272,7 +272,7 @@ pub fn is_given(given: &ArgMatches, option: &str) -> bool {
 /// Options, whether they have no effect beside the other options, and the reason in words.
 type Idle = (&'static str, fn(&ArgMatches) -> bool, &'static str);
 
-const IDLE: [Idle; 4] = [
+const IDLE: [Idle; 5] = [
     (
         "access_log_format",
         |given| !given.get_flag("access_log") && !given.get_flag("audit_log"),
@@ -293,6 +293,7 @@ const IDLE: [Idle; 4] = [
         |given| given.get_flag("read_only"),
         "with --read-only",
     ),
+    ("site", |given| given.get_flag("compat"), "with --compat"),
     (
         "interim upload_expiry",
         |given| given.contains_id("store"),

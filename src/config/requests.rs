@@ -18,11 +18,11 @@ use super::file::{ConfigError, filled, table};
 use super::mistakes::one_of;
 use crate::commands::size;
 use crate::http::{
-    AllowLists, CACHE_CONTROL, Hosts, KeptFields, LogFormat, Origins, RequestLogs, Routes,
-    ServiceConfig, TrustedProxies, UploadLimits, cache_control,
+    AllowLists, CACHE_CONTROL, Hosts, INDEX, KeptFields, LogFormat, Origins, RequestLogs, Routes,
+    ServiceConfig, Site, Sites, TrustedProxies, UploadLimits, cache_control,
 };
 use crate::log;
-use crate::store::{Prefixes, check_prefix};
+use crate::store::{Key, Prefixes, check_prefix};
 
 /// No file is longer: the kernel's offsets are signed.
 const LONGEST_FILE: u64 = i64::MAX as u64;
@@ -82,6 +82,13 @@ pub struct Protocol {
     #[arg(long, value_name = "TABLE", value_parser = named_by_sha256)]
     content: Vec<String>,
 
+    /// Folder that is a site, as a table of TOML, in the file `[[site]]`: its prefix ('' is the root), index (the value that a folder
+    /// is opened as, instead of its listing; default "index.html"), scripts = true (its pages run scripts, which may do on this
+    /// server what their reader may: give it a host name of its own); siblings .br, .zst and .gz go to clients that take
+    /// them; repeat for more [default: none]
+    #[arg(long, value_name = "TABLE", value_parser = site)]
+    site: Vec<Site>,
+
     /// Host name that clients may use, in addition to localhost and loopback addresses; others are answered 421 (DNS
     /// rebinding); '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else
     /// any]
@@ -125,6 +132,38 @@ fn named_by_sha256(text: &str) -> Result<String, String> {
     Ok(prefix)
 }
 
+/// A table of `--site`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SiteTable {
+    prefix: String,
+    index: Option<String>,
+    #[serde(default)]
+    scripts: bool,
+}
+
+/// The site that `text` is, the entries of a table.
+fn site(text: &str) -> Result<Site, String> {
+    let SiteTable {
+        prefix,
+        index,
+        scripts,
+    } = table(text)?;
+    check_prefix(&prefix)?;
+    if !prefix.is_empty() && !prefix.ends_with('/') {
+        return Err(format!("prefix: a site is a folder: write \"{prefix}/\""));
+    }
+    let index = index.unwrap_or_else(|| INDEX.to_owned());
+    if !Key::new(&*index).is_ok_and(|key| key.is_flat()) {
+        return Err("index: give the name of a value in a folder, such as index.html".to_owned());
+    }
+    Ok(Site {
+        prefix,
+        index,
+        scripts,
+    })
+}
+
 impl Protocol {
     pub fn hosts(&self) -> Result<Hosts, ConfigError> {
         let mut hosts = Hosts::default();
@@ -155,6 +194,14 @@ impl Protocol {
         let given = &self.cache_control;
         let cache_control = cache_control(given)
             .map_err(|why| ConfigError::value("--cache-control", format_args!("{given:?}"), why))?;
+        let sites = Sites::new(self.site);
+        let sites = sites.map_err(|prefix| {
+            ConfigError::value(
+                "--site",
+                format_args!("{prefix:?}"),
+                "two sites have this prefix",
+            )
+        })?;
         let (max_staged, expiry) = staging;
         let storable = max_staged
             .filter(|_| !self.discard)
@@ -175,6 +222,8 @@ impl Protocol {
             },
             kept_fields,
             named_by_sha256: Prefixes::new(self.content.iter().map(String::as_str)),
+            // The C server had no folders.
+            sites: if self.compat { Sites::default() } else { sites },
             compress: self.compress,
             cache_control,
             allowed: AllowLists { hosts, origins },

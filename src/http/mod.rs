@@ -22,6 +22,7 @@ mod refusal;
 mod response;
 mod service;
 mod service_config;
+mod sites;
 mod ui;
 mod uploads;
 mod values;
@@ -46,6 +47,7 @@ pub use head::unread::OptionalFields;
 pub use response::{closes, continue_100, encode_interim};
 pub use service::{Responding, Service, ServiceBuilder, Upgrade, known};
 pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
+pub use sites::{INDEX, Site, Sites};
 pub use values::fields::{
     BadCacheControl, DEFAULT_CACHE_CONTROL as CACHE_CONTROL, KeptFields, cache_control,
 };

@@ -42,6 +42,7 @@ use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::found;
+use crate::http::values::representation::RepresentedValue;
 use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
 use crate::store::{Found, Store};
@@ -192,7 +193,8 @@ impl Service {
             if options.is_none_or(|options| options.digest.is_none())
                 && let Some(value) = self.store.get_cached(key, connection.counters())
             {
-                let found = found(self, Found::File(value), key, options);
+                let value = RepresentedValue::new(Found::File(value), key, &self.config);
+                let found = found(self, value, options);
                 return Ok(found.map(Outcome::Value));
             }
         }

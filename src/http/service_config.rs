@@ -9,6 +9,7 @@ use hyper::header::HeaderValue;
 use crate::http::client::TrustedProxies;
 use crate::http::exchange::request_log::LogFormat;
 use crate::http::head::allowlists::AllowLists;
+use crate::http::sites::Sites;
 use crate::http::values::fields::KeptFields;
 use crate::store::Prefixes;
 
@@ -36,6 +37,8 @@ pub struct ServiceConfig {
     pub kept_fields: KeptFields,
     /// The keys whose last segment is the SHA-256 of the value.
     pub named_by_sha256: Prefixes,
+    /// The sites among the values.
+    pub sites: Sites,
     /// Compresses values for clients that ask for it.
     pub compress: bool,
     /// The Cache-Control of listings, and of values that were stored without one.

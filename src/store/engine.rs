@@ -24,8 +24,8 @@ use crate::metrics::ReactorCounters;
 use crate::s3::{ConditionalUpload, PIECE, RemoteValue, S3};
 use crate::transfer::{BlockingPool, BodySource, CHUNK, StagingQuota, UploadHead, read};
 use crate::value::{
-    Current, Digest, Digests, Error, Key, Listing, Meta, Page, Preconditions, Validators, Wanted,
-    gzip_tag,
+    Current, Digest, Digests, Error, GZIP, Key, Listing, Meta, Page, Preconditions, Validators,
+    Wanted, coded_tag,
 };
 
 /// Keys and their values, in one of the engines.
@@ -248,7 +248,7 @@ fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
     let Validators { etag, modified } = Validators::from(meta);
     preconditions.for_write(Some(Current {
         etag: &etag,
-        variant: Some(&gzip_tag(&etag)),
+        variant: Some(&coded_tag(&etag, GZIP)),
         modified,
     }))
 }

@@ -191,9 +191,9 @@ fn hex<'d>(bytes: &[u8], digits: &'d mut [u8]) -> &'d str {
 /// The content coding that the server can apply.
 pub const GZIP: &str = "gzip";
 
-/// The entity tag of the gzip representation of the value of `etag`: each representation has its own (RFC 9110, section 8.8.3.3).
-pub fn gzip_tag(etag: &str) -> String {
-    format!("{}-{GZIP}\"", etag.trim_end_matches('"'))
+/// The entity tag of the value of `etag` in a `coding`: each representation has its own (RFC 9110, section 8.8.3.3).
+pub fn coded_tag(etag: &str, coding: &str) -> String {
+    [etag.trim_end_matches('"'), "-", coding, "\""].concat()
 }
 
 /// The time at which the file system last changed the name or the bytes of a file, in nanoseconds since 1970. No program can set it.

@@ -16,6 +16,7 @@ mod put;
 mod regressions;
 mod s3;
 mod security;
+mod sites;
 mod tls;
 mod uploads;
 mod watch;

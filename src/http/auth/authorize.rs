@@ -10,7 +10,7 @@ use crate::access::{Access, Existing, LinkKind, Right};
 use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::refusal::Refusal;
-use crate::http::service::operation::{Operation, PutOptions};
+use crate::http::service::operation::{Operation, Otherwise, PutOptions};
 use crate::http::service_config::Routes;
 use crate::metrics::AuthResult;
 use crate::store::{self, Preconditions, WriteCondition};
@@ -53,6 +53,13 @@ impl Principal {
                     None => Ok(()),
                 }
             }
+            Operation::Site(asked) => match &mut asked.otherwise {
+                // To one who may read the index, the listing is permitted where there is none.
+                Otherwise::Listing(listing) if !self.may_read(asked.key.as_str()) => {
+                    self.permit(listing)
+                }
+                _ => self.need(Right::Read, asked.key.as_str()),
+            },
             Operation::List(target) => self.permit_list(&mut target.page),
             Operation::Ui(request) => self.permit_list(&mut request.target.page),
             Operation::Page(Page::Metrics, _) => self.need_any(Right::Metrics, ""),
@@ -66,6 +73,12 @@ impl Principal {
             | Operation::Upload(..)
             | Operation::Form(_) => Ok(()),
         }
+    }
+
+    /// True where the client may read the value of `key`, which its request does not name: a signed link is for the key that it names.
+    pub fn may_read(&self, key: &str) -> bool {
+        let by_link = matches!(self.by, AuthMethod::Link { .. });
+        !by_link && self.subject.grant.allows(Right::Read, key)
     }
 
     /// Narrows a PUT of `key`.

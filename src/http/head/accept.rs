@@ -53,19 +53,33 @@ pub fn prefers_open_metrics(headers: &HeaderMap) -> bool {
 }
 
 /// True where the client prefers gzip to no coding.
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
+    !codings(headers, &["gzip"]).is_empty()
+}
+
+/// The content codings that the client prefers to none, as their places in `offers`, the best first.
 ///
 /// A client gets no coding that does not ask for one, that ranks `identity` higher, or that refuses all codings and `identity`: a value
 /// that it may not decode is better than none (section 12.5.3 leaves the choice).
-pub fn takes_gzip(headers: &HeaderMap) -> bool {
+pub fn codings(headers: &HeaderMap, offers: &[&str]) -> Vec<usize> {
     let members: Vec<_> = members(headers, &ACCEPT_ENCODING, is_harmless).collect();
     let weight_of = |names: &[&str]| {
         let is_named = |m: &&Member<'_>| names.iter().any(|name| m.name.eq_ignore_ascii_case(name));
         members.iter().filter(is_named).map(|m| m.weight).max()
     };
-    let weight_of = |names| weight_of(names).or_else(|| weight_of(&["*"])).unwrap_or(0);
-    // Section 8.4.1.3: `x-gzip` is gzip. Where it is not named, identity is acceptable, but not preferred.
-    let (gzip, identity) = (weight_of(&["gzip", "x-gzip"]), weight_of(&["identity"]));
-    gzip > 0 && gzip >= identity
+    let weight_of = |names: &[&str]| weight_of(names).or_else(|| weight_of(&["*"])).unwrap_or(0);
+    // Where it is not named, identity is acceptable, but not preferred.
+    let identity = weight_of(&["identity"]);
+    let ranked = offers.iter().enumerate().map(|(place, offer)| {
+        // Section 8.4.1.3: `x-gzip` is gzip.
+        let alias = if *offer == "gzip" { "x-gzip" } else { offer };
+        (weight_of(&[offer, alias]), place)
+    });
+    let mut taken: Vec<_> = ranked
+        .filter(|(weight, _)| *weight > 0 && *weight >= identity)
+        .collect();
+    taken.sort_by_key(|(weight, place)| (Reverse(*weight), *place));
+    taken.into_iter().map(|(_, place)| place).collect()
 }
 
 /// The precision of a media range; the most precise one decides (section 12.5.1).

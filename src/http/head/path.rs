@@ -72,6 +72,9 @@ pub fn folder_of_path(path: &str) -> Result<Option<String>, String> {
 /// The prefix of the keys in the folder that `path` names: a path that ends with `/`; `None` where it is none.
 pub fn folder(path: &str) -> Result<Option<String>, Refusal> {
     let name = path.strip_prefix('/').unwrap_or(path);
+    if !name.ends_with(['/', 'F', 'f']) {
+        return Ok(None);
+    }
     let encoded = ["/", "%2F", "%2f"];
     let Some(folder) = encoded.iter().find_map(|slash| name.strip_suffix(slash)) else {
         return Ok(None);

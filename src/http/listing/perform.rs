@@ -48,6 +48,13 @@ pub fn list_request(head: &Parts, folder: String) -> Result<Operation<'static>, 
     Ok(Operation::List(Box::new(target)))
 }
 
+/// True where the address of a folder is opened, and nothing asks for its listing: no parameter of one, and no preference for JSON or text.
+pub fn opens_folder(head: &Parts) -> bool {
+    let query = Query::of(head.uri.query().unwrap_or_default(), true);
+    query.is_ok_and(|query| query == Query::default())
+        && ListFormat::preferred(&head.headers, ListFormat::Html) == ListFormat::Html
+}
+
 /// The operation of a link by which a person signs in or out.
 pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Refusal>> {
     let mut query = form_urlencoded::parse(head.uri.query()?.as_bytes());

@@ -247,6 +247,12 @@ impl RequestContext {
         self.context.principal.as_deref()
     }
 
+    /// True where the client may read the value of `key`, which its request does not name.
+    pub fn may_read(&self, key: &Key<'_>) -> bool {
+        self.principal()
+            .is_none_or(|principal| principal.may_read(key.as_str()))
+    }
+
     /// The counters of the reactor.
     pub fn counters(&self) -> &ReactorCounters {
         self.guard.connection.counters()

@@ -13,6 +13,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{Answer, RequestContext, attach};
 use crate::http::service::operation::Operation;
+use crate::http::sites::perform::site;
 use crate::http::uploads::perform::{create_upload, use_upload};
 use crate::http::values::get::get;
 use crate::http::values::put::put;
@@ -78,7 +79,7 @@ async fn execute(
             options,
             by_browser,
         } => {
-            let found = get(request, &key, options.as_deref()).await?;
+            let found = get(request, &key, options.as_deref(), None).await?;
             match (found, by_browser) {
                 (Outcome::NoValue, Some(depth)) => Box::pin(folder_of(request, &key, depth)).await,
                 (found, _) => Ok(found),
@@ -108,6 +109,7 @@ async fn execute(
             })
         }
         Operation::List(target) => Box::pin(list(service, *target)).await,
+        Operation::Site(asked) => Box::pin(site(request, *asked)).await,
         Operation::Ui(asked) => Box::pin(ui_page(request, *asked)).await,
         Operation::Redirect(to) | Operation::SignIn(to) => Ok(Outcome::Redirect(to)),
         Operation::Options(asked) => Ok(Outcome::Options(asked)),

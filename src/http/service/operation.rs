@@ -42,6 +42,8 @@ pub enum Operation<'a> {
         preconditions: Option<Preconditions>,
     },
     List(Box<ListTarget>),
+    /// Answer what is asked of a site.
+    Site(Box<SiteRequest>),
     /// Answer the page for browsers.
     Ui(Box<UiRequest>),
     /// Have the client sign in, and lead it to this address.
@@ -99,6 +101,29 @@ pub struct GetOptions {
     pub ranges: HeaderMap,
     pub digest: Option<Algorithm>,
     pub takes_gzip: bool,
+}
+
+/// A GET of a site.
+#[derive(Debug)]
+pub struct SiteRequest {
+    pub key: Key<'static>,
+    pub options: GetOptions,
+    /// The content codings that the client prefers to none, the best first.
+    pub codings: Vec<&'static str>,
+    pub otherwise: Otherwise,
+}
+
+/// What is answered in place of a value of a site that is not there.
+#[derive(Debug)]
+pub enum Otherwise {
+    /// The value is an index: the listing of its folder.
+    Listing(Operation<'static>),
+    /// The folder of this name, at this address, if it has an index; or as for a browser.
+    Folder {
+        index: Option<Key<'static>>,
+        to: String,
+        by_browser: Option<usize>,
+    },
 }
 
 /// A request for the page for browsers.
@@ -168,6 +193,7 @@ impl Operation<'_> {
             Self::Form(request) => Operation::Form(request),
             Self::Delete { key, preconditions } => Operation::Delete { key, preconditions },
             Self::List(target) => Operation::List(target),
+            Self::Site(request) => Operation::Site(request),
             Self::Ui(request) => Operation::Ui(request),
             Self::SignIn(to) => Operation::SignIn(to),
             Self::Redirect(to) => Operation::Redirect(to),

@@ -29,6 +29,7 @@ use crate::http::service::operation::{
     GetOptions, Operation, OptionsRequest, PutOptions, ResponseContext, Target,
 };
 use crate::http::service_config::{Routes, ServiceConfig};
+use crate::http::sites::perform::{get_below, index_or};
 use crate::http::ui;
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions;
@@ -253,24 +254,36 @@ impl<'a> RequestHead<'a> {
             {
                 operation
             }
-            "/" => list_request(head, String::new()),
+            "/" => self.list(String::new()),
             path => {
                 if !config.compat
                     && let Some(folder) = folder(path)?
                 {
-                    return list_request(head, folder);
+                    return self.list(folder);
                 }
                 let key = self.key()?;
+                let by_browser = (common.by_browser && !config.compat).then(|| depth(path));
+                if !config.sites.is_empty()
+                    && let Some(operation) = get_below(head, &key, by_browser, config)
+                {
+                    return Ok(operation);
+                }
                 let has_options =
                     common.has_read_conditions || (config.compress && common.codings_accepted);
                 let options = has_options.then(|| Box::new(GetOptions::of(head, config)));
                 Ok(Operation::Get {
                     key,
                     options,
-                    by_browser: (common.by_browser && !config.compat).then(|| depth(path)),
+                    by_browser,
                 })
             }
         }
+    }
+
+    /// A listing of the keys in `folder`, or the index in its place.
+    fn list(&self, folder: String) -> Result<Operation<'static>, Refusal> {
+        let listing = list_request(self.head, folder.clone())?;
+        Ok(index_or(listing, self.head, &folder, self.config))
     }
 
     /// The key at the path.

@@ -17,7 +17,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::access::{Right, Subject};
-use crate::store::{Prefixes, gzip_tag};
+use crate::store::{GZIP, Prefixes, coded_tag};
 
 const HTML: &str = include_str!("index.html");
 const STYLES: &[(&str, &str)] = &[
@@ -79,7 +79,7 @@ impl Document {
             .and_then(|()| encoder.finish());
         match html {
             Ok(html) => Self {
-                etag: gzip_tag(&self.etag),
+                etag: coded_tag(&self.etag, GZIP),
                 is_gzip: true,
                 html,
             },

@@ -14,8 +14,9 @@ use crate::http::head::accept::takes_gzip;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::GetOptions;
+use crate::http::service::operation::{GetOptions, SiteRequest};
 use crate::http::service_config::ServiceConfig;
+use crate::http::sites::siblings::sibling;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
 use crate::http::values::range::ranges;
@@ -78,22 +79,30 @@ impl GetOptions {
     }
 }
 
-/// Answers the value of `key`. A HEAD is answered without asking an S3 store for the value itself.
+/// Answers the value of `key`, for a `site` maybe by a sibling. A HEAD is answered without asking an S3 store for the value itself.
 pub async fn get(
     request: &RequestContext,
     key: &Key<'_>,
     options: Option<&GetOptions>,
+    site: Option<&SiteRequest>,
 ) -> Result<Outcome, Refusal> {
     let (service, is_head) = (&*request.service, request.is_head());
-    let all = !is_head && options.is_none_or(GetOptions::want_all);
+    let all = !is_head && site.is_none() && options.is_none_or(GetOptions::want_all);
     for _ in 0..TRIES {
         let Some(value) = service.store.get(service.reactor, key, all).await? else {
             return Ok(Outcome::NoValue);
         };
-        let mut response = found(service, value, key, options)?;
+        let mut value = RepresentedValue::new(value, key, &service.config);
+        if let Some(site) = site
+            && let Some(coded) = Box::pin(sibling(request, site, &value)).await?
+        {
+            value = coded;
+        }
+        let mut response = found(service, value, options)?;
         let value = &mut response.value;
-        // No store sends several ranges.
-        if let Selection::Whole | Selection::Part(_) = response.selection
+        // No store sends several ranges. The links of a page lead nowhere at the store.
+        if site.is_none()
+            && let Selection::Whole | Selection::Part(_) = response.selection
             && let Some(to) = value.found.link(is_head)?
         {
             return Ok(Outcome::RedirectToStore(to));
@@ -116,14 +125,12 @@ pub async fn get(
     Err(CONTENDED.into())
 }
 
-/// The answer with `found`, the value of `key`, without its digest.
+/// The answer with a `value` that was found, without its digest.
 pub fn found(
     service: &Service,
-    found: Found,
-    key: &Key<'_>,
+    value: RepresentedValue,
     options: Option<&GetOptions>,
 ) -> Result<ValueResponse, Refusal> {
-    let value = RepresentedValue::new(found, key, &service.config);
     let (mut selection, mut encoded) = (Selection::Whole, None);
     if let Some(options) = options {
         selection = options.select(&value)?;
@@ -131,7 +138,7 @@ pub fn found(
         let is_whole = selection == Selection::Whole && options.digest.is_none();
         if options.takes_gzip
             && is_whole
-            && value.representation().variant.is_some()
+            && value.representation().is_compressible()
             && value.found.len() > MIN_COMPRESSED
             && let Found::File(object) = &value.found
         {

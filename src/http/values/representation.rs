@@ -19,12 +19,13 @@ use crate::http::body::response::Body;
 use crate::http::body::sources::Encoded;
 use crate::http::head::syntax::put;
 use crate::http::service_config::ServiceConfig;
+use crate::http::sites::Site;
 use crate::http::values::conditional::Selection;
 use crate::http::values::digest_fields::REPR_DIGEST;
 use crate::http::values::fields::StoredFields;
 use crate::http::values::media;
 use crate::http::values::range::{MAX_PARTS, Multipart, content_range, multipart_type};
-use crate::store::{Current, Found, GZIP, Key, Published, Validators, gzip_tag};
+use crate::store::{Current, Found, GZIP, Key, Published, Validators, coded_tag};
 
 /// A stored page must not act as this origin, nor have its reader's browser ask other servers: it is of no origin, runs no
 /// script, sends no form, and loads nothing but images and styles of this one.
@@ -38,8 +39,10 @@ pub struct Representation {
     /// The headers of an answer with all of the value.
     headers: HeaderMap,
     etag: String,
-    /// The entity tag of the compressed representation, where there may be one.
-    pub variant: Option<String>,
+    /// The entity tag of the compressed representation, where there may be one; of a sibling, that of the value itself.
+    variant: Option<String>,
+    /// The value may have siblings.
+    pub has_siblings: bool,
     media_type: Cow<'static, str>,
     modified: SystemTime,
 }
@@ -50,6 +53,7 @@ impl Representation {
         media_type: Cow<'static, str>,
         fields: StoredFields,
         config: &ServiceConfig,
+        site: Option<&Site>,
     ) -> Self {
         let mut headers = HeaderMap::with_capacity(10);
         // A static value has no reference count that reactors would share.
@@ -73,14 +77,14 @@ impl Representation {
         for (name, value) in fields.0 {
             headers.insert(name, value);
         }
-        if media::is_active(&media_type) {
+        if media::is_active(&media_type) && !site.is_some_and(|site| site.scripts) {
             headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
         }
-        let is_compressible = config.compress
-            && media::is_compressible(&media_type)
-            && !headers.contains_key(CONTENT_ENCODING)
-            && may_transform;
-        let varies_by = match (is_compressible, config.authorizes) {
+        let may_be_coded =
+            media::is_compressible(&media_type) && !headers.contains_key(CONTENT_ENCODING);
+        let is_compressible = config.compress && may_be_coded && may_transform;
+        let has_siblings = site.is_some() && may_be_coded;
+        let varies_by = match (is_compressible || has_siblings, config.authorizes) {
             (true, true) => Some("accept-encoding, authorization"),
             (true, false) => Some("accept-encoding"),
             (false, true) => Some("authorization"),
@@ -91,11 +95,34 @@ impl Representation {
         }
         Self {
             headers,
-            variant: is_compressible.then(|| gzip_tag(&etag)),
+            variant: is_compressible.then(|| coded_tag(&etag, GZIP)),
+            has_siblings,
             etag,
             media_type,
             modified,
         }
+    }
+
+    /// This representation in a `coding`, as the sibling with these validators has it.
+    fn coded(&self, coding: &'static str, Validators { etag, modified }: Validators) -> Self {
+        let (mut headers, etag) = (self.headers.clone(), coded_tag(&etag, coding));
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+        put(&mut headers, ETAG, etag.clone());
+        put(&mut headers, LAST_MODIFIED, fmt_http_date(modified));
+        Self {
+            headers,
+            etag,
+            // A client that names the value as it is, as the page does, has the current one.
+            variant: Some(self.etag.clone()),
+            has_siblings: false,
+            media_type: self.media_type.clone(),
+            modified,
+        }
+    }
+
+    /// True where the server may compress the value.
+    pub fn is_compressible(&self) -> bool {
+        self.variant.is_some() && !self.is_coded()
     }
 
     /// The length of an answer with these `parts` of the value, which has `len` bytes.
@@ -139,7 +166,7 @@ pub const MIN_COMPRESSED: u64 = 1 << 10;
 /// A value, as it is represented.
 pub struct RepresentedValue {
     pub found: Found,
-    /// The representation of an object; that of a file is noted with the file.
+    /// The representation of an object, or of a sibling; that of another file is noted with the file.
     own: Option<Box<Representation>>,
 }
 
@@ -152,7 +179,8 @@ impl RepresentedValue {
             // The charset is that of the text, and not of its coded bytes.
             let is_utf8 = is_utf8 && !fields.has_coding();
             let media_type = media::of(key.as_str(), stored, is_utf8);
-            Representation::new(validators, media_type, fields, config)
+            let site = config.sites.of(key.as_str());
+            Representation::new(validators, media_type, fields, config, site)
         };
         let own = match &found {
             Found::File(object) => {
@@ -164,11 +192,7 @@ impl RepresentedValue {
                 None
             }
             Found::Object(object) => {
-                let meta = &object.meta;
-                let validators = Validators {
-                    etag: meta.etag.clone(),
-                    modified: meta.modified,
-                };
+                let (meta, validators) = (&object.meta, validators(&found));
                 let stored = meta.media_type.as_deref();
                 Some(Box::new(represent(validators, &meta.fields, stored, false)))
             }
@@ -176,10 +200,20 @@ impl RepresentedValue {
         Self { found, own }
     }
 
+    /// The value as its sibling `found` has it in a `coding`; `None` where the sibling is older.
+    pub fn coded(&self, found: Found, coding: &'static str) -> Option<Self> {
+        let (validators, plain) = (validators(&found), self.representation());
+        (validators.modified >= plain.modified).then(|| Self {
+            found,
+            own: Some(Box::new(plain.coded(coding, validators))),
+        })
+    }
+
     pub fn representation(&self) -> &Representation {
-        let noted = match &self.found {
-            Found::File(object) => object.noted(),
-            Found::Object(_) => self.own.as_deref(),
+        let noted = match (&self.own, &self.found) {
+            (Some(own), _) => Some(&**own),
+            (None, Found::File(object)) => object.noted(),
+            (None, Found::Object(_)) => None,
         };
         noted.expect("a value that is shown has a representation")
     }
@@ -198,6 +232,16 @@ impl RepresentedValue {
             Found::File(object) => Content::part(object, range),
             Found::Object(object) => Content::remote(object.part(range)),
         }
+    }
+}
+
+fn validators(found: &Found) -> Validators {
+    match found {
+        Found::File(object) => object.meta.into(),
+        Found::Object(object) => Validators {
+            etag: object.meta.etag.clone(),
+            modified: object.meta.modified,
+        },
     }
 }
 
@@ -236,7 +280,7 @@ pub fn sent(response: ValueResponse) -> (HeaderMap, Body) {
     match (selection, encoded) {
         (Selection::Whole, Some(encoded)) => {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(GZIP));
-            put(&mut headers, ETAG, gzip_tag(&representation.etag));
+            put(&mut headers, ETAG, coded_tag(&representation.etag, GZIP));
             headers.remove(ACCEPT_RANGES);
             (headers, Body::of(Content::Encoded(encoded)))
         }

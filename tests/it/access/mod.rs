@@ -12,6 +12,7 @@ mod reload;
 mod rights;
 mod shares;
 mod sign_in;
+mod sites;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -216,6 +216,7 @@ fn on_a_terminal_a_start_says_one_line() {
 
 /// Options and variables that do nothing, and the warning of each.
 const IN_VAIN: &str = "
+--compat --site prefix='a/' ; - ; --site has no effect with --compat
 --journal-dir /tmp/j ; - ; --journal-dir has no effect without --durability disk
 --min-free 100PiB ; - ; no more than --min-free is free, and uploads are refused: free space, or give a lower --min-free
 --read-only --max-body 5 ; - ; --max-body has no effect with --read-only

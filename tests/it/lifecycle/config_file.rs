@@ -221,6 +221,13 @@ pin = true|[[content]]|prefix = 'cas/'| ; 2 ; missing field `name`
 [[content]]|name = 'sha256'|prefix = '/cas/'| ; 1 ; no key begins with '/': write
 [[content]]|name = 'sha256'|prefix = 'a//'| ; 1 ; no key begins with this prefix
 [[bound]]|max-keys = 1|[[bound]]|prefix = 'a/'| ; 3 ; it bounds nothing: give max-size, max-keys or max-age
+[[site]]|index = 'x'| ; 1 ; missing field `prefix`
+[[site]]|prefix = 'a'| ; 1 ; prefix: a site is a folder: write
+[[site]]|prefix = '/a/'| ; 1 ; no key begins with '/': write
+[[site]]|prefix = 'a/'|index = 'b/c'| ; 1 ; index: give the name of a value in a folder
+[[site]]|prefix = 'a/'|index = ''| ; 1 ; index: give the name of a value in a folder
+[[site]]|prefix = 'a/'|script = true| ; 1 ; unknown field `script`
+threads = 1|[[site]]|prefix = 'a/'|[[site]]|prefix = 'a/'|scripts = true| ; 2 ; two sites have this prefix
 [[bound]]|max-keys = 1|x = ['a']| ; 1 ; bound takes a table, [[bound]]
 ";
 
@@ -314,6 +321,7 @@ fn every_option(of_a_store: bool) -> String {
                 "s3-endpoint" => "['http://127.0.0.1:1', 'http://127.0.0.1:2']".to_owned(),
                 "store" => "'s3://values'".to_owned(),
                 "bound" => "[{max-keys = 1}, {prefix = '{name}/', max-size = '1MiB'}]".to_owned(),
+                "site" => "[{prefix = 'docs/', scripts = true}]".to_owned(),
                 "content" => "[{prefix = 'cas/', name = 'sha256'}]".to_owned(),
                 _ => "'1'".to_owned(),
             },

@@ -1,0 +1,110 @@
+//! What is asked of a site: from a request to its operation, and to its outcome.
+//!
+//! An index, a sibling and a listing each need the client's right to them. A folder without an index has its listing.
+
+use hyper::http::request::Parts;
+
+use crate::http::head::accept::codings;
+use crate::http::head::syntax::{depth, encoded, up};
+use crate::http::listing::perform::{folder_of, list, opens_folder, ui_page};
+use crate::http::refusal::Refusal;
+use crate::http::response::outcome::Outcome;
+use crate::http::service::context::RequestContext;
+use crate::http::service::operation::{GetOptions, Operation, Otherwise, SiteRequest};
+use crate::http::service_config::ServiceConfig;
+use crate::http::sites::siblings::CODINGS;
+use crate::http::values::get::get;
+use crate::store::Key;
+
+/// The operation of a request for a folder: its index, if it is in a site and not asked for its `listing`.
+pub fn index_or(
+    listing: Operation<'static>,
+    head: &Parts,
+    folder: &str,
+    config: &ServiceConfig,
+) -> Operation<'static> {
+    let index = config.sites.of(folder);
+    let index = index.and_then(|site| Key::new(format!("{folder}{}", site.index)).ok());
+    match index {
+        Some(key) if opens_folder(head) && !matches!(listing, Operation::Redirect(_)) => {
+            asked(head, key, Otherwise::Listing(listing), config)
+        }
+        _ => listing,
+    }
+}
+
+/// The operation of a GET of `key`, if it is in a site, or the name of one.
+pub fn get_below(
+    head: &Parts,
+    key: &Key<'_>,
+    by_browser: Option<usize>,
+    config: &ServiceConfig,
+) -> Option<Operation<'static>> {
+    let site = config.sites.below(key.as_str())?;
+    let query = head.uri.query();
+    let query = query.map_or_else(String::new, |query| format!("?{query}"));
+    let otherwise = Otherwise::Folder {
+        index: Key::new(format!("{}/{}", key.as_str(), site.index)).ok(),
+        to: format!(
+            "{}{}/{query}",
+            up(depth(head.uri.path())),
+            encoded(key.as_str())
+        ),
+        by_browser,
+    };
+    Some(asked(head, key.clone().into_owned(), otherwise, config))
+}
+
+fn asked(
+    head: &Parts,
+    key: Key<'static>,
+    otherwise: Otherwise,
+    config: &ServiceConfig,
+) -> Operation<'static> {
+    let taken = codings(&head.headers, &CODINGS).into_iter();
+    Operation::Site(Box::new(SiteRequest {
+        key,
+        options: GetOptions::of(head, config),
+        codings: taken.map(|place| CODINGS[place]).collect(),
+        otherwise,
+    }))
+}
+
+/// Answers the value that is asked for, or what is in its place.
+pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcome, Refusal> {
+    let service = &*request.service;
+    let is_index = matches!(asked.otherwise, Otherwise::Listing(_));
+    if !is_index || request.may_read(&asked.key) {
+        let found = get(request, &asked.key, Some(&asked.options), Some(&asked)).await?;
+        if !matches!(found, Outcome::NoValue) {
+            return Ok(found);
+        }
+    }
+    match asked.otherwise {
+        Otherwise::Listing(mut listing) => {
+            if let Some(principal) = request.principal() {
+                principal.permit(&mut listing)?;
+            }
+            match listing {
+                Operation::List(target) => list(service, *target).await,
+                Operation::Ui(asked) => ui_page(request, *asked).await,
+                _ => Ok(Outcome::NoValue),
+            }
+        }
+        Otherwise::Folder {
+            index,
+            to,
+            by_browser,
+        } => {
+            if let Some(index) = index.filter(|index| request.may_read(index))
+                && (service.store.get(service.reactor, &index, false).await?).is_some()
+            {
+                return Ok(Outcome::Redirect(to));
+            }
+            match by_browser {
+                Some(depth) => folder_of(request, &asked.key, depth).await,
+                None => Ok(Outcome::NoValue),
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Siblings: the values that hold another value compressed, `app.js.br` that of `app.js`.
+//!
+//! Promises that a sibling answers only a client that may read it, and that none stands for a value that was replaced after it. The fields
+//! are those of the value itself; bytes, length, time and entity tag are the sibling's.
+
+use crate::http::refusal::Refusal;
+use crate::http::service::context::RequestContext;
+use crate::http::service::operation::SiteRequest;
+use crate::http::values::representation::RepresentedValue;
+use crate::store::Key;
+
+/// The content codings of siblings, those that save most first.
+pub const CODINGS: [&str; 3] = ["br", "zstd", "gzip"];
+
+/// The end of the names of siblings in this coding.
+fn ending(coding: &str) -> &str {
+    match coding {
+        "zstd" => "zst",
+        "gzip" => "gz",
+        same => same,
+    }
+}
+
+/// The sibling of `value` that the client prefers, if there is one that is as new as the value.
+pub async fn sibling(
+    request: &RequestContext,
+    asked: &SiteRequest,
+    value: &RepresentedValue,
+) -> Result<Option<RepresentedValue>, Refusal> {
+    if !value.representation().has_siblings {
+        return Ok(None);
+    }
+    let service = &*request.service;
+    for &coding in &asked.codings {
+        let name = format!("{}.{}", asked.key.as_str(), ending(coding));
+        let Some(key) = Key::new(name).ok().filter(|key| request.may_read(key)) else {
+            continue;
+        };
+        let Some(found) = service.store.get(service.reactor, &key, false).await? else {
+            continue;
+        };
+        if let Some(coded) = value.coded(found, coding) {
+            return Ok(Some(coded));
+        }
+    }
+    Ok(None)
+}

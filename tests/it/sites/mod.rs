@@ -1,0 +1,239 @@
+//! Proves `[[site]]`: a folder is opened as its index and still listed for those who ask, stored pages run scripts where an operator says so,
+//! and siblings answer clients that take them.
+
+mod siblings;
+
+use crate::support::prelude::*;
+
+/// What a browser sends to open an address.
+const BROWSER: &str =
+    "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8\r\n";
+
+const DOCS: &str = "prefix = \"docs/\"";
+
+/// A server with a site for each of these tables.
+fn serve(tables: &[&str]) -> TestServer {
+    let args: Vec<&str> = tables.iter().flat_map(|table| ["--site", *table]).collect();
+    TestServer::start(&args)
+}
+
+/// The headers of an answer that say something of it.
+fn headers(of: &Response) -> BTreeSet<(String, String)> {
+    let kept = |name: &str| !["date", "transfer-encoding", "connection"].contains(&name);
+    let headers = of.headers.iter().filter(|(name, _)| kept(name));
+    headers.cloned().collect()
+}
+
+#[test]
+fn a_folder_is_opened_as_its_index() {
+    let server = serve(&[DOCS]);
+    for folder in ["docs/", "docs/guide/", "other/"] {
+        server.store(&format!("{folder}index.html"), format!("index of {folder}"));
+    }
+    server.store("docs/bare/x", "v");
+    let mut raw = server.connect();
+    for lines in ["", BROWSER, "Accept: */*\r\n", "Accept: image/png\r\n"] {
+        for folder in ["docs/", "docs/guide/"] {
+            for query in ["", "?", "?v=1", "?path=/story/a--b"] {
+                let at = format!("/{folder}{query}");
+                let index = ask(&mut raw, "GET", &format!("/{folder}index.html"), "", b"");
+                let got = ask(&mut raw, "GET", &at, lines, b"");
+                assert_eq!(
+                    (got.status, got.text()),
+                    (200, format!("index of {folder}"))
+                );
+                assert_eq!(headers(&got), headers(&index), "{at} {lines}");
+                let head = ask(&mut raw, "HEAD", &at, lines, b"");
+                assert_eq!(head.status, 200, "{at} {lines}");
+                assert_eq!(headers(&head), headers(&index), "{at} {lines}");
+                let known = format!("{lines}If-None-Match: {}\r\n", index.must("etag"));
+                assert_eq!(ask(&mut raw, "GET", &at, &known, b"").status, 304);
+                let part = ask(&mut raw, "GET", &at, "Range: bytes=0-4\r\n", b"");
+                assert_eq!((part.status, part.text()), (206, "index".to_owned()));
+            }
+        }
+        for folder in ["docs/bare/", "docs/none/", "other/", ""] {
+            let got = ask(&mut raw, "GET", &format!("/{folder}"), lines, b"");
+            let (status, text) = (got.status, got.text());
+            assert!(
+                status == 200 && !text.contains("index of"),
+                "{folder}: {text}"
+            );
+        }
+    }
+    // The index is the value that it is now.
+    server.store("docs/index.html", "another");
+    assert_eq!(server.get("docs/").body, b"another");
+    assert_eq!(server.ask("DELETE", "docs/index.html").status, 200);
+    assert!(server.get("docs/").text().contains("guide"));
+}
+
+#[test]
+fn a_folder_with_an_index_is_listed_for_those_who_ask() {
+    let server = serve(&[DOCS]);
+    server.store("docs/index.html", "the index");
+    for (query, lines) in [
+        ("", "Accept: application/json\r\n"),
+        ("", "Accept: text/plain\r\n"),
+        ("?format=json", BROWSER),
+        ("?format=html", ""),
+        ("?format=html", BROWSER),
+        ("?format=text", ""),
+        ("?limit=1", ""),
+        ("?prefix=i", ""),
+        ("?prefix=i", BROWSER),
+        ("?after=a", ""),
+        ("?delimiter=/", ""),
+    ] {
+        let got = server.request("GET", &format!("/docs/{query}"), lines, b"");
+        let text = got.text();
+        assert_eq!(got.status, 200, "{query} {lines}");
+        let is_listing = text.contains("index.html") && !text.contains("the index");
+        assert!(is_listing, "{query} {lines}: {text}");
+    }
+    let listed = server.request("GET", "/?prefix=docs/&format=text", "", b"");
+    assert_eq!(listed.text(), "docs/index.html\n");
+    assert_eq!(server.get("docs/?limit=x").status, 400);
+}
+
+#[test]
+fn the_name_of_a_folder_leads_to_its_index() {
+    let server = serve(&[DOCS]);
+    server.store("docs/index.html", "v");
+    server.store("docs/a%20b/index.html", "v");
+    server.store("docs/bare/x", "v");
+    server.store("other/index.html", "v");
+    let mut raw = server.connect();
+    for method in ["GET", "HEAD"] {
+        for (at, to) in [
+            ("/docs", Some("docs/")),
+            ("/docs?path=/story/a--b", Some("docs/?path=/story/a--b")),
+            ("/docs/a%20b", Some("../docs/a%20b/")),
+            ("/docs%2Fa%20b", Some("docs/a%20b/")),
+            ("/docs/bare", None),
+            ("/docs/none", None),
+            ("/doc", None),
+            ("/other", None),
+        ] {
+            let got = ask(&mut raw, method, at, "", b"");
+            let expected = if to.is_some() { 302 } else { 404 };
+            assert_eq!((got.status, got.header("location")), (expected, to), "{at}");
+        }
+    }
+    // As for browsers everywhere.
+    for at in ["/docs/bare", "/other"] {
+        assert_eq!(server.request("GET", at, BROWSER, b"").status, 302, "{at}");
+    }
+    let folder = server.request("GET", "/docs%2F", "", b"");
+    assert_eq!((folder.status, folder.must("location")), (302, "docs/"));
+}
+
+#[test]
+fn sites_lie_in_sites_and_have_indexes_of_their_own() {
+    let server = serve(&[
+        "prefix = \"\", index = \"home\"",
+        "prefix = \"a/b/\", index = \"start.htm\"",
+    ]);
+    for key in [
+        "home",
+        "a/home",
+        "a/b/start.htm",
+        "a/b/home",
+        "a/b/c/start.htm",
+    ] {
+        server.store(key, key);
+    }
+    for (at, key) in [
+        ("", "home"),
+        ("a/", "a/home"),
+        ("a/b/", "a/b/start.htm"),
+        ("a/b/c/", "a/b/c/start.htm"),
+    ] {
+        assert_eq!(server.get(at).text(), key, "/{at}");
+    }
+    for (at, to) in [("a", "a/"), ("a/b", "../a/b/"), ("a/b/c", "../../a/b/c/")] {
+        assert_eq!(server.get(at).must("location"), to, "/{at}");
+    }
+}
+
+#[test]
+fn stored_pages_run_scripts_where_an_operator_says_so() {
+    let server = serve(&[
+        "prefix = \"docs/\", scripts = true",
+        "prefix = \"docs/safe/\"",
+        "prefix = \"plain/\"",
+    ]);
+    for (folder, runs) in [
+        ("docs/", true),
+        ("docs/a/b/", true),
+        ("docs/safe/", false),
+        ("plain/", false),
+        ("docs", false),
+        ("", false),
+    ] {
+        for name in ["index.html", "x.svg", "x.xml", "x.xhtml"] {
+            let at = if folder == "docs" {
+                format!("docs{name}")
+            } else {
+                format!("{folder}{name}")
+            };
+            server.store(&at, "v");
+            let of_page = server.get(&at);
+            let known = format!("If-None-Match: {}\r\n", of_page.must("etag"));
+            let known = server.request("GET", &format!("/{at}"), &known, b"");
+            assert_eq!(known.status, 304, "/{at}");
+            for got in [of_page, server.ask("HEAD", &at), known] {
+                let policy = got.header("content-security-policy");
+                let is_boxed = policy.is_some_and(|policy| policy.starts_with("sandbox;"));
+                assert_eq!((policy.is_none(), is_boxed), (runs, !runs), "/{at}");
+            }
+            assert_eq!(server.get(&at).must("x-content-type-options"), "nosniff");
+        }
+    }
+    // A listing is the server's own page.
+    let listing = server.request("GET", "/docs/a/", BROWSER, b"");
+    assert!(listing.header("content-security-policy").is_some());
+}
+
+/// Browsers run a module, compile a wasm and take a font only with the right type.
+#[test]
+fn the_values_of_a_site_have_the_types_that_browsers_want() {
+    let server = serve(&[DOCS]);
+    for (name, media_type) in [
+        ("index.html", "text/html; charset=utf-8"),
+        ("a.js", "text/javascript; charset=utf-8"),
+        ("a.mjs", "application/javascript; charset=utf-8"),
+        ("a.css", "text/css; charset=utf-8"),
+        ("a.json", "application/json"),
+        ("a.wasm", "application/wasm"),
+        ("a.woff2", "font/woff2"),
+        ("a.svg", "image/svg+xml"),
+        ("a.webmanifest", "application/manifest+json"),
+    ] {
+        server.store(&format!("docs/{name}"), "v");
+        let got = server.get(&format!("docs/{name}"));
+        assert_eq!(got.must("content-type"), media_type, "{name}");
+    }
+}
+
+#[test]
+fn without_a_table_there_is_no_site_and_with_compat_none_either() {
+    let server = TestServer::start(&[]);
+    server.store("index.html", "the index");
+    server.store("index.html.br", "coded");
+    let got = server.get("");
+    assert!(!got.text().contains("the index"), "{}", got.text());
+    let got = server.request("GET", "/index.html", "Accept-Encoding: br\r\n", b"");
+    assert_eq!(
+        (got.text(), got.header("vary")),
+        ("the index".to_owned(), None)
+    );
+    directory_only!("the mode of the C server");
+    let server = TestServer::start(&["--compat", "--site", "prefix = \"\", scripts = true"]);
+    server.store("index.html", "v");
+    server.store("index.html.br", "coded");
+    assert_eq!(server.get("").status, 404);
+    let got = server.request("GET", "/index.html", "Accept-Encoding: br\r\n", b"");
+    assert_eq!((got.text(), got.header("vary")), ("v".to_owned(), None));
+    assert!(got.header("content-security-policy").is_some());
+}

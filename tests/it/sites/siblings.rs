@@ -1,0 +1,255 @@
+//! A value that other values hold compressed: who gets which, with the fields of the value and the validators of the sibling.
+
+use super::{DOCS, headers, serve};
+use crate::support::prelude::*;
+
+const VALUE: &[u8] = b"export const answer = 42;";
+
+/// A server with a script in a site, and siblings of it with these endings, each of which holds its name.
+fn with_siblings(endings: &[&str]) -> TestServer {
+    let server = serve(&[DOCS]);
+    server.store("docs/a.js", VALUE);
+    for ending in endings {
+        server.store(&format!("docs/a.js.{ending}"), format!("as {ending}"));
+    }
+    server
+}
+
+fn get(server: &TestServer, accept: &str, lines: &str) -> Response {
+    let lines = format!("Accept-Encoding: {accept}\r\n{lines}");
+    server.request("GET", "/docs/a.js", &lines, b"")
+}
+
+/// What is accepted, and the coding that is sent of those that there are.
+const CHOICES: &[(&str, &[&str], Option<&str>)] = &[
+    ("br", &["br", "gz", "zst"], Some("br")),
+    ("gzip, deflate, br, zstd", &["br", "gz", "zst"], Some("br")),
+    ("gzip, deflate, br, zstd", &["gz", "zst"], Some("zstd")),
+    ("gzip, deflate, br, zstd", &["gz"], Some("gzip")),
+    ("gzip, deflate, br, zstd", &[], None),
+    ("gzip, deflate", &["br", "gz", "zst"], Some("gzip")),
+    ("x-gzip", &["br", "gz", "zst"], Some("gzip")),
+    ("br;q=0.5, gzip", &["br", "gz", "zst"], Some("gzip")),
+    ("br;q=0.5, gzip", &["br", "zst"], Some("br")),
+    ("br;q=0, *", &["br", "gz", "zst"], Some("zstd")),
+    ("*", &["gz"], Some("gzip")),
+    ("*;q=0", &["br", "gz", "zst"], None),
+    ("br;q=0.2, identity;q=0.5", &["br"], None),
+    ("identity", &["br", "gz", "zst"], None),
+    ("deflate", &["br", "gz", "zst"], None),
+    ("", &["br", "gz", "zst"], None),
+];
+
+#[test]
+fn the_client_gets_the_coding_that_it_likes_best_of_those_that_there_are() {
+    for (accept, endings, coding) in CHOICES {
+        let server = with_siblings(endings);
+        let got = get(&server, accept, "");
+        let asked = format!("{accept:?} of {endings:?}");
+        assert_eq!(got.status, 200, "{asked}");
+        assert_eq!(got.header("content-encoding"), *coding, "{asked}");
+        let expected = match coding {
+            None => VALUE.to_vec(),
+            Some("zstd") => b"as zst".to_vec(),
+            Some("gzip") => b"as gz".to_vec(),
+            Some(other) => format!("as {other}").into_bytes(),
+        };
+        assert_eq!(got.body, expected, "{asked}");
+        assert_eq!(got.must("content-type"), "text/javascript; charset=utf-8");
+        assert_eq!(got.all("vary"), "accept-encoding", "{asked}");
+        let lines = format!("Accept-Encoding: {accept}\r\n");
+        let head = server.request("HEAD", "/docs/a.js", &lines, b"");
+        assert_eq!(headers(&head), headers(&got), "{asked}");
+    }
+}
+
+#[test]
+fn each_coding_has_a_tag_and_preconditions_and_ranges_are_of_what_is_sent() {
+    let server = with_siblings(&["br", "gz"]);
+    let (plain, br, gz) = (
+        get(&server, "", ""),
+        get(&server, "br", ""),
+        get(&server, "gzip", ""),
+    );
+    let own = server.get("docs/a.js.br");
+    let tags = [&plain, &br, &gz, &own].map(|got| got.must("etag").to_owned());
+    assert_eq!(BTreeSet::from(tags.clone()).len(), 4, "{tags:?}");
+    assert_eq!(br.must("last-modified"), own.must("last-modified"));
+    // A client that has one of them, or the value as it is, is told so, with the tag of what it has.
+    for (accept, tag, status) in [
+        ("br", &tags[1], 304),
+        ("br", &tags[0], 304),
+        ("br", &tags[2], 200),
+        ("br", &tags[3], 200),
+        ("", &tags[0], 304),
+        ("", &tags[1], 200),
+    ] {
+        let got = get(&server, accept, &format!("If-None-Match: {tag}\r\n"));
+        assert_eq!(got.status, status, "{accept} {tag}");
+        if status == 304 {
+            assert_eq!(
+                (got.must("etag"), got.all("vary")),
+                (&**tag, "accept-encoding".to_owned())
+            );
+        }
+        let got = get(&server, accept, &format!("If-Match: {tag}\r\n"));
+        assert_eq!(
+            got.status,
+            if status == 304 { 200 } else { 412 },
+            "{accept} {tag}"
+        );
+    }
+    let part = get(&server, "br", "Range: bytes=3-\r\n");
+    let found = (
+        part.status,
+        part.text(),
+        part.must("content-range").to_owned(),
+    );
+    assert_eq!(found, (206, "br".to_owned(), "bytes 3-4/5".to_owned()));
+    assert_eq!(
+        (part.must("content-encoding"), part.must("etag")),
+        ("br", &*tags[1])
+    );
+    assert_eq!(get(&server, "br", "Range: bytes=5-\r\n").status, 416);
+    for (tag, status) in [(&tags[1], 206), (&tags[0], 200), (&tags[2], 200)] {
+        let got = get(
+            &server,
+            "br",
+            &format!("Range: bytes=3-\r\nIf-Range: {tag}\r\n"),
+        );
+        assert_eq!(got.status, status, "If-Range: {tag}");
+    }
+    let got = get(&server, "br", "Want-Repr-Digest: sha-256=1\r\n");
+    assert_eq!(got.must("repr-digest"), sha256(b"as br"));
+    // A write is of the value as it is.
+    let put = |tag: &str| {
+        server
+            .request("PUT", "/docs/a.js", &format!("If-Match: {tag}\r\n"), b"v")
+            .status
+    };
+    assert_eq!(put(&tags[1]), 412);
+    assert_eq!(put(&tags[0]), 200);
+}
+
+/// A client would decode the framing of several parts.
+#[test]
+fn several_ranges_of_a_sibling_are_answered_with_all_of_it() {
+    let server = with_siblings(&[]);
+    let (plain, coded) = (pattern(1, 5000), pattern(2, 4000));
+    server.store("docs/a.js", &plain);
+    server.store("docs/a.js.br", &coded);
+    let two = "Range: bytes=0-0,3000-3000\r\n";
+    assert_eq!(get(&server, "", two).status, 206);
+    let got = get(&server, "br", two);
+    assert!(got.status == 200 && got.body == coded, "{}", got.status);
+}
+
+#[test]
+fn a_sibling_that_is_older_than_the_value_counts_for_nothing() {
+    let server = with_siblings(&["br"]);
+    assert_eq!(get(&server, "br", "").body, b"as br");
+    // An S3 store tells times in seconds.
+    directory_only!("an order within a second");
+    server.store("docs/a.js", "new");
+    let got = get(&server, "br, gzip", "");
+    assert_eq!(
+        (got.text(), got.header("content-encoding")),
+        ("new".to_owned(), None)
+    );
+    server.store("docs/a.js.gz", "new as gz");
+    assert_eq!(get(&server, "br, gzip", "").text(), "new as gz");
+    server.store("docs/a.js.br", "new as br");
+    assert_eq!(get(&server, "br, gzip", "").text(), "new as br");
+    // Made by hand with the time of the value, as gzip makes it.
+    let time = server.dir.modified("docs/a.js");
+    server.dir.place("docs/a.js.br", "by hand!");
+    server.dir.date("docs/a.js.br", time);
+    assert_eq!(get(&server, "br", "").text(), "by hand!");
+    server
+        .dir
+        .date("docs/a.js.br", time - Duration::from_nanos(1));
+    assert_eq!(get(&server, "br", "").text(), "new");
+    server.dir.remove("docs/a.js.gz");
+    assert_eq!(get(&server, "br, gzip", "").text(), "new");
+    // It stands for a value that is there.
+    assert_eq!(server.ask("DELETE", "docs/a.js").status, 200);
+    assert_eq!(get(&server, "br", "").status, 404);
+}
+
+#[test]
+fn only_values_of_a_site_that_are_worth_it_have_siblings() {
+    let server = serve(&[DOCS]);
+    let coded = "Content-Encoding: gzip\r\n";
+    for (key, lines, may) in [
+        ("docs/a.css", "", true),
+        ("docs/index.html", "", true),
+        ("docs/search.json", "", true),
+        ("docs/a.bin", "Content-Type: text/plain\r\n", true),
+        ("docs/a.png", "", false),
+        ("docs/a.js.gz", "", false),
+        ("docs/own.js", coded, false),
+        ("docs/a.svgz", "", false),
+        ("a.css", "", false),
+        ("doc/a.css", "", false),
+    ] {
+        server.store_as(key, lines, "plain");
+        server.store(&format!("{key}.br"), "as br");
+        let got = server.request("GET", &format!("/{key}"), "Accept-Encoding: br\r\n", b"");
+        assert_eq!(got.text() == "as br", may, "{key}");
+        assert_eq!(got.header("vary").is_some(), may, "{key}");
+        assert_ne!(
+            got.must("content-type"),
+            "application/octet-stream",
+            "{key}"
+        );
+    }
+    // By its own name a sibling is a value like others; so is it to a folder that is opened.
+    let own = server.request("GET", "/docs/a.css.br", "Accept-Encoding: br\r\n", b"");
+    assert_eq!(
+        (own.text(), own.header("content-encoding")),
+        ("as br".to_owned(), None)
+    );
+    let index = server.request("GET", "/docs/", "Accept-Encoding: br\r\n", b"");
+    assert_eq!(
+        (index.text(), index.must("content-encoding")),
+        ("as br".to_owned(), "br")
+    );
+}
+
+/// The fields that are kept with the value are sent with its sibling, and those of the sibling are not.
+#[test]
+fn the_fields_are_those_of_the_value() {
+    let server = serve(&["prefix = \"docs/\", scripts = true"]);
+    let lines = "Content-Type: text/html\r\nCache-Control: max-age=60\r\nContent-Language: de\r\n";
+    server.store_as("docs/a", lines, "plain");
+    let lines = "Content-Type: image/png\r\nCache-Control: no-store\r\nContent-Encoding: gzip\r\n";
+    server.store_as("docs/a.br", lines, "as br");
+    let got = server.request("GET", "/docs/a", "Accept-Encoding: br\r\n", b"");
+    for (name, value) in [
+        ("content-type", "text/html"),
+        ("cache-control", "max-age=60"),
+        ("content-language", "de"),
+        ("content-encoding", "br"),
+    ] {
+        assert_eq!(got.must(name), value);
+    }
+    assert_eq!(
+        (got.text(), got.header("content-security-policy")),
+        ("as br".to_owned(), None)
+    );
+}
+
+#[test]
+fn with_compress_a_sibling_goes_before_what_the_server_would_compress() {
+    directory_only!("compression");
+    let args = ["--compress", "--site", DOCS];
+    let server = TestServer::start(&args);
+    let text = "a text that is worth it\n".repeat(100);
+    server.store("docs/a.js", &text);
+    let gzip = |server: &TestServer| get(server, "gzip, br;q=0.5", "");
+    assert!(gzip(&server).must("etag").ends_with("-gzip\""));
+    server.store("docs/a.js.br", "x".repeat(2000));
+    let got = get(&server, "br, gzip", "");
+    assert_eq!((got.must("content-encoding"), got.body.len()), ("br", 2000));
+    assert!(got.must("etag").ends_with("-br\""));
+}
