@@ -86,6 +86,16 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::Stored(published) | Outcome::Completed(_, published) => {
             with(empty(S::OK), |headers| describe_stored(headers, published))
         }
+        Outcome::Relocated(value) => {
+            let status = if value.is_new {
+                S::CREATED
+            } else {
+                S::NO_CONTENT
+            };
+            with(empty(status), |headers| {
+                describe_stored(headers, value.published)
+            })
+        }
         Outcome::Discarded | Outcome::Deleted => empty(S::OK),
         Outcome::NoValue => refuse(&Refusal::NoSuchKey, context, config),
         Outcome::Listed { text, format, next } => {

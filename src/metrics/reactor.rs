@@ -15,14 +15,16 @@ pub enum Method {
     Post,
     Patch,
     Delete,
+    Move,
+    Copy,
     Options,
     Other,
 }
 
 impl Method {
     /// The names of the methods.
-    pub const NAMES: [&str; 8] = [
-        "GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "other",
+    pub const NAMES: [&str; 10] = [
+        "GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "MOVE", "COPY", "OPTIONS", "other",
     ];
 }
 

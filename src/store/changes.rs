@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::clock::Clock;
 use crate::value::{Key, Meta};
 
-/// Changes kept; a key has at most 1,024 bytes, so all of them stay below 5 MiB.
+/// Changes kept; a key has at most 1,024 bytes, and a move has two, so all of them stay below 10 MiB.
 const KEPT: usize = 4096;
 
 /// Nanoseconds between two numbers.
@@ -31,10 +31,17 @@ pub struct Change {
     pub value: Option<Meta>,
     /// The reason of the server, where no client deleted it.
     pub removal: Option<Removal>,
+    /// The key that the value moved from, and that has none since then.
+    pub from: Option<Box<Key<'static>>>,
 }
 
-/// A change before it has a number: the key, its value now, and the reason of a removal by the server.
-pub type Published = (Key<'static>, Option<Meta>, Option<Removal>);
+/// A change before it has a number: the key, its value now, the reason of a removal by the server, and the key that the value moved from.
+pub type Published = (
+    Key<'static>,
+    Option<Meta>,
+    Option<Removal>,
+    Option<Box<Key<'static>>>,
+);
 
 /// Why the server itself removes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +184,7 @@ impl Changes {
 }
 
 impl Recent {
-    fn append(&mut self, (key, value, removal): Published) {
+    fn append(&mut self, (key, value, removal, from): Published) {
         self.latest += 1;
         if !self.is_kept {
             self.forget();
@@ -193,6 +200,7 @@ impl Recent {
             key,
             value,
             removal,
+            from,
         }));
     }
 
@@ -206,7 +214,9 @@ impl Recent {
 impl Changes {
     /// For tests of those who follow them: as if these values had been deleted.
     pub(crate) fn tell<'k>(&self, keys: impl Iterator<Item = &'k str>) {
-        self.append(keys.filter_map(|key| Some((Key::new(key.to_owned()).ok()?, None, None))));
+        self.append(
+            keys.filter_map(|key| Some((Key::new(key.to_owned()).ok()?, None, None, None))),
+        );
     }
 }
 
@@ -216,7 +226,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn change(name: &str) -> Published {
-        (Key::new(name.to_owned()).unwrap(), None, None)
+        (Key::new(name.to_owned()).unwrap(), None, None, None)
     }
 
     fn seqs(changes: &Changes, seq: u64) -> Result<Vec<u64>, Gap> {

@@ -4,11 +4,11 @@
 //! makes and removes them for this server, so that only other programs can be in its way: where one of them changes what a
 //! change was decided on, the change is not made, and is decided anew.
 
-use rustix::fs::Mode;
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, Mode, RenameFlags};
+use rustix::io::{Errno, retry_on_intr};
 
-use super::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, unlink};
-use super::new_value::NewValue;
+use super::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, stamp, unlink};
+use super::new_value::{NewValue, Source};
 use super::publish_method::unpublished;
 use super::temp_file::Placement;
 use super::value_file::ValueFile;
@@ -90,7 +90,9 @@ pub fn put(
 ) -> Result<bool, Error> {
     let made = match &found.folder {
         Some(folder) => publish(writer, key, folder, value, found.value),
-        None => create_below(writer, key, value),
+        None => create_below(writer, key, |folder| {
+            publish(writer, key, folder, value, None)
+        }),
     };
     match made {
         Err(error) if error.is_gone() && !key.is_flat() => Ok(false),
@@ -98,13 +100,17 @@ pub fn put(
     }
 }
 
-/// As [`publish`], of a key whose folder is not there. A change that fails takes what it made away again.
-fn create_below(writer: &WriteContext, key: &Key<'_>, value: &mut NewValue) -> Result<bool, Error> {
+/// Publishes `key`, whose folder is not there, by `publish`. A change that fails takes what it made away again.
+fn create_below(
+    writer: &WriteContext,
+    key: &Key<'_>,
+    publish: impl FnOnce(&Folder<'_>) -> Result<bool, Error>,
+) -> Result<bool, Error> {
     let (dir, path) = (writer.dir(), key.folder());
     let (folder, there) = dir
         .make_folder(path)
         .map_err(|errno| no_folder(dir, key, "make the folder", errno))?;
-    let created = publish(writer, key, &folder, value, None);
+    let created = publish(&folder);
     if !matches!(created, Ok(true)) {
         dir.remove_empty_folders(path, there);
     }
@@ -135,6 +141,75 @@ fn publish(
     let replaced = file.replace(folder, key.name(), is_journaled);
     replaced.map_err(|errno| unpublished(key, "rename", errno))?;
     Ok(true)
+}
+
+/// Gives the value of `source` this `version` and the name of `key`, in place of what was `found`; false where another program has changed
+/// one of the names, or a folder of them. One rename does it, so that the value always has one name. The version comes first: the old name
+/// has it until the rename, and gets the old version back if that fails.
+pub fn rename(
+    writer: &WriteContext,
+    key: &Key<'_>,
+    source: &Source,
+    found: &Found<'_>,
+    version: Version,
+) -> Result<bool, Error> {
+    let from = find(writer.dir(), &source.key, false, false)?;
+    let is_source = from.meta().map(|meta| meta.version) == Some(source.version);
+    let Some(from) = from.folder.filter(|_| is_source) else {
+        return Ok(false);
+    };
+    let name = source.key.name();
+    let stamp = |version| stamp(&from, name, version);
+    let rename_to = |folder: &Folder<'_>| {
+        let renamed = match found.value {
+            None => rename_new(&from, name, folder, key.name()),
+            Some(_) => retry_on_intr(|| rustix::fs::renameat(&from, name, folder, key.name())),
+        };
+        match renamed {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST | Errno::NOENT) => Ok(false),
+            Err(Errno::XDEV) => Err(Error::Occupied(OTHER_FILE_SYSTEM.to_owned())),
+            Err(errno) => Err(unpublished(key, "rename", errno)),
+        }
+    };
+    if let Err(errno) = stamp(version) {
+        let _ = stamp(source.version);
+        return match errno {
+            Errno::NOENT => Ok(false),
+            errno => Err(Error::new("stamp the version", errno)),
+        };
+    }
+    let current = found.meta();
+    let _replaced = current.and_then(|meta| pin_if_slow(writer, key, meta));
+    let renamed = match &found.folder {
+        Some(folder) => rename_to(folder),
+        None => create_below(writer, key, rename_to),
+    };
+    if matches!(renamed, Ok(true)) {
+        let dir = writer.dir();
+        dir.remove_empty_folders(source.key.folder(), "");
+    } else if let Err(errno) = stamp(source.version) {
+        tracing::warn!(%errno, "a value that was not moved keeps the version of its move");
+    }
+    match renamed {
+        Err(error) if error.is_gone() && !key.is_flat() => Ok(false),
+        renamed => renamed,
+    }
+}
+
+const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems, between which no value is moved as one change: copy it, and delete it";
+
+/// Renames a file to a name that nothing has; `EXIST` when something has it. FUSE programs may lack such a rename: there the file has both
+/// names for a moment.
+fn rename_new(from: &Folder<'_>, name: &str, folder: &Folder<'_>, to: &str) -> Result<(), Errno> {
+    let flags = RenameFlags::NOREPLACE;
+    match retry_on_intr(|| rustix::fs::renameat_with(from, name, folder, to, flags)) {
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            retry_on_intr(|| rustix::fs::linkat(from, name, folder, to, AtFlags::empty()))?;
+            unlink(from, name)
+        }
+        renamed => renamed,
+    }
 }
 
 /// Removes the value of `key` that was `found`, and the folders that it leaves empty; false where another program was quicker, with rm or

@@ -61,8 +61,8 @@ pub struct Directory {
 pub(super) struct Writing {
     /// Before the publisher, which it needs.
     _keeper: Option<keeper::Keeper>,
-    writer: Arc<WriteContext>,
-    publisher: Arc<Publisher>,
+    pub(super) writer: Arc<WriteContext>,
+    pub(super) publisher: Arc<Publisher>,
     uploads: Arc<Registry>,
     _lock: File,
 }
@@ -369,7 +369,7 @@ impl Directory {
         self.writing.as_ref().map(|writing| &writing.writer)
     }
 
-    fn writing(&self) -> Result<&Writing, Error> {
+    pub(super) fn writing(&self) -> Result<&Writing, Error> {
         self.writing
             .as_ref()
             .ok_or_else(|| Error::new("write", Errno::ROFS))

@@ -8,7 +8,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::fs_type::FsType;
@@ -17,7 +17,7 @@ use super::may_end::MayEnd;
 use super::unserved::Unserved;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
-use crate::value::{self, Error, Key, Meta, is_directory, is_regular};
+use crate::value::{self, Error, Key, Meta, Version, is_directory, is_regular};
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -198,6 +198,25 @@ pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
     let changed = value::changed(&retry_if_stale(stat)?);
     Ok(i64::try_from(changed).unwrap_or(i64::MAX))
+}
+
+/// Gives the file `name` of `folder` this version, and makes sure that it has it.
+pub fn stamp(folder: impl AsFd, name: &str, version: Version) -> Result<(), Errno> {
+    let omit = Timespec {
+        tv_sec: 0,
+        tv_nsec: rustix::fs::UTIME_OMIT,
+    };
+    let times = Timestamps {
+        last_access: omit,
+        last_modification: version.timespec(),
+    };
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    retry_if_stale(|| rustix::fs::utimensat(&folder, name, &times, flags))?;
+    match look_up(&folder, name)? {
+        NameKind::Value(meta, _) if meta.version == version => Ok(()),
+        NameKind::Value(..) => Err(Errno::OVERFLOW),
+        _ => Err(Errno::NOENT),
+    }
 }
 
 /// Removes `name` from `folder`.

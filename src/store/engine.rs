@@ -237,11 +237,11 @@ pub async fn check(
 }
 
 /// `preconditions` as the publisher decides them.
-fn condition(preconditions: Preconditions) -> Condition {
+pub(super) fn condition(preconditions: Preconditions) -> Condition {
     Box::new(move |current| holds(&preconditions, current))
 }
 
-fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
+pub(super) fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
     let Some(meta) = current else {
         return preconditions.for_write(None);
     };

@@ -34,6 +34,7 @@ mod layout;
 mod list;
 mod location;
 mod may_end;
+mod moves;
 mod new_value;
 mod object;
 mod publish;
@@ -67,6 +68,7 @@ pub use directory::open::{Inspected, JournalOptions, Options, inspect, take_defa
 pub use engine::{Found, Probe, Published, Publishing, Store, Upload, check};
 pub use journal::{Report as JournalReport, check as check_journal};
 pub use layout::{OpenError, make};
+pub use moves::{Relocated, Relocation};
 pub use object::{Descriptor, IsText, Object};
 pub use resumable::{Field, Resumable};
 pub use space::Free;

@@ -1,4 +1,4 @@
-//! A value that waits to be published: in memory, in a file, or in a file that has its version.
+//! A value that waits to be published: in memory, in a file, in a file that has its version, or under another key, from which it moves.
 //!
 //! A large value lies in a temporary file since it was received. A small one is in memory; the publisher writes its file. What is
 //! sealed has its version and its attributes, and is on the disk where that is promised, unless the journal has it.
@@ -13,7 +13,26 @@ use super::directory_fd::Folder;
 use super::temp_file::{Placement, TempFile};
 use super::write_context::{Durability, WriteContext};
 use crate::transfer::ReservationHandle;
-use crate::value::{Error, Version};
+use crate::value::{Error, Key, Version};
+
+/// Where the bytes of a value are until it is published.
+#[derive(Debug, Default)]
+pub enum Place {
+    /// In memory.
+    #[default]
+    Memory,
+    /// In a temporary file.
+    File(TempFile),
+    /// In the file of another key, which loses it.
+    Key(Box<Source>),
+}
+
+/// The key that a value moves from, and the version that it has there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub key: Key<'static>,
+    pub version: Version,
+}
 
 /// A value that waits to be published. Dropped, it leaves nothing behind.
 #[derive(Debug, Default)]
@@ -25,7 +44,7 @@ pub struct NewValue {
     pub small: Option<Vec<Bytes>>,
     /// True if the journal has the bytes: then the file is not synced by itself.
     pub is_journaled: bool,
-    pub file: Option<TempFile>,
+    pub place: Place,
     /// The version that its file has.
     pub sealed: Option<Version>,
     /// Held until the value is published or given up.
@@ -37,7 +56,7 @@ impl NewValue {
     pub async fn secured(mut self, writer: Arc<WriteContext>) -> Result<Self, Error> {
         let disk = writer.dir().disk.clone();
         let job = move || {
-            let needed = if self.file.is_none() { self.len } else { 0 };
+            let needed = if self.is_in_memory() { self.len } else { 0 };
             let _taking = writer.take_space(needed)?;
             let version = writer.next_version(None)?;
             self.seal(&writer, Placement::Absent, version)?;
@@ -45,6 +64,19 @@ impl NewValue {
             Ok(self)
         };
         disk.spawn(job).await
+    }
+
+    /// True if its file is yet to be written.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.place, Place::Memory)
+    }
+
+    /// The key that it moves from, if it moves.
+    pub fn source(&self) -> Option<&Source> {
+        match &self.place {
+            Place::Key(source) => Some(source),
+            _ => None,
+        }
     }
 
     /// The attributes and bytes that the journal is to hold, where they go there.
@@ -79,17 +111,21 @@ impl NewValue {
         placement: Placement,
         version: Version,
     ) -> Result<(), Error> {
-        if self.sealed.is_some() {
+        // A value that moves gets its version together with its new name.
+        if self.sealed.is_some() || self.source().is_some() {
             return Ok(());
         }
-        if let (None, Some(bytes)) = (&self.file, &self.small) {
-            self.file = Some(TempFile::create(&writer.temp_dir, placement, Some(bytes))?);
+        if let (Place::Memory, Some(bytes)) = (&self.place, &self.small) {
+            let created = TempFile::create(&writer.temp_dir, placement, Some(bytes))?;
+            self.place = Place::File(created);
         }
         self.restamp(version)
     }
 
     fn restamp(&mut self, version: Version) -> Result<(), Error> {
-        let file = self.file.as_ref().ok_or(Error::Truncated)?;
+        let Place::File(file) = &self.place else {
+            return Err(Error::Truncated);
+        };
         file.seal(&self.attributes, version)?;
         self.sealed = Some(version);
         Ok(())
@@ -105,7 +141,10 @@ impl NewValue {
 
     /// Its file, once it has one.
     pub fn file(&mut self) -> Result<&mut TempFile, Error> {
-        self.file.as_mut().ok_or(Error::Truncated)
+        match &mut self.place {
+            Place::File(file) => Ok(file),
+            _ => Err(Error::Truncated),
+        }
     }
 
     /// Gives it the group and the rights that it is to have in `folder`, in place of a value of the mode `replaced`. Blocks.

@@ -117,6 +117,24 @@ impl Object {
         })
     }
 
+    /// All bytes, which are few, without blocking the caller's thread.
+    pub async fn whole(&self) -> Result<Bytes, Error> {
+        if let Some(bytes) = &self.bytes {
+            return Ok(bytes.clone());
+        }
+        let len = usize::try_from(self.meta.len).unwrap_or(usize::MAX);
+        let bytes = start(&self.file, len, self.fs_type.is_memory).await?;
+        if bytes.len() < len {
+            return Err(Error::Truncated);
+        }
+        Ok(bytes.into())
+    }
+
+    /// Its file.
+    pub fn shared(&self) -> Arc<ValueFile> {
+        Arc::clone(&self.file)
+    }
+
     /// A note that `http` keeps beside this version of the value; the first call makes it.
     ///
     /// # Panics

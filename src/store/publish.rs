@@ -1,6 +1,6 @@
 //! The publisher: one thread that alone changes what names stand for.
 //!
-//! Every PUT and DELETE ends here, so that preconditions are decided at the moment of publishing and all changes of a
+//! Every PUT, DELETE and MOVE ends here, so that preconditions are decided at the moment of publishing and all changes of a
 //! key have one order. It takes all that waits as one batch: names lie in few directories, whose locks the kernel
 //! gives to one thread at a time, and one sync of a directory serves whole batches. It writes no large data (the disk threads have
 //! written that to temporary files), and it makes every change that it was handed, whether or not the caller still waits.

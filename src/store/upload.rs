@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 
 use super::attributes::Attributes;
-use super::new_value::NewValue;
+use super::new_value::{NewValue, Place};
+use super::object::Object;
 use super::temp_file::TempFile;
 use super::write_context::{Durability, WriteContext};
 use crate::transfer::{
@@ -131,6 +132,12 @@ impl FileUpload {
         Ok(())
     }
 
+    /// Takes all bytes of `object`, which are many. Nothing may have been pushed before.
+    pub async fn copy(&mut self, object: &Object) -> Result<(), Error> {
+        let file = self.file.as_mut().ok_or(Error::Truncated)?;
+        file.copy(object).await
+    }
+
     /// All bytes are in: gives them up for publishing, on the disk already where that is promised. What a small value does not need is
     /// boxed, as its future is copied once where it is begun.
     pub fn finish(mut self) -> impl Future<Output = Result<NewValue, Error>> {
@@ -138,10 +145,10 @@ impl FileUpload {
         let len = written + self.received.buffer.len() as u64;
         let is_small = self.file.is_none() && !is_large(len);
         async move {
-            let file = if is_small {
-                None
+            let place = if is_small {
+                Place::Memory
             } else {
-                Some(Box::pin(self.written()).await?)
+                Place::File(Box::pin(self.written()).await?)
             };
             let (bytes, reservation) = self.received.into_parts();
             let value = NewValue {
@@ -149,7 +156,7 @@ impl FileUpload {
                 attributes: self.attributes,
                 small: is_small.then_some(bytes),
                 is_journaled: is_small && self.writer.journal.is_used.load(Relaxed),
-                file,
+                place,
                 sealed: None,
                 reservation: Some(reservation),
             };

@@ -18,7 +18,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::bounds::Account;
 use super::cache::Cache;
 use super::clock::Clock;
-use super::directory_fd::{Folder, ValuesDir, is_no_folder};
+use super::directory_fd::{Blocking, Folder, ValuesDir, is_no_folder};
 use super::journal_state::JournalState;
 use super::location::turns;
 use super::may_end::EXPIRING;
@@ -125,10 +125,14 @@ impl WriteContext {
     }
 
     /// Syncs the names in these folders, lower folders first. The folders above are among them, so the removal of a folder is synced
-    /// too. Blocks.
+    /// too. A path of a value stands for its file. Blocks.
     pub fn sync_names(&self, folders: &BTreeSet<Box<str>>) -> Result<(), Errno> {
         for path in folders.iter().rev() {
             let folder = match self.dir().folder(path) {
+                Err(Errno::NOTDIR) => {
+                    self.sync_file(path)?;
+                    continue;
+                }
                 Err(errno) if is_no_folder(errno) => continue,
                 folder => folder?,
             };
@@ -138,6 +142,22 @@ impl WriteContext {
             retry_on_intr(|| rustix::fs::fstat(&folder))?;
         }
         Ok(())
+    }
+
+    /// Puts the `file` of the value of `key` on the disk, and its name. Blocks.
+    pub fn sync_named(&self, file: impl AsFd, key: &Key<'_>) -> Result<(), Error> {
+        let folders = folder_and_above(key.folder()).map(Box::from).collect();
+        let synced = self.sync(file).and_then(|()| self.sync_names(&folders));
+        synced.map_err(Error::errno_while("sync the value"))
+    }
+
+    /// Syncs the file of the value at `path`, if there is one. Blocks.
+    fn sync_file(&self, path: &str) -> Result<(), Errno> {
+        let Ok(key) = Key::new(path) else {
+            return Ok(());
+        };
+        let opened = self.dir().open(&key, Blocking::Allowed)?;
+        opened.map_or(Ok(()), |opened| self.sync(&opened.fd))
     }
 
     /// Has the kernel write all files of the file system that the values lie on. Blocks.

@@ -10,6 +10,7 @@ mod http;
 mod http2;
 mod lifecycle;
 mod limits;
+mod moves;
 mod observability;
 mod proxies;
 mod put;

@@ -12,6 +12,7 @@ use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::{Operation, Otherwise, PutOptions};
 use crate::http::service_config::Routes;
+use crate::http::values::moves::MoveRequest;
 use crate::metrics::AuthResult;
 use crate::store::{self, Preconditions, WriteCondition};
 
@@ -60,6 +61,7 @@ impl Principal {
                 }
                 _ => self.need(Right::Read, asked.key.as_str()),
             },
+            Operation::Move(request) => self.permit_move(request),
             Operation::List(target) => self.permit_list(&mut target.page),
             Operation::Ui(request) => self.permit_list(&mut request.target.page),
             Operation::Page(Page::Metrics, _) => self.need_any(Right::Metrics, ""),
@@ -79,6 +81,19 @@ impl Principal {
     pub fn may_read(&self, key: &str) -> bool {
         let by_link = matches!(self.by, AuthMethod::Link { .. });
         !by_link && self.subject.grant.allows(Right::Read, key)
+    }
+
+    /// Narrows a MOVE or COPY: at the source it is a GET and, if that loses its value, a DELETE, and at the destination a PUT.
+    fn permit_move(&self, request: &mut MoveRequest) -> Result<(), Refusal> {
+        let from = request.from.as_str();
+        self.need(Right::Read, from)?;
+        if !request.is_copy {
+            self.need(Right::Delete, from)?;
+        }
+        let to = request.to.as_str();
+        // Whether there was a value is the state of that.
+        request.may_tell = self.subject.grant.allows(Right::Read, to);
+        self.permit_put(to, &mut request.options)
     }
 
     /// Narrows a PUT of `key`.

@@ -87,7 +87,11 @@ impl RequestRecord {
             hyper::Method::PATCH => Method::Patch,
             hyper::Method::DELETE => Method::Delete,
             hyper::Method::OPTIONS => Method::Options,
-            _ => Method::Other,
+            _ => match method.as_str() {
+                "MOVE" => Method::Move,
+                "COPY" => Method::Copy,
+                _ => Method::Other,
+            },
         });
     }
 

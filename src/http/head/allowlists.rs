@@ -81,7 +81,8 @@ impl Hosts {
         *self.last.borrow() == authority
     }
 
-    fn has(&self, authority: &[u8]) -> bool {
+    /// True where `authority` has a name of this server, with any port.
+    pub fn has(&self, authority: &[u8]) -> bool {
         let Some(host) = host(authority) else {
             return false;
         };

@@ -9,7 +9,7 @@ pub struct OptionalFields {
     pub of_client: bool,
     /// An access log is on, which may have the trace of a request.
     pub of_trace: bool,
-    /// Trusted proxies name their clients.
+    /// Trusted proxies name their clients, and the host that those asked for.
     pub of_proxies: bool,
 }
 
@@ -19,7 +19,7 @@ impl OptionalFields {
         match name {
             b"user-agent" | b"referer" => !self.of_client,
             b"traceparent" => !self.of_trace,
-            b"forwarded" | b"x-forwarded-for" => !self.of_proxies,
+            b"forwarded" | b"x-forwarded-for" | b"x-forwarded-host" => !self.of_proxies,
             name => is_unread(name),
         }
     }
@@ -35,11 +35,7 @@ fn is_unread(name: &[u8]) -> bool {
         10 => &[b"tracestate"],
         14 => &[b"sec-fetch-mode", b"sec-fetch-dest", b"sec-fetch-user"],
         15 => &[b"accept-language"],
-        16 => &[
-            b"sec-ch-ua-mobile",
-            b"x-forwarded-host",
-            b"x-forwarded-port",
-        ],
+        16 => &[b"sec-ch-ua-mobile", b"x-forwarded-port"],
         17 => &[b"x-forwarded-proto"],
         18 => &[b"sec-ch-ua-platform"],
         25 => &[b"upgrade-insecure-requests"],

@@ -13,6 +13,7 @@ use crate::http::listing::BadQuery;
 use crate::http::uploads::state::UploadState;
 use crate::http::values::digest_fields::BadDigest;
 use crate::http::values::fields::BadField;
+use crate::http::values::moves::BadMove;
 use crate::http::values::other_store::OtherStore;
 use crate::http::watch::request::BadWatchRequest;
 use crate::store::{self, BadKey, Key};
@@ -84,8 +85,10 @@ pub enum Refusal {
     Sha256Mismatch(Box<[String; 2]>),
     #[error("the precondition does not hold")]
     Precondition,
+    #[error("{0}")]
+    BadMove(#[from] BadMove),
     #[error(
-        "a value takes GET, HEAD, PUT, DELETE and OPTIONS: store one with PUT, and a form with files by POST to /-/upload"
+        "a value takes GET, HEAD, PUT, DELETE, MOVE, COPY and OPTIONS: store one with PUT, and a form with files by POST to /-/upload"
     )]
     Method,
     #[error("this page knows {0}")]

@@ -15,6 +15,7 @@ use crate::http::service::operation::Target;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads;
 use crate::http::values::fields::BadField;
+use crate::http::values::moves::BadMove;
 use crate::http::values::range::unsatisfied;
 use crate::http::watch::request::{BadWatchRequest, upgrade};
 use crate::store::{BadKey, Error};
@@ -109,6 +110,7 @@ impl Refusal {
             R::DigestMismatch | R::Sha256Mismatch(_) => row(S::BAD_REQUEST, "digest-mismatch", &[]),
             R::Unsatisfiable { .. } => row(S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable", &[]),
             R::Precondition => row(S::PRECONDITION_FAILED, "precondition-failed", &[]),
+            R::BadMove(why) => moving(*why),
             R::Method if config.compat => row(S::NOT_FOUND, "method", &[]),
             R::Method | R::PageMethod(_) => row(S::METHOD_NOT_ALLOWED, "method", &[]),
             R::ReadOnly => row(S::FORBIDDEN, "read-only", &[]),
@@ -182,6 +184,20 @@ fn framing(why: FramingError) -> Row {
         F::Coding => row(S::NOT_IMPLEMENTED, "transfer-coding", &[]),
         F::Late => row(S::REQUEST_TIMEOUT, "request-timeout", &[Flag::Closes]),
         F::TooLarge => row(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", &[]),
+    }
+}
+
+/// The row of a MOVE or COPY that cannot be done as it is asked for.
+fn moving(why: BadMove) -> Row {
+    use BadMove as B;
+    use StatusCode as S;
+    match why {
+        B::Destination => row(S::BAD_REQUEST, "bad-destination", &[]),
+        B::Overwrite => row(S::BAD_REQUEST, "bad-field", &[]),
+        // RFC 4918, sections 9.8.5 and 9.9.5.
+        B::Elsewhere => row(S::BAD_GATEWAY, "other-destination", &[]),
+        B::Same => row(S::FORBIDDEN, "same-key", &[]),
+        B::Folder => row(S::NOT_IMPLEMENTED, "folder-move", &[]),
     }
 }
 

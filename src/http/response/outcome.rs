@@ -26,6 +26,8 @@ pub enum Outcome {
     /// All files of a form were stored.
     FormStored(FormStored),
     Deleted,
+    /// A value was moved or copied.
+    Relocated(Box<RelocatedValue>),
     NoValue,
     Listed {
         /// The page, written.
@@ -56,6 +58,17 @@ pub enum Outcome {
     Subscribed(Box<dyn EndlessBody>),
     /// The changes follow over a WebSocket, accepted by this Sec-WebSocket-Accept.
     Upgraded(String),
+}
+
+/// A value that was moved or copied.
+#[derive(Debug)]
+pub struct RelocatedValue {
+    /// The key that has it now.
+    pub key: Key<'static>,
+    pub is_copy: bool,
+    pub published: Published,
+    /// The key had no value before, and the client may know that.
+    pub is_new: bool,
 }
 
 /// A form whose files were stored.

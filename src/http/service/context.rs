@@ -331,6 +331,11 @@ fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
         Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
             vec![AuditEvent::Changed(Some(path(key)))]
         }
+        Outcome::Relocated(value) => {
+            let source = (!value.is_copy).then_some(AuditEvent::Changed(None));
+            let destination = AuditEvent::Changed(Some(path(&value.key)));
+            source.into_iter().chain([destination]).collect()
+        }
         Outcome::Upload(outcome, _) => changes(outcome),
         Outcome::FormStored(stored) => changed(&stored.files),
         _ => Vec::new(),

@@ -16,6 +16,7 @@ use crate::http::service::operation::Operation;
 use crate::http::sites::perform::site;
 use crate::http::uploads::perform::{create_upload, use_upload};
 use crate::http::values::get::get;
+use crate::http::values::moves::relocate;
 use crate::http::values::put::put;
 use crate::http::watch::feed::NO_WATCH;
 
@@ -108,6 +109,7 @@ async fn execute(
                 Outcome::NoValue
             })
         }
+        Operation::Move(asked) => Box::pin(relocate(request, *asked)).await,
         Operation::List(target) => Box::pin(list(service, *target)).await,
         Operation::Site(asked) => Box::pin(site(request, *asked)).await,
         Operation::Ui(asked) => Box::pin(ui_page(request, *asked)).await,

@@ -16,6 +16,7 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::{UPLOAD_METHODS, UploadCreation, UploadRequest};
 use crate::http::values::digest_fields::Algorithm;
 use crate::http::values::fields::StoredFields;
+use crate::http::values::moves::MoveRequest;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Digests, Key, Preconditions, UploadId};
 
@@ -41,6 +42,8 @@ pub enum Operation<'a> {
         key: Key<'static>,
         preconditions: Option<Preconditions>,
     },
+    /// Move or copy a value to another key.
+    Move(Box<MoveRequest>),
     List(Box<ListTarget>),
     /// Answer what is asked of a site.
     Site(Box<SiteRequest>),
@@ -85,7 +88,7 @@ impl Target {
     pub fn methods(self, config: &ServiceConfig) -> &'static str {
         match (self, config.read_only) {
             (Self::Values, true) => "GET, HEAD, OPTIONS",
-            (Self::Values, false) => "GET, HEAD, PUT, DELETE, OPTIONS",
+            (Self::Values, false) => "GET, HEAD, PUT, DELETE, MOVE, COPY, OPTIONS",
             (Self::Upload, _) => UPLOAD_METHODS,
             (Self::Forms, true) => "OPTIONS",
             (Self::Forms, false) => "POST, OPTIONS",
@@ -171,7 +174,7 @@ impl Operation<'_> {
     /// True where it changes the store, or gives up an upload.
     pub fn changes(&self) -> bool {
         match self {
-            Self::Put { .. } | Self::Form(_) | Self::Delete { .. } => true,
+            Self::Put { .. } | Self::Form(_) | Self::Delete { .. } | Self::Move(_) => true,
             Self::Upload(_, request) => !matches!(request, UploadRequest::Offset),
             _ => false,
         }
@@ -192,6 +195,7 @@ impl Operation<'_> {
             Self::Put { key, len, options } => Operation::Put { key, len, options },
             Self::Form(request) => Operation::Form(request),
             Self::Delete { key, preconditions } => Operation::Delete { key, preconditions },
+            Self::Move(request) => Operation::Move(request),
             Self::List(target) => Operation::List(target),
             Self::Site(request) => Operation::Site(request),
             Self::Ui(request) => Operation::Ui(request),

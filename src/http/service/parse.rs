@@ -34,6 +34,7 @@ use crate::http::ui;
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::content_names::named_sha256;
+use crate::http::values::moves::MoveRequest;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{BadKey, Key, UploadId};
@@ -181,8 +182,23 @@ impl<'a> RequestHead<'a> {
                 Ok(Operation::Delete { key, preconditions })
             }
             Method::OPTIONS if !config.compat => Ok(self.options(Target::Values)),
-            _ => Err(Refusal::Method),
+            _ => self.relocation(),
         }
+    }
+
+    /// MOVE or COPY.
+    fn relocation(&self) -> Result<Operation<'static>, Refusal> {
+        let (head, config) = (self.head, self.config);
+        let is_copy = match head.method.as_str() {
+            "MOVE" if !config.compat => false,
+            "COPY" if !config.compat => true,
+            _ => return Err(Refusal::Method),
+        };
+        if config.read_only {
+            return Err(Refusal::ReadOnly);
+        }
+        let request = MoveRequest::of(head, self.key(), is_copy, config)?;
+        Ok(Operation::Move(Box::new(request)))
     }
 
     fn watch(&self) -> Result<WatchRequest, Refusal> {

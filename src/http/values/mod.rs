@@ -1,4 +1,4 @@
-//! Values: what GET, HEAD, PUT and DELETE ask of one, the rules of its fields, and what is answered.
+//! Values: what GET, HEAD, PUT, DELETE, MOVE and COPY ask of one, the rules of its fields, and what is answered.
 
 pub mod conditional;
 pub mod content_names;
@@ -7,6 +7,7 @@ pub mod field_names;
 pub mod fields;
 pub mod get;
 pub mod media;
+pub mod moves;
 pub mod other_store;
 pub mod put;
 pub mod range;

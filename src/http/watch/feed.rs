@@ -120,6 +120,9 @@ struct Json<'a> {
     etag: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
+    /// The key that the value moved from, and that has none since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
     /// Why the server removed it; of a deletion by a client, nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
@@ -127,16 +130,30 @@ struct Json<'a> {
 }
 
 impl Event {
-    fn change(change: &Change) -> Self {
+    /// What a subscriber is told of `change` who may know the keys that `knows`: of a move both ends, or the one that it knows.
+    fn change(change: &Change, knows: impl Fn(&str) -> bool) -> Option<Self> {
+        let from = change.from.as_ref().map(|from| from.as_str());
+        let from = from.filter(|from| knows(from));
+        if !knows(change.key.as_str()) {
+            return from.map(|from| {
+                Self::new(&Json {
+                    op: "delete",
+                    key: Some(from),
+                    seq: change.seq,
+                    ..Json::default()
+                })
+            });
+        }
         let value = change.value;
-        Self::new(&Json {
+        Some(Self::new(&Json {
+            from,
             op: if value.is_some() { "put" } else { "delete" },
             key: Some(change.key.as_str()),
             etag: value.map(etag),
             size: value.map(|value| value.len),
             reason: change.removal.map(Removal::name),
             seq: change.seq,
-        })
+        }))
     }
 
     fn new(json: &Json<'_>) -> Self {
@@ -215,9 +232,10 @@ impl Subscription {
             let mut bytes = 0;
             for change in changes {
                 self.seen = change.seq;
-                let key = change.key.as_str();
-                if key.starts_with(&*self.prefix) && granted.is_none_or(|keys| keys.has(key)) {
-                    let event = Event::change(&change);
+                let knows = |key: &str| {
+                    key.starts_with(&*self.prefix) && granted.is_none_or(|keys| keys.has(key))
+                };
+                if let Some(event) = Event::change(&change, knows) {
                     bytes += event.json.len();
                     events.push(event);
                 }
@@ -290,7 +308,7 @@ mod tests {
     use crate::http::auth::credentials::{AuthMethod, Principal};
     use crate::http::watch::feed::*;
     use crate::http::watch::testing::{on_reactor, subscribers};
-    use crate::store::Key;
+    use crate::store::{Key, Meta, Version};
 
     /// Rules by which anyone may watch keys that begin with one of `watched`, and list and read all of them.
     fn write(path: &Path, watched: &[String]) {
@@ -358,13 +376,14 @@ mod tests {
     fn a_removal_by_the_server_tells_its_reason_and_a_deletion_by_a_client_none() {
         let reasons = [Removal::Full, Removal::Age, Removal::Expired].map(Some);
         let told = [None].into_iter().chain(reasons).map(|removal| {
-            let event = Event::change(&Change {
+            let change = Change {
                 seq: 7,
                 key: Key::new("k").unwrap(),
                 value: None,
                 removal,
-            });
-            event.json
+                from: None,
+            };
+            Event::change(&change, |_| true).unwrap().json
         });
         let expected = [
             r#"{"op":"delete","key":"k","seq":7}"#,
@@ -373,6 +392,29 @@ mod tests {
             r#"{"op":"delete","key":"k","reason":"expired","seq":7}"#,
         ];
         assert_eq!(told.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn of_a_move_each_subscriber_is_told_the_keys_that_it_may_know() {
+        let change = Change {
+            seq: 7,
+            key: Key::new("new/k").unwrap(),
+            value: Some(Meta::new(1, Version::from_nanos(2))),
+            removal: None,
+            from: Some(Box::new(Key::new("old/k").unwrap())),
+        };
+        let told = |prefixes: &[&str]| {
+            let knows = |key: &str| prefixes.iter().any(|prefix| key.starts_with(prefix));
+            Event::change(&change, knows).map(|event| event.json)
+        };
+        let put = |from| {
+            format!(r#"{{"op":"put","key":"new/k","etag":"\"2-1\"","size":1,{from}"seq":7}}"#)
+        };
+        assert_eq!(told(&["new/", "old/"]), Some(put(r#""from":"old/k","#)));
+        assert_eq!(told(&["new/"]), Some(put("")));
+        let delete = r#"{"op":"delete","key":"old/k","seq":7}"#;
+        assert_eq!(told(&["old/"]), Some(delete.to_owned()));
+        assert_eq!(told(&["other/"]), None);
     }
 
     const KEY: &str = "[ab]{1,2}(/[ab]){0,2}";

@@ -12,7 +12,7 @@ use crate::s3::contract::{RemoteMeta, S3Context};
 use crate::s3::transport::Client;
 use crate::s3::transport::call::Call;
 use crate::transfer::{CHUNK, Hashing, WriteBuffer};
-use crate::value::{Digest, Error, Key, Wanted};
+use crate::value::{Current, Digest, Error, Key, Preconditions, Wanted};
 
 /// A value of the store.
 pub struct RemoteValue {
@@ -76,6 +76,15 @@ impl RemoteValue {
             RemoteBody::later(client, call, &self.meta.etag, range)
         };
         self.coming.take().unwrap_or_else(later)
+    }
+
+    /// True if `preconditions` let the value be taken from its key.
+    pub fn allows(&self, preconditions: &Preconditions) -> bool {
+        preconditions.for_write(Some(Current {
+            etag: &self.meta.etag,
+            variant: None,
+            modified: self.meta.modified,
+        }))
     }
 
     /// The digest of the value, SHA-512 or else SHA-256: kept by the store, or computed from all of it on the compute threads while it is

@@ -9,6 +9,7 @@ use bytes::{Buf, BufMut, Bytes};
 use crc64fast_nvme::Digest;
 
 use super::super::attributes::Attributes;
+use super::super::new_value::Source;
 use crate::value::{Error, Key, Version};
 
 /// Bytes that a frame is a multiple of: the unit in which devices and page caches write.
@@ -36,6 +37,8 @@ const CANCEL: u8 = 1;
 const CHANGE: u8 = 2;
 /// A change with its value.
 const SMALL: u8 = 3;
+/// The key that the value of a change moves from, and its version there. The change follows, in the same record.
+const MOVE: u8 = 4;
 
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +79,34 @@ pub struct ChangeRecord {
     pub result: Option<Version>,
     /// The value, unless that is in its file, and synced with it.
     pub small: Option<(Attributes, Bytes)>,
+    /// The key that the value moves from.
+    pub source: Option<Source>,
 }
 
 impl ChangeRecord {
     /// True if its value is in its file, and not in the record.
     pub fn is_large(&self) -> bool {
         self.result.is_some() && self.small.is_none()
+    }
+
+    /// Its key, and the key that the value moves from.
+    pub fn keys(&self) -> impl Iterator<Item = &Key<'static>> {
+        let source = self.source.as_ref().map(|source| &source.key);
+        [&self.key].into_iter().chain(source)
+    }
+
+    /// The removal of the key that the value moves from.
+    pub fn removal_of_source(&self) -> Option<Self> {
+        let source = self.source.as_ref()?;
+        Some(Self {
+            sequence: self.sequence,
+            time: self.time,
+            key: source.key.clone(),
+            base: Some(source.version),
+            result: None,
+            small: None,
+            source: None,
+        })
     }
 }
 
@@ -113,15 +138,23 @@ impl FrameBuilder {
         self.bytes.len().next_multiple_of(BLOCK) as u64
     }
 
-    /// Adds a change of `key`, with the value if that is `small`; returns the number of its record in the frame.
+    /// Adds a change of `key`, with the value if that is `small`, which moves from `source`, if it moves; returns the number of its record
+    /// in the frame.
     pub fn add_change(
         &mut self,
         key: &Key<'_>,
         base: Option<Version>,
         result: Option<Version>,
         small: Option<(&Attributes, &[Bytes])>,
+        source: Option<&Source>,
     ) -> u32 {
-        let record = self.begin(if small.is_some() { SMALL } else { CHANGE });
+        let kind = if small.is_some() { SMALL } else { CHANGE };
+        let record = self.begin(if source.is_some() { MOVE } else { kind });
+        if let Some(Source { key, version }) = source {
+            self.optional(Some(key.as_str().as_bytes()));
+            self.bytes.put_i128_le(version.nanos());
+            self.bytes.put_u8(kind);
+        }
         self.optional(Some(key.as_str().as_bytes()));
         for version in [base, result] {
             let nanos = version.map_or(NO_VERSION, Version::nanos);
@@ -260,15 +293,22 @@ impl Head {
 type Parsed<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> Parsed<Record> {
-    let kind = bytes.try_get_u8()?;
+    let mut kind = bytes.try_get_u8()?;
     if kind == CANCEL {
         return Ok(Record::Cancel(bytes.try_get_u64_le()?));
     }
-    let key = optional(bytes)?.unwrap_or_default();
+    let mut source = None;
+    if kind == MOVE {
+        source = Some(Source {
+            key: key(bytes)?,
+            version: version(bytes)?.ok_or("a move of no value")?,
+        });
+        kind = bytes.try_get_u8()?;
+    }
     let change = ChangeRecord {
         sequence,
         time,
-        key: Key::new(String::from_utf8(key.into())?)?,
+        key: key(bytes)?,
         base: version(bytes)?,
         result: version(bytes)?,
         small: match kind {
@@ -276,8 +316,14 @@ fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> Parsed<Record> {
             SMALL => Some((attributes(bytes)?, optional(bytes)?.unwrap_or_default())),
             kind => return Err(format!("a record of kind {kind}").into()),
         },
+        source,
     };
     Ok(Record::Change(change))
+}
+
+fn key(bytes: &mut Bytes) -> Parsed<Key<'static>> {
+    let key = optional(bytes)?.unwrap_or_default();
+    Ok(Key::new(String::from_utf8(key.into())?)?)
 }
 
 fn version(bytes: &mut Bytes) -> Parsed<Option<Version>> {
@@ -328,8 +374,14 @@ mod tests {
         };
         let value = [Bytes::copy_from_slice(value)];
         let (first, second) = (Version::from_nanos(5), Version::from_nanos(-6));
-        builder.add_change(&key("a/b"), None, Some(first), Some((&attributes, &value)));
-        builder.add_change(&key("c"), Some(second), None, None);
+        builder.add_change(
+            &key("a/b"),
+            None,
+            Some(first),
+            Some((&attributes, &value)),
+            None,
+        );
+        builder.add_change(&key("c"), Some(second), None, None, None);
         builder.finish(head()).unwrap()
     }
 
@@ -351,20 +403,26 @@ mod tests {
             let runs = [Bytes::copy_from_slice(first), Bytes::copy_from_slice(second)];
             let mut builder = FrameBuilder::new(5);
             let key = key(&name);
-            builder.add_change(&key, base, Some(version), Some((&attributes, &runs)));
-            builder.add_change(&key, base, Some(version), None);
-            builder.add_change(&key, base, None, None);
+            let source = Source { key: Key::new(format!("{name}/x")).unwrap(), version };
+            builder.add_change(&key, base, Some(version), Some((&attributes, &runs)), None);
+            builder.add_change(&key, base, Some(version), None, None);
+            builder.add_change(&key, base, None, None, None);
+            builder.add_change(&key, base, Some(version), Some((&attributes, &runs)), Some(&source));
+            builder.add_change(&key, base, Some(version), None, Some(&source));
             builder.add_cancel(9);
             let frame = builder.finish(head()).unwrap();
             let parsed = Head::parse(&frame).unwrap();
-            prop_assert_eq!((parsed.journal, parsed.generation, parsed.first, parsed.end(), parsed.size()), (7, 3, 12, 16, frame.len()));
-            let change = |sequence, result, small| {
-                Record::Change(ChangeRecord { sequence, time: 5, key: key.clone(), base, result, small })
+            prop_assert_eq!((parsed.journal, parsed.generation, parsed.first, parsed.end(), parsed.size()), (7, 3, 12, 18, frame.len()));
+            let change = |sequence, result, small, source| {
+                Record::Change(ChangeRecord { sequence, time: 5, key: key.clone(), base, result, small, source })
             };
+            let small = Some((attributes, Bytes::from(value)));
             let expected = vec![
-                change(12, Some(version), Some((attributes, value.into()))),
-                change(13, Some(version), None),
-                change(14, None, None),
+                change(12, Some(version), small.clone(), None),
+                change(13, Some(version), None, None),
+                change(14, None, None, None),
+                change(15, Some(version), small, Some(source.clone())),
+                change(16, Some(version), None, Some(source)),
                 Record::Cancel(9),
             ];
             prop_assert_eq!(parsed.read(frame.into()).unwrap(), expected);

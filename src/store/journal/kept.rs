@@ -53,7 +53,13 @@ pub fn write(dir: &OwnedFd, journal: u128, changes: &[ChangeRecord]) -> Result<(
         let mut frame = FrameBuilder::new(change.time);
         let small = change.small.as_ref();
         let small = small.map(|(attributes, value)| (attributes, std::slice::from_ref(value)));
-        frame.add_change(&change.key, change.base, change.result, small);
+        frame.add_change(
+            &change.key,
+            change.base,
+            change.result,
+            small,
+            change.source.as_ref(),
+        );
         frames.extend(frame.finish(Head::new(journal, 0, n))?);
     }
     control::write(dir, KEPT, &frames).map_err(Error::failed("keep records of the journal"))
@@ -61,7 +67,8 @@ pub fn write(dir: &OwnedFd, journal: u128, changes: &[ChangeRecord]) -> Result<(
 
 /// Replaces the keys that are neither changed nor answered by the keys of `changes`.
 pub fn refuse(writer: &WriteContext, changes: &[ChangeRecord]) {
-    let keys = changes.iter().map(|change| change.key.as_str().into());
+    let keys = changes.iter().flat_map(ChangeRecord::keys);
+    let keys = keys.map(|key| key.as_str().into());
     writer.journal.refuse_keys(keys.collect());
 }
 
@@ -101,6 +108,7 @@ mod tests {
             result: Some(Version::from_nanos(result)),
             time: 0,
             small: None,
+            source: None,
         };
         for _round in 0..3 {
             let mut kept = changes(&dir, 7).unwrap();
@@ -122,6 +130,7 @@ mod tests {
             result: None,
             time: 0,
             small: None,
+            source: None,
         };
         write(&dir, 7, &[change]).unwrap();
         let path = place.path().join(KEPT);

@@ -220,15 +220,26 @@ impl History {
         match record {
             Record::Cancel(sequence) => drop(self.cancelled.insert(*sequence)),
             Record::Change(change) => {
-                let steps = self.keys.entry(change.key.as_str().into()).or_default();
-                steps.push(Step {
-                    sequence: change.sequence,
-                    base: change.base,
-                    result: change.result,
-                    is_large: change.is_large(),
-                });
+                self.add_step(change, change.base, change.is_large());
+                if let Some(removal) = change.removal_of_source() {
+                    // The file of a move has the new version before the new name; a disk may have written one of them alone.
+                    self.add_step(change, removal.base, change.is_large());
+                    self.add_step(&removal, removal.base, false);
+                    self.add_step(&removal, change.result, false);
+                }
             }
         }
+    }
+
+    /// Adds a step of the key of `change`, from this `base`.
+    fn add_step(&mut self, change: &ChangeRecord, base: Option<Version>, is_large: bool) {
+        let steps = self.keys.entry(change.key.as_str().into()).or_default();
+        steps.push(Step {
+            sequence: change.sequence,
+            base,
+            result: change.result,
+            is_large,
+        });
     }
 
     /// True if `change` decides the value of its key, as far as the log tells without the file.
@@ -360,7 +371,7 @@ mod tests {
         let mut bytes = Vec::new();
         for &(generation, first, synced) in frames {
             let mut frame = FrameBuilder::new(0);
-            frame.add_change(&Key::new("k").unwrap(), None, None, None);
+            frame.add_change(&Key::new("k").unwrap(), None, None, None, None);
             let mut head = Head::new(JOURNAL, generation, first);
             (head.synced, head.settled) = (synced, 1);
             bytes.extend(frame.finish(head).unwrap());

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::super::attributes::Attributes;
 use super::super::commit::{self, TRIES};
 use super::super::directory_fd::{Blocking, NameKind, ValuesDir, changed, is_no_folder, look_up};
-use super::super::new_value::NewValue;
+use super::super::new_value::{NewValue, Source};
 use super::super::publish_method::{ASIDE, set_aside, unpublished};
 use super::super::temp_file::TempFile;
 use super::super::value_file;
@@ -102,16 +102,18 @@ pub fn replay(
     for frame in frames.clone() {
         for change in frame.changes()? {
             replay.done.changes += 1;
-            if !stuck.contains(&change.key)
-                && let Err(error) = replay.replay(&change)
+            if !change.keys().any(|key| stuck.contains(key))
+                && let Err(error) = replay.replay_all(&change)
             {
                 failed(&change.key, error)?;
-                stuck.insert(change.key);
+                stuck.extend(change.keys().cloned());
             }
         }
     }
     for frame in frames.filter(|_| !stuck.is_empty()) {
-        let of_stuck = frame.changes()?.filter(|c| stuck.contains(&c.key));
+        let of_stuck = frame
+            .changes()?
+            .filter(|c| c.keys().any(|key| stuck.contains(key)));
         let is_cancelled = |c: &ChangeRecord| replay.history.is_cancelled(c.sequence);
         let left = of_stuck.filter(|c| !is_cancelled(c));
         replay.done.stuck.extend(left);
@@ -120,6 +122,76 @@ pub fn replay(
 }
 
 impl Replay<'_> {
+    /// As [`Self::replay`], with the removal of the key that the value of `change` moves from.
+    fn replay_all(&mut self, change: &ChangeRecord) -> Result<(), Error> {
+        match (&change.source, change.removal_of_source()) {
+            (Some(source), Some(removal)) if change.small.is_none() => {
+                self.replay_move(change, source, &removal)
+            }
+            (_, removal) => {
+                self.replay(change)?;
+                removal.map_or(Ok(()), |removal| self.replay(&removal))
+            }
+        }
+    }
+
+    /// Makes the move `change` of a large value, if that still has its name as the key of `source`: its bytes were on the disk, with that
+    /// name, before the record. So a value that is not there has moved, or was removed since.
+    fn replay_move(
+        &mut self,
+        change: &ChangeRecord,
+        source: &Source,
+        removal: &ChangeRecord,
+    ) -> Result<(), Error> {
+        if self.state == FileState::NamesWhole || self.history.is_cancelled(change.sequence) {
+            return Ok(());
+        }
+        let version = match self.find(&source.key)? {
+            NameKind::Value(meta, _) => Some(meta.version),
+            _ => None,
+        };
+        let Some(version) = version.filter(|v| *v == source.version || Some(*v) == change.result)
+        else {
+            return Ok(());
+        };
+        let fate = match self.find(&change.key)? {
+            NameKind::Value(meta, _) => self.history.fate(change, Some(meta.version)),
+            NameKind::Absent | NameKind::Folder => Fate::Apply,
+            NameKind::Other => Fate::Foreign,
+        };
+        match fate {
+            // The value has both names, or was replaced after its move.
+            Fate::Keep | Fate::Compare => self.make(removal).map(drop),
+            Fate::Foreign if !self.set_aside_older(change, change.key.as_str())? => {
+                self.by_hand(&change.key);
+                Ok(())
+            }
+            Fate::Foreign | Fate::Apply => {
+                let key = source.key.clone();
+                self.move_now(change, &Source { key, version })
+            }
+        }
+    }
+
+    /// Moves the value of `source` as `change` says.
+    fn move_now(&mut self, change: &ChangeRecord, source: &Source) -> Result<(), Error> {
+        self.done.written += 1;
+        let (Some(writer), Some(version)) = (self.writer, change.result) else {
+            return Ok(());
+        };
+        if !self.clear_the_way(change)? {
+            self.by_hand(&change.key);
+            return Ok(());
+        }
+        for _ in 0..TRIES {
+            let found = commit::find(self.dir, &change.key, true, false)?;
+            if commit::rename(writer, &change.key, source, &found, version)? {
+                return Ok(());
+            }
+        }
+        Err(Error::new("publish", Errno::BUSY))
+    }
+
     /// Makes `change`, if it counts.
     fn replay(&mut self, change: &ChangeRecord) -> Result<(), Error> {
         let counts = match self.state {

@@ -103,12 +103,13 @@ impl Acknowledger {
     }
 }
 
-/// The folders to sync for `batches`: the folders of their keys and all folders above, whose names may be in the journal alone.
+/// What to sync for `batches`: the folders of their keys and all folders above, whose names may be in the journal alone; and values that
+/// moved, which have a new version.
 fn folders(batches: &[Batch]) -> BTreeSet<Box<str>> {
     let keys = batches.iter().flat_map(Batch::names);
-    keys.flat_map(|key| folder_and_above(key.folder()))
-        .map(Box::from)
-        .collect()
+    let folders = keys.flat_map(|key| folder_and_above(key.folder()));
+    let moved = batches.iter().flat_map(Batch::moved);
+    folders.chain(moved).map(Box::from).collect()
 }
 
 /// Runs the syncer: one sync of each folder for all batches that wait.
@@ -142,7 +143,15 @@ impl Batch {
     /// The keys whose names are to be synced.
     fn names(&self) -> impl Iterator<Item = &Key<'static>> {
         let to_sync = self.made.iter().filter(|made| made.syncs_name);
-        to_sync.filter_map(|made| Some(&made.event.as_ref()?.0))
+        let events = to_sync.filter_map(|made| made.event.as_ref());
+        events.flat_map(|(key, _, _, from)| [Some(key), from.as_deref()].into_iter().flatten())
+    }
+
+    /// The keys to which values moved whose names are to be synced.
+    fn moved(&self) -> impl Iterator<Item = &str> {
+        let to_sync = self.made.iter().filter(|made| made.syncs_name);
+        let events = to_sync.filter_map(|made| made.event.as_ref());
+        events.filter_map(|(key, _, _, from)| from.as_ref().map(|_| key.as_str()))
     }
 
     /// Appends the changes to the feed, and replies. A change whose name could not be synced is not acknowledged, though it may have been
@@ -184,7 +193,7 @@ mod tests {
         let (reply_to, reply) = batch_reply::channel();
         let outcome = Ok(Some(Meta::new(0, Version::from_nanos(7))));
         let made = AppliedChange {
-            event: Some((Key::new("a/b/k").unwrap().into_owned(), None, None)),
+            event: Some((Key::new("a/b/k").unwrap().into_owned(), None, None, None)),
             syncs_name: true,
             outcome,
             reply_to,

@@ -1,4 +1,4 @@
-//! A change of a name, and the one place where it is decided: a PUT or a DELETE comes in as a [`ChangeRequest`], gets a [`Plan`], and goes out as
+//! A change of a name, and the one place where it is decided: a PUT, a DELETE or a MOVE comes in as a [`ChangeRequest`], gets a [`Plan`], and goes out as
 //! an [`AppliedChange`].
 //!
 //! A change is decided against [`Pending`] first, the table of the changes that are decided and not made yet, and against the files after
@@ -16,7 +16,7 @@ use super::super::attributes::Attributes;
 use super::super::batch_reply::{self, Sender};
 use super::super::changes::{Published, Removal};
 use super::super::commit::TRIES;
-use super::super::new_value::NewValue;
+use super::super::new_value::{NewValue, Source};
 use crate::value::{Error, Key, Meta, folder_and_above};
 
 /// Decides, at the moment of publishing, whether a change may be made: it is shown the value that the change would
@@ -89,6 +89,11 @@ impl ChangeRequest {
         self.value.as_ref().and_then(NewValue::journaled)
     }
 
+    /// The key that its value moves from, if it moves.
+    pub fn source(&self) -> Option<&Source> {
+        self.value.as_ref().and_then(NewValue::source)
+    }
+
     /// True of a value that lies in its file already and is synced with it; the journal has its name alone.
     pub fn is_large(&self) -> bool {
         self.value.is_some() && self.journaled().is_none()
@@ -96,8 +101,9 @@ impl ChangeRequest {
 
     /// It is made as it was planned; its name is yet to be synced, if it `syncs_name`.
     pub fn made(self, plan: Plan, syncs_name: bool) -> AppliedChange {
+        let from = self.source().map(|source| Box::new(source.key.clone()));
         AppliedChange {
-            event: Some((self.key, plan.result, self.removal)),
+            event: Some((self.key, plan.result, self.removal, from)),
             syncs_name,
             outcome: Ok(plan.result.or(plan.base)),
             reply_to: self.reply_to,
@@ -164,6 +170,22 @@ impl Pending {
         above.chain(below.map(|(_, state)| state)).any(has_value)
     }
 
+    /// Notes what the keys of `change` will have: its own key `value`, and the key that it moves from none.
+    pub fn decide_all(&mut self, change: &ChangeRequest, value: Option<Meta>) {
+        self.decide(&change.key, value);
+        if let Some(source) = change.source() {
+            self.decide(&source.key, None);
+        }
+    }
+
+    /// As [`Self::finish`], of all keys of `change`.
+    pub fn finish_all(&mut self, change: &ChangeRequest) {
+        self.finish(&change.key);
+        if let Some(source) = change.source() {
+            self.finish(&source.key);
+        }
+    }
+
     /// Notes that `key` will have `value`.
     pub fn decide(&mut self, key: &Key<'_>, value: Option<Meta>) {
         let state = self.keys.entry(key.as_str().into()).or_default();
@@ -189,6 +211,8 @@ pub trait Files {
     fn check(&self) -> Result<(), Error>;
     /// The value of the key of `change` now; fails where it may not be changed.
     fn find(&self, change: &ChangeRequest) -> Result<Option<Meta>, Error>;
+    /// The value of the `source` of a move now; fails where it may not be changed.
+    fn find_source(&self, source: &Source) -> Result<Option<Meta>, Error>;
     /// The value that the key will have in place of `base`.
     fn result(&self, change: &mut ChangeRequest, base: Option<Meta>)
     -> Result<Option<Meta>, Error>;
@@ -264,10 +288,34 @@ pub fn plan(
     }))
 }
 
+/// False if `change` moves a value that its key no longer has, where the table has this `state` for that key.
+pub fn has_source(
+    files: &impl Files,
+    change: &ChangeRequest,
+    state: PendingState,
+) -> Result<bool, Error> {
+    let Some(source) = change.source() else {
+        return Ok(true);
+    };
+    let current = match state {
+        PendingState::Occupied => None,
+        PendingState::Decided(current) => current,
+        PendingState::Nothing => files.find_source(source)?,
+    };
+    Ok(current.is_some_and(|meta| meta.version == source.version && !meta.has_ended()))
+}
+
 /// Decides `change` against `pending`, and then against the files. A panic costs this change alone.
 pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending) -> Decision {
     let state = files.pending_state(pending, &change.key);
+    let of_source = change.source().map_or(PendingState::Nothing, |source| {
+        files.pending_state(pending, &source.key)
+    });
+    let is_pending = state != PendingState::Nothing || of_source != PendingState::Nothing;
     let planned = survive(|| {
+        if !has_source(files, change, of_source)? {
+            return Ok(None);
+        }
         let current = match state {
             PendingState::Occupied => return Ok(None),
             PendingState::Decided(current) => current,
@@ -277,7 +325,7 @@ pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending)
     });
     match planned {
         Ok(Some(plan)) => Decision::Make(plan),
-        Ok(None) | Err(Error::Precondition) if state != PendingState::Nothing => Decision::Later,
+        Ok(None) | Err(Error::Precondition) if is_pending => Decision::Later,
         outcome => Decision::Answer(outcome.map(|_| None)),
     }
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use super::super::bounds::{FRUITLESS, STEP, Victim, size_of};
 use super::super::changes::Removal;
 use super::super::commit::{self, Found};
+use super::super::new_value::{NewValue, Place, Source};
 use super::super::space::Allowance;
 use super::super::write_context::{Durability, WriteContext};
 use super::decide::{
-    AppliedChange, ChangeRequest, Files, Pending, Plan, is_refused, plan, survive,
+    AppliedChange, ChangeRequest, Files, Pending, PendingState, Plan, has_source, is_refused, plan,
+    survive,
 };
 use crate::value::{Error, Meta};
 
@@ -30,6 +32,14 @@ impl ValueFiles {
             writer,
             allowance: Allowance::default(),
             creates_in_a_row: Cell::default(),
+        }
+    }
+
+    /// Counts the value of `source` again, from which no value moves now.
+    fn count_again(&self, source: &str) {
+        if let Some(account) = &self.writer.account {
+            account.dropped(source);
+            account.look(self.writer.dir(), source);
         }
     }
 
@@ -77,6 +87,9 @@ impl ValueFiles {
 
     fn try_to_make(&self, change: &mut ChangeRequest) -> Result<Option<Plan>, Error> {
         loop {
+            if !has_source(self, change, PendingState::Nothing)? {
+                return Ok(None);
+            }
             let is_plain_put = change.value.is_some() && change.condition.is_none();
             let creates = self.creates_in_a_row.get();
             let found = self.look(change, is_plain_put && creates >= CREATES_IN_A_ROW)?;
@@ -112,11 +125,24 @@ impl ValueFiles {
         plan: Plan,
     ) -> Result<bool, Error> {
         let is_made = match &mut change.value {
+            Some(NewValue {
+                place: Place::Key(source),
+                ..
+            }) => match plan.result {
+                Some(result) => {
+                    let (key, version) = (&change.key, result.version);
+                    commit::rename(&self.writer, key, source, found, version)
+                }
+                None => Ok(false),
+            },
             Some(value) => commit::put(&self.writer, &change.key, value, found),
             None => commit::delete(&self.writer, &change.key, found, change.removal.is_some()),
         }?;
         if is_made && let Some(account) = &self.writer.account {
             account.made(change.key.as_str(), plan.result.is_some());
+            if let Some(source) = change.source() {
+                account.made(source.key.as_str(), false);
+            }
         }
         if is_made && let Some(removal) = change.removal {
             self.writer.cache.forget(&change.key);
@@ -137,6 +163,11 @@ impl Files for ValueFiles {
         Ok(self.look(change, false)?.meta())
     }
 
+    fn find_source(&self, source: &Source) -> Result<Option<Meta>, Error> {
+        self.writer.journal.may_change(&source.key)?;
+        Ok(commit::find(self.writer.dir(), &source.key, false, false)?.meta())
+    }
+
     fn result(
         &self,
         change: &mut ChangeRequest,
@@ -149,8 +180,7 @@ impl Files for ValueFiles {
             }
             return Ok(None);
         };
-        // Its file is yet to be written.
-        if value.file.is_none() {
+        if value.is_in_memory() {
             let (space, root) = (&self.writer.space, &self.writer.dir().root);
             self.allowance.take(space, root, value.len)?;
         }
@@ -161,7 +191,14 @@ impl Files for ValueFiles {
         let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
         // Last: what is counted is made, or told to be dropped.
         if let Some(account) = account {
-            account.admit(change.key.as_str(), size_of(value.len), version)?;
+            let source = value.source().map(|source| source.key.as_str());
+            // Before, so that a move within a bound needs no more room than there is.
+            source.inspect(|source| account.release(source));
+            let admitted = account.admit(change.key.as_str(), size_of(value.len), version);
+            if let (Some(source), Err(_)) = (source, &admitted) {
+                self.count_again(source);
+            }
+            admitted?;
         }
         Ok(Some(Meta::new(value.len, version).ending(end)))
     }
@@ -191,12 +228,18 @@ impl Files for ValueFiles {
         let (Some(account), Some(value)) = (&self.writer.account, &change.value) else {
             return Vec::new();
         };
+        let source = value.source().map(|source| source.key.as_str());
+        source.inspect(|source| account.release(source));
         let mut victims = account.victims_for(change.key.as_str(), size_of(value.len));
+        if let Some(source) = source {
+            self.count_again(source);
+            victims.retain(|victim| victim.key.as_str() != source);
+        }
         let (space, root) = (&self.writer.space, &self.writer.dir().root);
         // A few times for each change: the space of what is removed may come late, or go to another program.
         if victims.is_empty()
             && change.tries < FRUITLESS
-            && value.file.is_none()
+            && value.is_in_memory()
             && self.allowance.take(space, root, value.len).is_err()
         {
             victims = account.victims_of_disk(size_of(value.len), change.key.as_str());
@@ -209,6 +252,9 @@ impl Files for ValueFiles {
     fn dropped(&self, change: &ChangeRequest) {
         if let Some(account) = &self.writer.account {
             account.dropped(change.key.as_str());
+            if let Some(source) = change.source() {
+                account.dropped(source.key.as_str());
+            }
         }
     }
 
@@ -217,8 +263,13 @@ impl Files for ValueFiles {
             return;
         };
         let key = change.key.as_str();
-        if account.counts(key) {
-            account.look(self.writer.dir(), key);
+        for key in [key]
+            .into_iter()
+            .chain(change.source().map(|source| source.key.as_str()))
+        {
+            if account.counts(key) {
+                account.look(self.writer.dir(), key);
+            }
         }
         let is_stuck = matches!(error, Some(Error::Forbidden { .. }));
         if change.removal.is_some() && is_stuck {

@@ -290,8 +290,9 @@ impl Undecided {
         if let Decision::Make(plan) = entry.decision {
             let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
             let (base, result) = (version(plan.base), version(plan.result));
-            self.pending.decide(&change.key, plan.result);
-            entry.record = Some(frame.add_change(&change.key, base, result, change.journaled()));
+            self.pending.decide_all(change, plan.result);
+            let (key, small) = (&change.key, change.journaled());
+            entry.record = Some(frame.add_change(key, base, result, small, change.source()));
         }
     }
 
@@ -316,7 +317,7 @@ impl Undecided {
                 let record = entry.record.map(|record| first + u64::from(record));
                 let staged = entry.staged;
                 let made = staged.and_then(|()| survive(|| files.make(&mut change, plan)));
-                self.pending.finish(&change.key);
+                self.pending.finish_all(&change);
                 if !matches!(made, Ok(true)) {
                     files.dropped(&change);
                     files.unmade(&change, made.as_ref().err());
@@ -351,12 +352,13 @@ impl Group {
         for entry in &mut self.entries {
             let has_record = entry.change.cancels.is_some();
             match entry.decision {
-                Decision::Make(_) if entry.change.is_large() => {
+                // A value that moves is not the only change of its file: the records before it could be replayed over it.
+                Decision::Make(_) if entry.change.is_large() && entry.change.source().is_none() => {
                     entry.record = None;
                     continue;
                 }
                 Decision::Make(_) => {
-                    pending.finish(&entry.change.key);
+                    pending.finish_all(&entry.change);
                     files.dropped(&entry.change);
                     files.unmade(&entry.change, None);
                 }

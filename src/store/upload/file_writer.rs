@@ -11,12 +11,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::fs::FallocateFlags;
+use rustix::io::{Errno, retry_on_intr};
 
+use crate::store::object::Object;
 use crate::store::temp_file::{Placement, TempFile, allocate};
 use crate::store::upload_claim::Claim;
+use crate::store::value_file::ValueFile;
 use crate::store::write_context::WriteContext;
-use crate::transfer::{BodySource, Pipe, write_at};
-use crate::value::{Error, Key};
+use crate::transfer::{BodySource, CHUNK, Pipe, write_at};
+use crate::value::{Error, Key, Meta};
 
 /// The most that a disk thread takes from a socket before others have their turn, in bytes.
 const TURN: u64 = 4 << 20;
@@ -121,6 +124,30 @@ impl FileWriter {
         }
     }
 
+    /// Copies all bytes of `object`: the file shares them where the file system can do that, else the kernel copies them, a few at a time.
+    pub async fn copy(&mut self, object: &Object) -> Result<(), Error> {
+        let len = object.meta.len;
+        while self.len < len {
+            let (from, to) = (object.shared(), Arc::clone(&self.file.file));
+            let (offset, end) = (self.len, (self.len + TURN).min(len));
+            let ahead = self.ahead(end);
+            let job = move || {
+                if offset == 0 && rustix::fs::ioctl_ficlone(&*to, &*from).is_ok() {
+                    return Ok(len);
+                }
+                let copy = || copy_range(&from, &to, offset..end).map(|()| (end, end));
+                ahead.during(&*to, end, copy)
+            };
+            self.len = self.file.file.disk.spawn(job).await?;
+        }
+        let stat = rustix::fs::fstat(&*self.file.file).map_err(Error::errno_while("copy"))?;
+        // By hand the file may have become shorter, or longer.
+        if Meta::of(&stat).len != len {
+            return Err(Error::Truncated);
+        }
+        Ok(())
+    }
+
     /// The file, once all is written.
     pub async fn finish(mut self) -> Result<TempFile, Error> {
         self.written().await?;
@@ -173,6 +200,45 @@ impl FileWriter {
         }
         Ok(())
     }
+}
+
+/// Copies these bytes between two files. Blocks.
+fn copy_range(from: &ValueFile, to: &ValueFile, range: Range<u64>) -> Result<(), Error> {
+    let (mut read_at, mut written_at) = (range.start, range.start);
+    while read_at < range.end {
+        let left = usize::try_from(range.end - read_at).unwrap_or(usize::MAX);
+        let copied = retry_on_intr(|| {
+            let (input, output) = (Some(&mut read_at), Some(&mut written_at));
+            rustix::fs::copy_file_range(from, input, to, output, left)
+        });
+        match copied {
+            Ok(0) => return Err(Error::Truncated),
+            Ok(_) => {}
+            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                return copy_by_hand(from, to, read_at..range.end);
+            }
+            Err(errno) => return Err(Error::new("copy", errno)),
+        }
+    }
+    Ok(())
+}
+
+/// As [`copy_range`], by reads and writes: for file systems that the kernel does not copy between.
+fn copy_by_hand(from: &ValueFile, to: &ValueFile, range: Range<u64>) -> Result<(), Error> {
+    let mut at = range.start;
+    while at < range.end {
+        let most = usize::try_from(range.end - at).map_or(CHUNK, |left| left.min(CHUNK));
+        let mut buffer = vec![0; most];
+        let read = retry_on_intr(|| rustix::io::pread(from, &mut buffer[..], at));
+        match read.map_err(Error::errno_while("read"))? {
+            0 => return Err(Error::Truncated),
+            read => buffer.truncate(read),
+        }
+        let len = buffer.len() as u64;
+        write_at(to, at, &[buffer.into()])?;
+        at += len;
+    }
+    Ok(())
 }
 
 /// The space that is set aside for a write, and the claim on a resumable upload.

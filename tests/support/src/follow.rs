@@ -16,6 +16,8 @@ pub struct Told {
     pub key: String,
     pub etag: Option<String>,
     pub size: Option<u64>,
+    /// The key that the value moved from.
+    pub from: Option<String>,
     /// Why the server has removed it.
     pub reason: Option<String>,
     pub seq: u64,

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 
 use super::super::super::journal::{self, Fate, FrameBuilder, Head, History, Log, Record};
+use super::super::super::new_value::Source;
 use super::super::decide::{ChangeRequest, Files, Pending, PendingState, Plan};
 use crate::value::{Error, Key, Meta, Version};
 
@@ -130,6 +131,10 @@ impl Files for World {
             return Err(Error::Occupied(String::new()));
         }
         Ok(meta(self.names.borrow()[key]))
+    }
+
+    fn find_source(&self, source: &Source) -> Result<Option<Meta>, Error> {
+        Ok(meta(self.names.borrow()[key_index(source.key.as_str())]))
     }
 
     fn result(

@@ -1,0 +1,285 @@
+//! Proves what a MOVE and a COPY make of values, their attributes and their folders, and what watchers are told.
+
+use super::{etag, send};
+use crate::support::Http2;
+use crate::support::prelude::*;
+
+/// Lengths on both sides of what is answered from memory, and of what goes to a file at once.
+const LENGTHS: [usize; 5] = [0, 5, 20_000, 70_000, 5_000_000];
+
+const MODES: [&[&str]; 3] = [
+    &[],
+    &["--durability", "disk"],
+    &["--durability", "disk", "--journal", "off"],
+];
+
+#[test]
+fn a_value_moves_with_its_bytes_and_attributes_and_has_a_new_tag() {
+    directory_only!("moves");
+    for args in MODES {
+        let server = Launch::new(args).start();
+        let mut raw = server.connect();
+        for (n, length) in (0..).zip(LENGTHS) {
+            let value = pattern(n, length);
+            let lines = "Content-Type: text/x-own\r\nContent-Language: eo\r\n";
+            let put = ask(&mut raw, "PUT", "/from/k", lines, &value);
+            assert_eq!(put.status, 200);
+            let moved = send(&mut raw, "MOVE", "/from/k", "/to/deep/k", "");
+            assert_eq!((moved.status, moved.body.len()), (201, 0), "{moved:?}");
+            let found = raw.get("to/deep/k");
+            assert_eq!((found.status, &found.body), (200, &value));
+            assert_eq!(found.header("content-type"), Some("text/x-own"));
+            assert_eq!(found.header("content-language"), Some("eo"));
+            for field in ["etag", "last-modified"] {
+                assert_eq!(found.header(field), moved.header(field), "{field}");
+                assert!(found.header(field).is_some());
+            }
+            assert_ne!(found.header("etag"), put.header("etag"));
+            assert_eq!(raw.get("from/k").status, 404);
+            server.dir.assert_holds(&["to/deep/k"]);
+            assert!(!server.dir.file("from").exists(), "its folder is gone");
+            let back = send(&mut raw, "MOVE", "/to/deep/k", "/k", "");
+            assert_eq!(back.status, 201);
+            assert!(!server.dir.file("to").exists());
+            assert_eq!(ask(&mut raw, "DELETE", "/k", "", b"").status, 200);
+        }
+    }
+}
+
+#[test]
+fn a_copy_has_the_bytes_and_attributes_and_leaves_the_source() {
+    directory_only!("moves");
+    for args in MODES {
+        let server = Launch::new(args).start();
+        let mut raw = server.connect();
+        for (n, length) in (0..).zip(LENGTHS) {
+            let value = pattern(n, length);
+            let lines = "Content-Type: text/x-own\r\nContent-Language: eo\r\n";
+            let put = ask(&mut raw, "PUT", "/k", lines, &value);
+            let copied = send(&mut raw, "COPY", "/k", "/in/copy", "");
+            assert_eq!(copied.status, if n == 0 { 201 } else { 204 }, "{copied:?}");
+            let found = raw.get("in/copy");
+            assert_eq!((found.status, &found.body), (200, &value));
+            assert_eq!(found.header("content-type"), Some("text/x-own"));
+            assert_eq!(found.header("content-language"), Some("eo"));
+            assert_eq!(found.header("etag"), copied.header("etag"));
+            let source = raw.get("k");
+            assert_eq!(source.header("etag"), put.header("etag"));
+            assert_eq!(source.body, value);
+            server.dir.assert_holds(&["in/copy", "k"]);
+        }
+    }
+}
+
+#[test]
+fn a_value_that_is_replaced_is_replaced_at_once() {
+    directory_only!("moves");
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    raw.put("a", "new");
+    raw.put("b", "old");
+    // Both are in the cache.
+    for key in ["a", "b"] {
+        assert_eq!(raw.get(key).status, 200);
+    }
+    let moved = send(&mut raw, "MOVE", "/a", "/b", "");
+    assert_eq!(moved.status, 204, "{moved:?}");
+    assert_eq!(moved.header("content-length"), None);
+    assert_eq!(
+        (raw.get("b").body, raw.get("a").status),
+        (b"new".to_vec(), 404)
+    );
+    server.dir.assert_holds(&["b"]);
+}
+
+#[test]
+fn nothing_moves_without_a_value_or_over_what_is_no_value() {
+    directory_only!("moves");
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    raw.put("a", "v");
+    raw.put("f/k", "v");
+    for method in ["MOVE", "COPY"] {
+        assert_eq!(send(&mut raw, method, "/none", "/b", "").status, 404);
+        for (to, status) in [("/f", 409), ("/a/k", 409), ("/f/k/x", 409)] {
+            let refused = send(&mut raw, method, "/a", to, "");
+            assert_eq!(refused.status, status, "{method} {to} {refused:?}");
+        }
+    }
+    server.dir.assert_holds(&["a", "f/k"]);
+}
+
+/// The old name never lacks its value before the new one has it, and never has it afterwards.
+#[test]
+fn a_reader_finds_the_value_under_one_of_its_names() {
+    directory_only!("moves");
+    for args in [&[][..], &["--durability", "disk"]] {
+        let server = Launch::new(args).start();
+        let (small, large) = (pattern(1, 100), pattern(2, 200_000));
+        for value in [&small, &large] {
+            server.connect().put("a", value);
+            let done = AtomicBool::new(false);
+            let (mut both, mut reads) = (0, 0);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut raw = server.connect();
+                    for n in 0..200 {
+                        let (from, to) = [("/a", "/f/b"), ("/f/b", "/a")][n % 2];
+                        assert_eq!(send(&mut raw, "MOVE", from, to, "").status, 201);
+                    }
+                    done.store(true, Ordering::SeqCst);
+                });
+                let mut raw = server.connect();
+                while !done.load(Ordering::SeqCst) {
+                    let found = [raw.get("a"), raw.get("f/b"), raw.get("a")];
+                    for found in &found {
+                        assert!(
+                            found.status == 404 || found.body == *value,
+                            "{}",
+                            found.status
+                        );
+                    }
+                    reads += 1;
+                    both += usize::from(found.iter().all(|found| found.status == 404));
+                }
+            });
+            assert!(reads > 0, "nothing was read");
+            say(&format!("{reads} readings, {both} between two moves"));
+        }
+    }
+}
+
+#[test]
+fn watchers_are_told_once_with_both_names() {
+    directory_only!("the feed");
+    let server = TestServer::start(&[]);
+    let open = |query| Events::open(&server, query, "");
+    let (mut all, mut of_old, mut of_new) = (open(""), open("?prefix=old/"), open("?prefix=new/"));
+    let mut raw = server.connect();
+    raw.put("old/k", "v");
+    let moved = send(&mut raw, "MOVE", "/old/k", "/new/k", "");
+    send(&mut raw, "MOVE", "/new/k", "/old/k", "");
+    send(&mut raw, "COPY", "/old/k", "/old/copy", "");
+    let told = |events: Vec<Told>| {
+        let line = |told: Told| format!("{} {} {:?}", told.op, told.key, told.from);
+        events.into_iter().map(line).collect::<Vec<_>>()
+    };
+    let of_all = all.until("old/copy");
+    assert_eq!(of_all[1].etag.as_deref(), moved.header("etag"));
+    assert_eq!(
+        told(of_all),
+        [
+            "put old/k None",
+            "put new/k Some(\"old/k\")",
+            "put old/k Some(\"new/k\")",
+            "put old/copy None"
+        ]
+    );
+    // Each of the others is told what it asked for, and no other name.
+    assert_eq!(
+        told(of_old.until("old/copy")),
+        [
+            "put old/k None",
+            "delete old/k None",
+            "put old/k None",
+            "put old/copy None"
+        ]
+    );
+    let first = of_new.next().expect("an event");
+    let second = of_new.next().expect("an event");
+    assert_eq!(
+        told(vec![first, second]),
+        ["put new/k None", "delete new/k None"]
+    );
+}
+
+#[test]
+fn the_end_of_a_value_goes_with_it() {
+    directory_only!("ends");
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    let line = "X-Delete-At: 32503680000\r\n";
+    assert_eq!(ask(&mut raw, "PUT", "/a", line, b"v").status, 200);
+    for (method, from, to) in [("MOVE", "/a", "/b"), ("COPY", "/b", "/c")] {
+        assert_eq!(send(&mut raw, method, from, to, "").status, 201);
+        let found = raw.get(to.trim_start_matches('/'));
+        assert_eq!(found.header("x-delete-at"), Some("32503680000"), "{method}");
+    }
+}
+
+#[test]
+fn an_unfinished_upload_to_either_key_goes_on() {
+    directory_only!("resumable uploads");
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    for key in ["a", "b"] {
+        raw.put("a", "moved");
+        let upload = Resumable::create(&mut raw, key, "", b"first ");
+        assert!([201, 204].contains(&send(&mut raw, "MOVE", "/a", "/b", "").status));
+        assert_eq!(raw.get("b").body, b"moved");
+        assert_eq!(upload.append(&mut raw, 6, true, b"last").status, 200);
+        assert_eq!(raw.get(key).body, b"first last", "{key}");
+    }
+}
+
+#[test]
+fn moved_values_are_as_they_were_after_a_restart_and_after_a_kill() {
+    directory_only!("moves");
+    for args in MODES {
+        let dir = DataDir::temporary();
+        let mut server = Launch::new(args).on(&dir).start();
+        let mut raw = server.connect();
+        let values: Vec<_> = LENGTHS
+            .iter()
+            .map(|&length| pattern(length as u64, length))
+            .collect();
+        let mut tags = Vec::new();
+        for (n, value) in values.iter().enumerate() {
+            raw.put(&format!("a/{n}"), value);
+            let (from, to) = (format!("/a/{n}"), format!("/b/{n}"));
+            let moved = send(&mut raw, "MOVE", &from, &to, "");
+            tags.push(moved.header("etag").unwrap().to_owned());
+        }
+        server.kill();
+        let server = Launch::new(args).on(&dir).start();
+        for (n, value) in values.iter().enumerate() {
+            let key = format!("b/{n}");
+            assert_eq!(server.connect().get(&key).body, *value, "{key}");
+            assert_eq!(etag(&server, &key), tags[n]);
+            assert_eq!(server.connect().get(&format!("a/{n}")).status, 404);
+        }
+    }
+}
+
+#[test]
+fn both_methods_work_over_http2_and_are_counted_and_logged() {
+    directory_only!("moves");
+    let launch = Launch::new(&["--access-log", "--audit-log", "--http2-clear"]);
+    let mut server = launch.in_the_clear().start();
+    server.dir.place("a", "v");
+    let mut client = Http2::connect(server.addr);
+    for (method, from, to, status) in [("COPY", "/a", "/b", 201), ("MOVE", "/a", "/b", 204)] {
+        let target = format!("http://t{from}");
+        let asked = client.ask(method, &target, &[("destination", to)], true);
+        let answer = asked.expect("a request").answer().expect("an answer");
+        assert_eq!(answer.status, status, "{method}");
+    }
+    let scrape = Scrape::of(server.addr);
+    for method in ["COPY", "MOVE"] {
+        let of = [("method", method)];
+        assert_eq!(
+            scrape.count("data_server_requests_total", &of),
+            1,
+            "{method}"
+        );
+    }
+    server.stop();
+    let audited = server.logged("audit");
+    let of = |method: &str| {
+        let events = audited.iter().filter(|event| event.has("peer"));
+        let events = events.filter(|event| event.field("method") == method);
+        events.map(|event| event.field("key")).collect::<Vec<_>>()
+    };
+    assert_eq!(of("COPY"), ["/b"]);
+    assert_eq!(of("MOVE"), ["/a", "/b"]);
+}

@@ -1,0 +1,235 @@
+//! Proves what the fields of a MOVE and a COPY mean: Destination, Overwrite, and the preconditions of both ends.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use super::{etag, send};
+use crate::support::prelude::*;
+
+const METHODS: [&str; 2] = ["MOVE", "COPY"];
+
+#[test]
+fn a_destination_is_a_path_or_an_address_of_this_server() {
+    directory_only!("moves");
+    let server = Launch::new(&[
+        "--allowed-host",
+        "t",
+        "--allowed-host",
+        "other.example",
+        "--trusted-proxy",
+        "127.0.0.1",
+    ])
+    .start();
+    let mut raw = server.connect();
+    server.dir.place("b", "v");
+    for (to, status) in [
+        ("/a", 204),
+        ("/%61", 204),
+        ("http://t/a", 204),
+        ("HTTPS://T/a", 204),
+        ("http://t:80/a", 204),
+        ("http://other.example/a", 204),
+        ("http://localhost/a", 204),
+        ("http://outside.example/a", 204),
+        ("http://t:81/a", 502),
+        ("http://other.example:81/a", 502),
+        ("http://evil.example/a", 502),
+        ("ftp://t/a", 502),
+        ("http:///a", 400),
+        ("http://u@t/a", 502),
+        ("//t/a", 400),
+        ("a", 400),
+        ("*", 400),
+        ("", 400),
+        ("t:80", 400),
+        ("/a?x", 400),
+        ("/a#x", 400),
+        ("/a b", 400),
+        ("/a%zz", 400),
+        ("/%00", 400),
+        ("/..", 400),
+        ("/-/metrics", 400),
+        ("/.data-server/x", 400),
+        ("/b", 403),
+        ("/%62", 403),
+        ("/", 501),
+        ("/in/", 501),
+        ("http://t/in/", 501),
+    ] {
+        server.dir.place("a", "old");
+        let lines = "X-Forwarded-Host: outside.example\r\n";
+        let answer = send(&mut raw, "COPY", "/b", to, lines);
+        assert_eq!(answer.status, status, "{to:?} {answer:?}");
+        let copied = server.dir.read("a") == b"v";
+        assert_eq!(copied, status == 204, "{to:?}");
+        if answer.closes() {
+            raw = server.connect();
+        }
+    }
+    for method in METHODS {
+        let without = ask(&mut raw, method, "/b", "", b"");
+        without.says(400, "need one Destination");
+        let two = send(&mut raw, method, "/b", "/a", "Destination: /c\r\n");
+        assert_eq!(two.status, 400);
+        for folder in ["/", "/in/", "/in%2F"] {
+            let refused = send(&mut raw, method, folder, "/c", "");
+            assert_eq!(refused.status, 501, "{folder} {refused:?}");
+        }
+    }
+}
+
+/// A client that no proxy speaks for says nothing of the host.
+#[test]
+fn the_host_of_a_proxy_counts_only_where_proxies_are_trusted() {
+    directory_only!("moves");
+    let server = TestServer::start(&[]);
+    server.dir.place("b", "v");
+    let lines = "X-Forwarded-Host: outside.example\r\n";
+    let answer = send(
+        &mut server.connect(),
+        "COPY",
+        "/b",
+        "http://outside.example/a",
+        lines,
+    );
+    assert_eq!(answer.status, 502);
+}
+
+#[test]
+fn overwrite_and_preconditions_of_both_ends_are_kept() {
+    directory_only!("moves");
+    for args in [&[][..], &["--durability", "disk"]] {
+        let server = Launch::new(args).start();
+        let mut raw = server.connect();
+        for method in METHODS {
+            raw.put("a", "source");
+            raw.put("b", "destination");
+            let (a, b) = (etag(&server, "a"), etag(&server, "b"));
+            let past = "Sun, 06 Nov 1994 08:49:37 GMT";
+            for lines in [
+                "Overwrite: F\r\n".to_owned(),
+                format!("Overwrite: F\r\nDestination-If-Match: {b}\r\n"),
+                format!("If-Match: {b}\r\n"),
+                format!("If-None-Match: {a}\r\n"),
+                "If-None-Match: *\r\n".to_owned(),
+                format!("If-Unmodified-Since: {past}\r\n"),
+                format!("Destination-If-Match: {a}\r\n"),
+                format!("Destination-If-None-Match: {b}\r\n"),
+                "Destination-If-None-Match: *\r\n".to_owned(),
+                "Destination-If-None-Match: b\r\n".to_owned(),
+            ] {
+                let refused = send(&mut raw, method, "/a", "/b", &lines);
+                assert_eq!(refused.status, 412, "{method} {lines}");
+                assert_eq!(server.dir.read("b"), b"destination");
+            }
+            let absent = send(&mut raw, method, "/a", "/c", "Destination-If-Match: *\r\n");
+            assert_eq!(absent.status, 412);
+            for overwrite in ["t", "0", "T, F", ""] {
+                let line = format!("Overwrite: {overwrite}\r\n");
+                assert_eq!(send(&mut raw, method, "/a", "/b", &line).status, 400);
+            }
+            let lines = format!(
+                "If-Match: {a}\r\nDestination-If-Match: {b}\r\nOverwrite: T\r\nDepth: infinity\r\n"
+            );
+            assert_eq!(
+                send(&mut raw, method, "/a", "/b", &lines).status,
+                204,
+                "{method}"
+            );
+            raw.put("a", "again");
+            let create = "Overwrite: F\r\nDestination-If-None-Match: *\r\n";
+            assert_eq!(send(&mut raw, method, "/a", "/new", create).status, 201);
+            assert_eq!(ask(&mut raw, "DELETE", "/new", "", b"").status, 200);
+        }
+    }
+}
+
+#[test]
+fn a_body_is_read_and_ignored_and_the_methods_are_announced() {
+    directory_only!("moves");
+    let server = TestServer::start(&["--cors-origin", "https://app.example"]);
+    let mut raw = server.connect();
+    raw.put("a", "v");
+    let lines = "Destination: /b\r\nContent-Length: 4\r\n";
+    assert_eq!(server.request("MOVE", "/a", lines, b"body").status, 201);
+    let page = "Origin: https://app.example\r\nAccess-Control-Request-Method: MOVE\r\n";
+    let options = ask(&mut raw, "OPTIONS", "/b", page, b"");
+    for field in ["allow", "access-control-allow-methods"] {
+        assert!(options.must(field).contains("MOVE, COPY"), "{options:?}");
+    }
+    let unknown = ask(&mut raw, "BREW", "/b", "", b"");
+    unknown.says(405, "MOVE, COPY");
+    assert!(unknown.must("allow").contains("MOVE, COPY"));
+    for (option, status) in [("--read-only", 403), ("--compat", 404)] {
+        let server = TestServer::start(&[option]);
+        let answer = send(&mut server.connect(), "MOVE", "/b", "/c", "");
+        assert_eq!(answer.status, status, "{option}");
+    }
+}
+
+#[test]
+fn a_name_that_is_a_digest_takes_its_value_alone() {
+    directory_only!("moves");
+    let dir = DataDir::temporary();
+    let config = dir.outside("config.toml");
+    fs::write(
+        &config,
+        "[[content]]\nprefix = \"cas/\"\nname = \"sha256\"\n",
+    )
+    .unwrap();
+    let server = Launch::new(&["--config", config.to_str().unwrap(), "--max-body", "1MiB"])
+        .on(&dir)
+        .start();
+    let mut raw = server.connect();
+    raw.put("a", "v");
+    let right = "4c94485e0c21ae6c41ce1dfe7b6bfaceea5ab68e40a2476f50208e526f506080";
+    let wrong = right.replace('4', "5");
+    for method in ["COPY", "MOVE"] {
+        let refused = send(&mut raw, method, "/a", &format!("/cas/{wrong}"), "");
+        refused.says(400, "digest");
+        assert_eq!(send(&mut raw, method, "/a", "/cas/a", "").status, 400);
+        let done = send(&mut raw, method, "/a", &format!("/cas/{right}"), "");
+        assert!(done.status < 300, "{done:?}");
+    }
+    server.dir.place("large", vec![0; 2 << 20]);
+    for method in METHODS {
+        assert_eq!(send(&mut raw, method, "/large", "/b", "").status, 413);
+    }
+}
+
+/// Whatever a client names as the destination: the value goes to the key that a GET of that path finds, or stays.
+#[test]
+fn any_destination_is_a_key_or_refused() {
+    directory_only!("moves");
+    const TEXTS: &str = "[ -~]{0,12}|/[a%2Fc.\\-/?#:@]{0,8}|https?://(t|x|t:80)/[a-c%/]{0,5}";
+    let server = TestServer::start(&[]);
+    server.dir.place("source", "v");
+    let config = ProptestConfig::with_cases(scaled(200, 2000));
+    let made = std::cell::Cell::new(0);
+    let tried = TestRunner::new(config).run(&TEXTS, |to| {
+        let mut raw = server.connect();
+        let answer = send(&mut raw, "COPY", "/source", &to, "");
+        let statuses = [201, 204, 400, 403, 409, 414, 501, 502];
+        prop_assert!(statuses.contains(&answer.status), "{to:?} {answer:?}");
+        if answer.status < 300 {
+            let text = to.trim();
+            let path = text.find("://").map_or(text, |at| {
+                let rest = &text[at + 3..];
+                &rest[rest.find('/').unwrap_or(0)..]
+            });
+            let found = server.request("GET", path, "", b"");
+            prop_assert_eq!(
+                (found.status, &found.body[..]),
+                (200, &b"v"[..]),
+                "{:?}",
+                to
+            );
+            let removed = server.request("DELETE", path, "", b"");
+            prop_assert_eq!(removed.status, 200);
+            made.set(made.get() + 1);
+        }
+        Ok(())
+    });
+    tried.expect("a key or a refusal");
+    assert!(made.get() > 0, "nothing was copied");
+}
