@@ -21,6 +21,7 @@ use hyper::http::response::Parts;
 use hyper::{Response, StatusCode, Version};
 
 use crate::http::admin;
+use crate::http::archives;
 use crate::http::body::Content;
 use crate::http::body::response::Body;
 use crate::http::forms;
@@ -103,6 +104,13 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
                 listing::describe(headers, format, next, config);
             })
         }
+        Outcome::Archive(archive) => {
+            let body = Body::of(Content::Made(archive.pieces));
+            with(plain(S::OK, body), |headers| {
+                archives::describe(headers, archive.format, &archive.folder, config);
+            })
+        }
+        Outcome::Unpacked(unpacked) => unstored(S::OK, "application/json", unpacked.json()),
         Outcome::Ui {
             document,
             next,

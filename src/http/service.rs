@@ -74,6 +74,7 @@ impl ServiceBuilder {
             admin: self.admin,
             ids: IdGenerator::default(),
             throttle: Throttle::default(),
+            directories: Cell::default(),
             guard: self.access.clone().map(Guard),
             subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes, self.access))),
             encoder: Encoder::default(),

@@ -64,6 +64,12 @@ impl Principal {
             Operation::Move(request) => self.permit_move(request),
             Operation::List(target) => self.permit_list(&mut target.page),
             Operation::Ui(request) => self.permit_list(&mut request.target.page),
+            // Each key is looked at when its turn comes.
+            Operation::Archive(request) => {
+                self.need_any(Right::Read, &request.folder)?;
+                self.permit_list(&mut request.page)
+            }
+            Operation::Unpack(request) => self.need_any(Right::Create, &request.folder),
             Operation::Page(Page::Metrics, _) => self.need_any(Right::Metrics, ""),
             Operation::Watch(request) => self.need_any(Right::Watch, &request.prefix),
             // The refusal of an anonymous client asks it to authenticate, whatever the right.

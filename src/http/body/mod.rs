@@ -11,10 +11,12 @@ pub mod sources;
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+use futures_util::Stream;
 
 use crate::failpoint;
 use crate::http::body::sources::{Encoded, FileBody, Region};
@@ -72,6 +74,8 @@ pub enum Content {
     Encoded(Box<Encoded>),
     /// Boxed, so that other bodies are not larger for it.
     Endless(Box<dyn EndlessBody>),
+    /// Pieces that are made as fast as the client takes them.
+    Made(Pin<Box<dyn Stream<Item = Result<Piece, Error>>>>),
 }
 
 impl Content {
@@ -114,7 +118,7 @@ impl Content {
         match self {
             Self::File(_) | Self::Encoded(_) => Some(self),
             Self::Parts(parts, _) => parts.iter_mut().find(|it| matches!(it, Self::File(_))),
-            Self::Bytes(_) | Self::Remote(_) | Self::Endless(_) => None,
+            Self::Bytes(_) | Self::Remote(_) | Self::Endless(_) | Self::Made(_) => None,
         }
     }
 
@@ -143,7 +147,7 @@ impl Content {
             Self::File(file) => Some(file.remaining()),
             Self::Remote(part) => Some(part.remaining()),
             Self::Parts(_, left) => Some(*left),
-            Self::Encoded(_) | Self::Endless(_) => None,
+            Self::Encoded(_) | Self::Endless(_) | Self::Made(_) => None,
         }
     }
 
@@ -183,6 +187,7 @@ impl Content {
             }
             Self::Encoded(encoded) => encoded.poll_piece(cx),
             Self::Endless(body) => body.poll_piece(cx).map(|piece| piece.map(Ok)),
+            Self::Made(pieces) => return pieces.as_mut().poll_next(cx),
         };
         bytes.map_ok(Piece::Bytes)
     }

@@ -131,6 +131,11 @@ impl RequestRecord {
         });
     }
 
+    /// Writes an event to the audit log while the request goes on, so that the events of a long one take no memory.
+    pub fn audit_now(&self, event: &AuditEvent) {
+        self.with_entry(|entry| entry.audit_now(event));
+    }
+
     /// The store is asked from now on.
     pub fn begin_store(&self) {
         self.with_timing(|timing| timing.asked = Some(Instant::now()));

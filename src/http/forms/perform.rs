@@ -24,8 +24,8 @@ use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::put::{CountedUpload, compare};
-use crate::store::{Digests, Key, Preconditions, UploadHead};
+use crate::http::values::put::receive_part;
+use crate::store::{Digests, Key, Preconditions};
 
 /// About the longest head of a part, in bytes.
 const MAX_PART_HEAD: usize = 16 * 1024;
@@ -118,8 +118,7 @@ impl FormUpload<'_, '_, '_> {
         key: Key<'static>,
         media_type: Option<Box<str>>,
     ) -> Result<(), Refusal> {
-        let service = &*self.request.service;
-        let (store, config) = (&service.store, &service.config);
+        let config = &self.request.service.config;
         check_depth(&key, config.limits.max_key_depth)?;
         // The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
         let only_new = (!self.state.replaces()).then_some(Preconditions::NEW);
@@ -130,44 +129,16 @@ impl FormUpload<'_, '_, '_> {
             ..PutOptions::default()
         };
         self.request.permit_put(&key, &mut options)?;
-        let _in_flight = CountedUpload::new(self.request.counters());
-        let quota = store.quota().filter(|quota| quota.is_by_client());
-        let (expected, wanted) = (options.expected, options.expected.wanted());
-        let mut head = UploadHead {
-            sha256: expected.sha256,
-            uploader: quota.map(|_| self.request.uploader()),
-            ..options.head()
-        };
-        let limit = config.limits.max_body;
+        let (request, form, existing) = (self.request, &mut self.form, options.existing);
         let stored = async {
-            let mut upload = if config.discard {
-                None
-            } else {
-                Some(store.upload(service.reactor, &key, &mut head).await?)
-            };
-            if let Some(upload) = upload.as_mut().filter(|_| !wanted.is_none()) {
-                upload.hash(wanted);
+            let received = receive_part(request, &key, options, None, async || form.data().await);
+            match received.await? {
+                Some(publishing) => Ok(Some(publishing.await?)),
+                None => Ok(None),
             }
-            let mut len = 0;
-            while let Some(data) = self.form.data().await? {
-                len += data.len() as u64;
-                if len > limit {
-                    return Err(Refusal::TooLarge { limit });
-                }
-                if let Some(upload) = &mut upload {
-                    upload.push(data).await?;
-                }
-            }
-            Ok(match upload {
-                Some(mut upload) => {
-                    compare(&mut upload, &expected, wanted).await?;
-                    Some(upload.publish(key.clone()).await?)
-                }
-                None => None,
-            })
         };
         let stored = stored.await;
-        let published = self.request.narrowed(options.existing, stored)?;
+        let published = request.narrowed(existing, stored)?;
         self.stored.push(StoredFile { key, published });
         Ok(())
     }

@@ -5,6 +5,7 @@
 pub mod table;
 
 use crate::access::{Existing, Right};
+use crate::http::archives::{BadArchive, HaltedArchive};
 use crate::http::auth::credentials::BadLink;
 use crate::http::forms::{BadForm, StoredFile};
 use crate::http::head::allowlists::NotAllowlisted;
@@ -65,6 +66,8 @@ pub enum Refusal {
     BadField(#[from] BadField),
     #[error("bad form: {0}")]
     BadForm(#[from] BadForm),
+    #[error("{0}")]
+    BadArchive(#[from] BadArchive),
     #[error("an upload is a form: multipart/form-data, with a boundary of at most 70 bytes")]
     NoForm,
     #[error("bad digest: {0}")]
@@ -136,6 +139,8 @@ pub enum Refusal {
     OfUpload(Box<Refusal>, UploadState),
     #[error("{}", .0.why)]
     OfForm(Box<HaltedForm>),
+    #[error("{}", .0.why)]
+    OfArchive(Box<HaltedArchive>),
     /// The store failed.
     #[error("{0}")]
     Store(store::Error),
@@ -154,11 +159,12 @@ pub struct HaltedForm {
 }
 
 impl Refusal {
-    /// The reason itself, without the state of an upload or a form.
+    /// The reason itself, without the state of an upload, a form or an archive.
     pub fn reason(&self) -> &Self {
         match self {
             Self::OfUpload(why, _) => why.reason(),
             Self::OfForm(halted) => halted.why.reason(),
+            Self::OfArchive(halted) => halted.why.reason(),
             reason => reason,
         }
     }
@@ -170,6 +176,10 @@ impl Refusal {
             Self::OfForm(mut halted) => {
                 halted.why = halted.why.of_late_body();
                 Self::OfForm(halted)
+            }
+            Self::OfArchive(mut halted) => {
+                halted.why = halted.why.of_late_body();
+                Self::OfArchive(halted)
             }
             other => other,
         }

@@ -9,6 +9,7 @@ use hyper::header::{
 };
 
 use crate::access::Existing;
+use crate::http::archives::BadArchive;
 use crate::http::head::syntax::{FramingError, put};
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::Target;
@@ -105,6 +106,7 @@ impl Refusal {
             }
             R::BadField(_) => row(S::BAD_REQUEST, "bad-field", &[]),
             R::BadForm(_) => row(S::BAD_REQUEST, "bad-form", &[]),
+            R::BadArchive(why) => archives(why),
             R::NoForm => row(S::UNSUPPORTED_MEDIA_TYPE, "no-form", &[]),
             R::BadDigest(_) => row(S::BAD_REQUEST, "bad-digest", &[]),
             R::DigestMismatch | R::Sha256Mismatch(_) => row(S::BAD_REQUEST, "digest-mismatch", &[]),
@@ -135,6 +137,7 @@ impl Refusal {
             R::UploadTaken => row(S::CONFLICT, "upload-taken", &[]),
             R::OfUpload(why, _) => why.row(config),
             R::OfForm(halted) => halted.why.row(config),
+            R::OfArchive(halted) => halted.why.row(config),
             R::Store(error) => failed(error, config),
             R::Panicked => row(S::INTERNAL_SERVER_ERROR, "internal", &[Closes]),
         }
@@ -148,6 +151,7 @@ impl Refusal {
                 uploads::describe(headers, state, config);
             }
             Self::OfForm(halted) => halted.why.describe(headers, config),
+            Self::OfArchive(halted) => halted.why.describe(headers, config),
             Self::Unsatisfiable { len } => put(headers, CONTENT_RANGE, unsatisfied(*len)),
             Self::Method if !config.compat => allow(headers, Target::Values.methods(config)),
             Self::PageMethod(methods) => allow(headers, methods),
@@ -198,6 +202,19 @@ fn moving(why: BadMove) -> Row {
         B::Elsewhere => row(S::BAD_GATEWAY, "other-destination", &[]),
         B::Same => row(S::FORBIDDEN, "same-key", &[]),
         B::Folder => row(S::NOT_IMPLEMENTED, "folder-move", &[]),
+    }
+}
+
+/// The row of an archive that is not made, or not understood.
+fn archives(why: &BadArchive) -> Row {
+    use BadArchive as A;
+    use StatusCode as S;
+    match why {
+        A::Format => row(S::BAD_REQUEST, "bad-query", &[]),
+        A::Coding | A::Compressed | A::OnlyTar => {
+            row(S::UNSUPPORTED_MEDIA_TYPE, "content-coding", &[])
+        }
+        _ => row(S::BAD_REQUEST, "bad-archive", &[]),
     }
 }
 

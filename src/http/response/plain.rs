@@ -15,6 +15,7 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::http::archives::Unpacked;
 use crate::http::body::response::Body;
 use crate::http::head::syntax::{encoded, put, up};
 use crate::http::refusal::table::{Flag, Row, SIGNED_OUT};
@@ -29,7 +30,7 @@ pub const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A problem of RFC 9457; docs/http.md lists the names.
 #[derive(Serialize)]
-struct Problem {
+struct Problem<'r> {
     r#type: String,
     title: &'static str,
     status: u16,
@@ -39,6 +40,9 @@ struct Problem {
     /// The keys of a form that were stored before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stored: Vec<String>,
+    /// What was stored of an archive before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unpacked: Option<&'r Unpacked>,
 }
 
 /// The members of the problem of a mismatching offset (draft-ietf-httpbis-resumable-upload, "Mismatching Offset").
@@ -87,7 +91,11 @@ fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<B
     }
     let stored = form.map_or(&[][..], |form| &form.stored);
     let stored: Vec<_> = stored.iter().map(|file| path(&file.key)).collect();
-    let why = form.map_or_else(|| refusal.to_string(), |form| progress(form, &stored));
+    let why = match refusal {
+        Refusal::OfForm(form) => progress(form, &stored),
+        Refusal::OfArchive(archive) => archive.progress(),
+        refusal => refusal.to_string(),
+    };
     if !context.problem {
         return error(status, TEXT, why);
     }
@@ -109,6 +117,10 @@ fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<B
             _ => None,
         },
         stored,
+        unpacked: match refusal {
+            Refusal::OfArchive(archive) => Some(&archive.unpacked),
+            _ => None,
+        },
     };
     let json = serde_json::to_string(&problem).unwrap_or_default();
     error(status, "application/problem+json", json)

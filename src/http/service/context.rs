@@ -4,6 +4,7 @@
 //! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no header and decides no
 //! status.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct Service {
     pub(crate) ids: IdGenerator,
     /// The lines of the log that any client can cause.
     pub(crate) throttle: Throttle,
+    /// The bytes that the directories of zips take while they are made.
+    pub(crate) directories: Cell<usize>,
     /// `None` where there are no rules of access.
     pub(crate) guard: Option<Guard>,
     /// `None` where the store has no feed of changes.
@@ -274,6 +277,14 @@ impl RequestContext {
         self.principal().map_or(Ok(()), permit)
     }
 
+    /// Writes to the audit log that the value of `key` was stored, one of many that the request brings.
+    pub fn audit_changed(&self, key: &Key<'_>) {
+        if self.service.config.logs.audit {
+            let event = AuditEvent::Changed(Some(path(key)));
+            self.guard.connection.record().audit_now(&event);
+        }
+    }
+
     /// The result of a PUT. Where it was narrowed to a key without a value, its client gave no precondition that could fail: it is refused
     /// because it may not replace.
     pub fn narrowed<T>(
@@ -312,6 +323,7 @@ pub fn audit_events(
     };
     let (mut events, file) = match refusal {
         Refusal::OfForm(halted) => (changed(&halted.stored), halted.file.as_ref().map(path)),
+        Refusal::OfArchive(halted) => (Vec::new(), halted.member.clone()),
         _ => (Vec::new(), None),
     };
     let row = refusal.row(config);

@@ -5,6 +5,8 @@
 use std::pin::pin;
 
 use crate::failpoint;
+use crate::http::archives::pack::archive;
+use crate::http::archives::unpack::unpack;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
 use crate::http::forms::perform::store_form;
@@ -31,8 +33,8 @@ pub async fn perform(
     let mut response = {
         let max_body = service.config.limits.max_body;
         let limit = match &operation {
-            // Each value of a form is held to the limit, not their sum.
-            Operation::Form(_) => u64::MAX,
+            // Each value of a form or an archive is held to the limit, not their sum.
+            Operation::Form(_) | Operation::Unpack(_) => u64::MAX,
             Operation::Put { options, .. } => options.most.unwrap_or(max_body).min(max_body),
             _ => max_body,
         };
@@ -112,6 +114,8 @@ async fn execute(
         Operation::Move(asked) => Box::pin(relocate(request, *asked)).await,
         Operation::List(target) => Box::pin(list(service, *target)).await,
         Operation::Site(asked) => Box::pin(site(request, *asked)).await,
+        Operation::Archive(asked) => Box::pin(archive(request, *asked)).await,
+        Operation::Unpack(asked) => Box::pin(unpack(request, *asked, body)).await,
         Operation::Ui(asked) => Box::pin(ui_page(request, *asked)).await,
         Operation::Redirect(to) | Operation::SignIn(to) => Ok(Outcome::Redirect(to)),
         Operation::Options(asked) => Ok(Outcome::Options(asked)),

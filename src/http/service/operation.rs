@@ -9,6 +9,7 @@ use hyper::header::{HeaderMap, HeaderValue};
 
 use crate::access::Existing;
 use crate::http::admin::{MetricsFormat, Page};
+use crate::http::archives::{ArchiveRequest, UnpackRequest};
 use crate::http::auth::credentials::Principal;
 use crate::http::forms::FormRequest;
 use crate::http::listing::ListTarget;
@@ -47,6 +48,10 @@ pub enum Operation<'a> {
     List(Box<ListTarget>),
     /// Answer what is asked of a site.
     Site(Box<SiteRequest>),
+    /// Answer all values below a folder as one archive.
+    Archive(Box<ArchiveRequest>),
+    /// Store the members of the archive in the body.
+    Unpack(Box<UnpackRequest>),
     /// Answer the page for browsers.
     Ui(Box<UiRequest>),
     /// Have the client sign in, and lead it to this address.
@@ -174,7 +179,8 @@ impl Operation<'_> {
     /// True where it changes the store, or gives up an upload.
     pub fn changes(&self) -> bool {
         match self {
-            Self::Put { .. } | Self::Form(_) | Self::Delete { .. } | Self::Move(_) => true,
+            Self::Put { .. } | Self::Form(_) | Self::Unpack(_) => true,
+            Self::Delete { .. } | Self::Move(_) => true,
             Self::Upload(_, request) => !matches!(request, UploadRequest::Offset),
             _ => false,
         }
@@ -198,6 +204,8 @@ impl Operation<'_> {
             Self::Move(request) => Operation::Move(request),
             Self::List(target) => Operation::List(target),
             Self::Site(request) => Operation::Site(request),
+            Self::Archive(request) => Operation::Archive(request),
+            Self::Unpack(request) => Operation::Unpack(request),
             Self::Ui(request) => Operation::Ui(request),
             Self::SignIn(to) => Operation::SignIn(to),
             Self::Redirect(to) => Operation::Redirect(to),

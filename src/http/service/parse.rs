@@ -13,6 +13,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use crate::http::admin::MetricsFormat;
+use crate::http::archives::{ArchiveFormat, ArchiveRequest, BadArchive, UnpackRequest};
 use crate::http::auth::authorize::{is_open, link_kind};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::{Guard, Identified};
@@ -270,12 +271,12 @@ impl<'a> RequestHead<'a> {
             {
                 operation
             }
-            "/" => self.list(String::new()),
+            "/" => self.below(String::new()),
             path => {
                 if !config.compat
                     && let Some(folder) = folder(path)?
                 {
-                    return self.list(folder);
+                    return self.below(folder);
                 }
                 let key = self.key()?;
                 let by_browser = (common.by_browser && !config.compat).then(|| depth(path));
@@ -296,10 +297,45 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    /// A listing of the keys in `folder`, or the index in its place.
-    fn list(&self, folder: String) -> Result<Operation<'static>, Refusal> {
-        let listing = list_request(self.head, folder.clone())?;
-        Ok(index_or(listing, self.head, &folder, self.config))
+    /// A listing of a folder, or the index in its place, or an archive of it.
+    fn below(&self, folder: String) -> Result<Operation<'a>, Refusal> {
+        match ArchiveFormat::of(self.head.uri.query())? {
+            Some(format) => {
+                let request = ArchiveRequest::new(format, folder);
+                Ok(Operation::Archive(Box::new(request)))
+            }
+            None => {
+                let listing = list_request(self.head, folder.clone())?;
+                Ok(index_or(listing, self.head, &folder, self.config))
+            }
+        }
+    }
+
+    /// A PUT to an address that is of no key, for the reason `why`: an archive that is unpacked into a folder, if it asks for that.
+    #[cold]
+    fn unpack(&self, why: Refusal) -> Result<Operation<'a>, Refusal> {
+        let (head, config) = (self.head, self.config);
+        let folder = match self.path {
+            _ if config.compat || head.method != Method::PUT => None,
+            "/" => Some(String::new()),
+            path => folder(path).unwrap_or_default(),
+        };
+        let format = folder.as_ref().map(|_| ArchiveFormat::of(head.uri.query()));
+        let (Some(folder), Some(format)) = (folder, format.transpose()?.flatten()) else {
+            return Err(match why {
+                Refusal::NoSuchPath => Refusal::NoKey,
+                why => why,
+            });
+        };
+        if config.read_only {
+            return Err(Refusal::ReadOnly);
+        }
+        self.needs_length()?;
+        if self.common.resumable && config.resumes() {
+            return Err(BadArchive::Resumable.into());
+        }
+        let request = UnpackRequest::of(format, folder, &head.headers)?;
+        Ok(Operation::Unpack(Box::new(request)))
     }
 
     /// The key at the path.
@@ -319,10 +355,10 @@ impl<'a> RequestHead<'a> {
 
     fn put(&self) -> Result<Operation<'a>, Refusal> {
         let (head, len, common, config) = (self.head, self.len, &self.common, self.config);
-        let key = self.changed_key().map_err(|why| match why {
-            Refusal::NoSuchPath => Refusal::NoKey,
-            other => other,
-        })?;
+        let key = match self.changed_key() {
+            Ok(key) => key,
+            Err(why) => return self.unpack(why),
+        };
         if config.read_only {
             return Err(Refusal::ReadOnly);
         }

@@ -2,6 +2,7 @@
 //!
 //! The body of a refused upload is not read. A body that breaks off, or does not have the digests sent with it, is never stored.
 
+use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 
@@ -16,7 +17,7 @@ use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, are_announced};
 use crate::http::values::fields::{BadField, StoredFields};
 use crate::http::values::media;
 use crate::metrics::ReactorCounters;
-use crate::store::{Attributes, Digests, Key, Upload, UploadHead, Wanted};
+use crate::store::{Attributes, Digests, Key, Publishing, Upload, UploadHead, Wanted};
 
 impl PutOptions {
     pub fn of(headers: &HeaderMap, config: &ServiceConfig) -> Result<Self, Refusal> {
@@ -80,6 +81,55 @@ pub async fn put(
     let _in_flight = CountedUpload::new(request.counters());
     receive(&mut upload, &options, body).await?;
     Ok(Outcome::Stored(upload.publish(key).await?))
+}
+
+/// Receives a part of a request as a value of `key`, of `len` bytes where that is known: `data` gives its bytes. Returns the publishing of the
+/// value, which begins when it is polled; `None` where values are dropped.
+pub async fn receive_part<'r>(
+    request: &'r RequestContext,
+    key: &Key<'static>,
+    mut options: PutOptions,
+    len: Option<u64>,
+    mut data: impl AsyncFnMut() -> Result<Option<Bytes>, Refusal>,
+) -> Result<Option<Publishing<'r>>, Refusal> {
+    let Service {
+        store,
+        reactor,
+        config,
+        ..
+    } = &*request.service;
+    let _in_flight = CountedUpload::new(request.counters());
+    let quota = store.quota().filter(|quota| quota.is_by_client());
+    let (expected, wanted) = (options.expected, options.expected.wanted());
+    let mut head = UploadHead {
+        len,
+        sha256: expected.sha256,
+        uploader: quota.map(|_| request.uploader()),
+        ..options.head()
+    };
+    let mut upload = if config.discard {
+        None
+    } else {
+        Some(store.upload(*reactor, key, &mut head).await?)
+    };
+    if let Some(upload) = upload.as_mut().filter(|_| !wanted.is_none()) {
+        upload.hash(wanted);
+    }
+    let (mut received, limit) = (0, config.limits.max_body);
+    while let Some(data) = data().await? {
+        received += data.len() as u64;
+        if received > limit {
+            return Err(Refusal::TooLarge { limit });
+        }
+        if let Some(upload) = &mut upload {
+            upload.push(data).await?;
+        }
+    }
+    let Some(mut upload) = upload else {
+        return Ok(None);
+    };
+    compare(&mut upload, &expected, wanted).await?;
+    Ok(Some(upload.publish(key.clone())))
 }
 
 /// An upload under way, counted by its reactor.
