@@ -10,7 +10,7 @@ use crate::http::forms::{Disposition, FormState, Role};
 use crate::http::refusal::Refusal;
 
 /// A body in pieces of one size.
-struct Pieces<'a>(std::slice::Chunks<'a, u8>);
+pub(super) struct Pieces<'a>(pub(super) std::slice::Chunks<'a, u8>);
 
 impl Frames for Pieces<'_> {
     async fn next_frame(&mut self) -> Result<Option<Bytes>, Refusal> {

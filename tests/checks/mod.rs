@@ -8,6 +8,7 @@ mod access;
 mod form;
 mod forwarded;
 mod framing;
+mod tar;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ pub use access::{access_file, authorization, link};
 pub use form::form;
 pub use forwarded::forwarded;
 pub use framing::framing;
+pub use tar::tar;
 
 /// A path names at most one key, which obeys the rules and comes back from any encoding of it; or a folder, below which keys may lie.
 pub fn key(data: &[u8]) {

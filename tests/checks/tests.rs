@@ -11,7 +11,7 @@ use crate::net::fuzz::proxy_header;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 13] = [
+const TARGETS: [Target; 14] = [
     ("key", key),
     ("target", target),
     ("range", range),
@@ -20,6 +20,7 @@ const TARGETS: [Target; 13] = [
     ("cursor", cursor),
     ("framing", framing),
     ("form", form),
+    ("tar", tar),
     ("access_file", access_file),
     ("authorization", authorization),
     ("link", link),
@@ -122,8 +123,48 @@ fn piece_of_form() -> impl Strategy<Value = Vec<u8>> {
     one_of(known)
 }
 
+/// Pieces that tars are made of, sound and not.
+fn piece_of_tar() -> impl Strategy<Value = Vec<u8>> {
+    let known: Vec<&[u8]> = vec![
+        b"17 path=a/b\nc d\n",
+        b"10 size=3\n",
+        b"19 GNU.sparse.map=\n",
+        b"9 a=\n",
+        b"value",
+        &[0; 512],
+        &[0; 100],
+    ];
+    let kinds = prop::sample::select(b"0\x0015xgLKS7".to_vec());
+    let names = prop::sample::select(vec!["a", "b/c", "d/", "../e", "./f", "\u{e9}"]);
+    let header = (kinds, names, 0..40_u64).prop_map(|(kind, name, len)| {
+        let mut header = ::tar::Header::new_ustar();
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(::tar::EntryType::new(kind));
+        header.set_size(len);
+        header.set_cksum();
+        let mut bytes = header.as_bytes().to_vec();
+        if len > 0 && len % 2 == 0 {
+            let data = b"11 path=new\n12 size=1234\nvalue of some bytes";
+            bytes.extend_from_slice(&data[..usize::try_from(len).unwrap()]);
+            bytes.resize(1024, 0);
+        }
+        bytes
+    });
+    prop_oneof![20 => header, 10 => one_of(known)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn the_members_of_a_tar_do_not_depend_on_how_it_comes(
+        size in any::<u8>(),
+        pieces in vec(piece_of_tar(), 1..8),
+        has_end in any::<bool>(),
+    ) {
+        let end: &[u8] = if has_end { &[0; 1024] } else { &[] };
+        super::tar(&[&[size][..], &pieces.concat(), end].concat());
+    }
+
     #[test]
     fn the_parts_of_a_form_do_not_depend_on_how_it_comes(size in 1..40_u8, pieces in vec(piece_of_form(), 1..16)) {
         form(&[&[size][..], &pieces.concat()].concat());

@@ -2,6 +2,7 @@
 
 mod access;
 mod architecture;
+mod archives;
 mod bounds;
 mod docs;
 mod expiry;

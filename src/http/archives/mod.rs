@@ -19,7 +19,6 @@ use serde::Serialize;
 
 use crate::http::body::Piece;
 use crate::http::head::syntax::{encoded, put};
-use crate::http::refusal::Refusal;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions;
 use crate::http::values::digest_fields::are_announced;
@@ -81,6 +80,8 @@ pub enum BadArchive {
     End,
     #[error("the only condition on an archive is If-None-Match: *, which stores new values alone")]
     Condition,
+    #[error("a part of an archive cannot be stored: PUT takes no Content-Range")]
+    Part,
     #[error("an archive comes in one request: it cannot be resumed")]
     Resumable,
     #[error("this is no tar: a header has not the sum that it names")]
@@ -137,27 +138,31 @@ pub struct UnpackRequest {
 
 impl UnpackRequest {
     /// The request with these `headers`. A field that the server would have to ignore, though it says something of the values, is refused.
-    pub fn of(format: ArchiveFormat, folder: String, headers: &HeaderMap) -> Result<Self, Refusal> {
+    pub fn of(
+        format: ArchiveFormat,
+        folder: String,
+        headers: &HeaderMap,
+    ) -> Result<Self, BadArchive> {
         if format != ArchiveFormat::Tar {
-            return Err(BadArchive::OnlyTar.into());
+            return Err(BadArchive::OnlyTar);
         }
         if headers.contains_key(CONTENT_RANGE) {
-            return Err(Refusal::PartialPut);
+            return Err(BadArchive::Part);
         }
         let is_identity =
             |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"identity");
         if !headers.get_all(CONTENT_ENCODING).iter().all(is_identity) {
-            return Err(BadArchive::Coding.into());
+            return Err(BadArchive::Coding);
         }
         check_digests(headers)?;
         if end(headers) != Ok(None) {
-            return Err(BadArchive::End.into());
+            return Err(BadArchive::End);
         }
         let given = preconditions(headers).filter(Preconditions::are_of_writes);
         let only_new = match given.map(|given| given.exact()) {
             None => false,
             Some(Some(WriteCondition::Create)) => true,
-            Some(_) => return Err(BadArchive::Condition.into()),
+            Some(_) => return Err(BadArchive::Condition),
         };
         Ok(Self { folder, only_new })
     }
@@ -230,27 +235,5 @@ impl Unpacked {
         let mut json = serde_json::to_vec(self).unwrap_or_default();
         json.push(b'\n');
         json
-    }
-}
-
-/// An archive that ended before all of its members were stored.
-#[derive(Debug)]
-pub struct HaltedArchive {
-    /// The member that was not stored, if the archive had come to one: its name in the archive, or its key.
-    pub member: Option<String>,
-    pub unpacked: Unpacked,
-    pub why: Refusal,
-}
-
-impl HaltedArchive {
-    /// The line about it.
-    pub fn progress(&self) -> String {
-        let Unpacked { stored, bytes, .. } = self.unpacked;
-        let member = self
-            .member
-            .as_ref()
-            .map(|name| format!("{}: ", encoded(name)));
-        let (member, why) = (member.unwrap_or_default(), &self.why);
-        format!("{member}{why}; stored before: {stored} values of {bytes} bytes")
     }
 }

@@ -201,25 +201,24 @@ impl<'b, F: Frames> TarReader<'b, F> {
             self.padding -= skipped.len() as u64;
         }
         let mut block = Vec::with_capacity(BLOCK);
-        while block.len() < BLOCK {
-            let left = (BLOCK - block.len()) as u64;
-            let data = self.take(left).await?.ok_or(BadArchive::Ends)?;
+        while block.len() < BLOCK
+            && let Some(data) = self.take((BLOCK - block.len()) as u64).await?
+        {
             block.extend_from_slice(&data);
+        }
+        if !self.has_begun && COMPRESSED.iter().any(|magic| block.starts_with(magic)) {
+            return Err(BadArchive::Compressed.into());
+        }
+        if block.len() < BLOCK {
+            return Err(BadArchive::Ends.into());
         }
         if block.iter().all(|&byte| byte == 0) {
             self.end().await?;
             return Ok(None);
         }
-        let is_compressed = |magic: &&[u8]| block.starts_with(magic);
         let header = Header::from_byte_slice(&block);
         if header.cksum().ok() != Some(sum(&block)) {
-            let is_compressed = !self.has_begun && COMPRESSED.iter().any(is_compressed);
-            let why = if is_compressed {
-                BadArchive::Compressed
-            } else {
-                BadArchive::Sum
-            };
-            return Err(why.into());
+            return Err(BadArchive::Sum.into());
         }
         self.has_begun = true;
         Ok(Some(header.clone()))

@@ -9,10 +9,10 @@ use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::http::archives::tar::{Member, TarReader};
-use crate::http::archives::{BadArchive, HaltedArchive, UnpackRequest, Unpacked, check_digests};
+use crate::http::archives::{BadArchive, UnpackRequest, Unpacked, check_digests};
 use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
-use crate::http::refusal::Refusal;
+use crate::http::refusal::{HaltedArchive, Refusal};
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
@@ -78,8 +78,9 @@ impl Unpacking<'_, '_, '_> {
         while self.halted.is_none() {
             let (name, stored) = match self.tar.next().await {
                 Ok(Some(member)) => {
-                    let name = String::from_utf8_lossy(&member.name).into_owned();
-                    (Some(name), self.store(member).await)
+                    let name = String::from_utf8_lossy(without_dot(&member.name));
+                    let key = format!("{}{name}", self.asked.folder);
+                    (Some(key), self.store(member).await)
                 }
                 Ok(None) => {
                     let trailers = self.tar.body.trailers.as_ref();
@@ -103,9 +104,8 @@ impl Unpacking<'_, '_, '_> {
         if let Some(kind) = member.other {
             return Err(BadArchive::Kind(kind).into());
         }
-        let name = std::str::from_utf8(&member.name).map_err(|_| BadKey::NotUtf8)?;
-        // As archives of `.` have it.
-        let name = name.trim_start_matches("./");
+        let name = without_dot(&member.name);
+        let name = std::str::from_utf8(name).map_err(|_| BadKey::NotUtf8)?;
         let key = Key::new(format!("{}{name}", self.asked.folder))?;
         check_depth(&key, config.limits.max_key_depth)?;
         let (len, limit) = (member.len, config.limits.max_body);
@@ -181,4 +181,9 @@ impl Unpacking<'_, '_, '_> {
             }
         }
     }
+}
+
+/// The name of a member without the `./` that it has in an archive of `.`.
+fn without_dot(name: &[u8]) -> &[u8] {
+    name.strip_prefix(b"./").unwrap_or(name)
 }

@@ -5,7 +5,7 @@
 pub mod table;
 
 use crate::access::{Existing, Right};
-use crate::http::archives::{BadArchive, HaltedArchive};
+use crate::http::archives::{BadArchive, Unpacked};
 use crate::http::auth::credentials::BadLink;
 use crate::http::forms::{BadForm, StoredFile};
 use crate::http::head::allowlists::NotAllowlisted;
@@ -155,6 +155,15 @@ pub struct HaltedForm {
     /// The file that was not stored, if the form had come to one.
     pub file: Option<Key<'static>>,
     pub stored: Vec<StoredFile>,
+    pub why: Refusal,
+}
+
+/// An archive that ended before all of its members were stored.
+#[derive(Debug)]
+pub struct HaltedArchive {
+    /// The key of the member that was not stored, if the archive had come to one; or what would be its key, were it one.
+    pub member: Option<String>,
+    pub unpacked: Unpacked,
     pub why: Refusal,
 }
 

@@ -19,7 +19,7 @@ use crate::http::archives::Unpacked;
 use crate::http::body::response::Body;
 use crate::http::head::syntax::{encoded, put, up};
 use crate::http::refusal::table::{Flag, Row, SIGNED_OUT};
-use crate::http::refusal::{HaltedForm, Refusal};
+use crate::http::refusal::{HaltedArchive, HaltedForm, Refusal};
 use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui::frame::Text;
@@ -93,7 +93,7 @@ fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<B
     let stored: Vec<_> = stored.iter().map(|file| path(&file.key)).collect();
     let why = match refusal {
         Refusal::OfForm(form) => progress(form, &stored),
-        Refusal::OfArchive(archive) => archive.progress(),
+        Refusal::OfArchive(archive) => halted(archive),
         refusal => refusal.to_string(),
     };
     if !context.problem {
@@ -146,6 +146,19 @@ fn progress(form: &HaltedForm, stored: &[String]) -> String {
         [] => format!("{file}{why}; nothing was stored before"),
         stored => format!("{file}{why}; stored before: {}", stored.join(", ")),
     }
+}
+
+/// The line about an archive that ended early.
+fn halted(archive: &HaltedArchive) -> String {
+    let HaltedArchive {
+        member,
+        unpacked,
+        why,
+    } = archive;
+    let Unpacked { stored, bytes, .. } = unpacked;
+    let member = member.as_ref().map(|key| format!("{}: ", encoded(key)));
+    let member = member.unwrap_or_default();
+    format!("{member}{why}; values stored before: {stored} ({bytes} bytes)")
 }
 
 /// The key as it is written in a path.

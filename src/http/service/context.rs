@@ -323,7 +323,10 @@ pub fn audit_events(
     };
     let (mut events, file) = match refusal {
         Refusal::OfForm(halted) => (changed(&halted.stored), halted.file.as_ref().map(path)),
-        Refusal::OfArchive(halted) => (Vec::new(), halted.member.clone()),
+        Refusal::OfArchive(halted) => {
+            let member = halted.member.as_deref();
+            (Vec::new(), member.map(|key| format!("/{}", encoded(key))))
+        }
         _ => (Vec::new(), None),
     };
     let row = refusal.row(config);

@@ -44,6 +44,7 @@ sessions! {
     the_session_of_the_readme_runs: "README.md",
     the_sessions_of_http_run: "docs/http.md",
     the_sessions_of_uploads_run: "docs/uploads.md",
+    the_session_of_archives_runs: "docs/archives.md",
     the_sessions_of_caching_run: "docs/caching.md",
     the_sessions_of_watch_run: "docs/watch.md",
     the_sessions_of_browsers_run: "docs/browsers.md",

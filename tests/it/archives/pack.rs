@@ -1,0 +1,263 @@
+//! GET of an archive.
+
+use sha2::Digest as _;
+
+use super::{printed, program, read};
+use crate::support::prelude::*;
+
+/// Names that are hard to write in one format or another, with the length of each value.
+fn values() -> Vec<(String, Vec<u8>)> {
+    let long = |c: &str, n: usize| c.repeat(n);
+    let names = [
+        ("a".to_owned(), 0),
+        ("a b\"c%d;e.txt".to_owned(), 5),
+        ("b\\c".to_owned(), 511),
+        ("cc:d".to_owned(), 512),
+        ("deep/er/and/deeper".to_owned(), 513),
+        (format!("e/{}", long("e", 98)), 3),
+        (format!("f/{}", long("f", 99)), 3),
+        (format!("g/{}/{}", long("g", 200), long("h", 250)), 70_000),
+        ("line\nbreak".to_owned(), 20_000),
+        ("na\u{ef}ve/\u{1f980}".to_owned(), 3_000_000),
+    ];
+    let values = names.into_iter().enumerate();
+    let values = values.map(|(n, (name, len))| (name, pattern(n as u64, len)));
+    values.collect()
+}
+
+/// Places the values below `folder`.
+fn place(dir: &DataDir, folder: &str) -> Vec<(String, Vec<u8>)> {
+    let values = values();
+    for (name, value) in &values {
+        dir.place(&format!("{folder}{name}"), value);
+    }
+    values
+}
+
+#[test]
+fn a_tar_has_all_values_below_the_folder_in_the_order_of_keys() {
+    let server = TestServer::start(&[]);
+    let values = place(&server.dir, "in/it/");
+    server.dir.place("in/its", "no");
+    server.dir.place("in/is", "no");
+    let got = server.request("GET", "/in/it/?archive=tar", "", b"");
+    assert_eq!(got.status, 200);
+    assert_eq!(got.must("content-type"), "application/x-tar");
+    assert_eq!(
+        got.must("content-disposition"),
+        "attachment; filename=\"it.tar\""
+    );
+    assert_eq!(read(&got.body), values);
+    // The times are those of the values.
+    let mut archive = tar::Archive::new(&got.body[..]);
+    for entry in archive.entries().expect("members") {
+        let entry = entry.expect("a member");
+        let name = String::from_utf8(entry.path_bytes().into_owned()).expect("UTF-8");
+        let modified = server.dir.modified(&format!("in/it/{name}"));
+        let modified = modified
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .expect("a time");
+        assert_eq!(entry.header().mtime().expect("a time"), modified.as_secs());
+        assert_eq!(entry.header().uid().expect("a user"), 0);
+    }
+    // The root, and a folder without values.
+    let all = read(&server.request("GET", "/?archive=tar", "", b"").body);
+    assert_eq!(all.len(), values.len() + 2);
+    assert_eq!(all[0].0, "in/is");
+    let none = server.request("GET", "/none/?archive=tar", "", b"");
+    assert_eq!((none.status, none.body), (200, vec![0; 1024]));
+}
+
+/// Of more values than a page of keys has, and of more than are sent at once.
+#[test]
+fn an_archive_of_many_values_has_them_all() {
+    let server = TestServer::start(&[]);
+    let names: Vec<String> = (0..scaled(2500, 25_000))
+        .map(|n| format!("{n:06}"))
+        .collect();
+    for name in &names {
+        server.dir.place(&format!("many/{name}"), name);
+    }
+    let got = server.request("GET", "/many/?archive=tar", "", b"");
+    let members = read(&got.body);
+    assert!(members.iter().map(|(name, _)| name).eq(&names));
+    assert!(members.iter().all(|(name, data)| name.as_bytes() == data));
+    let mut python = needed!(program("python3"));
+    let zip = server.request("GET", "/many/?archive=zip", "", b"").body;
+    fs::write(server.dir.outside("many.zip"), zip).expect("a file");
+    let script = "import sys, zipfile\n\
+        z = zipfile.ZipFile(sys.argv[1])\n\
+        assert z.testzip() is None\n\
+        assert all(z.read(n) == n.encode() for n in z.namelist())\n\
+        print(len(z.namelist()))";
+    let count = printed(
+        python
+            .args(["-c", script])
+            .arg(server.dir.outside("many.zip")),
+    );
+    assert_eq!(count.trim(), names.len().to_string());
+}
+
+#[test]
+fn python_reads_the_same_values_from_a_tar_and_from_a_zip() {
+    let server = TestServer::start(&[]);
+    let values = place(&server.dir, "d/");
+    let _ = needed!(program("python3"));
+    let script = "import sys, hashlib, tarfile, zipfile\n\
+        path = sys.argv[1]\n\
+        if path.endswith('tar'):\n\
+        \x20   t = tarfile.open(path)\n\
+        \x20   members = [(m.name, t.extractfile(m).read(), m.mtime) for m in t]\n\
+        else:\n\
+        \x20   z = zipfile.ZipFile(path)\n\
+        \x20   members = [(i.filename, z.read(i), i.date_time[0] - 2000) for i in z.infolist()]\n\
+        \x20   assert all(i.external_attr >> 16 == 0o100644 for i in z.infolist())\n\
+        for name, data, time in members:\n\
+        \x20   assert time > 20, time\n\
+        \x20   print(repr(name.encode()), hashlib.sha256(data).hexdigest())";
+    let mut both = Vec::new();
+    for format in ["tar", "zip"] {
+        let got = server.request("GET", &format!("/d/?archive={format}"), "", b"");
+        let path = server.dir.outside(&format!("d.{format}"));
+        fs::write(&path, &got.body).expect("a file");
+        both.push(printed(
+            Command::new("python3").args(["-c", script]).arg(path),
+        ));
+    }
+    assert_eq!(both[0], both[1]);
+    assert_eq!(both[0].lines().count(), values.len());
+    for ((name, value), line) in values.iter().zip(both[0].lines()) {
+        let (_, digest) = line.rsplit_once(' ').expect("a digest");
+        let expected = crate::support::s3::hex(&sha2::Sha256::digest(value));
+        assert_eq!(digest, expected, "{name}");
+    }
+}
+
+#[test]
+fn other_programs_unpack_what_the_server_packs() {
+    let server = TestServer::start(&[]);
+    let values = place(&server.dir, "d/");
+    // An old unzip changes a name with a line break.
+    server.dir.remove("d/line\nbreak");
+    let values: Vec<_> = values
+        .into_iter()
+        .filter(|(name, _)| !name.contains('\n'))
+        .collect();
+    for (name, format, args) in [
+        ("tar", "tar", &["-xf"][..]),
+        ("bsdtar", "tar", &["-xf"]),
+        ("bsdtar", "zip", &["-xf"]),
+        ("unzip", "zip", &["-q"]),
+    ] {
+        let mut command = needed!(program(name), continue);
+        let got = server.request("GET", &format!("/d/?archive={format}"), "", b"");
+        let into = TempDir::new().expect("a folder");
+        let path = into.path().join("archive");
+        fs::write(&path, &got.body).expect("a file");
+        let command = command.args(args).arg(&path).current_dir(into.path());
+        printed(command.env("LC_ALL", "C.UTF-8"));
+        for (key, value) in &values {
+            let found = fs::read(into.path().join(key));
+            assert_eq!(found.ok().as_ref(), Some(value), "{name} {format}: {key:?}");
+        }
+    }
+}
+
+#[test]
+fn a_head_and_a_name_tell_of_the_archive_alone() {
+    let server = TestServer::start(&[]);
+    server.dir.place("na\u{ef}ve \"x\"/a", "v");
+    let target = "/na%C3%AFve%20%22x%22/?archive=zip";
+    let got = server.request("HEAD", target, "", b"");
+    assert_eq!(
+        (got.status, got.must("content-type")),
+        (200, "application/zip")
+    );
+    assert_eq!(
+        got.must("content-disposition"),
+        "attachment; filename=\"na_ve _x_.zip\"; filename*=UTF-8''na%C3%AFve%20%22x%22.zip"
+    );
+    let root = server.request("GET", "/?archive=tar&v=1", "", b"");
+    assert_eq!(
+        root.must("content-disposition"),
+        "attachment; filename=\"archive.tar\""
+    );
+    server
+        .request("GET", "/?archive=rar", "", b"")
+        .says(400, "bad archive: it is tar or zip");
+    // Of a value it is a parameter that means nothing.
+    server.store("k", "v");
+    assert_eq!(server.request("GET", "/k?archive=tar", "", b"").body, b"v");
+}
+
+/// The end of what came is no end of a body, in any framing.
+#[test]
+fn an_archive_of_a_value_that_cannot_be_read_breaks_off() {
+    directory_only!("a hand cuts a file");
+    http1_only!("the last chunk");
+    for format in ["tar", "zip"] {
+        let server = TestServer::start(&["--threads", "1"]);
+        server.store("d/a", "first");
+        server.store("d/b", pattern(1, 40_000_000));
+        server.store("d/c", "last");
+        let mut raw = Raw::connect_narrow(server.addr);
+        raw.send(format!(
+            "GET /d/?archive={format} HTTP/1.1\r\nHost: t\r\n\r\n"
+        ));
+        assert_eq!(raw.head().status, 200);
+        raw.take(1_000_000);
+        server.dir.set_len("d/b", 1000);
+        let rest = raw.rest();
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "{format}: an end");
+        assert!(rest.len() < 39_000_000, "{format}");
+        // What fails before the first byte is an error.
+        let dir = DataDir::temporary();
+        dir.place("d/a", "v");
+        let server = needed!(served_by_nobody(&dir, "a file without rights"), continue);
+        chmod(dir.file("d/a"), 0);
+        let got = server.request("GET", &format!("/d/?archive={format}"), "", b"");
+        assert_eq!(got.status, 403);
+    }
+}
+
+#[test]
+fn the_server_in_c_knew_no_archives() {
+    directory_only!("the mode of the C server");
+    let server = TestServer::start(&["--compat"]);
+    assert_eq!(server.request("GET", "/?archive=tar", "", b"").status, 404);
+    assert_eq!(server.request("PUT", "/?archive=tar", "", b"v").status, 204);
+}
+
+/// Each client takes the first bytes of an archive of two sparse values, of 10 GB together, and waits for the others there.
+#[test]
+fn memory_does_not_grow_with_the_archives() {
+    directory_only!("sparse files");
+    const CLIENTS: usize = 64;
+    let server = TestServer::start(&[]);
+    for name in ["d/a", "d/b"] {
+        server.store(name, "v");
+        server.dir.set_len(name, 5_000_000_000);
+    }
+    let here = AtomicUsize::new(0);
+    let len = scaled(4_000_000, 400_000_000);
+    thread::scope(|scope| {
+        for n in 0..CLIENTS {
+            let (server, here) = (&server, &here);
+            scope.spawn(move || {
+                let mut raw = server.connect();
+                let format = if n % 2 == 0 { "tar" } else { "zip" };
+                let target = format!("/d/?archive={format}");
+                raw.send(format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n"));
+                assert_eq!(raw.head().status, 200);
+                let mut buffer = vec![0; 1 << 16];
+                assert_eq!(raw.stream_to(len, &mut buffer, |_| {}), len);
+                here.fetch_add(1, Ordering::AcqRel);
+                let all = || here.load(Ordering::Acquire) == CLIENTS;
+                eventually("all clients are in the middle", all);
+            });
+        }
+    });
+    let peak = server.proc().peak_rss_kib();
+    say(&format!("{CLIENTS} archives at once: {} MiB", peak / 1024));
+    assert!(peak < by_protocol(96, 128) * 1024, "{peak} KiB resident");
+}

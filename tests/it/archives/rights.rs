@@ -1,0 +1,184 @@
+//! Who may have which members of an archive, by an oracle that knows the rules alone; and what the audit log tells of them.
+
+use sha2::Digest as _;
+
+use super::{read, tar};
+use crate::support::prelude::*;
+
+const RIGHTS: [&str; 4] = ["read", "list", "create", "write"];
+const KEYS: [&str; 4] = ["d/a", "d/in/b", "d/in/old", "d/out/c"];
+
+/// A subject for each set of rights, which has them to what begins with `d/in/`, and the first two to what begins with `d/a`.
+fn policy() -> String {
+    let mut text = String::new();
+    for set in 0..16 {
+        let digest = crate::support::s3::hex(&sha2::Sha256::digest(token(set)));
+        text += &format!("[[subject]]\nname = \"s{set}\"\ntoken = \"sha256:{digest}\"\n");
+        let may = of(set);
+        if !may.is_empty() {
+            text += &rule(set, "d/in/", &may);
+        }
+        let seen: Vec<_> = may
+            .iter()
+            .filter(|right| RIGHTS[..2].contains(right))
+            .collect();
+        if !seen.is_empty() {
+            text += &format!("[[rule]]\nwho = [\"s{set}\"]\nprefix = \"d/a\"\nmay = {seen:?}\n");
+        }
+    }
+    text
+}
+
+fn rule(set: usize, prefix: &str, may: &[&str]) -> String {
+    format!("[[rule]]\nwho = [\"s{set}\"]\nprefix = \"{prefix}\"\nmay = {may:?}\n")
+}
+
+fn token(set: usize) -> String {
+    format!("dst_{set:02}-0123456789abcdef0123456789abcdef")
+}
+
+fn bearer(set: usize) -> String {
+    format!("Authorization: Bearer {}\r\n", token(set))
+}
+
+/// The rights of a set.
+fn of(set: usize) -> Vec<&'static str> {
+    let rights = RIGHTS.into_iter().enumerate();
+    rights
+        .filter(|(n, _)| set >> n & 1 == 1)
+        .map(|(_, right)| right)
+        .collect()
+}
+
+fn serve(dir: &DataDir, args: &[&str]) -> TestServer {
+    let path = dir.write_private("access.toml", &policy());
+    Launch::new(&[&["--access", &*path], args].concat())
+        .on(dir)
+        .start()
+}
+
+#[test]
+fn an_archive_has_the_keys_that_a_client_may_list_and_read() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &[]);
+    for key in KEYS {
+        dir.place(key, key);
+    }
+    let mut asked = 0;
+    for set in 0..16 {
+        for folder in ["", "d/", "d/in/", "d/out/"] {
+            let target = format!("/{folder}?archive=tar");
+            let may = of(set);
+            let may_see = may.contains(&"read") && may.contains(&"list");
+            let seen = KEYS
+                .iter()
+                .filter(|key| !key.starts_with("d/out/") && key.starts_with(folder));
+            let seen: Vec<_> = seen
+                .map(|key| (key[folder.len()..].to_owned(), key.as_bytes().to_vec()))
+                .collect();
+            let got = server.request("GET", &target, &bearer(set), b"");
+            let says = format!("{may:?} {target}");
+            if may_see && !seen.is_empty() {
+                assert_eq!(got.status, 200, "{says}");
+                assert_eq!(read(&got.body), seen, "{says}");
+            } else {
+                assert_eq!(got.status, 403, "{says}");
+            }
+            assert_eq!(server.request("GET", &target, "", b"").status, 401);
+            let zip = server.request("GET", &target.replace("tar", "zip"), &bearer(set), b"");
+            assert_eq!(zip.status, got.status, "{says}");
+            for key in KEYS {
+                // Names are in a zip as they are.
+                let name = key.strip_prefix(folder).unwrap_or("-");
+                let has = zip.status == 200
+                    && zip
+                        .body
+                        .windows(name.len())
+                        .any(|part| part == name.as_bytes());
+                assert!(
+                    !has || seen.iter().any(|(seen, _)| seen == name),
+                    "{says} {name}"
+                );
+            }
+            asked += 2;
+        }
+    }
+    say(&format!("{asked} archives have what the rules say"));
+}
+
+#[test]
+fn a_member_is_stored_as_a_put_of_its_key_would_be() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &[]);
+    for set in 0..16 {
+        for (name, is_there) in [
+            ("in/new", false),
+            ("in/old", true),
+            ("out/c", false),
+            ("a", false),
+        ] {
+            for lines in ["", "If-None-Match: *\r\n"] {
+                dir.clear();
+                dir.place("d/in/old", "old");
+                let lines = bearer(set) + lines;
+                let single = server.request("PUT", &format!("/d/{name}"), &lines, b"new");
+                dir.clear();
+                dir.place("d/in/old", "old");
+                let put = server.request(
+                    "PUT",
+                    "/d/?archive=tar",
+                    &lines,
+                    &tar([(name, &b"new"[..])]),
+                );
+                let says = format!("{:?} {name} {lines}", of(set));
+                // A value that is in the way of a new one is told, and no failure.
+                let status = if single.status == 412 {
+                    200
+                } else {
+                    single.status
+                };
+                assert_eq!(put.status, status, "{says}: {}", put.text());
+                let stored = u64::from(single.status == 200);
+                if status == 200 {
+                    assert_eq!(put.json()["stored"], stored, "{says}");
+                }
+                let value = dir.get(&format!("d/{name}"));
+                let expected = if stored == 1 {
+                    Some(b"new".to_vec())
+                } else {
+                    is_there.then(|| b"old".to_vec())
+                };
+                assert_eq!(value, expected, "{says}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_audit_log_tells_of_each_member() {
+    let dir = DataDir::temporary();
+    let mut server = serve(&dir, &["--audit-log", "--threads", "1"]);
+    let list = [
+        ("in/a b", &b"1"[..]),
+        ("in/b", b"2"),
+        ("out/c", b"3"),
+        ("in/d", b"4"),
+    ];
+    let put = server.request("PUT", "/d/?archive=tar", &bearer(8), &tar(list));
+    put.says(403, "d/out/c: not allowed: this needs the right to create here; values stored before: 2 (2 bytes)");
+    server.stop();
+    let events = server.logged("audit").into_iter();
+    let events = events.filter(|event| event.has("peer"));
+    let names = ["subject", "result", "key"];
+    let told: Vec<String> = events
+        .map(|event| names.map(|name| event.field(name)).join(" "))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "s8 changed /d/in/a%20b",
+            "s8 changed /d/in/b",
+            "s8 refused /d/out/c"
+        ]
+    );
+}

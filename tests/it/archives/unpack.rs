@@ -1,0 +1,286 @@
+//! PUT of an archive.
+
+use tar::EntryType;
+
+use super::{ended, header, members, printed, program, tar};
+use crate::support::prelude::*;
+
+const PROBLEM: &str = "Accept: application/problem+json\r\n";
+
+/// Unpacks into `folder`.
+fn put(server: &TestServer, folder: &str, lines: &str, tar: &[u8]) -> Response {
+    server.request("PUT", &format!("/{folder}?archive=tar"), lines, tar)
+}
+
+#[test]
+fn each_member_is_a_value_with_the_type_of_its_name() {
+    let server = TestServer::start(&[]);
+    let long = pattern(1, 3_000_000);
+    let list = [
+        ("./a.html", &b"<p>"[..]),
+        ("b/c.png", b"png"),
+        ("b/empty", b""),
+        ("long", &long),
+        ("a.html", b"<p>again"),
+    ];
+    let put = put(&server, "in/", "", &tar(list));
+    assert_eq!(put.status, 200);
+    assert_eq!(put.must("content-type"), "application/json");
+    let told = put.json();
+    assert_eq!(told["stored"], 5);
+    assert_eq!(told["bytes"], 3_000_014);
+    assert_eq!(told["existing"], 0);
+    server
+        .dir
+        .assert_holds(&["in/a.html", "in/b/c.png", "in/b/empty", "in/long"]);
+    // Of two members with one name, the later one stays.
+    let page = server.get("in/a.html");
+    assert_eq!(
+        (&*page.body, page.must("content-type")),
+        (&b"<p>again"[..], "text/html; charset=utf-8")
+    );
+    assert_eq!(server.get("in/b/c.png").must("content-type"), "image/png");
+    assert_eq!(server.get("in/long").body, long);
+    assert_eq!(
+        server
+            .request("PUT", "/?archive=tar", "", &tar([("root", &b"v"[..])]))
+            .status,
+        200
+    );
+    assert_eq!(server.get("root").body, b"v");
+}
+
+#[test]
+fn what_python_and_tar_pack_is_stored_in_each_of_their_formats() {
+    let server = TestServer::start(&[]);
+    let from = TempDir::new().expect("a folder");
+    let names = ["a", "deep/er/x", "na\u{ef}ve", &"n".repeat(150), "empty"];
+    for (n, name) in names.iter().enumerate() {
+        let path = from.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        let len = if *name == "empty" { 0 } else { 400 * n + 1 };
+        fs::write(path, pattern(n as u64, len)).expect("a file");
+    }
+    fs::create_dir(from.path().join("folder")).expect("a folder");
+    let pack = "import sys, tarfile\n\
+        t = tarfile.open(sys.argv[1], 'w', format=getattr(tarfile, sys.argv[2] + '_FORMAT'))\n\
+        t.add('.')\n\
+        t.close()";
+    let out = TempDir::new().expect("a folder");
+    for (name, format) in [
+        ("python3", "PAX"),
+        ("python3", "GNU"),
+        ("tar", "--format=posix"),
+        ("tar", "--format=gnu"),
+        ("bsdtar", "--format=pax"),
+    ] {
+        let mut command = needed!(program(name), continue);
+        let path = out.path().join("made");
+        if name == "python3" {
+            command.args(["-c", pack]).arg(&path).arg(format);
+        } else {
+            command.arg("-cf").arg(&path).args([format, "."]);
+        }
+        printed(command.env("LC_ALL", "C.UTF-8").current_dir(from.path()));
+        let put = put(
+            &server,
+            &format!("{name}{format}/"),
+            "",
+            &fs::read(path).expect("a tar"),
+        );
+        assert_eq!(
+            (put.status, &put.json()["stored"]),
+            (200, &names.len().into()),
+            "{put:?}"
+        );
+        for key in names {
+            let value = fs::read(from.path().join(key)).expect("a file");
+            let stored = server.dir.read(format!("{name}{format}/{key}"));
+            assert!(stored == value, "{name} {format}: {key}");
+        }
+    }
+}
+
+#[test]
+fn with_a_condition_only_new_values_are_stored() {
+    let server = TestServer::start(&[]);
+    server.store("in/b", "old");
+    let list = [("a", &b"new"[..]), ("b", b"new"), ("c", b"new")];
+    let told = put(&server, "in/", "If-None-Match: *\r\n", &tar(list)).json();
+    let expected =
+        serde_json::json!({"stored": 2, "bytes": 6, "existing": 1, "existing_keys": ["in/b"]});
+    assert_eq!(told, expected);
+    assert_eq!(server.get("in/b").body, b"old");
+    assert_eq!(put(&server, "in/", "", &tar(list)).json()["stored"], 3);
+    assert_eq!(server.get("in/b").body, b"new");
+}
+
+/// Each is one member behind a good one.
+#[test]
+fn a_member_that_is_no_plain_value_is_refused_and_those_before_it_stay() {
+    let dir = DataDir::temporary();
+    let args = ["--max-body", "1000", "--max-key-depth", "4"];
+    let server = Launch::new(&args).on(&dir).start();
+    let file = |name: &[u8]| (header(name, EntryType::Regular, 0), 400, "bad-key");
+    let kind = |kind| (header(b"x", kind, 0), 400, "bad-archive");
+    let sized = |kind, len, status, name| (header(b"x", kind, len), status, name);
+    let cases = [
+        file(b"../x"),
+        file(b"a/../../x"),
+        file(b"/etc/x"),
+        file(b"a//x"),
+        file(b"a/."),
+        file(b"\xff"),
+        file(b".."),
+        (
+            header(b"a/b/c/d", EntryType::Regular, 0),
+            400,
+            "key-too-deep",
+        ),
+        kind(EntryType::Symlink),
+        kind(EntryType::Link),
+        kind(EntryType::Char),
+        kind(EntryType::Block),
+        kind(EntryType::Fifo),
+        kind(EntryType::GNUSparse),
+        kind(EntryType::new(b'Z')),
+        sized(EntryType::Directory, 512, 400, "bad-archive"),
+        sized(EntryType::Regular, 1001, 413, "too-large"),
+        sized(EntryType::Regular, 1 << 40, 413, "too-large"),
+        sized(EntryType::XHeader, 1 << 40, 400, "bad-archive"),
+        sized(EntryType::GNULongName, 1 << 20, 400, "bad-archive"),
+    ];
+    for (n, (header, status, name)) in cases.iter().enumerate() {
+        let mut tar = members([("good", &b"v"[..])]);
+        tar.extend_from_slice(header.as_bytes());
+        tar.extend_from_slice(&members([("behind", &b"v"[..])]));
+        let folder = format!("{n}/");
+        let put = put(&server, &folder, PROBLEM, &ended(tar));
+        let why = put.text();
+        assert_eq!(put.status, *status, "{n}: {why}");
+        let told = put.json();
+        assert_eq!(
+            told["type"],
+            format!("urn:data-server:problem:{name}"),
+            "{n}"
+        );
+        assert_eq!(told["unpacked"]["stored"], 1, "{n}: {why}");
+        assert!(why.contains("values stored before: 1 (1 bytes)"), "{why}");
+    }
+    let keys: Vec<String> = (0..cases.len()).map(|n| format!("{n}/good")).collect();
+    let keys: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
+    server
+        .dir
+        .assert_holds(&keys.into_iter().collect::<Vec<_>>());
+    server.dir.assert_nothing_staged();
+    // With the reason, a program says which member it was.
+    let put = put(
+        &server,
+        "z/",
+        "",
+        &ended(header(b"l nk", EntryType::Symlink, 0).as_bytes().to_vec()),
+    );
+    put.says(400, "z/l%20nk: it is a symbolic link, and only plain files are stored; values stored before: 0 (0 bytes)");
+}
+
+#[test]
+fn what_is_no_whole_tar_is_refused() {
+    let server = TestServer::start(&[]);
+    let whole = tar([("a", &b"v"[..])]);
+    let mut other_sum = whole.clone();
+    other_sum[10] ^= 1;
+    let cases: [(&[u8], u16, &str); 7] = [
+        (b"", 400, "cut off"),
+        (b"\x1f\x8b\x08 compressed", 415, "compressed"),
+        (&[b'x'; 600], 400, "no tar"),
+        (&whole[..600], 400, "cut off"),
+        (&whole[..1024], 400, "cut off"),
+        (&other_sum, 400, "no tar"),
+        (&[&whole[..], &whole].concat(), 400, "behind its end mark"),
+    ];
+    for (n, (body, status, why)) in cases.into_iter().enumerate() {
+        let put = put(&server, &format!("{n}/"), "", body);
+        assert_eq!(put.status, status, "{n}: {}", put.text());
+        assert!(put.text().contains(why), "{n}: {}", put.text());
+    }
+    // A value that is whole was stored.
+    server.dir.assert_holds(&["3/a", "4/a", "6/a"]);
+}
+
+#[test]
+fn a_field_that_would_be_ignored_is_refused() {
+    let server = TestServer::start(&[]);
+    let whole = tar([("a", &b"v"[..])]);
+    for (lines, status) in [
+        ("Content-Encoding: gzip\r\n", 415),
+        ("Content-Range: bytes 0-9/20\r\n", 400),
+        ("Repr-Digest: sha-256=:AAAA:\r\n", 400),
+        ("Content-MD5: 1B2M2Y8AsgTpgAmY7PhCfg==\r\n", 400),
+        ("X-Delete-After: 60\r\n", 400),
+        ("If-Match: \"x\"\r\n", 400),
+        ("Content-Encoding: identity\r\n", 200),
+    ] {
+        assert_eq!(put(&server, "d/", lines, &whole).status, status, "{lines}");
+    }
+    server
+        .request("PUT", "/d/?archive=zip", "", b"x")
+        .says(415, "only a tar is unpacked: send PUT with archive=tar");
+    // An address of no archive is one of a folder, as before.
+    assert_eq!(
+        server.request("PUT", "/d/?archiv=tar", "", b"x").status,
+        400
+    );
+    assert_eq!(
+        server.request("PUT", "/d/k?archive=tar", "", b"x").status,
+        200
+    );
+    assert_eq!(server.get("d/k").body, b"x");
+}
+
+#[test]
+fn a_server_that_is_read_only_or_drops_values_stores_none() {
+    let whole = tar([("a", &b"v"[..])]);
+    let server = TestServer::start(&["--discard"]);
+    assert_eq!(put(&server, "d/", "", &whole).json()["stored"], 0);
+    assert_eq!(put(&server, "d/", "", &whole[..700]).status, 400);
+    server.dir.assert_holds(&[]);
+    directory_only!("a directory that is only read");
+    let dir = DataDir::temporary();
+    let server = Launch::new(&["--read-only"]).on(&dir).start();
+    assert_eq!(put(&server, "d/", "", &whole).status, 403);
+}
+
+/// The client leaves in the middle of the second member.
+#[test]
+fn nothing_is_stored_of_a_member_that_is_cut_off() {
+    let server = TestServer::start(&[]);
+    let value = pattern(1, 200_000);
+    let whole = tar([("a", &b"v"[..]), ("b", &value)]);
+    let mut raw = server.connect();
+    raw.send(format!(
+        "PUT /d/?archive=tar HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n",
+        whole.len()
+    ));
+    raw.send(&whole[..100_000]);
+    eventually("the first is stored", || server.dir.get("d/a").is_some());
+    raw.break_off();
+    eventually("the upload has ended", || server.receiving() == 0);
+    server.dir.assert_holds(&["d/a"]);
+    server.dir.assert_nothing_staged();
+    assert_eq!(server.get("d/b").status, 404);
+}
+
+/// Many values of one request, which the publisher takes together.
+#[test]
+fn many_short_values_are_all_stored() {
+    let server = TestServer::start(&[]);
+    let names: Vec<String> = (0..scaled(2000, 20_000))
+        .map(|n| format!("{n:06}"))
+        .collect();
+    let list = names.iter().map(|name| (name.as_str(), name.as_bytes()));
+    let told = put(&server, "many/", "", &tar(list)).json();
+    assert_eq!(told["stored"], names.len());
+    for name in &names {
+        assert_eq!(server.dir.read(format!("many/{name}")), name.as_bytes());
+    }
+}
