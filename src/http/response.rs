@@ -104,13 +104,14 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
                 listing::describe(headers, format, next, config);
             })
         }
-        Outcome::Archive(archive) => {
-            let body = Body::of(Content::Made(archive.pieces));
-            with(plain(S::OK, body), |headers| {
-                archives::describe(headers, archive.format, &archive.folder, config);
-            })
-        }
-        Outcome::Unpacked(unpacked) => unstored(S::OK, "application/json", unpacked.json()),
+        Outcome::Archive {
+            format,
+            folder,
+            pieces,
+        } => with(plain(S::OK, Body::of(Content::Made(pieces))), |headers| {
+            archives::describe(headers, format, &folder, config);
+        }),
+        Outcome::Unpacked(text) => unstored(S::OK, "application/json", text),
         Outcome::Ui {
             document,
             next,

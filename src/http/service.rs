@@ -17,6 +17,7 @@ use std::sync::Arc;
 use futures_util::future::Either;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
+use tokio::sync::Semaphore;
 
 use crate::access::Access;
 use crate::failpoint;
@@ -49,6 +50,9 @@ use crate::store::{Found, Store};
 
 pub use context::Service;
 
+/// The most memory for the directories of zips while they are made, in bytes.
+const MAX_DIRECTORIES: usize = 64 << 20;
+
 /// The parts of a service. They go to the thread of a reactor, which a service itself cannot.
 pub struct ServiceBuilder {
     /// The store of the values.
@@ -74,7 +78,7 @@ impl ServiceBuilder {
             admin: self.admin,
             ids: IdGenerator::default(),
             throttle: Throttle::default(),
-            directories: Cell::default(),
+            directories: Arc::new(Semaphore::new(MAX_DIRECTORIES)),
             guard: self.access.clone().map(Guard),
             subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes, self.access))),
             encoder: Encoder::default(),

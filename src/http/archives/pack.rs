@@ -13,11 +13,12 @@ use std::time::UNIX_EPOCH;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, StreamExt as _, try_unfold};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::access::Right;
 use crate::failpoint;
 use crate::http::archives::zip::{Zip, record_len};
-use crate::http::archives::{Archive, ArchiveFormat, ArchiveRequest, BadArchive, tar};
+use crate::http::archives::{ArchiveFormat, ArchiveRequest, Pieces, tar};
 use crate::http::auth::credentials::Principal;
 use crate::http::body::{Content, Piece};
 use crate::http::refusal::Refusal;
@@ -28,75 +29,43 @@ use crate::store::{CONTENDED, Error, Found, IN_MEMORY, Key, Page, TRIES};
 /// Headers and short values are sent together, about so many bytes of them.
 const BATCH: usize = 16 << 10;
 
-/// The most bytes that the directories of all zips of a reactor take while they are made.
-pub const MAX_DIRECTORIES: usize = 64 << 20;
-
 /// The error of a zip for whose directory there is no room now.
-const NO_ROOM: Error = Error::Exhausted("memory for the directories of zips");
+const NO_ROOM: Error =
+    Error::Exhausted("memory for the directories of zips, which a tar does not need");
 
 /// Answers the archive that was `asked` for.
 pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<Outcome, Refusal> {
-    let ArchiveRequest {
-        format,
-        folder,
-        page,
-    } = asked;
-    let mut archive = Archive {
-        format,
-        folder,
-        pieces: Box::pin(stream::empty()),
-    };
-    if !request.is_head() {
+    let ArchiveRequest { format, page } = asked;
+    let folder = page.prefix.clone();
+    let pieces: Pieces = if request.is_head() {
+        Box::pin(stream::empty())
+    } else {
         let mut packer = Packer::new(request, format, page);
-        if format == ArchiveFormat::Zip {
-            packer.reserve().await?;
-        }
+        packer.reserve().await?;
         // What fails at once is an error, and no archive that breaks off.
         let first = packer.next().await?;
         let rest = try_unfold(packer, async |mut packer| {
             let piece = packer.next().await?;
             Ok(piece.map(|piece| (piece, packer)))
         });
-        archive.pieces = Box::pin(stream::iter(first.map(Ok)).chain(rest));
-    }
-    Ok(Outcome::Archive(Box::new(archive)))
-}
-
-/// A share in the memory of the directories of zips.
-struct Reserved {
-    service: Rc<Service>,
-    bytes: usize,
-}
-
-impl Reserved {
-    fn grow(&mut self, bytes: usize) -> Result<(), Error> {
-        let taken = &self.service.directories;
-        let sum = taken.get().checked_add(bytes);
-        taken.set(sum.filter(|&sum| sum <= MAX_DIRECTORIES).ok_or(NO_ROOM)?);
-        self.bytes += bytes;
-        Ok(())
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        let taken = &self.service.directories;
-        taken.set(taken.get() - self.bytes);
-    }
-}
-
-/// The format of an archive, with its state.
-enum Format {
-    Tar,
-    Zip(Zip),
+        Box::pin(stream::iter(first.map(Ok)).chain(rest))
+    };
+    Ok(Outcome::Archive {
+        format,
+        folder,
+        pieces,
+    })
 }
 
 /// An archive that is being made.
 struct Packer {
-    reserved: Reserved,
+    service: Rc<Service>,
     /// `None` where there are no rules.
     principal: Option<Rc<Principal>>,
-    format: Format,
+    /// The state of a zip; a tar has none.
+    zip: Option<Zip>,
+    /// The memory for the directory of the zip.
+    reserved: Option<OwnedSemaphorePermit>,
     /// The next page of keys, if there is one.
     page: Option<Page>,
     keys: VecDeque<Key<'static>>,
@@ -112,15 +81,10 @@ struct Packer {
 impl Packer {
     fn new(request: &RequestContext, format: ArchiveFormat, page: Page) -> Self {
         Self {
-            reserved: Reserved {
-                service: Rc::clone(&request.service),
-                bytes: 0,
-            },
+            service: Rc::clone(&request.service),
             principal: request.context.principal.clone(),
-            format: match format {
-                ArchiveFormat::Tar => Format::Tar,
-                ArchiveFormat::Zip => Format::Zip(Zip::default()),
-            },
+            zip: (format == ArchiveFormat::Zip).then(Zip::default),
+            reserved: None,
             folder_len: page.prefix.len(),
             page: Some(page),
             keys: VecDeque::new(),
@@ -130,32 +94,36 @@ impl Packer {
         }
     }
 
-    /// Reserves the memory of the directory of a zip of the keys that there are now.
-    async fn reserve(&mut self) -> Result<(), Refusal> {
-        let (first, mut len) = (self.page.clone(), 0);
+    /// Reserves the memory for the directory of a zip of the keys that there are now, and of some more.
+    async fn reserve(&mut self) -> Result<(), Error> {
+        if self.zip.is_none() {
+            return Ok(());
+        }
+        let (first, mut len) = (self.page.clone(), BATCH);
         while let Some(page) = self.page.take() {
             for key in self.list(page).await? {
                 len += record_len(&key.as_str()[self.folder_len..]);
             }
-            if len > MAX_DIRECTORIES {
-                return Err(BadArchive::TooMany.into());
-            }
         }
         self.page = first;
-        Ok(self.reserved.grow(len)?)
+        let memory = Arc::clone(&self.service.directories);
+        let len = u32::try_from(len).map_err(|_| NO_ROOM)?;
+        let reserved = memory.try_acquire_many_owned(len);
+        self.reserved = Some(reserved.map_err(|_| NO_ROOM)?);
+        Ok(())
     }
 
-    /// The keys of `page` that the client may read. The next page is listed after it.
+    /// The keys of `page` that the client may read. The page behind it is the next one.
     async fn list(&mut self, page: Page) -> Result<VecDeque<Key<'static>>, Error> {
-        let service = &self.reserved.service;
-        let listing = service.store.list(service.reactor, page.clone()).await?;
+        let (store, reactor) = (&self.service.store, self.service.reactor);
+        let listing = store.list(reactor, page.clone()).await?;
         let next = listing.next.clone();
         self.page = next.map(|after| Page { after, ..page });
-        let keys = listing.keys.iter().map(|(key, _)| key);
         let principal = self.principal.as_deref();
         let may_read = |key: &&Key<'_>| {
             principal.is_none_or(|it| it.subject.grant.allows(Right::Read, key.as_str()))
         };
+        let keys = listing.keys.iter().map(|(key, _)| key);
         Ok(keys.filter(may_read).cloned().collect())
     }
 
@@ -168,23 +136,28 @@ impl Packer {
             if let Some(end) = &mut self.end {
                 return Ok(end.pop_front().map(Piece::Bytes));
             }
-            if let Some((value, _)) = &mut self.value {
+            if let Some((value, len)) = &mut self.value {
                 let is_long = value.remaining().is_some_and(|left| left > IN_MEMORY);
                 // A zip has the sum of the bytes, so they are read.
-                let as_file = is_long && matches!(self.format, Format::Tar);
-                let as_file = as_file && failpoint::takes_over();
+                let as_file = is_long && self.zip.is_none() && failpoint::takes_over();
                 match poll_fn(|cx| value.poll_piece(cx, as_file))
                     .await
                     .transpose()?
                 {
                     Some(piece) => {
-                        self.note(&piece);
+                        if let (Some(zip), Piece::Bytes(bytes)) = (&mut self.zip, &piece) {
+                            zip.note(bytes);
+                        }
                         return Ok(Some(piece));
                     }
-                    None => self.end_member(),
+                    None => {
+                        let len = *len;
+                        self.value = None;
+                        self.end_member(len);
+                    }
                 }
             } else if let Some(key) = self.keys.pop_front() {
-                self.open(&key).await?;
+                self.begin_member(&key).await?;
             } else if let Some(page) = self.page.take() {
                 self.keys = self.list(page).await?;
             } else {
@@ -193,66 +166,56 @@ impl Packer {
         }
     }
 
-    /// Begins with the value of `key`, if there is still one.
-    async fn open(&mut self, key: &Key<'static>) -> Result<(), Error> {
-        let service = Rc::clone(&self.reserved.service);
-        let Some((len, modified, content)) = open(&service, key).await? else {
+    /// Begins with the value of `key`, if there is still one; a short one is sent with its header.
+    async fn begin_member(&mut self, key: &Key<'static>) -> Result<(), Error> {
+        let Some((len, modified, content)) = open(&self.service, key).await? else {
             return Ok(());
         };
         let (name, out) = (&key.as_str()[self.folder_len..], &mut self.out);
-        match &mut self.format {
-            Format::Tar => tar::begin(out, name, len, modified),
-            Format::Zip(zip) => {
-                let missing = zip.directory_len + record_len(name);
-                let missing = missing.saturating_sub(self.reserved.bytes);
-                self.reserved.grow(missing)?;
+        match &mut self.zip {
+            None => tar::begin(out, name, len, modified),
+            Some(zip) => {
+                let reserved = self.reserved.as_ref().map_or(0, |it| it.num_permits());
+                if zip.directory_len + record_len(name) > reserved {
+                    return Err(NO_ROOM);
+                }
                 zip.begin(out, name, len, modified);
             }
         }
-        self.value = Some((Content::empty(), len));
-        if let Content::Bytes(bytes) = content {
-            let piece = Piece::Bytes(bytes);
-            self.note(&piece);
-            if let Piece::Bytes(bytes) = piece {
-                self.out.extend_from_slice(&bytes);
+        match content {
+            Content::Bytes(bytes) => {
+                if let Some(zip) = &mut self.zip {
+                    zip.note(&bytes);
+                }
+                out.extend_from_slice(&bytes);
+                self.end_member(len);
             }
-            self.end_member();
-        } else {
-            self.value = Some((content, len));
+            content => self.value = Some((content, len)),
         }
         Ok(())
     }
 
-    fn note(&mut self, piece: &Piece) {
-        if let (Format::Zip(zip), Piece::Bytes(bytes)) = (&mut self.format, piece) {
-            zip.note(bytes);
-        }
-    }
-
-    fn end_member(&mut self) {
-        if let Some((_, len)) = self.value.take() {
-            match &mut self.format {
-                Format::Tar => tar::end(&mut self.out, len),
-                Format::Zip(zip) => zip.end(&mut self.out),
-            }
+    fn end_member(&mut self, len: u64) {
+        match &mut self.zip {
+            None => tar::end(&mut self.out, len),
+            Some(zip) => zip.end(&mut self.out),
         }
     }
 
     fn finish(&mut self) {
         let mut end = VecDeque::new();
-        match &mut self.format {
-            Format::Tar => tar::finish(&mut self.out),
-            Format::Zip(zip) => end.extend(zip.finish()),
+        match &mut self.zip {
+            None => tar::finish(&mut self.out),
+            Some(zip) => end.extend(zip.finish()),
         }
-        let last = mem::take(&mut self.out).freeze();
-        end.push_front(last);
+        end.push_front(mem::take(&mut self.out).freeze());
         end.retain(|bytes| !bytes.is_empty());
         self.end = Some(end);
     }
 }
 
 /// The length of the value of `key`, the second in which it was written, and its bytes; `None` where there is no value.
-async fn open(service: &Service, key: &Key<'static>) -> Result<Option<(u64, u64, Content)>, Error> {
+async fn open(service: &Service, key: &Key<'_>) -> Result<Option<(u64, u64, Content)>, Error> {
     for _ in 0..TRIES {
         let Some(mut found) = service.store.get(service.reactor, key, true).await? else {
             return Ok(None);
@@ -261,23 +224,23 @@ async fn open(service: &Service, key: &Key<'static>) -> Result<Option<(u64, u64,
         if len > 0 && !found.open_range(0..len).await? {
             continue;
         }
-        let (nanos, content) = match &mut found {
-            Found::File(object) => (
-                object.meta.version.nanos(),
-                Content::part(&Arc::clone(object), 0..len),
-            ),
+        let (modified, content) = match &mut found {
+            Found::File(object) => {
+                let second = object.meta.version.nanos() / 1_000_000_000;
+                (
+                    u64::try_from(second).unwrap_or_default(),
+                    Content::part(object, 0..len),
+                )
+            }
             Found::Object(object) => {
                 let since = object.meta.modified.duration_since(UNIX_EPOCH);
-                let nanos = since.unwrap_or_default().as_nanos();
-                let content = if len > 0 {
-                    Content::remote(object.part(0..len))
-                } else {
-                    Content::empty()
+                let content = match len {
+                    0 => Content::empty(),
+                    len => Content::remote(object.part(0..len)),
                 };
-                (i128::try_from(nanos).unwrap_or_default(), content)
+                (since.unwrap_or_default().as_secs(), content)
             }
         };
-        let modified = u64::try_from(nanos / 1_000_000_000).unwrap_or_default();
         return Ok(Some((len, modified, content)));
     }
     Err(CONTENDED)

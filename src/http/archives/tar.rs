@@ -1,5 +1,5 @@
-//! The tar format, by the headers of the crate `tar`: ustar, with records of pax for names and lengths that it has no room for; read also
-//! with the long names of GNU.
+//! The tar format, by the headers of the crate `tar`: ustar, with records of pax for names that it has no room for; read also with the long
+//! names of GNU.
 //!
 //! [`TarReader`] takes a tar as its bytes arrive, and holds one frame of the body and the names before one member, whatever a tar says
 //! of its lengths. (The readers of crates take a name of any length into memory, and stop at attributes that hold a line break.)
@@ -20,39 +20,48 @@ const MAX_RECORDS: u64 = 256 << 10;
 /// The longest name in a header, in bytes.
 const MAX_NAME: usize = 100;
 
-/// A length from which on a header has no digits for it.
-const LONG: u64 = 1 << 33;
+/// A length that no member has: sums of shorter ones do not overflow.
+const TOO_LONG: u64 = 1 << 62;
 
 /// The first bytes of files that are compressed by gzip, zstd, xz and bzip2.
 const COMPRESSED: [&[u8]; 4] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh"];
 
+const MALFORMED: BadArchive = BadArchive::Tar("a header is malformed");
+const CUT_OFF: BadArchive = BadArchive::Tar("it ends before its end mark");
+
 /// Appends the header of a value.
 pub fn begin(out: &mut BytesMut, name: &str, len: u64, modified: u64) {
+    // Readers agree on the encoding of a name only in a record, which begins with its own length.
+    if name.is_ascii() && name.len() <= MAX_NAME {
+        return append(out, EntryType::Regular, name, len, modified);
+    }
+    let rest = format!(" path={name}\n");
+    let digits = |len: usize| len.to_string().len();
+    let record_len = rest.len() + digits(rest.len() + digits(rest.len()));
+    let record = format!("{record_len}{rest}");
+    append(
+        out,
+        EntryType::XHeader,
+        "PaxHeaders/value",
+        record.len() as u64,
+        0,
+    );
+    out.extend_from_slice(record.as_bytes());
+    end(out, record.len() as u64);
+    append(out, EntryType::Regular, "value", len, modified);
+}
+
+fn append(out: &mut BytesMut, kind: EntryType, name: &str, len: u64, modified: u64) {
     let mut header = Header::new_ustar();
+    header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+    header.set_entry_type(kind);
     header.set_mode(0o644);
-    header.set_mtime(modified);
+    header.set_uid(0);
+    header.set_gid(0);
     header.set_size(len);
-    let mut records = String::new();
-    // Readers agree on the encoding of a name only in a record.
-    let fits = name.is_ascii() && name.len() <= MAX_NAME;
-    if !fits {
-        records += &record("path", name);
-    }
-    if len >= LONG {
-        records += &record("size", &len.to_string());
-    }
-    if !records.is_empty() {
-        let mut before = Header::new_ustar();
-        before.set_entry_type(EntryType::XHeader);
-        before.set_mode(0o644);
-        before.set_size(records.len() as u64);
-        set_name(&mut before, "PaxHeaders/value");
-        append(out, &mut before);
-        out.extend_from_slice(records.as_bytes());
-        end(out, records.len() as u64);
-    }
-    set_name(&mut header, if fits { name } else { "value" });
-    append(out, &mut header);
+    header.set_mtime(modified);
+    header.set_cksum();
+    out.extend_from_slice(header.as_bytes());
 }
 
 /// Appends what follows `len` bytes, up to the next header.
@@ -60,28 +69,9 @@ pub fn end(out: &mut BytesMut, len: u64) {
     out.resize(out.len() + padding(len), 0);
 }
 
-/// The end mark of a tar.
+/// Appends the end mark.
 pub fn finish(out: &mut BytesMut) {
     out.resize(out.len() + 2 * BLOCK, 0);
-}
-
-fn set_name(header: &mut Header, name: &str) {
-    header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
-}
-
-fn append(out: &mut BytesMut, header: &mut Header) {
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_cksum();
-    out.extend_from_slice(header.as_bytes());
-}
-
-/// A record of pax, which begins with its own length.
-fn record(name: &str, value: &str) -> String {
-    let rest = name.len() + value.len() + 3;
-    let digits = |len: usize| len.to_string().len();
-    let len = rest + digits(rest + digits(rest));
-    format!("{len} {name}={value}\n")
 }
 
 /// The number of bytes from the end of `len` bytes to the next block.
@@ -92,7 +82,7 @@ fn padding(len: u64) -> usize {
 }
 
 /// A member of a tar.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Member {
     /// Its name, as bytes: what is no UTF-8 is no key.
     pub name: Vec<u8>,
@@ -102,14 +92,6 @@ pub struct Member {
     pub other: Option<&'static str>,
 }
 
-/// The facts that the records before a member say of it.
-#[derive(Debug, Default)]
-struct Records {
-    name: Option<Vec<u8>>,
-    len: Option<u64>,
-    is_sparse: bool,
-}
-
 /// A tar as it arrives.
 pub struct TarReader<'b, F> {
     pub body: &'b mut F,
@@ -117,7 +99,7 @@ pub struct TarReader<'b, F> {
     came: Bytes,
     /// The bytes of the member's data that were not taken, and of what follows it.
     left: u64,
-    padding: u64,
+    padding: usize,
     has_begun: bool,
 }
 
@@ -134,49 +116,57 @@ impl<'b, F: Frames> TarReader<'b, F> {
 
     /// The next member that is no folder; `None` at the end of the tar, and of the body. Skips what was not taken of the one before.
     pub async fn next(&mut self) -> Result<Option<Member>, Refusal> {
-        let mut records = Records::default();
+        // What records say of the member behind them.
+        let (mut name, mut len, mut is_sparse) = (None, None, false);
         while let Some(header) = self.header().await? {
             let kind = header.entry_type();
-            let len = match header.entry_size() {
-                Ok(len) if len < 1 << 62 => len,
-                _ => return Err(BadArchive::Header.into()),
-            };
+            let own_len = header.entry_size().unwrap_or(TOO_LONG);
+            if own_len >= TOO_LONG {
+                return Err(MALFORMED.into());
+            }
             match kind {
                 EntryType::XHeader => {
-                    let text = self.text(len).await?;
-                    records.read(&text).ok_or(BadArchive::Header)?;
-                }
-                EntryType::XGlobalHeader => {
-                    let (text, mut of_all) = (self.text(len).await?, Records::default());
-                    of_all.read(&text).ok_or(BadArchive::Header)?;
-                    if of_all.name.is_some() || of_all.len.is_some() || of_all.is_sparse {
-                        return Err(BadArchive::Header.into());
+                    let text = self.text(own_len).await?;
+                    for (key, value) in records(&text)? {
+                        match key {
+                            b"path" => name = Some(value.to_vec()),
+                            b"size" => {
+                                let text = std::str::from_utf8(value).ok();
+                                len = Some(
+                                    text.and_then(|text| text.parse().ok()).unwrap_or(TOO_LONG),
+                                );
+                            }
+                            key => is_sparse |= key.starts_with(b"GNU.sparse."),
+                        }
                     }
                 }
                 EntryType::GNULongName => {
-                    let text = self.text(len).await?;
+                    let mut text = self.text(own_len).await?;
                     let end = text.iter().position(|&byte| byte == 0);
-                    let name = text[..end.unwrap_or(text.len())].to_vec();
-                    records.name.get_or_insert(name);
+                    text.truncate(end.unwrap_or(text.len()));
+                    name.get_or_insert(text);
                 }
-                // The target of a link.
-                EntryType::GNULongLink => drop(self.text(len).await?),
+                // Remarks, and the target of a link.
+                EntryType::XGlobalHeader | EntryType::GNULongLink => {
+                    self.text(own_len).await?;
+                }
                 _ => {
-                    let records = std::mem::take(&mut records);
-                    let name = records.name;
-                    let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
-                    let len = records.len.unwrap_or(len);
-                    let other = if records.is_sparse {
+                    let other = if is_sparse {
                         Some("a sparse file")
                     } else {
                         other(kind)
                     };
-                    let is_folder = kind.is_dir() || (other.is_none() && name.ends_with(b"/"));
-                    if is_folder && len == 0 {
-                        continue;
+                    let (name, len) = (name.take(), len.take().unwrap_or(own_len));
+                    if len >= TOO_LONG {
+                        return Err(MALFORMED.into());
                     }
+                    let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
                     self.begin(len);
-                    return Ok(Some(Member { name, len, other }));
+                    let is_folder = kind.is_dir() || (other.is_none() && name.ends_with(b"/"));
+                    if len > 0 || !is_folder {
+                        return Ok(Some(Member { name, len, other }));
+                    }
+                    is_sparse = false;
                 }
             }
         }
@@ -188,56 +178,52 @@ impl<'b, F: Frames> TarReader<'b, F> {
         if self.left == 0 {
             return Ok(None);
         }
-        let data = self.take(self.left).await?.ok_or(BadArchive::Ends)?;
+        let data = self.take(self.left).await?.ok_or(CUT_OFF)?;
         self.left -= data.len() as u64;
         Ok(Some(data))
     }
 
-    /// The next header, behind the data of the one before; `None` behind the last.
+    /// The next header, behind the data of the one before; `None` behind the last, where only zeros may follow.
     async fn header(&mut self) -> Result<Option<Header>, Refusal> {
         while self.data().await?.is_some() {}
-        while self.padding > 0 {
-            let skipped = self.take(self.padding).await?.ok_or(BadArchive::Ends)?;
-            self.padding -= skipped.len() as u64;
+        self.block(self.padding).await?;
+        let block = self.block(BLOCK).await?;
+        self.padding = 0;
+        if block.iter().any(|&byte| byte != 0) {
+            let header = Header::from_byte_slice(&block);
+            if header.cksum().ok() != Some(sum(&block)) {
+                return Err(BadArchive::Tar("a header does not have its sum").into());
+            }
+            self.has_begun = true;
+            return Ok(Some(header.clone()));
         }
-        let mut block = Vec::with_capacity(BLOCK);
-        while block.len() < BLOCK
-            && let Some(data) = self.take((BLOCK - block.len()) as u64).await?
+        while let Some(data) = self.take(u64::MAX).await? {
+            if data.iter().any(|&byte| byte != 0) {
+                return Err(BadArchive::Tar("it goes on behind its end mark").into());
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next `len` bytes.
+    async fn block(&mut self, len: usize) -> Result<Vec<u8>, Refusal> {
+        let mut block = Vec::with_capacity(len);
+        while block.len() < len
+            && let Some(data) = self.take((len - block.len()) as u64).await?
         {
             block.extend_from_slice(&data);
         }
         if !self.has_begun && COMPRESSED.iter().any(|magic| block.starts_with(magic)) {
-            return Err(BadArchive::Compressed.into());
+            return Err(BadArchive::Coding.into());
         }
-        if block.len() < BLOCK {
-            return Err(BadArchive::Ends.into());
-        }
-        if block.iter().all(|&byte| byte == 0) {
-            self.end().await?;
-            return Ok(None);
-        }
-        let header = Header::from_byte_slice(&block);
-        if header.cksum().ok() != Some(sum(&block)) {
-            return Err(BadArchive::Sum.into());
-        }
-        self.has_begun = true;
-        Ok(Some(header.clone()))
-    }
-
-    /// Receives what follows the end mark: zeros, which fill up a record of a tape.
-    async fn end(&mut self) -> Result<(), Refusal> {
-        while let Some(data) = self.take(u64::MAX).await? {
-            if data.iter().any(|&byte| byte != 0) {
-                return Err(BadArchive::Behind.into());
-            }
-        }
-        Ok(())
+        let is_whole = block.len() == len;
+        Ok(is_whole.then_some(block).ok_or(CUT_OFF)?)
     }
 
     /// All of the records, or of the name, of this length.
     async fn text(&mut self, len: u64) -> Result<Vec<u8>, Refusal> {
         if len > MAX_RECORDS {
-            return Err(BadArchive::LongHeader.into());
+            return Err(BadArchive::Tar("the attributes of a member are too long").into());
         }
         self.begin(len);
         let mut text = Vec::new();
@@ -248,7 +234,7 @@ impl<'b, F: Frames> TarReader<'b, F> {
     }
 
     fn begin(&mut self, len: u64) {
-        (self.left, self.padding) = (len, padding(len) as u64);
+        (self.left, self.padding) = (len, padding(len));
     }
 
     /// The next bytes, `most` at most; `None` at the end of the body.
@@ -264,42 +250,36 @@ impl<'b, F: Frames> TarReader<'b, F> {
     }
 }
 
-impl Records {
-    /// Reads records of pax; `None` where they are malformed. The last one of a name counts.
-    fn read(&mut self, mut text: &[u8]) -> Option<()> {
-        while !text.is_empty() {
+/// The records of pax in `text`, by their names.
+fn records(mut text: &[u8]) -> Result<Vec<(&[u8], &[u8])>, BadArchive> {
+    let mut records = Vec::new();
+    while !text.is_empty() {
+        let record = || {
             let space = text.iter().position(|&byte| byte == b' ')?;
             let len: usize = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;
             let record = text.get(space + 1..len)?.strip_suffix(b"\n")?;
             let equals = record.iter().position(|&byte| byte == b'=')?;
-            let (name, value) = (&record[..equals], &record[equals + 1..]);
-            match name {
-                b"path" => self.name = Some(value.to_vec()),
-                b"size" => {
-                    let len = std::str::from_utf8(value).ok()?.parse().ok();
-                    self.len = Some(len.filter(|&len: &u64| len < 1 << 62)?);
-                }
-                name => self.is_sparse |= name.starts_with(b"GNU.sparse."),
-            }
-            text = &text[len..];
-        }
-        Some(())
+            Some((&record[..equals], &record[equals + 1..], &text[len..]))
+        };
+        let (name, value, rest) = record().ok_or(MALFORMED)?;
+        records.push((name, value));
+        text = rest;
     }
+    Ok(records)
 }
 
 /// The sum of a header, whose own field counts as spaces.
 fn sum(block: &[u8]) -> u32 {
-    let bytes = block.iter().enumerate();
-    let counted = bytes.map(|(at, &byte)| if (148..156).contains(&at) { b' ' } else { byte });
-    counted.map(u32::from).sum()
+    let (before, behind) = (&block[..148], &block[156..]);
+    let bytes = before.iter().chain(behind).map(|&byte| u32::from(byte));
+    bytes.sum::<u32>() + 8 * u32::from(b' ')
 }
 
 /// What a member of this kind is, unless it is a plain file.
 fn other(kind: EntryType) -> Option<&'static str> {
     match kind {
         EntryType::Regular | EntryType::Continuous => None,
-        EntryType::Link => Some("a hard link"),
-        EntryType::Symlink => Some("a symbolic link"),
+        EntryType::Link | EntryType::Symlink => Some("a link"),
         EntryType::Char | EntryType::Block => Some("a device"),
         EntryType::Fifo => Some("a named pipe"),
         EntryType::Directory => Some("a folder with data"),

@@ -7,11 +7,13 @@ use std::collections::HashSet;
 
 use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use serde::Serialize;
 
 use crate::http::archives::tar::{Member, TarReader};
-use crate::http::archives::{BadArchive, UnpackRequest, Unpacked, check_digests};
+use crate::http::archives::{BadArchive, UnpackRequest, check_digests};
 use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
+use crate::http::head::syntax::encoded;
 use crate::http::refusal::{HaltedArchive, Refusal};
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::RequestContext;
@@ -24,21 +26,34 @@ use crate::store::{BadKey, Digests, Key, Preconditions, Published};
 const MOST_AT_ONCE: usize = 256;
 const MOST_BYTES: u64 = 1 << 20;
 
+/// The most keys that an answer names.
+const MAX_NAMED: usize = 100;
+
+/// What has become of an archive.
+#[derive(Debug, Default, Serialize)]
+struct Unpacked {
+    /// The number of values that were stored, and of their bytes.
+    stored: u64,
+    bytes: u64,
+    /// The number of members that were not stored, as their keys had values already; and the keys of the first ones.
+    existing: u64,
+    existing_keys: Vec<String>,
+}
+
 /// The publishing of a value of this length.
 type Publishing<'r> = LocalBoxFuture<'r, (Key<'static>, u64, Result<Published, Refusal>)>;
 
 /// An archive that is being unpacked.
-struct Unpacking<'r, 'b, 'c> {
+struct Unpacking<'r> {
     request: &'r RequestContext,
     asked: UnpackRequest,
-    tar: TarReader<'b, Received<'c>>,
     under_way: FuturesUnordered<Publishing<'r>>,
     /// The keys and the bytes of what is under way.
     keys: HashSet<Key<'static>>,
     bytes: u64,
     unpacked: Unpacked,
-    /// The member that is not stored, and why.
-    halted: Option<(Option<String>, Refusal)>,
+    /// The key of the member that is not stored, and why.
+    halted: Option<(String, Refusal)>,
 }
 
 /// Stores the members of the tar that `body` is.
@@ -50,63 +65,75 @@ pub async fn unpack(
     let mut unpacking = Unpacking {
         request,
         asked,
-        tar: TarReader::new(body),
         under_way: FuturesUnordered::new(),
         keys: HashSet::new(),
         bytes: 0,
         unpacked: Unpacked::default(),
         halted: None,
     };
-    unpacking.store_members().await;
+    let received = unpacking.receive(&mut TarReader::new(body)).await;
     unpacking.settle(0, 0).await;
-    let Unpacking {
-        unpacked, halted, ..
-    } = unpacking;
-    match halted {
-        None => Ok(Outcome::Unpacked(Box::new(unpacked))),
-        Some((member, why)) => Err(Refusal::OfArchive(Box::new(HaltedArchive {
-            member,
-            unpacked,
-            why,
-        }))),
-    }
+    let Unpacked { stored, bytes, .. } = unpacking.unpacked;
+    // Of several failures, the first member's.
+    let (key, why) = match (unpacking.halted, received) {
+        (None, Ok(())) => {
+            let mut json = serde_json::to_vec(&unpacking.unpacked).unwrap_or_default();
+            json.push(b'\n');
+            return Ok(Outcome::Unpacked(json));
+        }
+        (Some((key, why)), _) => (Some(key), why),
+        (None, Err(halted)) => halted,
+    };
+    let path = key.map(|key| encoded(&key).to_string());
+    let member = path
+        .as_ref()
+        .map_or_else(String::new, |path| format!("{path}: "));
+    let told = format!("{member}{why}; values stored before: {stored} ({bytes} bytes)");
+    Err(Refusal::OfArchive(Box::new(HaltedArchive {
+        path,
+        why,
+        told,
+    })))
 }
 
-impl Unpacking<'_, '_, '_> {
-    /// Stores all members, up to the first that is refused.
-    async fn store_members(&mut self) {
-        while self.halted.is_none() {
-            let (name, stored) = match self.tar.next().await {
-                Ok(Some(member)) => {
-                    let name = String::from_utf8_lossy(without_dot(&member.name));
-                    let key = format!("{}{name}", self.asked.folder);
-                    (Some(key), self.store(member).await)
-                }
-                Ok(None) => {
-                    let trailers = self.tar.body.trailers.as_ref();
-                    let checked = trailers.map_or(Ok(()), check_digests);
-                    self.halted = checked.err().map(|why| (None, why.into()));
-                    return;
-                }
-                Err(why) => (None, Err(why)),
-            };
-            if let Err(why) = stored {
-                // One of those before it may have failed meanwhile.
-                self.settle(0, 0).await;
-                self.halted.get_or_insert((name, why));
+impl<'r> Unpacking<'r> {
+    /// Receives all members, up to the first that is refused: returns its key, if there is one, and why.
+    async fn receive(
+        &mut self,
+        tar: &mut TarReader<'_, Received<'_>>,
+    ) -> Result<(), (Option<String>, Refusal)> {
+        while let Some(member) = tar.next().await.map_err(|why| (None, why))? {
+            // As archives of `.` have it.
+            let name = member.name.strip_prefix(b"./").unwrap_or(&member.name);
+            let key = format!("{}{}", self.asked.folder, String::from_utf8_lossy(name));
+            let is_utf8 = std::str::from_utf8(name).is_ok();
+            let stored = self.store(&key, is_utf8, &member, tar).await;
+            stored.map_err(|why| (Some(key), why))?;
+            if self.halted.is_some() {
+                return Ok(());
             }
         }
+        let trailers = tar.body.trailers.as_ref();
+        let checked = trailers.map_or(Ok(()), check_digests);
+        checked.map_err(|why| (None, why.into()))
     }
 
     /// Receives a member, and begins to publish it.
-    async fn store(&mut self, member: Member) -> Result<(), Refusal> {
+    async fn store(
+        &mut self,
+        key: &str,
+        is_utf8: bool,
+        member: &Member,
+        tar: &mut TarReader<'_, Received<'_>>,
+    ) -> Result<(), Refusal> {
         let (request, config) = (self.request, &self.request.service.config);
         if let Some(kind) = member.other {
             return Err(BadArchive::Kind(kind).into());
         }
-        let name = without_dot(&member.name);
-        let name = std::str::from_utf8(name).map_err(|_| BadKey::NotUtf8)?;
-        let key = Key::new(format!("{}{name}", self.asked.folder))?;
+        if !is_utf8 {
+            return Err(BadKey::NotUtf8.into());
+        }
+        let key = Key::new(key.to_owned())?;
         check_depth(&key, config.limits.max_key_depth)?;
         let (len, limit) = (member.len, config.limits.max_body);
         if len > limit {
@@ -126,26 +153,21 @@ impl Unpacking<'_, '_, '_> {
         };
         self.settle(most, MOST_BYTES.saturating_sub(len)).await;
         let existing = options.existing;
-        let tar = &mut self.tar;
         let received = receive_part(request, &key, options, Some(len), async || tar.data().await);
-        let received = request.narrowed(existing, received.await);
-        let publishing = match received {
-            Err(Refusal::Precondition) if self.asked.only_new => {
-                self.unpacked.leave(key.as_str().to_owned());
-                return Ok(());
+        match request.narrowed(existing, received.await) {
+            Ok(Some(publishing)) => {
+                self.keys.insert(key.clone());
+                self.bytes += len;
+                self.under_way.push(Box::pin(async move {
+                    let published = publishing.await.map_err(Refusal::from);
+                    (key, len, request.narrowed(existing, published))
+                }));
             }
-            received => received?,
-        };
-        // Where values are dropped, none is published.
-        let Some(publishing) = publishing else {
-            return Ok(());
-        };
-        self.keys.insert(key.clone());
-        self.bytes += len;
-        self.under_way.push(Box::pin(async move {
-            let published = publishing.await.map_err(Refusal::from);
-            (key, len, request.narrowed(existing, published))
-        }));
+            // Values are dropped.
+            Ok(None) => {}
+            Err(Refusal::Precondition) => self.leave(&key),
+            Err(why) => return Err(why),
+        }
         // A change goes to the publisher when it is first polled.
         while let Some(Some(published)) = self.under_way.next().now_or_never() {
             self.note(published);
@@ -172,18 +194,18 @@ impl Unpacking<'_, '_, '_> {
                 self.unpacked.bytes += len;
                 self.request.audit_changed(&key);
             }
-            Err(Refusal::Precondition) if self.asked.only_new => {
-                self.unpacked.leave(key.as_str().to_owned());
-            }
+            Err(Refusal::Precondition) => self.leave(&key),
             Err(why) => {
-                let member = Some(key.as_str().to_owned());
-                self.halted.get_or_insert((member, why));
+                self.halted.get_or_insert((key.as_str().to_owned(), why));
             }
         }
     }
-}
 
-/// The name of a member without the `./` that it has in an archive of `.`.
-fn without_dot(name: &[u8]) -> &[u8] {
-    name.strip_prefix(b"./").unwrap_or(name)
+    /// Counts a member whose key has a value, where only new ones are stored.
+    fn leave(&mut self, key: &Key<'_>) {
+        self.unpacked.existing += 1;
+        if self.unpacked.existing_keys.len() < MAX_NAMED {
+            self.unpacked.existing_keys.push(key.as_str().to_owned());
+        }
+    }
 }

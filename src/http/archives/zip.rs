@@ -1,5 +1,5 @@
-//! The records of a zip (APPNOTE 6.3), for values that are stored as they are and sent as they are read: the sum and the length of a value
-//! follow it, in a data descriptor.
+//! The records of a zip (APPNOTE 6.3), for values that are stored as they are and sent as they are read: the sum of a value follows it, in a
+//! data descriptor.
 //!
 //! The crates that write zips keep a few hundred bytes of each member until the end, or change names that another system could not have. Here
 //! the directory is kept as it will be sent. Times are in UTC. Pure: knows no value and no socket.
@@ -12,16 +12,16 @@ use crc32fast::Hasher;
 /// The bytes of the directory that are sent at once.
 const CHUNK: usize = 64 << 10;
 
-/// A length from which on a record has 64 bits for it.
+/// A number from which on a record has 64 bits for it.
 const LONG: u64 = u32::MAX as u64;
 
 /// Names are UTF-8, and the sum and the length of a member follow it.
-const FLAGS: u16 = 0x0808;
+const FLAGS: u64 = 0x0808;
 
-/// The version of the format that is needed to read a member, by its length: 4.5 has 64 bits.
-fn version(is_long: bool) -> u16 {
-    if is_long { 45 } else { 20 }
-}
+/// The versions of the format without and with numbers of 64 bits. In the directory they are of Unix, which has modes.
+const VERSION: u64 = 20;
+const LONG_VERSION: u64 = 45;
+const UNIX: u64 = 3 << 8;
 
 /// The most bytes that a member of this name has in the directory.
 pub fn record_len(name: &str) -> usize {
@@ -56,22 +56,30 @@ pub struct Zip {
 impl Zip {
     /// Appends the header of a member. Its bytes are then to be noted, as many as `len`.
     pub fn begin(&mut self, out: &mut BytesMut, name: &str, len: u64, modified: u64) {
-        let (before, is_long) = (out.len(), len >= LONG);
-        append(out, 4, 0x0403_4b50);
-        append(out, 2, version(is_long).into());
-        append(out, 2, FLAGS.into());
-        append(out, 2, 0);
-        append(out, 4, dos_time(modified));
-        // The sum, and both lengths, which are told behind the member.
-        append(out, 4, 0);
-        append(out, 8, if is_long { u64::MAX } else { 0 });
-        append(out, 2, name.len() as u64);
-        append(out, 2, if is_long { 29 } else { 9 });
+        let (before, time, name_len) = (out.len(), dos_time(modified), name.len() as u64);
+        // The sum and the lengths are told behind the member, and with them how many bits they have.
+        let (needs, lens, extra) = if len < LONG {
+            (VERSION, 0, 9)
+        } else {
+            (LONG_VERSION, LONG, 29)
+        };
+        let fields = [
+            0x0403_4b50,
+            needs,
+            FLAGS,
+            0,
+            time,
+            0,
+            lens,
+            lens,
+            name_len,
+            extra,
+        ];
+        append(out, b"4222444422", &fields);
         out.extend_from_slice(name.as_bytes());
         append_time(out, modified);
-        if is_long {
-            append(out, 4, 0x0010_0001);
-            append(out, 16, 0);
+        if len >= LONG {
+            append(out, b"2288", &[1, 16, 0, 0]);
         }
         self.member = Some(Member {
             name: name.into(),
@@ -91,57 +99,42 @@ impl Zip {
         self.sent += bytes.len() as u64;
     }
 
-    /// Appends the end of the member.
+    /// Appends the end of the member, and adds it to the directory.
     pub fn end(&mut self, out: &mut BytesMut) {
         let Some(member) = self.member.take() else {
             return;
         };
-        let (before, is_long) = (out.len(), member.len >= LONG);
-        let sum = member.sum.clone().finalize();
-        append(out, 4, 0x0807_4b50);
-        append(out, 4, sum.into());
-        for _ in 0..2 {
-            append(out, if is_long { 8 } else { 4 }, member.len);
-        }
+        let (before, len, offset) = (out.len(), member.len, member.offset);
+        let sum = member.sum.finalize().into();
+        let widths: &[u8] = if len < LONG { b"4444" } else { b"4488" };
+        append(out, widths, &[0x0807_4b50, sum, len, len]);
         self.sent += (out.len() - before) as u64;
-        self.record(&member, sum);
-    }
 
-    /// Adds a member to the directory.
-    fn record(&mut self, member: &Member, sum: u32) {
+        let long: Vec<u64> = [len, len, offset]
+            .into_iter()
+            .filter(|&n| n >= LONG)
+            .collect();
+        let (needs, extra) = match 8 * long.len() as u64 {
+            0 => (VERSION, 9),
+            bytes => (LONG_VERSION, 9 + 4 + bytes),
+        };
+        let (time, name_len) = (dos_time(member.modified), member.name.len() as u64);
+        let (low_len, low_offset, mode) = (len.min(LONG), offset.min(LONG), 0o100_644 << 16);
         let out = &mut self.records;
         let before = out.len();
-        let long = [member.len, member.len, member.offset];
-        let is_long = long.map(|number| number >= LONG);
-        let longs = 8 * is_long.iter().filter(|&&is_long| is_long).count();
-        let needs = version(longs > 0);
-        append(out, 4, 0x0201_4b50);
-        // Of Unix, which has modes.
-        append(out, 2, (3 << 8 | needs).into());
-        append(out, 2, needs.into());
-        append(out, 2, FLAGS.into());
-        append(out, 2, 0);
-        append(out, 4, dos_time(member.modified));
-        append(out, 4, sum.into());
-        append(out, 4, member.len.min(LONG));
-        append(out, 4, member.len.min(LONG));
-        append(out, 2, member.name.len() as u64);
-        let extra = if longs > 0 { 4 + longs } else { 0 };
-        append(out, 2, 9 + extra as u64);
-        // No comment, the first disk, no attributes of DOS, a file with the mode 644.
-        append(out, 6, 0);
-        append(out, 4, 0o100_644 << 16);
-        append(out, 4, member.offset.min(LONG));
+        // No compression, comment, disk and attributes of DOS.
+        append(
+            out,
+            b"422224",
+            &[0x0201_4b50, UNIX | needs, needs, FLAGS, 0, time],
+        );
+        append(out, b"44422", &[sum, low_len, low_len, name_len, extra]);
+        append(out, b"22244", &[0, 0, 0, mode, low_offset]);
         out.extend_from_slice(member.name.as_bytes());
         append_time(out, member.modified);
-        if longs > 0 {
-            append(out, 2, 1);
-            append(out, 2, longs as u64);
-        }
-        for (number, is_long) in long.into_iter().zip(is_long) {
-            if is_long {
-                append(out, 8, number);
-            }
+        if !long.is_empty() {
+            append(out, b"22", &[1, 8 * long.len() as u64]);
+            append(out, b"888", &long);
         }
         self.directory_len += out.len() - before;
         self.members += 1;
@@ -152,62 +145,42 @@ impl Zip {
 
     /// The directory, with which the zip ends.
     pub fn finish(&mut self) -> Vec<Bytes> {
-        let (offset, len, members) = (self.sent, self.directory_len as u64, self.members);
+        let (offset, len, count) = (self.sent, self.directory_len as u64, self.members);
         let out = &mut self.records;
-        if members >= u16::MAX.into() || offset + len >= LONG {
-            append(out, 4, 0x0606_4b50);
-            append(out, 8, 44);
-            append(out, 2, (3 << 8 | version(true)).into());
-            append(out, 2, version(true).into());
-            append(out, 8, 0);
-            for number in [members, members, len, offset] {
-                append(out, 8, number);
-            }
-            append(out, 4, 0x0706_4b50);
-            append(out, 4, 0);
-            append(out, 8, offset + len);
-            append(out, 4, 1);
+        if count >= u16::MAX.into() || offset + len >= LONG {
+            append(out, b"48", &[0x0606_4b50, 44]);
+            append(out, b"2244", &[UNIX | LONG_VERSION, LONG_VERSION, 0, 0]);
+            append(out, b"8888", &[count, count, len, offset]);
+            append(out, b"4484", &[0x0706_4b50, 0, offset + len, 1]);
         }
-        append(out, 4, 0x0605_4b50);
-        append(out, 4, 0);
-        for _ in 0..2 {
-            append(out, 2, members.min(u16::MAX.into()));
-        }
-        append(out, 4, len.min(LONG));
-        append(out, 4, offset.min(LONG));
-        append(out, 2, 0);
+        let low = count.min(u16::MAX.into());
+        append(out, b"42222", &[0x0605_4b50, 0, 0, low, low]);
+        append(out, b"442", &[len.min(LONG), offset.min(LONG), 0]);
         let last = out.split().freeze();
-        let mut directory = std::mem::take(&mut self.directory);
-        directory.push(last);
-        directory
+        self.directory.push(last);
+        std::mem::take(&mut self.directory)
     }
 }
 
-/// Appends the low `width` bytes of a number; what has more than eight is filled with zeros.
-fn append(out: &mut BytesMut, width: usize, number: u64) {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&number.to_le_bytes());
-    out.extend_from_slice(&bytes[..width]);
+/// Appends numbers of these widths in bytes.
+fn append(out: &mut BytesMut, widths: &[u8], numbers: &[u64]) {
+    for (number, width) in numbers.iter().zip(widths) {
+        out.extend_from_slice(&number.to_le_bytes()[..usize::from(width - b'0')]);
+    }
 }
 
-/// Appends the second since 1970 in which the member was written, as long as 32 bits have it.
+/// Appends the second since 1970 in which the member was written, as far as 32 bits have it.
 fn append_time(out: &mut BytesMut, modified: u64) {
-    append(out, 2, 0x5455);
-    append(out, 2, 5);
-    append(out, 1, 1);
-    append(out, 4, modified.min(i32::MAX as u64));
+    append(out, b"2214", &[0x5455, 5, 1, modified.min(i32::MAX as u64)]);
 }
 
 /// The time and the date of DOS, which begins in 1980 and ends in 2107, and knows every other second.
 fn dos_time(modified: u64) -> u64 {
-    const FIRST: u64 = 315_532_800;
-    const LAST: u64 = 4_354_819_198;
-    let time = UNIX_EPOCH + Duration::from_secs(modified.clamp(FIRST, LAST));
+    let time = UNIX_EPOCH + Duration::from_secs(modified.clamp(315_532_800, 4_354_819_198));
     let text = humantime::format_rfc3339_seconds(time).to_string();
     let mut numbers = text.split(['-', 'T', ':', 'Z']).map(str::parse::<u64>);
-    let mut next = || numbers.next().and_then(Result::ok).unwrap_or_default();
-    let (year, month, day) = (next(), next(), next());
-    let (hour, minute, second) = (next(), next(), next());
+    let [year, month, day, hour, minute, second] =
+        [(); 6].map(|()| numbers.next().and_then(Result::ok).unwrap_or_default());
     let date = year.saturating_sub(1980) << 9 | month << 5 | day;
     date << 16 | hour << 11 | minute << 5 | second / 2
 }

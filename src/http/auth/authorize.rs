@@ -66,7 +66,7 @@ impl Principal {
             Operation::Ui(request) => self.permit_list(&mut request.target.page),
             // Each key is looked at when its turn comes.
             Operation::Archive(request) => {
-                self.need_any(Right::Read, &request.folder)?;
+                self.need_any(Right::Read, &request.page.prefix)?;
                 self.permit_list(&mut request.page)
             }
             Operation::Unpack(request) => self.need_any(Right::Create, &request.folder),

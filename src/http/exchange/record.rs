@@ -132,7 +132,7 @@ impl RequestRecord {
     }
 
     /// Writes an event to the audit log while the request goes on, so that the events of a long one take no memory.
-    pub fn audit_now(&self, event: &AuditEvent) {
+    pub fn audit_now(&self, event: AuditEvent) {
         self.with_entry(|entry| entry.audit_now(event));
     }
 

@@ -127,46 +127,42 @@ impl LogEntry {
     }
 
     /// Writes an event to the audit log before the response is known: its status is 0.
-    pub fn audit_now(&self, event: &AuditEvent) {
+    pub fn audit_now(&mut self, event: AuditEvent) {
         if let Some(audit) = &self.audit {
-            self.write_event(audit, event, &self.client.peer.to_string(), 0);
+            let now = Audit {
+                events: vec![event],
+                is_open: false,
+                tried: None,
+                ..*audit
+            };
+            self.write_audit(&now, &self.client.peer.to_string(), 0);
         }
     }
 
     fn write_audit(&self, audit: &Audit, peer: &str, status: u16) {
-        for event in &audit.events {
-            self.write_event(audit, event, peer, status);
-        }
-        if audit.is_open {
-            self.write_result(audit, ("unknown", None, None), peer, status);
-        }
-    }
-
-    fn write_event(&self, audit: &Audit, event: &AuditEvent, peer: &str, status: u16) {
-        let result = match event {
-            AuditEvent::Changed(path) => ("changed", None, path.as_deref()),
-            AuditEvent::Refused(problem, path) => ("refused", Some(*problem), path.as_deref()),
-        };
-        self.write_result(audit, result, peer, status);
-    }
-
-    fn write_result(
-        &self,
-        audit: &Audit,
-        (result, problem, path): (&str, Option<&str>, Option<&str>),
-        peer: &str,
-        status: u16,
-    ) {
         let (by, tried) = (audit.by, audit.tried.as_deref());
         let (method, target, received) = (self.method(), &*self.target, self.received);
         let subject = self.subject.as_deref().unwrap_or("-");
         let [query, range, agent, referrer] = self.fields();
         let request_id = self.request_id();
-        let key = path.unwrap_or(target);
-        tracing::info!(
-            target: "audit",
-            %peer, subject, by, tried, result, problem, method, key, status, received, request_id, query, range, agent, referrer
-        );
+        let write = |result, problem, path: Option<&str>| {
+            let key = path.unwrap_or(target);
+            tracing::info!(
+                target: "audit",
+                %peer, subject, by, tried, result, problem, method, key, status, received, request_id, query, range, agent, referrer
+            );
+        };
+        for event in &audit.events {
+            match event {
+                AuditEvent::Changed(path) => write("changed", None, path.as_deref()),
+                AuditEvent::Refused(problem, path) => {
+                    write("refused", Some(*problem), path.as_deref());
+                }
+            }
+        }
+        if audit.is_open {
+            write("unknown", None, None);
+        }
     }
 
     fn write_access(&self, peer: &str, status: u16, duration: Duration) {

@@ -5,7 +5,7 @@
 pub mod table;
 
 use crate::access::{Existing, Right};
-use crate::http::archives::{BadArchive, Unpacked};
+use crate::http::archives::BadArchive;
 use crate::http::auth::credentials::BadLink;
 use crate::http::forms::{BadForm, StoredFile};
 use crate::http::head::allowlists::NotAllowlisted;
@@ -139,7 +139,7 @@ pub enum Refusal {
     OfUpload(Box<Refusal>, UploadState),
     #[error("{}", .0.why)]
     OfForm(Box<HaltedForm>),
-    #[error("{}", .0.why)]
+    #[error("{}", .0.told)]
     OfArchive(Box<HaltedArchive>),
     /// The store failed.
     #[error("{0}")]
@@ -161,10 +161,11 @@ pub struct HaltedForm {
 /// An archive that ended before all of its members were stored.
 #[derive(Debug)]
 pub struct HaltedArchive {
-    /// The key of the member that was not stored, if the archive had come to one; or what would be its key, were it one.
-    pub member: Option<String>,
-    pub unpacked: Unpacked,
+    /// The path of the member that was not stored, if the archive had come to one.
+    pub path: Option<String>,
     pub why: Refusal,
+    /// The line about it, with what was stored before.
+    pub told: String,
 }
 
 impl Refusal {

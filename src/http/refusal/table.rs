@@ -106,7 +106,11 @@ impl Refusal {
             }
             R::BadField(_) => row(S::BAD_REQUEST, "bad-field", &[]),
             R::BadForm(_) => row(S::BAD_REQUEST, "bad-form", &[]),
-            R::BadArchive(why) => archives(why),
+            R::BadArchive(BadArchive::Format) => row(S::BAD_REQUEST, "bad-query", &[]),
+            R::BadArchive(BadArchive::Coding) => {
+                row(S::UNSUPPORTED_MEDIA_TYPE, "content-coding", &[])
+            }
+            R::BadArchive(_) => row(S::BAD_REQUEST, "bad-archive", &[]),
             R::NoForm => row(S::UNSUPPORTED_MEDIA_TYPE, "no-form", &[]),
             R::BadDigest(_) => row(S::BAD_REQUEST, "bad-digest", &[]),
             R::DigestMismatch | R::Sha256Mismatch(_) => row(S::BAD_REQUEST, "digest-mismatch", &[]),
@@ -202,19 +206,6 @@ fn moving(why: BadMove) -> Row {
         B::Elsewhere => row(S::BAD_GATEWAY, "other-destination", &[]),
         B::Same => row(S::FORBIDDEN, "same-key", &[]),
         B::Folder => row(S::NOT_IMPLEMENTED, "folder-move", &[]),
-    }
-}
-
-/// The row of an archive that is not made, or not understood.
-fn archives(why: &BadArchive) -> Row {
-    use BadArchive as A;
-    use StatusCode as S;
-    match why {
-        A::Format => row(S::BAD_REQUEST, "bad-query", &[]),
-        A::Coding | A::Compressed | A::OnlyTar => {
-            row(S::UNSUPPORTED_MEDIA_TYPE, "content-coding", &[])
-        }
-        _ => row(S::BAD_REQUEST, "bad-archive", &[]),
     }
 }
 

@@ -3,7 +3,7 @@
 //! The executor makes it. The audit log and the renderer of responses read it. It has no status and no header.
 
 use crate::http::admin;
-use crate::http::archives::{Archive, Unpacked};
+use crate::http::archives::{ArchiveFormat, Pieces};
 use crate::http::body::EndlessBody;
 use crate::http::forms::StoredFile;
 use crate::http::listing::ListFormat;
@@ -37,9 +37,13 @@ pub enum Outcome {
         next: Option<String>,
     },
     /// The values below a folder as one file.
-    Archive(Box<Archive>),
-    /// All members of an archive were stored, or left out as was asked.
-    Unpacked(Box<Unpacked>),
+    Archive {
+        format: ArchiveFormat,
+        folder: String,
+        pieces: Pieces,
+    },
+    /// All members of an archive were stored, or left out as was asked; this text counts them.
+    Unpacked(Vec<u8>),
     /// The page for browsers, unless it `is_known` to the client.
     Ui {
         document: Document,

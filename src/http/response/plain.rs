@@ -15,11 +15,10 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::http::archives::Unpacked;
 use crate::http::body::response::Body;
 use crate::http::head::syntax::{encoded, put, up};
 use crate::http::refusal::table::{Flag, Row, SIGNED_OUT};
-use crate::http::refusal::{HaltedArchive, HaltedForm, Refusal};
+use crate::http::refusal::{HaltedForm, Refusal};
 use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui::frame::Text;
@@ -30,7 +29,7 @@ pub const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A problem of RFC 9457; docs/http.md lists the names.
 #[derive(Serialize)]
-struct Problem<'r> {
+struct Problem {
     r#type: String,
     title: &'static str,
     status: u16,
@@ -40,9 +39,6 @@ struct Problem<'r> {
     /// The keys of a form that were stored before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stored: Vec<String>,
-    /// What was stored of an archive before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unpacked: Option<&'r Unpacked>,
 }
 
 /// The members of the problem of a mismatching offset (draft-ietf-httpbis-resumable-upload, "Mismatching Offset").
@@ -91,11 +87,7 @@ fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<B
     }
     let stored = form.map_or(&[][..], |form| &form.stored);
     let stored: Vec<_> = stored.iter().map(|file| path(&file.key)).collect();
-    let why = match refusal {
-        Refusal::OfForm(form) => progress(form, &stored),
-        Refusal::OfArchive(archive) => halted(archive),
-        refusal => refusal.to_string(),
-    };
+    let why = form.map_or_else(|| refusal.to_string(), |form| progress(form, &stored));
     if !context.problem {
         return error(status, TEXT, why);
     }
@@ -117,10 +109,6 @@ fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<B
             _ => None,
         },
         stored,
-        unpacked: match refusal {
-            Refusal::OfArchive(archive) => Some(&archive.unpacked),
-            _ => None,
-        },
     };
     let json = serde_json::to_string(&problem).unwrap_or_default();
     error(status, "application/problem+json", json)
@@ -146,19 +134,6 @@ fn progress(form: &HaltedForm, stored: &[String]) -> String {
         [] => format!("{file}{why}; nothing was stored before"),
         stored => format!("{file}{why}; stored before: {}", stored.join(", ")),
     }
-}
-
-/// The line about an archive that ended early.
-fn halted(archive: &HaltedArchive) -> String {
-    let HaltedArchive {
-        member,
-        unpacked,
-        why,
-    } = archive;
-    let Unpacked { stored, bytes, .. } = unpacked;
-    let member = member.as_ref().map(|key| format!("{}: ", encoded(key)));
-    let member = member.unwrap_or_default();
-    format!("{member}{why}; values stored before: {stored} ({bytes} bytes)")
 }
 
 /// The key as it is written in a path.

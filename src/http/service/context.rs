@@ -4,7 +4,6 @@
 //! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no header and decides no
 //! status.
 
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use std::sync::Arc;
 use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
+use tokio::sync::Semaphore;
 use tracing::field::display;
 
 use crate::access::Existing;
@@ -51,8 +51,8 @@ pub struct Service {
     pub(crate) ids: IdGenerator,
     /// The lines of the log that any client can cause.
     pub(crate) throttle: Throttle,
-    /// The bytes that the directories of zips take while they are made.
-    pub(crate) directories: Cell<usize>,
+    /// The memory for the directories of zips while they are made, in bytes.
+    pub(crate) directories: Arc<Semaphore>,
     /// `None` where there are no rules of access.
     pub(crate) guard: Option<Guard>,
     /// `None` where the store has no feed of changes.
@@ -281,7 +281,7 @@ impl RequestContext {
     pub fn audit_changed(&self, key: &Key<'_>) {
         if self.service.config.logs.audit {
             let event = AuditEvent::Changed(Some(path(key)));
-            self.guard.connection.record().audit_now(&event);
+            self.guard.connection.record().audit_now(event);
         }
     }
 
@@ -324,8 +324,8 @@ pub fn audit_events(
     let (mut events, file) = match refusal {
         Refusal::OfForm(halted) => (changed(&halted.stored), halted.file.as_ref().map(path)),
         Refusal::OfArchive(halted) => {
-            let member = halted.member.as_deref();
-            (Vec::new(), member.map(|key| format!("/{}", encoded(key))))
+            let path = halted.path.as_ref();
+            (Vec::new(), path.map(|path| format!("/{path}")))
         }
         _ => (Vec::new(), None),
     };

@@ -25,6 +25,7 @@ use crate::http::head::accept::prefers_problem;
 use crate::http::head::path::{FORMS, WATCH, check_depth, folder, key, page};
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::{list_request, session};
+use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::{
     GetOptions, Operation, OptionsRequest, PutOptions, ResponseContext, Target,
@@ -301,7 +302,8 @@ impl<'a> RequestHead<'a> {
     fn below(&self, folder: String) -> Result<Operation<'a>, Refusal> {
         match ArchiveFormat::of(self.head.uri.query())? {
             Some(format) => {
-                let request = ArchiveRequest::new(format, folder);
+                let page = ListTarget::new(folder, Query::default(), ListFormat::Json).page;
+                let request = ArchiveRequest { format, page };
                 Ok(Operation::Archive(Box::new(request)))
             }
             None => {
@@ -332,7 +334,7 @@ impl<'a> RequestHead<'a> {
         }
         self.needs_length()?;
         if self.common.resumable && config.resumes() {
-            return Err(BadArchive::Resumable.into());
+            return Err(BadArchive::Field("Upload-Complete").into());
         }
         let request = UnpackRequest::of(format, folder, &head.headers)?;
         Ok(Operation::Unpack(Box::new(request)))

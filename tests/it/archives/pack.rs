@@ -157,6 +157,10 @@ fn other_programs_unpack_what_the_server_packs() {
         let command = command.args(args).arg(&path).current_dir(into.path());
         printed(command.env("LC_ALL", "C.UTF-8"));
         for (key, value) in &values {
+            if name == "bsdtar" && format == "zip" && key.contains('\\') {
+                // It takes that for a folder.
+                continue;
+            }
             let found = fs::read(into.path().join(key));
             assert_eq!(found.ok().as_ref(), Some(value), "{name} {format}: {key:?}");
         }

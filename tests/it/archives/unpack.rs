@@ -164,7 +164,6 @@ fn a_member_that_is_no_plain_value_is_refused_and_those_before_it_stay() {
             format!("urn:data-server:problem:{name}"),
             "{n}"
         );
-        assert_eq!(told["unpacked"]["stored"], 1, "{n}: {why}");
         assert!(why.contains("values stored before: 1 (1 bytes)"), "{why}");
     }
     let keys: Vec<String> = (0..cases.len()).map(|n| format!("{n}/good")).collect();
@@ -180,7 +179,7 @@ fn a_member_that_is_no_plain_value_is_refused_and_those_before_it_stay() {
         "",
         &ended(header(b"l nk", EntryType::Symlink, 0).as_bytes().to_vec()),
     );
-    put.says(400, "z/l%20nk: it is a symbolic link, and only plain files are stored; values stored before: 0 (0 bytes)");
+    put.says(400, "z/l%20nk: it is a link, and only plain files are stored; values stored before: 0 (0 bytes)");
 }
 
 #[test]
@@ -190,12 +189,12 @@ fn what_is_no_whole_tar_is_refused() {
     let mut other_sum = whole.clone();
     other_sum[10] ^= 1;
     let cases: [(&[u8], u16, &str); 7] = [
-        (b"", 400, "cut off"),
+        (b"", 400, "ends before its end mark"),
         (b"\x1f\x8b\x08 compressed", 415, "compressed"),
-        (&[b'x'; 600], 400, "no tar"),
-        (&whole[..600], 400, "cut off"),
-        (&whole[..1024], 400, "cut off"),
-        (&other_sum, 400, "no tar"),
+        (&[b'x'; 600], 400, "does not have its sum"),
+        (&whole[..600], 400, "ends before its end mark"),
+        (&whole[..1024], 400, "ends before its end mark"),
+        (&other_sum, 400, "does not have its sum"),
         (&[&whole[..], &whole].concat(), 400, "behind its end mark"),
     ];
     for (n, (body, status, why)) in cases.into_iter().enumerate() {
@@ -214,6 +213,7 @@ fn a_field_that_would_be_ignored_is_refused() {
     for (lines, status) in [
         ("Content-Encoding: gzip\r\n", 415),
         ("Content-Range: bytes 0-9/20\r\n", 400),
+        ("Upload-Complete: ?1\r\n", 400),
         ("Repr-Digest: sha-256=:AAAA:\r\n", 400),
         ("Content-MD5: 1B2M2Y8AsgTpgAmY7PhCfg==\r\n", 400),
         ("X-Delete-After: 60\r\n", 400),
@@ -222,9 +222,10 @@ fn a_field_that_would_be_ignored_is_refused() {
     ] {
         assert_eq!(put(&server, "d/", lines, &whole).status, status, "{lines}");
     }
-    server
-        .request("PUT", "/d/?archive=zip", "", b"x")
-        .says(415, "only a tar is unpacked: send PUT with archive=tar");
+    server.request("PUT", "/d/?archive=zip", "", b"x").says(
+        415,
+        "only a tar is unpacked, which is not compressed: send it as it is, with archive=tar",
+    );
     // An address of no archive is one of a folder, as before.
     assert_eq!(
         server.request("PUT", "/d/?archiv=tar", "", b"x").status,
