@@ -13,6 +13,7 @@ mod auth;
 mod body;
 mod client;
 mod exchange;
+mod folders;
 mod forms;
 #[cfg(any(test, fuzzing))]
 #[path = "../../tests/checks/mod.rs"]

@@ -38,6 +38,7 @@ use crate::http::values::conditional::Selection;
 use crate::http::values::fields::mark_private;
 use crate::http::values::representation::{ValueResponse, describe_stored, sent};
 use crate::http::watch::request::{accept_websocket, announce_events};
+use crate::store::RemovedFolder;
 
 /// The response to a request, by what came of it.
 pub fn render(
@@ -98,6 +99,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             })
         }
         Outcome::Discarded | Outcome::Deleted => empty(S::OK),
+        Outcome::FolderRemoved(removed) => folder_removed(&removed),
         Outcome::NoValue => refuse(&Refusal::NoSuchKey, context, config),
         Outcome::Listed { text, format, next } => {
             with(plain(S::OK, Body::bytes(text)), |headers| {
@@ -124,7 +126,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::FormStored(stored) => form_stored(&stored),
         Outcome::Options(request) => options(request, context, config),
         Outcome::NoContent | Outcome::Cancelled(_) => empty(S::NO_CONTENT),
-        Outcome::UploadCreated => empty(S::CREATED),
+        Outcome::FolderMade | Outcome::UploadCreated => empty(S::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
             uploads::describe(headers, &state, config);
         }),
@@ -201,6 +203,17 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
         "application/json",
         forms::json(&stored.files),
     )
+}
+
+/// What came of the removal of a folder: 409 where something stays, for then the folder does.
+fn folder_removed(removed: &RemovedFolder) -> Response<Body> {
+    let status = if removed.stayed == 0 {
+        StatusCode::OK
+    } else {
+        StatusCode::CONFLICT
+    };
+    let report = serde_json::to_string(removed).unwrap_or_default();
+    unstored(status, "application/json", report + "\n")
 }
 
 /// Fields of responses that pages of other origins may read.

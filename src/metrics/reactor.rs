@@ -18,13 +18,15 @@ pub enum Method {
     Move,
     Copy,
     Options,
+    Mkcol,
     Other,
 }
 
 impl Method {
     /// The names of the methods.
-    pub const NAMES: [&str; 10] = [
-        "GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "MOVE", "COPY", "OPTIONS", "other",
+    pub const NAMES: [&str; 11] = [
+        "GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "MOVE", "COPY", "OPTIONS", "MKCOL",
+        "other",
     ];
 }
 

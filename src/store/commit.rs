@@ -1,13 +1,14 @@
 //! The committer: it looks names up and changes them, for the publisher and for the replay of the journal.
 //!
-//! The folders of a key are made only once the change may be made, and removed again when it fails. The publisher alone
-//! makes and removes them for this server, so that only other programs can be in its way: where one of them changes what a
-//! change was decided on, the change is not made, and is decided anew.
+//! The folders of a key are made only once the change may be made, and removed again when it fails. The publisher alone makes them for
+//! this server, and removes those that a value leaves empty, so that only other programs, and the removal of a tree of empty folders, can
+//! be in its way: where one changes what a change was decided on, the change is not made, and is decided anew.
 
 use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, stamp, unlink};
+use super::empty_folders::NOT_EMPTY;
 use super::new_value::{NewValue, Source};
 use super::publish_method::unpublished;
 use super::temp_file::Placement;
@@ -231,8 +232,38 @@ pub fn delete(
         Err(Errno::NOENT | Errno::ISDIR) => return Ok(false),
         Err(errno) => return Err(unpublished(key, "unlink", errno)),
     }
-    writer.dir().remove_empty_folders(key.folder(), "");
+    writer.dir().leave_folder(key.folder(), Some(folder));
     Ok(true)
+}
+
+/// Makes the folder of the name `path`, to stay without a value.
+pub fn make_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
+    dir.make_lasting_folder(path.as_str())
+        .map_err(|errno| match errno {
+            Errno::EXIST => {
+                let is_folder = dir.folder(path.as_str()).is_ok();
+                Error::NameTaken(if is_folder {
+                    "a folder"
+                } else {
+                    "a value, link or device"
+                })
+            }
+            errno if is_no_folder(errno) => Error::NoParent(path.folder().to_owned()),
+            errno => Error::new("make the folder", errno),
+        })
+}
+
+/// Removes the folder `path`, if it is empty, and those above that it leaves empty.
+pub fn remove_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
+    let above = dir.folder(path.folder());
+    match above.and_then(|above| super::directory_fd::remove_folder(&above, path.name())) {
+        Ok(()) | Err(Errno::NOENT) => {
+            dir.leave_folders(path.folder());
+            Ok(())
+        }
+        Err(Errno::NOTEMPTY | Errno::EXIST) => Err(Error::Occupied(NOT_EMPTY.to_owned())),
+        Err(errno) => Err(unpublished(path, "remove the folder", errno)),
+    }
 }
 
 /// Keeps a large file alive while it loses its name, so that its blocks are freed on a disk thread.

@@ -6,6 +6,7 @@
 
 pub mod bounds_report;
 mod expire;
+mod folders;
 mod keeper;
 pub mod open;
 

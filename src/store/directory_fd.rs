@@ -3,8 +3,9 @@
 //!
 //! Promises that nothing outside the directory is ever reached and nothing but a regular file is ever opened: each open goes through
 //! openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start, and each other call names one entry of a
-//! directory that was opened so. Calls may block, except an open with [`Blocking::Never`]. Folders come with the keys in them and go with
-//! the last: they are made level by level, and removed by `rmdir`, which refuses one that is not empty.
+//! directory that was opened so. Calls may block, except an open with [`Blocking::Never`]. The folders of a
+//! key are made level by level, and removed by `rmdir`, which refuses one that is not empty. Those that were made for a value go with the
+//! last one in them: they have a [mark](is_implicit). Others stay.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,6 +13,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, 
 use rustix::io::{Errno, retry_on_intr};
 
 use super::fs_type::FsType;
+use super::implicit::{is_implicit, mark_implicit};
 use super::location::Location;
 use super::may_end::MayEnd;
 use super::unserved::Unserved;
@@ -258,8 +260,8 @@ impl ValuesDir {
         open_folder(&self.root, path).map(Folder::Below)
     }
 
-    /// Opens the folder `path`, and makes what is missing of it; in which folder that was, by its path. `NOENT` where another
-    /// program removes a level meanwhile, `NOTDIR` or `LOOP` where something else has its name. Then it leaves nothing.
+    /// Opens the folder `path`, and makes what is missing of it, to go with its last value; in which folder that was, by its path.
+    /// `NOENT` where another program removes a level meanwhile, `NOTDIR` or `LOOP` where something else has its name. Then it leaves nothing.
     pub fn make_folder<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
         match self.folder(path) {
             Err(errno) if is_no_folder(errno) => {}
@@ -267,22 +269,70 @@ impl ValuesDir {
         }
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let (folder, there) = self.make_folder(above)?;
-        let made = make_and_open(&folder, name, FOLDER_MODE.into());
-        if made.is_err() {
+        let made = retry_on_intr(|| rustix::fs::mkdirat(&folder, name, FOLDER_MODE.into()));
+        let opened = match made {
+            Ok(()) | Err(Errno::EXIST) => open_folder(&folder, name),
+            Err(errno) => Err(errno),
+        };
+        if opened.is_err() {
             self.remove_empty_folders(above, there);
         }
-        Ok((Folder::Below(made?), there))
+        let opened = Folder::Below(opened?);
+        if made.is_err() {
+            // Another program was quicker: the folder is not this server's to mark, or to remove.
+            return Ok((opened, path));
+        }
+        mark_implicit(&opened);
+        Ok((opened, there))
     }
 
-    /// Removes the folder `path` if it is empty, and then those above it that are, but not `keep`; answers the path of the
-    /// lowest that stays.
+    /// Makes the folder `path`, to stay without a value, in one that is there. `EXIST` where something has its name.
+    pub fn make_lasting_folder(&self, path: &str) -> Result<(), Errno> {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let above = self.folder(above)?;
+        retry_on_intr(|| rustix::fs::mkdirat(&above, name, FOLDER_MODE.into()))
+    }
+
+    /// Removes the folder `path`, from which a value has gone, and then those above it, as long as they are empty and were made for a
+    /// value.
+    pub fn leave_folders(&self, path: &str) {
+        match self.folder(path) {
+            Ok(folder) => self.leave_folder(path, Some(&folder)),
+            Err(Errno::NOENT) => self.leave_folder(path, None),
+            Err(_) => {}
+        }
+    }
+
+    /// As [`Self::leave_folders`], where `folder` is open, or gone.
+    pub fn leave_folder(&self, path: &str, folder: Option<&Folder<'_>>) {
+        if path.is_empty() || !folder.is_none_or(is_implicit) {
+            return;
+        }
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let folder = match self.folder(above) {
+            Ok(folder) => Some(folder),
+            Err(Errno::NOENT) => None,
+            Err(_) => return,
+        };
+        let remove = |folder| remove_folder(folder, name);
+        if matches!(
+            folder.as_ref().map_or(Ok(()), remove),
+            Ok(()) | Err(Errno::NOENT)
+        ) {
+            self.leave_folder(above, folder.as_ref());
+        }
+    }
+
+    /// Removes the folder `path` if it is empty, whoever made it, and then those above it that are, but not `keep`; answers the path of
+    /// the lowest that stays.
     pub fn remove_empty_folders<'p>(&self, path: &'p str, keep: &str) -> &'p str {
         let mut lowest = path;
         while lowest.len() > keep.len() {
             let (above, name) = lowest.rsplit_once('/').unwrap_or(("", lowest));
-            let remove =
-                |above| retry_on_intr(|| rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR));
-            match self.folder(above).and_then(remove) {
+            match self
+                .folder(above)
+                .and_then(|above| remove_folder(&above, name))
+            {
                 // Another program may have been quicker.
                 Ok(()) | Err(Errno::NOENT) => lowest = above,
                 // NOTEMPTY, as a rule. An empty folder that stays for another reason takes nothing from any value.
@@ -308,6 +358,11 @@ impl ValuesDir {
         let (level, what) = other.unwrap_or((path, "no directory"));
         Error::Occupied(format!("{level:?} is {what}, so no key lies below it"))
     }
+}
+
+/// Removes the directory `name` of `folder`, if it is empty.
+pub fn remove_folder(folder: impl AsFd, name: &str) -> Result<(), Errno> {
+    retry_on_intr(|| rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR))
 }
 
 /// Opens the directory `path` below `dir`.

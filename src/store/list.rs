@@ -187,6 +187,10 @@ impl Lister {
         let mut entries = Entries::new(&self.dir);
         let mut is_left = |item: &String| {
             is_wanted()?;
+            // A folder that stays, as itself: no other item without a delimiter ends so.
+            if item.ends_with('/') && !page.by_folder {
+                return Ok(true);
+            }
             if !item.ends_with('/') {
                 let key = Key::new(item.as_str());
                 return key.map_or(Ok(false), |key| Ok(entries.value(&key)?.is_some()));
@@ -196,6 +200,7 @@ impl Lister {
                 after: String::new(),
                 limit: 0,
                 by_folder: false,
+                folders: page.folders,
                 within: Prefixes::all(),
             };
             let left = self.smallest_left(&below, is_wanted)?;
@@ -264,7 +269,7 @@ impl Lister {
 /// Counts the values of `dir` that bounds hold for, by a walk. Blocks.
 pub fn count_all(dir: &ValuesDir, account: &Account) -> Result<(), Error> {
     let count = account.begin_count(false);
-    walk::all(dir, |_, key| {
+    walk::all(dir, "", |_, key| {
         if account.counts(key.as_str()) {
             account.look(dir, key.as_str());
         }
@@ -281,6 +286,7 @@ mod tests {
     use std::sync::mpsc;
     use std::task::{Context, Poll, Waker};
 
+    use super::super::implicit::{is_implicit, mark_implicit};
     use super::super::location::Location;
     use data_server_testing::scaled;
     use proptest::collection::{btree_set, vec};
@@ -317,6 +323,7 @@ mod tests {
             after: String::new(),
             limit,
             by_folder: false,
+            folders: false,
             within: Prefixes::all(),
         }
     }
@@ -403,9 +410,45 @@ mod tests {
         left.map(|(key, _)| key).collect()
     }
 
-    /// The items of `keys` below `prefix`, said in the plainest way.
+    /// Makes `folders` where they can be, and has those of all that are `marked` go with their last value; returns the others, each with a `/`
+    /// behind it.
+    fn folders(dir: &Path, folders: &[String], marked: &[bool]) -> BTreeSet<String> {
+        for folder in folders {
+            let _ = std::fs::create_dir_all(dir.join(folder));
+        }
+        let (mut left, mut found) = (vec![dir.to_owned()], BTreeSet::new());
+        while let Some(folder) = left.pop() {
+            let below = std::fs::read_dir(folder).unwrap();
+            let below = below.map(|entry| entry.unwrap().path());
+            for folder in below.filter(|path| path.is_dir()) {
+                found.insert(
+                    folder
+                        .strip_prefix(dir)
+                        .unwrap()
+                        .to_str()
+                        .unwrap()
+                        .to_owned()
+                        + "/",
+                );
+                left.push(folder);
+            }
+        }
+        let mut marked = marked.iter();
+        found.retain(|folder| {
+            let folder = std::fs::File::open(dir.join(folder)).unwrap();
+            if marked.next() == Some(&true) {
+                mark_implicit(&folder);
+            }
+            !is_implicit(&folder)
+        });
+        found.retain(|folder| Key::new(format!("{folder}k")).is_ok());
+        found
+    }
+
+    /// The items of `keys` below `prefix`, said in the plainest way; a folder that ends so is none.
     fn items(keys: &BTreeSet<String>, prefix: &str, by_folder: bool) -> Vec<String> {
         let below = keys.iter().filter_map(|key| key.strip_prefix(prefix));
+        let below = below.filter(|rest| !(by_folder && rest.is_empty() && prefix.ends_with('/')));
         let items = below.map(|rest| match rest.split_once('/') {
             Some((folder, _)) if by_folder => format!("{prefix}{folder}/"),
             _ => format!("{prefix}{rest}"),
@@ -423,6 +466,7 @@ mod tests {
             prefix in "[ab0/-]{0,3}",
             (limit, by_folder, has_index) in (1_usize..4, any::<bool>(), any::<bool>()),
             ended in vec(any::<bool>(), 20),
+            (empty, marked, has_folders) in (vec("[ab0-](/[ab0-]){0,3}", 0..6), vec(any::<bool>(), 20), any::<bool>()),
         ) {
             let dir = tempfile::tempdir().unwrap();
             let keys = place(dir.path(), keys);
@@ -430,11 +474,13 @@ mod tests {
             if has_index {
                 lister.index.smallest_at_last(&page(1)).unwrap().expect("an index");
             }
-            let keys = end(&lister, dir.path(), keys, &ended);
+            let mut keys = end(&lister, dir.path(), keys, &ended);
+            let lasting = folders(dir.path(), &empty, &marked);
+            keys.extend(lasting.into_iter().filter(|_| has_folders));
             let within = Prefixes::new(prefixes.iter().map(String::as_str));
             let seen = keys.into_iter().filter(|key| within.has(key)).collect();
             let whole = items(&seen, &prefix, by_folder);
-            let mut page = Page { prefix, after: String::new(), limit, by_folder, within };
+            let mut page = Page { prefix, after: String::new(), limit, by_folder, folders: has_folders, within };
             let mut pages = whole.chunks(limit).peekable();
             while let Some(expected) = pages.next() {
                 let listing = lister.page(&page, &|| Ok(())).unwrap();

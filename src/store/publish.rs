@@ -1,6 +1,6 @@
 //! The publisher: one thread that alone changes what names stand for.
 //!
-//! Every PUT, DELETE and MOVE ends here, so that preconditions are decided at the moment of publishing and all changes of a
+//! Every PUT, DELETE and MOVE ends here, and every change of a folder, so that preconditions are decided at the moment of publishing and all changes of a
 //! key have one order. It takes all that waits as one batch: names lie in few directories, whose locks the kernel
 //! gives to one thread at a time, and one sync of a directory serves whole batches. It writes no large data (the disk threads have
 //! written that to temporary files), and it makes every change that it was handed, whether or not the caller still waits.
@@ -27,8 +27,8 @@ mod files;
 mod pipeline;
 
 use acknowledge::Acknowledger;
-pub use decide::Condition;
 use decide::{ChangeRequest, Files as _, PublishResult};
+pub use decide::{Condition, FolderChange};
 use files::ValueFiles;
 use pipeline::Pipeline;
 
@@ -74,7 +74,17 @@ impl Publisher {
         value: Option<NewValue>,
         condition: Option<Condition>,
     ) -> impl Future<Output = PublishResult> {
-        self.hand_over(key, value, condition, None)
+        self.hand_over(key, value, condition, None, None)
+    }
+
+    /// Makes this change of the folder of the name `path`, in order with all changes of values.
+    pub async fn change_folder(
+        &self,
+        path: Key<'static>,
+        change: FolderChange,
+    ) -> Result<(), Error> {
+        let changed = self.hand_over(path, None, None, None, Some(change));
+        changed.await.map(drop)
     }
 
     /// As [`Self::change`], for the server itself: removes the values of these keys for the reason `removal`, each if its condition holds.
@@ -84,7 +94,8 @@ impl Publisher {
         values: impl IntoIterator<Item = (Key<'static>, Condition)>,
         removal: Removal,
     ) -> impl Future<Output = Vec<PublishResult>> {
-        let remove = |(key, condition)| self.hand_over(key, None, Some(condition), Some(removal));
+        let remove =
+            |(key, condition)| self.hand_over(key, None, Some(condition), Some(removal), None);
         join_all(values.into_iter().map(remove).collect::<Vec<_>>())
     }
 
@@ -94,11 +105,13 @@ impl Publisher {
         value: Option<NewValue>,
         condition: Option<Condition>,
         removal: Option<Removal>,
+        folder: Option<FolderChange>,
     ) -> impl Future<Output = PublishResult> {
         let (reply_to, reply) = batch_reply::channel();
         let change = ChangeRequest {
             key,
             value,
+            folder,
             condition,
             removal,
             tries: 0,

@@ -38,6 +38,12 @@ pub enum Error {
     /// The name or a part of it is taken by something else, which is left alone: its description, for the client.
     #[error("{0}")]
     Occupied(String),
+    /// No folder can be made of a name that is taken: by what, for the client.
+    #[error("{0} has this name")]
+    NameTaken(&'static str),
+    /// No folder can be made in one that is not there.
+    #[error("there is no folder {0:?}: make it first")]
+    NoParent(String),
     /// The condition of a change did not hold when it was to be made.
     #[error("the precondition does not hold")]
     Precondition,
@@ -130,6 +136,8 @@ impl Error {
             self,
             Self::TooLarge
                 | Self::Occupied(_)
+                | Self::NameTaken(_)
+                | Self::NoParent(_)
                 | Self::Precondition
                 | Self::Incomplete
                 | Self::Truncated

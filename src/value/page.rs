@@ -17,6 +17,8 @@ pub struct Page {
     pub limit: usize,
     /// Keys that have a `/` behind the prefix are answered as what they have in common up to the first one.
     pub by_folder: bool,
+    /// Folders that stay without a value count too, as if each were a key that ends with `/`.
+    pub folders: bool,
     /// Only these keys: for the client there are no others.
     pub within: Prefixes,
 }
@@ -50,6 +52,7 @@ impl Page {
                 after: String::new(),
                 limit: 0,
                 by_folder: false,
+                folders: self.folders,
                 ..all(prefix)
             };
             self.has(folder).then(|| Part {
@@ -73,6 +76,16 @@ impl Page {
     /// The item that `key`, which begins with the prefix, is on this page: itself, or a part of it that ends with `/`.
     pub fn item<'k>(&self, key: &'k str) -> &'k str {
         self.common(key).unwrap_or(key)
+    }
+
+    /// The item that the folder `name`, which stays and ends with `/`, is on this page, if it counts. A folder is no item of its own page.
+    pub fn item_of_folder<'k>(&self, name: &'k str) -> Option<&'k str> {
+        let item = if self.by_folder {
+            self.common(name)
+        } else {
+            Some(name)
+        };
+        item.filter(|item| self.folders && self.has(item))
     }
 
     /// True when `item` is asked for.
@@ -185,9 +198,10 @@ mod tests {
             (prefix, after) in (TEXT, TEXT),
             (limit, by_folder) in (0_usize..5, any::<bool>()),
         ) {
+            let folders = false;
             let within = Prefixes::new(prefixes.iter().map(String::as_str));
             let seen = keys.iter().filter(|key| within.has(key)).cloned().collect();
-            let page = Page { prefix, after, limit, by_folder, within };
+            let page = Page { prefix, after, limit, by_folder, folders, within };
             let mut visible = page.visible();
             while let Some(part) = visible.next() {
                 visible.add(smallest(&keys, &part));

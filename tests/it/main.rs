@@ -6,6 +6,7 @@ mod archives;
 mod bounds;
 mod docs;
 mod expiry;
+mod folders;
 mod get;
 mod http;
 mod http2;

@@ -62,6 +62,14 @@ impl Principal {
                 _ => self.need(Right::Read, asked.key.as_str()),
             },
             Operation::Move(request) => self.permit_move(request),
+            // For all keys that there could be below it: none is asked for afterwards.
+            Operation::MakeFolder(folder) => self.need(Right::Create, &format!("{folder}/")),
+            Operation::RemoveFolder { folder, .. } => {
+                let below = format!("{folder}/");
+                self.need(Right::Delete, &below)?;
+                // The answer has names and numbers.
+                self.need(Right::List, &below)
+            }
             Operation::List(target) => self.permit_list(&mut target.page),
             Operation::Ui(request) => self.permit_list(&mut request.target.page),
             // Each key is looked at when its turn comes.

@@ -198,14 +198,14 @@ impl ConnectionState {
         self.closing.get() != Closing::Open && !self.is_serving()
     }
 
-    /// True where the request may end with its client: it reads or watches, and changes nothing.
+    /// True where the request may end with its client: it reads, watches, or makes many changes, each for itself.
     pub fn is_for_client_alone(&self) -> bool {
-        self.phase.get() == Phase::Watching || self.is_reading()
+        self.phase.get() == Phase::Watching || self.is_abandonable()
     }
 
-    /// True while the response to a GET or HEAD is being made: it changes nothing.
-    fn is_reading(&self) -> bool {
-        self.phase.get() == Phase::Serving && self.record.is_reading()
+    /// True while a response is being made that no client needs who has gone.
+    fn is_abandonable(&self) -> bool {
+        self.phase.get() == Phase::Serving && self.record.is_abandonable()
     }
 
     /// Notes that the client has closed its side, and may have gone.
@@ -215,7 +215,7 @@ impl ConnectionState {
 
     /// True while a response is being made for a client that may have gone.
     pub fn may_be_alone(&self) -> bool {
-        self.client.get() != Presence::Present && self.is_reading()
+        self.client.get() != Presence::Present && self.is_abandonable()
     }
 
     /// Notes that the client accepts no more bytes.

@@ -32,6 +32,8 @@ enum Stage {
     None,
     /// The head of the request has arrived.
     Received,
+    /// What it does may end with its client, though it changes something.
+    Abandonable,
     /// The response is known.
     Answered,
     /// The response has been handed to hyper whole, and perhaps not yet to the socket.
@@ -90,6 +92,7 @@ impl RequestRecord {
             _ => match method.as_str() {
                 "MOVE" => Method::Move,
                 "COPY" => Method::Copy,
+                "MKCOL" => Method::Mkcol,
                 _ => Method::Other,
             },
         });
@@ -201,10 +204,18 @@ impl RequestRecord {
         }
     }
 
-    /// True while the response to a GET or HEAD is being made: it changes nothing.
-    pub fn is_reading(&self) -> bool {
+    /// Has the request end with its client: what it has changed by then is changed.
+    pub fn end_with_client(&self) {
+        self.stage.set(Stage::Abandonable);
+    }
+
+    /// True while the response to a GET or HEAD is being made, which changes nothing, or to what may end with its client all the same.
+    pub fn is_abandonable(&self) -> bool {
         let only_reads = matches!(self.method.get(), Method::Get | Method::Head);
-        only_reads && self.stage.get() == Stage::Received
+        match self.stage.get() {
+            Stage::Received => only_reads,
+            stage => stage == Stage::Abandonable,
+        }
     }
 
     /// Counts and logs the request that has ended, if there is one.

@@ -101,11 +101,13 @@ impl ListTarget {
     pub fn new(folder: String, query: Query, format: ListFormat) -> Self {
         let is_html = format == ListFormat::Html;
         let limit = if is_html { MAX_LIMIT } else { DEFAULT_LIMIT };
+        let by_folder = query.by_folder.unwrap_or(is_html);
         let page = Page {
             prefix: format!("{folder}{}", query.prefix.unwrap_or_default()),
             after: query.after.unwrap_or_default(),
             limit: query.limit.unwrap_or(limit),
-            by_folder: query.by_folder.unwrap_or(is_html),
+            by_folder,
+            folders: by_folder,
             within: Prefixes::all(),
         };
         Self {
@@ -326,6 +328,7 @@ mod tests {
             after: String::new(),
             limit: 1000,
             by_folder: false,
+            folders: false,
             within: Prefixes::all(),
         };
         let root = |query| page("", query, ListFormat::Json);
@@ -343,6 +346,7 @@ mod tests {
         assert_eq!(html("delimiter="), Ok(long.clone()));
         let by_folder = Page {
             by_folder: true,
+            folders: true,
             ..long
         };
         assert_eq!(html(""), Ok(by_folder));
@@ -351,6 +355,7 @@ mod tests {
             after: "a/c".into(),
             limit: 7,
             by_folder: true,
+            folders: true,
             within: Prefixes::all(),
         };
         let query = "prefix=a+b&after=a%2Fc&limit=7&delimiter=%2F";

@@ -98,6 +98,7 @@ pub async fn folder_of(
         after: String::new(),
         limit: 1,
         by_folder: false,
+        folders: true,
         within: Prefixes::all(),
     };
     let may_list = |principal: &Principal| principal.may_list(&mut page);
@@ -105,7 +106,7 @@ pub async fn folder_of(
         return Ok(Outcome::NoValue);
     }
     let found = store.list(*reactor, page).await?;
-    if found.keys.is_empty() {
+    if found.keys.is_empty() && found.folders.is_empty() {
         return Ok(Outcome::NoValue);
     }
     // Relative, as the server may be below a path of a proxy.

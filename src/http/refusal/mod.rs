@@ -17,7 +17,7 @@ use crate::http::values::fields::BadField;
 use crate::http::values::moves::BadMove;
 use crate::http::values::other_store::OtherStore;
 use crate::http::watch::request::BadWatchRequest;
-use crate::store::{self, BadKey, Key};
+use crate::store::{self, BadKey, Key, RemovedFolder};
 
 /// The reason that a request is refused for.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +37,22 @@ pub enum Refusal {
     )]
     KeyTooDeep { most: usize },
     #[error(
-        "this is the address of a folder: folders come with their first key and go with their last, so name a key in it"
+        "this is the address of a folder, which has no value: name a key in it, or make the folder with MKCOL"
     )]
     Folder,
+    #[error("there is no folder of this name")]
+    NoSuchFolder,
+    #[error("a folder is made without a body: MKCOL takes none")]
+    FolderWithBody,
+    #[error("a folder has no version, so its DELETE takes no precondition")]
+    FolderPrecondition,
+    #[error(
+        "with a folder goes all that is below it, which takes Depth: infinity (values: {values})"
+    )]
+    NeedsDepth { values: u64 },
+    /// The removal of a folder failed, after some of it had gone.
+    #[error("{0}; {n} values were removed before", n = .1.removed)]
+    OfFolder(Box<Refusal>, Box<RemovedFolder>),
     #[error("bad key: '%' must be followed by two hexadecimal digits")]
     BadEscape,
     #[error("{0}")]
@@ -91,7 +104,7 @@ pub enum Refusal {
     #[error("{0}")]
     BadMove(#[from] BadMove),
     #[error(
-        "a value takes GET, HEAD, PUT, DELETE, MOVE, COPY and OPTIONS: store one with PUT, and a form with files by POST to /-/upload"
+        "a value takes GET, HEAD, PUT, DELETE, MOVE, COPY and OPTIONS, and a folder MKCOL and DELETE: store a value with PUT, and a form with files by POST to /-/upload"
     )]
     Method,
     #[error("this page knows {0}")]
@@ -172,7 +185,7 @@ impl Refusal {
     /// The reason itself, without the state of an upload, a form or an archive.
     pub fn reason(&self) -> &Self {
         match self {
-            Self::OfUpload(why, _) => why.reason(),
+            Self::OfUpload(why, _) | Self::OfFolder(why, _) => why.reason(),
             Self::OfForm(halted) => halted.why.reason(),
             Self::OfArchive(halted) => halted.why.reason(),
             reason => reason,

@@ -89,6 +89,10 @@ impl Refusal {
             R::BadKey(_) | R::BadEscape | R::Folder | R::NoDigestInName(_) => {
                 row(S::BAD_REQUEST, "bad-key", &[])
             }
+            R::NoSuchFolder => row(S::NOT_FOUND, "no-such-folder", &[]),
+            R::FolderWithBody => row(S::UNSUPPORTED_MEDIA_TYPE, "folder-with-body", &[]),
+            R::FolderPrecondition => row(S::BAD_REQUEST, "folder-precondition", &[]),
+            R::NeedsDepth { .. } => row(S::CONFLICT, "needs-depth", &[]),
             R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep", &[]),
             R::BadQuery(_) => row(S::BAD_REQUEST, "bad-query", &[]),
             R::BadTarget => row(S::BAD_REQUEST, "bad-target", &[Closes]),
@@ -139,7 +143,7 @@ impl Refusal {
             R::InconsistentLength => row(S::BAD_REQUEST, INCONSISTENT_LENGTH, &[]),
             R::UploadComplete => row(S::CONFLICT, "upload-complete", &[]),
             R::UploadTaken => row(S::CONFLICT, "upload-taken", &[]),
-            R::OfUpload(why, _) => why.row(config),
+            R::OfUpload(why, _) | R::OfFolder(why, _) => why.row(config),
             R::OfForm(halted) => halted.why.row(config),
             R::OfArchive(halted) => halted.why.row(config),
             R::Store(error) => failed(error, config),
@@ -156,8 +160,11 @@ impl Refusal {
             }
             Self::OfForm(halted) => halted.why.describe(headers, config),
             Self::OfArchive(halted) => halted.why.describe(headers, config),
+            Self::OfFolder(why, _) => why.describe(headers, config),
             Self::Unsatisfiable { len } => put(headers, CONTENT_RANGE, unsatisfied(*len)),
-            Self::Method if !config.compat => allow(headers, Target::Values.methods(config)),
+            Self::Method | Self::Store(Error::NameTaken(_)) if !config.compat => {
+                allow(headers, Target::Values.methods(config));
+            }
             Self::PageMethod(methods) => allow(headers, methods),
             Self::TooLarge { .. } if config.announces_uploads() => {
                 uploads::add_limit(headers, config);
@@ -237,6 +244,8 @@ fn failed(error: &Error, config: &ServiceConfig) -> Row {
         E::Unreachable { .. } => row(S::SERVICE_UNAVAILABLE, "store-unreachable", &[]),
         E::Busy { .. } => row(S::SERVICE_UNAVAILABLE, "store-busy", &[]),
         E::Precondition => Refusal::Precondition.row(config),
+        E::NameTaken(_) => row(S::METHOD_NOT_ALLOWED, "name-taken", &[]),
+        E::NoParent(_) => row(S::CONFLICT, "no-parent", &[]),
         E::Occupied(_) => row(S::CONFLICT, "occupied", &[]),
         E::Unsynced(why) => failed(why, config),
         E::Incomplete => Refusal::CutOff.row(config),

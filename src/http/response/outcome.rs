@@ -11,7 +11,7 @@ use crate::http::service::operation::OptionsRequest;
 use crate::http::ui::Document;
 use crate::http::uploads::state::UploadState;
 use crate::http::values::representation::ValueResponse;
-use crate::store::{Key, Published};
+use crate::store::{Key, Published, RemovedFolder};
 
 /// The outcome of a request.
 pub enum Outcome {
@@ -29,6 +29,9 @@ pub enum Outcome {
     Deleted,
     /// A value was moved or copied.
     Relocated(Box<RelocatedValue>),
+    FolderMade,
+    /// Of a folder this went, and perhaps something stays.
+    FolderRemoved(Box<RemovedFolder>),
     NoValue,
     Listed {
         /// The page, written.

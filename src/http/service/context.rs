@@ -36,7 +36,7 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::watch::feed::Subscribers;
 use crate::log::Throttle;
 use crate::metrics::ReactorCounters;
-use crate::store::{Error, Key, Store, Uploader};
+use crate::store::{Error, Key, RemovedFolder, Store, Uploader};
 
 /// The response to a request, as hyper takes it.
 pub type Answer = Result<Response<Body>, Infallible>;
@@ -145,6 +145,8 @@ impl Service {
             Error::Displaced { .. }
             | Error::ReadOnly
             | Error::Occupied(_)
+            | Error::NameTaken(_)
+            | Error::NoParent(_)
             | Error::Precondition
             | Error::NotSupported { .. }
             | Error::BadKey(_)
@@ -327,6 +329,7 @@ pub fn audit_events(
             let path = halted.path.as_ref();
             (Vec::new(), path.map(|path| format!("/{path}")))
         }
+        Refusal::OfFolder(_, removed) if removed.removed > 0 => (changes_of(removed), None),
         _ => (Vec::new(), None),
     };
     let row = refusal.row(config);
@@ -342,7 +345,10 @@ pub fn audit_events(
 
 fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
     match outcome {
-        Outcome::Stored(_) | Outcome::Deleted => vec![AuditEvent::Changed(None)],
+        Outcome::FolderRemoved(removed) => changes_of(removed),
+        Outcome::Stored(_) | Outcome::Deleted | Outcome::FolderMade => {
+            vec![AuditEvent::Changed(None)]
+        }
         Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
             vec![AuditEvent::Changed(Some(path(key)))]
         }
@@ -355,6 +361,16 @@ fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
         Outcome::FormStored(stored) => changed(&stored.files),
         _ => Vec::new(),
     }
+}
+
+/// The event of a folder of which something went.
+fn changes_of(removed: &RemovedFolder) -> Vec<AuditEvent> {
+    // Where nothing stays, the folder itself has gone.
+    let has_changed = removed.removed > 0 || removed.stayed == 0;
+    has_changed
+        .then_some(AuditEvent::Changed(None))
+        .into_iter()
+        .collect()
 }
 
 fn changed(files: &[StoredFile]) -> Vec<AuditEvent> {

@@ -45,6 +45,13 @@ pub enum Operation<'a> {
     },
     /// Move or copy a value to another key.
     Move(Box<MoveRequest>),
+    /// Make the folder of this name, to stay without a value.
+    MakeFolder(Key<'static>),
+    /// Remove the folder of this name with all that is below it, if it `is_deep`.
+    RemoveFolder {
+        folder: Key<'static>,
+        is_deep: bool,
+    },
     List(Box<ListTarget>),
     /// Answer what is asked of a site.
     Site(Box<SiteRequest>),
@@ -93,7 +100,7 @@ impl Target {
     pub fn methods(self, config: &ServiceConfig) -> &'static str {
         match (self, config.read_only) {
             (Self::Values, true) => "GET, HEAD, OPTIONS",
-            (Self::Values, false) => "GET, HEAD, PUT, DELETE, MOVE, COPY, OPTIONS",
+            (Self::Values, false) => "GET, HEAD, PUT, DELETE, MOVE, COPY, MKCOL, OPTIONS",
             (Self::Upload, _) => UPLOAD_METHODS,
             (Self::Forms, true) => "OPTIONS",
             (Self::Forms, false) => "POST, OPTIONS",
@@ -180,7 +187,8 @@ impl Operation<'_> {
     pub fn changes(&self) -> bool {
         match self {
             Self::Put { .. } | Self::Form(_) | Self::Unpack(_) => true,
-            Self::Delete { .. } | Self::Move(_) => true,
+            Self::Delete { .. } | Self::Move(_) | Self::MakeFolder(_) => true,
+            Self::RemoveFolder { is_deep, .. } => *is_deep,
             Self::Upload(_, request) => !matches!(request, UploadRequest::Offset),
             _ => false,
         }
@@ -202,6 +210,8 @@ impl Operation<'_> {
             Self::Form(request) => Operation::Form(request),
             Self::Delete { key, preconditions } => Operation::Delete { key, preconditions },
             Self::Move(request) => Operation::Move(request),
+            Self::MakeFolder(folder) => Operation::MakeFolder(folder),
+            Self::RemoveFolder { folder, is_deep } => Operation::RemoveFolder { folder, is_deep },
             Self::List(target) => Operation::List(target),
             Self::Site(request) => Operation::Site(request),
             Self::Archive(request) => Operation::Archive(request),

@@ -13,7 +13,6 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use crate::http::admin::MetricsFormat;
-use crate::http::archives::{ArchiveFormat, ArchiveRequest, BadArchive, UnpackRequest};
 use crate::http::auth::authorize::{is_open, link_kind};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::{Guard, Identified};
@@ -24,22 +23,22 @@ use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::path::{FORMS, WATCH, check_depth, folder, key, page};
 use crate::http::head::syntax::depth;
-use crate::http::listing::perform::{list_request, session};
-use crate::http::listing::{ListFormat, ListTarget, Query};
+use crate::http::listing::perform::session;
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::{
     GetOptions, Operation, OptionsRequest, PutOptions, ResponseContext, Target,
 };
 use crate::http::service_config::{Routes, ServiceConfig};
-use crate::http::sites::perform::{get_below, index_or};
+use crate::http::sites::perform::get_below;
 use crate::http::ui;
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::moves::MoveRequest;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{BadKey, Key, UploadId};
+
+mod folders;
 
 /// The head of a request, with the findings in it.
 pub struct RequestHead<'a> {
@@ -175,8 +174,9 @@ impl<'a> RequestHead<'a> {
             Method::PUT => self.put(),
             // Clients that only know resumable uploads create them by POST.
             Method::POST if self.common.resumable && config.resumes() => self.put(),
+            Method::DELETE if self.is_folder() => self.remove_folder(),
             Method::DELETE => {
-                let key = self.changed_key()?.into_owned();
+                let key = self.key()?.into_owned();
                 if config.read_only {
                     return Err(Refusal::ReadOnly);
                 }
@@ -184,23 +184,8 @@ impl<'a> RequestHead<'a> {
                 Ok(Operation::Delete { key, preconditions })
             }
             Method::OPTIONS if !config.compat => Ok(self.options(Target::Values)),
-            _ => self.relocation(),
+            _ => self.extension(),
         }
-    }
-
-    /// MOVE or COPY.
-    fn relocation(&self) -> Result<Operation<'static>, Refusal> {
-        let (head, config) = (self.head, self.config);
-        let is_copy = match head.method.as_str() {
-            "MOVE" if !config.compat => false,
-            "COPY" if !config.compat => true,
-            _ => return Err(Refusal::Method),
-        };
-        if config.read_only {
-            return Err(Refusal::ReadOnly);
-        }
-        let request = MoveRequest::of(head, self.key(), is_copy, config)?;
-        Ok(Operation::Move(Box::new(request)))
     }
 
     fn watch(&self) -> Result<WatchRequest, Refusal> {
@@ -296,48 +281,6 @@ impl<'a> RequestHead<'a> {
                 })
             }
         }
-    }
-
-    /// A listing of a folder, or the index in its place, or an archive of it.
-    fn below(&self, folder: String) -> Result<Operation<'a>, Refusal> {
-        match ArchiveFormat::of(self.head.uri.query())? {
-            Some(format) => {
-                let page = ListTarget::new(folder, Query::default(), ListFormat::Json).page;
-                let request = ArchiveRequest { format, page };
-                Ok(Operation::Archive(Box::new(request)))
-            }
-            None => {
-                let listing = list_request(self.head, folder.clone())?;
-                Ok(index_or(listing, self.head, &folder, self.config))
-            }
-        }
-    }
-
-    /// A PUT to an address that is of no key, for the reason `why`: an archive that is unpacked into a folder, if it asks for that.
-    #[cold]
-    fn unpack(&self, why: Refusal) -> Result<Operation<'a>, Refusal> {
-        let (head, config) = (self.head, self.config);
-        let folder = match self.path {
-            _ if config.compat || head.method != Method::PUT => None,
-            "/" => Some(String::new()),
-            path => folder(path).unwrap_or_default(),
-        };
-        let format = folder.as_ref().map(|_| ArchiveFormat::of(head.uri.query()));
-        let (Some(folder), Some(format)) = (folder, format.transpose()?.flatten()) else {
-            return Err(match why {
-                Refusal::NoSuchPath => Refusal::NoKey,
-                why => why,
-            });
-        };
-        if config.read_only {
-            return Err(Refusal::ReadOnly);
-        }
-        self.needs_length()?;
-        if self.common.resumable && config.resumes() {
-            return Err(BadArchive::Field("Upload-Complete").into());
-        }
-        let request = UnpackRequest::of(format, folder, &head.headers)?;
-        Ok(Operation::Unpack(Box::new(request)))
     }
 
     /// The key at the path.

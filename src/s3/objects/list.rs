@@ -245,6 +245,7 @@ mod tests {
             after: after.to_owned(),
             limit,
             by_folder: true,
+            folders: false,
             within: Prefixes::all(),
         }
     }

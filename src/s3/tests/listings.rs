@@ -20,6 +20,7 @@ async fn items(gateway: Gateway<'_>, limit: usize, by_folder: bool) -> Vec<Strin
             after,
             limit,
             by_folder,
+            folders: false,
             within: Prefixes::all(),
         };
         let listing = gateway.list(&page).await.unwrap();
@@ -54,6 +55,7 @@ fn page(prefix: &str, limit: usize, by_folder: bool, within: &[String]) -> Page 
         after: String::new(),
         limit,
         by_folder,
+        folders: false,
         within: Prefixes::new(within.iter().map(String::as_str)),
     }
 }

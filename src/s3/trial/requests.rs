@@ -156,6 +156,7 @@ impl Trial {
             // One more is asked for, to tell whether there are more.
             limit: most - 1,
             by_folder,
+            folders: false,
             prefix,
             within: Prefixes::all(),
         };

@@ -35,7 +35,7 @@ impl Directory {
         loop {
             let began = Instant::now();
             if self.dir.ends.is_possible()
-                && let Some(error) = self.remove_all(&writing.publisher).await
+                && let Some(error) = self.remove_all(&writing.publisher, "").await
             {
                 tracing::error!(%error, "cannot remove all values that have ended");
             }
@@ -45,15 +45,15 @@ impl Directory {
         }
     }
 
-    /// Removes what has ended while a listing thread finds more of it. Answers the first failure: one file or folder that is in the way
+    /// Removes what has ended below the folder `below` while a listing thread finds more of it. Answers the first failure: one file or folder that is in the way
     /// keeps no other from going.
-    async fn remove_all(&self, publisher: &Publisher) -> Option<Error> {
+    pub(super) async fn remove_all(&self, publisher: &Publisher, below: &str) -> Option<Error> {
         let (found, mut ended) = mpsc::channel(1);
-        let dir = Arc::clone(&self.dir);
+        let (dir, below) = (Arc::clone(&self.dir), below.to_owned());
         let find = self
             .lister
             .threads
-            .spawn(move || Ok(find_ended(&dir, &found)));
+            .spawn(move || Ok(find_ended(&dir, &below, &found)));
         let mut failure = None;
         while let Some(some) = ended.recv().await {
             let still = |(key, meta)| (key, is_still(meta));
@@ -71,10 +71,10 @@ fn is_still(found: Meta) -> Condition {
     Box::new(move |now| now.is_some_and(|now| now == found && now.has_ended()))
 }
 
-/// Sends the values of `dir` that have ended, some at a time. Answers the first failure. Blocks.
-fn find_ended(dir: &ValuesDir, found: &Sender<Ended>) -> Option<Error> {
+/// Sends the values of `dir` below the folder `below` that have ended, some at a time. Answers the first failure. Blocks.
+fn find_ended(dir: &ValuesDir, below: &str, found: &Sender<Ended>) -> Option<Error> {
     let (mut ended, mut failure) = (Ended::new(), None);
-    let walked = walk::all(dir, |folder, key| {
+    let walked = walk::all(dir, below, |folder, key| {
         // Nothing waits any more where the directory is closed.
         if found.is_closed() {
             return;

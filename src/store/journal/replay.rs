@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::super::attributes::Attributes;
 use super::super::commit::{self, TRIES};
 use super::super::directory_fd::{Blocking, NameKind, ValuesDir, changed, is_no_folder, look_up};
+use super::super::empty_folders::remove_below;
 use super::super::new_value::{NewValue, Source};
 use super::super::publish_method::{ASIDE, set_aside, unpublished};
 use super::super::temp_file::TempFile;
@@ -222,7 +223,7 @@ impl Replay<'_> {
             (Fate::Keep | Fate::Compare, None) => {
                 // They may be left without their last key.
                 if self.writer.is_some() {
-                    self.dir.remove_empty_folders(key.folder(), "");
+                    self.dir.leave_folders(key.folder());
                 }
                 return Ok(());
             }
@@ -274,7 +275,7 @@ impl Replay<'_> {
                 (_, None) if found.meta().is_some() => commit::delete(writer, key, &found, false)?,
                 // Its folders may be left without their last key.
                 _ => {
-                    self.dir.remove_empty_folders(key.folder(), "");
+                    self.dir.leave_folders(key.folder());
                     true
                 }
             };
@@ -320,6 +321,8 @@ impl Replay<'_> {
                 Err(_) => return Ok(true),
             }
         }
+        // The disk may have folders, and not their marks or their end.
+        remove_below(self.dir, key.as_str(), &mut Vec::new())?;
         let left = self.dir.remove_empty_folders(key.as_str(), key.folder());
         if left == key.as_str() && self.dir.folder(left).is_ok() {
             return self.set_aside_older(change, left);

@@ -298,6 +298,7 @@ mod tests {
             after: after.to_owned(),
             limit,
             by_folder: false,
+            folders: false,
             within: Prefixes::all(),
         }
     }
@@ -403,6 +404,7 @@ mod tests {
             after,
             limit,
             by_folder,
+            folders: false,
             within: Prefixes::all(),
         })
     }
@@ -478,7 +480,7 @@ mod tests {
             }
             let index = index(dir.path(), 1 << 20);
             for prefix in [String::new(), prefix] {
-                let mut page = Page { prefix, after: String::new(), limit, by_folder, within: Prefixes::all() };
+                let mut page = Page { prefix, after: String::new(), limit, by_folder, folders: false, within: Prefixes::all() };
                 let whole = expected(&values(dir.path()), &Page { limit: 1000, ..page.clone() });
                 let mut all = Vec::new();
                 loop {
@@ -516,6 +518,7 @@ mod tests {
             for limit in [3, 100] {
                 let page = Page {
                     by_folder,
+                    folders: false,
                     ..page("f0500", limit)
                 };
                 assert_eq!(walked(&index, &page), expected(&model, &page));
@@ -537,6 +540,7 @@ mod tests {
             let page = Page {
                 prefix: prefix.to_owned(),
                 by_folder,
+                folders: false,
                 ..page(after, 10)
             };
             let smallest = |most| walk::smallest(&index.dir, &page, most, &|| Ok(()));

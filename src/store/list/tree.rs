@@ -14,6 +14,7 @@ use super::events::{Events, EventsLost, Mounts, Watch, may_be_mount};
 use super::walk::{Entries, Met, joined, open, walk};
 use crate::store::bounds::Account;
 use crate::store::directory_fd::{NameKind, ValuesDir};
+use crate::store::implicit::is_implicit;
 use crate::value::{Error, Key, Page, may_have_keys};
 
 /// Memory that a folder takes beside its path.
@@ -128,7 +129,10 @@ impl Tree {
             return Ok(());
         };
         let watch = self.events.watch(&folder).map_err(TreeError::Unwatched)?;
-        self.folders.insert(path, watch.ok_or(TreeError::Remote)?)?;
+        // Its mark is read after that: a mark that comes later is an event of the folder.
+        let is_lasting = !path.is_empty() && !is_implicit(&folder);
+        self.folders
+            .insert(path, watch.ok_or(TreeError::Remote)?, is_lasting)?;
         walk(&dir, &folder, path, |met| {
             match met {
                 // The names read so far have been added, so the events on them apply after that.
@@ -189,7 +193,11 @@ impl Tree {
 
     /// The `limit + 1` smallest items of `page`.
     pub fn smallest(&self, page: &Page) -> Vec<String> {
-        smallest(page, |from| self.account.first_from(from))
+        smallest(page, |from| {
+            let key = self.account.first_from(from);
+            let folder = self.folders.first_lasting(from, page);
+            key.into_iter().chain(folder).min()
+        })
     }
 }
 
@@ -206,8 +214,7 @@ fn smallest(page: &Page, first_from: impl Fn(&str) -> Option<Box<str>>) -> Vec<S
             items.push(item.to_owned());
         }
         // A folder stands for the keys below it, which are passed over.
-        let is_folder = item.len() < name.len();
-        from = if is_folder {
+        from = if page.by_folder && item.ends_with('/') {
             behind(item)
         } else {
             name.into_string() + "\0"
@@ -228,6 +235,8 @@ fn behind(folder: &str) -> String {
 struct Folders {
     by_path: BTreeMap<Box<str>, Watch>,
     by_watch: HashMap<Watch, Box<str>>,
+    /// Those that stay without a value, each with a `/` behind it.
+    lasting: BTreeSet<Box<str>>,
     bytes: usize,
 }
 
@@ -237,13 +246,27 @@ impl Folders {
     }
 
     /// Adds `path`, unless the same directory is there under another.
-    fn insert(&mut self, path: &str, watch: Watch) -> Result<(), TreeError> {
+    fn insert(&mut self, path: &str, watch: Watch, is_lasting: bool) -> Result<(), TreeError> {
         if self.by_watch.insert(watch, path.into()).is_some() {
             return Err(TreeError::Twice(path.to_owned()));
         }
         self.by_path.insert(path.into(), watch);
         self.bytes += 2 * path.len() + FOLDER_OVERHEAD;
+        if is_lasting && self.lasting.insert(format!("{path}/").into()) {
+            self.bytes += path.len() + FOLDER_OVERHEAD / 2;
+        }
         Ok(())
+    }
+
+    /// The first folder from `from` on that stays and is an item of `page`, with a `/` behind it.
+    fn first_lasting(&self, from: &str, page: &Page) -> Option<Box<str>> {
+        if !page.folders {
+            return None;
+        }
+        let mut lasting = self.lasting.range::<str, _>((Included(from), Unbounded));
+        // The folder of the page itself may come first, and is none.
+        let first = lasting.find(|name| ***name != *page.prefix || !page.by_folder)?;
+        Some(first.clone())
     }
 
     /// Removes `path` and the folders below it; returns their watches.
@@ -257,6 +280,9 @@ impl Folders {
         let removed = gone.iter().filter_map(|path| {
             let watch = self.by_path.remove(path)?;
             self.by_watch.remove(&watch);
+            if self.lasting.remove(&*format!("{path}/")) {
+                self.bytes -= path.len() + FOLDER_OVERHEAD / 2;
+            }
             self.bytes -= 2 * path.len() + FOLDER_OVERHEAD;
             Some(watch)
         });
@@ -315,6 +341,7 @@ mod tests {
                         after: after.to_owned(),
                         limit,
                         by_folder,
+                        folders: false,
                         within: Prefixes::new(prefixes),
                     };
                     let (found, asked, looked_at) = seen(&keys, &page);
@@ -337,6 +364,7 @@ mod tests {
             after: String::new(),
             limit: 4 * HIDDEN,
             by_folder: false,
+            folders: false,
             within: Prefixes::all(),
         };
         let all = keys.size().0;

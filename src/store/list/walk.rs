@@ -12,6 +12,7 @@ use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 
 use crate::store::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, look_up, open_folder};
+use crate::store::implicit::is_implicit;
 use crate::value::{Error, Key, Meta, Page, may_have_keys};
 
 /// Bytes that are read at once: some thousand names, while which the kernel keeps the directory from being changed.
@@ -96,11 +97,15 @@ pub fn walk<E: From<Error>>(
     }
 }
 
-/// Calls `visit` for each key of `dir`, with the folder that it lies in. A folder that fails keeps none from being walked; the first failure
-/// is answered.
-pub fn all(dir: &ValuesDir, mut visit: impl FnMut(&Folder<'_>, &Key<'_>)) -> Result<(), Error> {
+/// Calls `visit` for each key of `dir` below the folder `from`, with the folder that it lies in. A folder that fails keeps none from being
+/// walked; the first failure is answered.
+pub fn all(
+    dir: &ValuesDir,
+    from: &str,
+    mut visit: impl FnMut(&Folder<'_>, &Key<'_>),
+) -> Result<(), Error> {
     let mut walked = Ok(());
-    let mut folders = vec![String::new()];
+    let mut folders = vec![from.to_owned()];
     while let Some(path) = folders.pop() {
         let folder = match open(dir, &path) {
             Ok(Some(folder)) => folder,
@@ -219,6 +224,17 @@ impl Search<'_> {
         };
         // All keys in it are one item.
         let is_one = !path.is_empty() && self.page.common(&format!("{path}/")).is_some();
+        if !path.is_empty()
+            && self.page.folders
+            && let name = format!("{path}/")
+            && let Some(item) = self.page.item_of_folder(&name)
+            && !is_implicit(&folder)
+        {
+            self.offer_item(item);
+            if is_one || self.has_one() {
+                return Ok((folders, is_cut));
+            }
+        }
         let walked = walk(self.dir, &folder, path, |met| {
             if !matches!(met, Met::Pause) {
                 self.left = self.left.checked_sub(1).ok_or(Cut::Long)?;
@@ -249,7 +265,13 @@ impl Search<'_> {
 
     fn offer(&mut self, key: &str) {
         let item = self.page.item(key);
-        if !self.page.has(item) || self.is_beyond(item) {
+        if self.page.has(item) {
+            self.offer_item(item);
+        }
+    }
+
+    fn offer_item(&mut self, item: &str) {
+        if self.is_beyond(item) {
             return;
         }
         if self.found.insert(item.to_owned()) && self.found.len() > self.page.limit + 1 {

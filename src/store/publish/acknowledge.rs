@@ -21,9 +21,9 @@ use rustix::io::Errno;
 use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
 use super::super::write_context::{Durability, WriteContext};
-use super::decide::{AppliedChange, PublishResult};
+use super::decide::{AppliedChange, NameOf, PublishResult};
 use crate::transfer::spawn_vital;
-use crate::value::{Error, Key, folder_and_above};
+use crate::value::{Error, folder_and_above};
 
 /// Batches that wait for a sync; beyond it the publisher waits, and changes wait for the publisher.
 const WAITING: usize = 4;
@@ -103,11 +103,11 @@ impl Acknowledger {
     }
 }
 
-/// What to sync for `batches`: the folders of their keys and all folders above, whose names may be in the journal alone; and values that
+/// What to sync for `batches`: the folders of their names and all folders above, whose names may be in the journal alone; and values that
 /// moved, which have a new version.
 fn folders(batches: &[Batch]) -> BTreeSet<Box<str>> {
-    let keys = batches.iter().flat_map(Batch::names);
-    let folders = keys.flat_map(|key| folder_and_above(key.folder()));
+    let folders = batches.iter().flat_map(Batch::names);
+    let folders = folders.flat_map(folder_and_above);
     let moved = batches.iter().flat_map(Batch::moved);
     folders.chain(moved).map(Box::from).collect()
 }
@@ -140,16 +140,23 @@ fn sync_all(
 }
 
 impl Batch {
-    /// The keys whose names are to be synced.
-    fn names(&self) -> impl Iterator<Item = &Key<'static>> {
-        let to_sync = self.made.iter().filter(|made| made.syncs_name);
-        let events = to_sync.filter_map(|made| made.event.as_ref());
-        events.flat_map(|(key, _, _, from)| [Some(key), from.as_deref()].into_iter().flatten())
+    /// The folders whose names are to be synced: those of values, and folders that were made or removed themselves.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let to_sync = self.made.iter().filter_map(|made| {
+            let (key, _, _, from) = made.event.as_ref()?;
+            let from = from.as_ref().map(|from| from.folder());
+            let folder = match made.syncs? {
+                NameOf::Value => key.folder(),
+                NameOf::Folder => key.as_str(),
+            };
+            Some([Some(folder), from])
+        });
+        to_sync.flatten().flatten()
     }
 
     /// The keys to which values moved whose names are to be synced.
     fn moved(&self) -> impl Iterator<Item = &str> {
-        let to_sync = self.made.iter().filter(|made| made.syncs_name);
+        let to_sync = self.made.iter().filter(|made| made.syncs.is_some());
         let events = to_sync.filter_map(|made| made.event.as_ref());
         events.filter_map(|(key, _, _, from)| from.as_ref().map(|_| key.as_str()))
     }
@@ -167,7 +174,9 @@ impl Batch {
             !matches!(made.outcome, Err(Error::Failed { .. } | Error::Unsynced(_)))
         };
         if synced.is_ok() && self.made.iter().all(is_known) {
-            changes.append(self.made.iter_mut().filter_map(|made| made.event.take()));
+            let of_values = self.made.iter_mut();
+            let of_values = of_values.filter(|made| made.syncs != Some(NameOf::Folder));
+            changes.append(of_values.filter_map(|made| made.event.take()));
         } else {
             changes.mark_gap();
         }
@@ -185,7 +194,7 @@ mod tests {
     use super::super::super::batch_reply::{self, Receiver as Reply};
     use super::super::decide::PublishResult;
     use super::*;
-    use crate::value::{Meta, Version};
+    use crate::value::{Key, Meta, Version};
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
@@ -194,7 +203,7 @@ mod tests {
         let outcome = Ok(Some(Meta::new(0, Version::from_nanos(7))));
         let made = AppliedChange {
             event: Some((Key::new("a/b/k").unwrap().into_owned(), None, None, None)),
-            syncs_name: true,
+            syncs: Some(NameOf::Value),
             outcome,
             reply_to,
         };
@@ -217,9 +226,9 @@ mod tests {
         let (to_sync, waiting) = mpsc::sync_channel(WAITING);
         let mut acknowledger = Acknowledger::at_once(Arc::new(Changes::starting_at(0)));
         acknowledger.syncer = Some((to_sync, std::thread::spawn(|| ())));
-        let finish = |syncs_name| {
+        let finish = |syncs_name: bool| {
             let (mut batch, reply) = batch(0);
-            batch.made[0].syncs_name = syncs_name;
+            batch.made[0].syncs = syncs_name.then_some(NameOf::Value);
             acknowledger.batch(|| batch.made);
             reply
         };

@@ -26,11 +26,22 @@ pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
 /// The value that was published, or removed; `None` where there was none to remove.
 pub type PublishResult = Result<Option<Meta>, Error>;
 
+/// A change of a folder itself. No journal has it: it is made when it is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolderChange {
+    /// Make it, to stay without a value.
+    Make,
+    /// Remove it, if it is empty.
+    Remove,
+}
+
 /// A change that is asked for, and where its outcome goes.
 pub struct ChangeRequest {
     pub key: Key<'static>,
     /// The new value; `None` deletes.
     pub value: Option<NewValue>,
+    /// The change is one of the folder of this name instead.
+    pub folder: Option<FolderChange>,
     pub condition: Option<Condition>,
     /// The reason of the server, where no client asked for it.
     pub removal: Option<Removal>,
@@ -50,12 +61,20 @@ pub struct Plan {
     pub result: Option<Meta>,
 }
 
+/// The kind of thing that a name to be synced is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameOf {
+    Value,
+    /// Subscribers are not told.
+    Folder,
+}
+
 /// A change that is over: its outcome, and where that goes.
 pub struct AppliedChange {
     /// The event for subscribers; `None` where nothing was changed.
     pub event: Option<Published>,
-    /// Its name is to be synced.
-    pub syncs_name: bool,
+    /// The name of its event is to be synced.
+    pub syncs: Option<NameOf>,
     pub outcome: PublishResult,
     pub reply_to: Sender<PublishResult>,
 }
@@ -76,6 +95,7 @@ impl ChangeRequest {
         Self {
             key,
             value: None,
+            folder: None,
             condition: Some(condition),
             removal: Some(removal),
             tries: 0,
@@ -104,17 +124,18 @@ impl ChangeRequest {
         let from = self.source().map(|source| Box::new(source.key.clone()));
         AppliedChange {
             event: Some((self.key, plan.result, self.removal, from)),
-            syncs_name,
+            syncs: syncs_name.then_some(NameOf::Value),
             outcome: Ok(plan.result.or(plan.base)),
             reply_to: self.reply_to,
         }
     }
 
-    /// It is not made.
+    /// It is not made, or is one of a folder.
     pub fn unmade(self, outcome: PublishResult) -> AppliedChange {
+        let of_folder = self.folder.is_some() && outcome.is_ok();
         AppliedChange {
-            event: None,
-            syncs_name: false,
+            event: of_folder.then_some((self.key, None, None, None)),
+            syncs: of_folder.then_some(NameOf::Folder),
             outcome,
             reply_to: self.reply_to,
         }
@@ -216,6 +237,10 @@ pub trait Files {
     /// The value that the key will have in place of `base`.
     fn result(&self, change: &mut ChangeRequest, base: Option<Meta>)
     -> Result<Option<Meta>, Error>;
+    /// Makes this change of the folder `path`.
+    fn change_folder(&self, _path: &Key<'_>, _change: FolderChange) -> Result<(), Error> {
+        Ok(())
+    }
     /// Writes the file of the value, if `change` has one.
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error>;
     /// Makes `change`; false if its key no longer stands for the base of `plan`.
@@ -308,6 +333,16 @@ pub fn has_source(
 /// Decides `change` against `pending`, and then against the files. A panic costs this change alone.
 pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending) -> Decision {
     let state = files.pending_state(pending, &change.key);
+    match change.folder {
+        Some(of_folder) if state == PendingState::Nothing => {
+            return Decision::Answer(survive(|| {
+                files.change_folder(&change.key, of_folder).map(|()| None)
+            }));
+        }
+        // In order with the changes of values at, above or below its name.
+        Some(_) => return Decision::Later,
+        None => {}
+    }
     let of_source = change.source().map_or(PendingState::Nothing, |source| {
         files.pending_state(pending, &source.key)
     });

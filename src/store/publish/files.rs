@@ -10,10 +10,10 @@ use super::super::new_value::{NewValue, Place, Source};
 use super::super::space::Allowance;
 use super::super::write_context::{Durability, WriteContext};
 use super::decide::{
-    AppliedChange, ChangeRequest, Files, Pending, PendingState, Plan, has_source, is_refused, plan,
-    survive,
+    AppliedChange, ChangeRequest, Files, FolderChange, Pending, PendingState, Plan, has_source,
+    is_refused, plan, survive,
 };
-use crate::value::{Error, Meta};
+use crate::value::{Error, Key, Meta};
 
 /// After this many creates in a row, a name to be put without a condition is linked without a stat. A wrong guess costs about
 /// five stats, so it must be right most of the time.
@@ -45,6 +45,10 @@ impl ValueFiles {
 
     /// Decides `change` by the files alone, and makes it; anew while other programs are in its way.
     pub fn make_at_once(&self, mut change: ChangeRequest) -> AppliedChange {
+        if let Some(of_folder) = change.folder {
+            let changed = survive(|| self.change_folder(&change.key, of_folder));
+            return change.unmade(changed.map(|()| None));
+        }
         match survive(|| self.try_to_make(&mut change)) {
             Ok(Some(plan)) => change.made(plan, self.writer.durability == Durability::Disk),
             Ok(None) => {
@@ -201,6 +205,14 @@ impl Files for ValueFiles {
             admitted?;
         }
         Ok(Some(Meta::new(value.len, version).ending(end)))
+    }
+
+    fn change_folder(&self, path: &Key<'_>, change: FolderChange) -> Result<(), Error> {
+        let dir = self.writer.dir();
+        match change {
+            FolderChange::Make => commit::make_folder(dir, path),
+            FolderChange::Remove => commit::remove_folder(dir, path),
+        }
     }
 
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error> {

@@ -193,6 +193,7 @@ impl Case<'_> {
         ChangeRequest {
             key: Key::new(KEYS[ask.key]).expect("a key").into_owned(),
             value: ask.is_put.then(|| NewValue::without_bytes(ask.is_large)),
+            folder: None,
             condition: Some(Box::new(move |current| {
                 asking.store(writer, Relaxed);
                 match ask.condition {

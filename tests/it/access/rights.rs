@@ -255,3 +255,77 @@ fn a_query_whose_parameter_only_ends_like_a_links_is_ignored() {
     let answer = ask(&mut raw, "GET", "/k?signature=abc", &bearer("ann"), b"");
     assert_eq!(answer.status, 403);
 }
+
+/// For each set of rights to what begins with `in/`, and for folders in, above and beside it.
+#[test]
+fn folders_are_made_and_removed_as_the_rules_say() {
+    directory_only!("folders of the directory");
+    const SET: [&str; 5] = ["read", "create", "write", "delete", "list"];
+    let name = |set: usize| format!("set{set}");
+    let of = |set: usize| {
+        let has = SET.iter().enumerate().filter(|(n, _)| set >> n & 1 == 1);
+        has.map(|(_, right)| *right).collect::<Vec<_>>()
+    };
+    let mut policy = String::from("realm = \"tests\"\n");
+    for set in 0..1 << SET.len() {
+        policy += &subject(&name(set));
+        if set > 0 {
+            policy += &rule(&name(set), "in/", &of(set));
+        }
+    }
+    let server = serve(&policy, &[]);
+    let (dir, mut asked) = (&server.dir, 0);
+    for set in 0..1 << SET.len() {
+        let rights = of(set);
+        let may_make = rights.contains(&"create") || rights.contains(&"write");
+        let may_remove = rights.contains(&"delete") && rights.contains(&"list");
+        for (method, target, lines, is_in, good) in [
+            ("MKCOL", "/in/f", "", true, 201),
+            ("MKCOL", "/in/f/g/", "", true, 409),
+            ("MKCOL", "/in/there/", "", true, 405),
+            ("MKCOL", "/in", "", true, 405),
+            ("MKCOL", "/i", "", false, 201),
+            ("MKCOL", "/in-", "", false, 201),
+            ("MKCOL", "/out/f", "", false, 201),
+            ("MKCOL", "/out/there/", "", false, 405),
+            ("DELETE", "/in/there/", "", true, 409),
+            ("DELETE", "/in/there/", "Depth: infinity\r\n", true, 200),
+            ("DELETE", "/in/gone/", "Depth: infinity\r\n", true, 404),
+            ("DELETE", "/in/", "Depth: infinity\r\n", true, 200),
+            ("DELETE", "/out/there/", "Depth: infinity\r\n", false, 200),
+            ("DELETE", "/out/there/", "", false, 409),
+        ] {
+            dir.place("in/there/k", "v");
+            dir.place("out/there/k", "v");
+            let proof = bearer(&name(set));
+            let answer = server.request(method, target, &(proof + lines), b"");
+            let may = if method == "MKCOL" {
+                may_make
+            } else {
+                may_remove
+            };
+            let expected = if is_in && may { good } else { 403 };
+            assert_eq!(
+                answer.status, expected,
+                "{method} {target} {lines:?} by {rights:?}"
+            );
+            let removed = method == "DELETE" && expected == 200;
+            assert_eq!(dir.file("in/there/k").exists(), !removed);
+            assert_eq!(
+                dir.file("in/f").exists(),
+                method == "MKCOL" && expected == 201
+            );
+            assert!(dir.file("out/there/k").exists());
+            assert!(!dir.file("i").exists() && !dir.file("in-").exists());
+            let _ = fs::remove_dir(dir.file("in/f"));
+            asked += 1;
+        }
+        let nobody = server.request("MKCOL", "/in/f", "", b"");
+        assert_eq!(nobody.status, 401);
+        let nobody = server.request("DELETE", "/in/", "Depth: infinity\r\n", b"");
+        assert_eq!(nobody.status, 401);
+    }
+    say(&format!(
+        "{asked} requests for folders answered as the rules say"
+    ));
+}

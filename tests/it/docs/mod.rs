@@ -43,6 +43,7 @@ macro_rules! sessions {
 sessions! {
     the_session_of_the_readme_runs: "README.md",
     the_sessions_of_http_run: "docs/http.md",
+    the_sessions_of_folders_run: "docs/folders.md",
     the_sessions_of_uploads_run: "docs/uploads.md",
     the_session_of_archives_runs: "docs/archives.md",
     the_sessions_of_caching_run: "docs/caching.md",

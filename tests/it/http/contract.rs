@@ -56,7 +56,7 @@ DELETE /gone|| ; 404
 DELETE /|| ; 404 ; 404 ; 404
 DELETE /a/b|| ; 404
 DELETE /here/here|| ; 404
-DELETE /here/|| ; 400 ; 404
+DELETE /here/|| ; 404
 DELETE //here|| ; 400 ; 404
 
 GET /%2e%2e|| ; 400
@@ -102,7 +102,9 @@ OPTIONS example.org:80|| ; 400
 CONNECT example.org:80|| ; 405 ; 404
 CONNECT /here|| ; 405 ; 404
 TRACE /here|| ; 405 ; 404
-MKCOL /new|| ; 405 ; 404
+MKCOL /here|| ; 405 ; 404
+MKCOL /new|Content-Length: 3||abc ; 415 ; 404
+MKCOL /%zz/|| ; 400 ; 404
 PROPFIND /here|| ; 405 ; 404
 get /here|| ; 405 ; 404
 put /new|Content-Length: 3||abc ; 405 ; 404
@@ -219,7 +221,9 @@ fn on_the_wire(request: &str) -> String {
 
 /// The cell of a request where nothing may be written: unless its own cell says else, a write that is no bad request is refused.
 fn refused<'a>(default: &'a str, read_only: &'a str, request: &str) -> &'a str {
-    let is_write = request.starts_with("PUT ") || request.starts_with("DELETE ");
+    let is_write = ["PUT ", "DELETE ", "MKCOL "]
+        .iter()
+        .any(|write| request.starts_with(write));
     match default {
         _ if !read_only.is_empty() => read_only,
         "400" | "417" | "501" => default,
@@ -256,7 +260,7 @@ fn misshapen(answer: &Response, request: &str, args: &[&str]) -> Vec<&'static st
         (true, ["--read-only"]) => "OPTIONS",
         (true, _) => "POST, OPTIONS",
         (false, ["--read-only"]) => "GET, HEAD, OPTIONS",
-        (false, _) => "GET, HEAD, PUT, DELETE, OPTIONS",
+        (false, _) => "GET, HEAD, PUT, DELETE, MKCOL, OPTIONS",
     };
     let mut faults = Vec::new();
     let mut check = |what, is_kept: bool| faults.extend((!is_kept).then_some(what));

@@ -100,7 +100,7 @@ fn what_ends_with_a_slash_is_a_listing_and_no_key() {
         ("a%2fb%2f", Some("a/b/")),
     ] {
         assert_eq!(client.put(path, b"x").status, 400, "PUT /{path}");
-        assert_eq!(client.ask("DELETE", path).status, 400, "DELETE /{path}");
+        assert_eq!(client.ask("DELETE", path).status, 404, "DELETE /{path}");
         for method in ["GET", "HEAD"] {
             let got = client.ask(method, &format!("{path}?limit=1"));
             let kind = got.must("content-type");
@@ -308,5 +308,7 @@ fn a_deeper_key_that_is_there_is_read_listed_and_removed() {
     assert!(String::from_utf8_lossy(&list).contains(&key), "{list:?}");
     assert_eq!(server.put(&key, "w").status, 400);
     assert_eq!(server.ask("DELETE", &key).status, 200);
-    server.dir.assert_holds(&[]);
+    // Its folders are those of a hand.
+    let (folders, _) = key.rsplit_once('/').expect("folders");
+    server.dir.assert_holds(by_engine(&[folders], &[]));
 }

@@ -80,9 +80,9 @@ fn refusals_name_the_right_way() {
     let server = TestServer::start(&[]);
     for (method, target, status, says) in [
         ("POST", "/", 405, "a form with files by POST to /-/upload"),
-        ("DELETE", "/art/", 400, "go with their last"),
-        ("DELETE", "/art%2F", 400, "go with their last"),
-        ("PUT", "/art/", 400, "come with their first key"),
+        ("DELETE", "/art/", 404, "no folder of this name"),
+        ("DELETE", "/art%2F", 404, "no folder of this name"),
+        ("PUT", "/art/", 400, "name a key in it"),
         ("PUT", "/a//b", 400, "no segment of a key is empty"),
         ("GET", "/?limt=5", 400, "no parameter \"limt\""),
         ("HEAD", "/art/?fromat=json", 400, ""),

@@ -1,0 +1,117 @@
+//! The parser of what is asked of folders, and of the methods of RFC 4918.
+
+use hyper::Method;
+
+use super::RequestHead;
+use crate::http::archives::{ArchiveFormat, ArchiveRequest, BadArchive, UnpackRequest};
+use crate::http::head::path::{check_depth, folder};
+use crate::http::listing::perform::list_request;
+use crate::http::listing::{ListFormat, ListTarget, Query};
+use crate::http::refusal::Refusal;
+use crate::http::service::operation::Operation;
+use crate::http::sites::perform::index_or;
+use crate::http::values::conditional::preconditions;
+use crate::http::values::moves::MoveRequest;
+use crate::store::{Error, Key};
+
+impl<'a> RequestHead<'a> {
+    /// A listing of a folder, or the index in its place, or an archive of it.
+    pub(super) fn below(&self, folder: String) -> Result<Operation<'a>, Refusal> {
+        match ArchiveFormat::of(self.head.uri.query())? {
+            Some(format) => {
+                let page = ListTarget::new(folder, Query::default(), ListFormat::Json).page;
+                let request = ArchiveRequest { format, page };
+                Ok(Operation::Archive(Box::new(request)))
+            }
+            None => {
+                let listing = list_request(self.head, folder.clone())?;
+                Ok(index_or(listing, self.head, &folder, self.config))
+            }
+        }
+    }
+
+    /// A PUT to an address that is of no key, for the reason `why`: an archive that is unpacked into a folder, if it asks for that.
+    #[cold]
+    pub(super) fn unpack(&self, why: Refusal) -> Result<Operation<'a>, Refusal> {
+        let (head, config) = (self.head, self.config);
+        let folder = match self.path {
+            _ if config.compat || head.method != Method::PUT => None,
+            "/" => Some(String::new()),
+            path => folder(path).unwrap_or_default(),
+        };
+        let format = folder.as_ref().map(|_| ArchiveFormat::of(head.uri.query()));
+        let (Some(folder), Some(format)) = (folder, format.transpose()?.flatten()) else {
+            return Err(match why {
+                Refusal::NoSuchPath => Refusal::NoKey,
+                why => why,
+            });
+        };
+        if config.read_only {
+            return Err(Refusal::ReadOnly);
+        }
+        self.needs_length()?;
+        if self.common.resumable && config.resumes() {
+            return Err(BadArchive::Field("Upload-Complete").into());
+        }
+        let request = UnpackRequest::of(format, folder, &head.headers)?;
+        Ok(Operation::Unpack(Box::new(request)))
+    }
+
+    /// A method of RFC 4918.
+    pub(super) fn extension(&self) -> Result<Operation<'a>, Refusal> {
+        let (head, config) = (self.head, self.config);
+        let is_copy = match head.method.as_str() {
+            _ if config.compat => return Err(Refusal::Method),
+            "MKCOL" => return self.make_folder(),
+            "MOVE" => false,
+            "COPY" => true,
+            _ => return Err(Refusal::Method),
+        };
+        if config.read_only {
+            return Err(Refusal::ReadOnly);
+        }
+        let request = MoveRequest::of(head, self.key(), is_copy, config)?;
+        Ok(Operation::Move(Box::new(request)))
+    }
+
+    /// True where the path is that of a folder.
+    pub(super) fn is_folder(&self) -> bool {
+        !self.config.compat && matches!(folder(self.path), Ok(Some(_)))
+    }
+
+    /// The folder at the path, with a `/` at the end or without, which is to be changed.
+    fn changed_folder(&self) -> Result<Key<'static>, Refusal> {
+        let folder = match folder(self.path)? {
+            Some(found) => found,
+            None => folder(&format!("{}/", self.path))?.ok_or(Refusal::NoSuchPath)?,
+        };
+        if self.config.read_only {
+            return Err(Refusal::ReadOnly);
+        }
+        Ok(Key::new(folder.trim_end_matches('/').to_owned())?)
+    }
+
+    fn make_folder(&self) -> Result<Operation<'a>, Refusal> {
+        if self.path == "/" {
+            return Err(Refusal::Store(Error::NameTaken("the root, a folder,")));
+        }
+        let folder = self.changed_folder()?;
+        if self.len != Some(0) {
+            return Err(Refusal::FolderWithBody);
+        }
+        let below = Key::new(format!("{folder}/k"))?;
+        check_depth(&below, self.config.limits.max_key_depth)?;
+        Ok(Operation::MakeFolder(folder))
+    }
+
+    pub(super) fn remove_folder(&self) -> Result<Operation<'a>, Refusal> {
+        let headers = &self.head.headers;
+        let folder = self.changed_folder()?;
+        if preconditions(headers).is_some() {
+            return Err(Refusal::FolderPrecondition);
+        }
+        let depth = headers.get("depth");
+        let is_deep = depth.is_some_and(|depth| depth.as_bytes().eq_ignore_ascii_case(b"infinity"));
+        Ok(Operation::RemoveFolder { folder, is_deep })
+    }
+}

@@ -1,0 +1,148 @@
+//! Folders of a store: made, counted, and removed with their values.
+//!
+//! Values go page by page in the order of keys, some at a time, so that changes of others have their turn in between. Each goes only
+//! if it is still the one that the page has: what is stored meanwhile stays. A caller that gives up waiting ends it.
+
+use futures_util::future::join_all;
+use serde::Serialize;
+
+use super::empty_folders::{Stayed, TOLD};
+use super::engine::Store;
+use crate::value::{Error, Key, ListedValue, Page, Preconditions, Prefixes, Tags};
+
+/// Values on a page.
+const PAGE: usize = 1000;
+
+/// Values that are removed at once from a directory, and from an S3 store.
+const AT_ONCE: (usize, usize) = (64, 8);
+
+/// What came of the removal of a folder.
+#[derive(Debug, Default, Serialize)]
+pub struct RemovedFolder {
+    /// Values that went.
+    pub removed: u64,
+    /// The number of values and folders that stay.
+    pub stayed: u64,
+    /// Some of those.
+    pub why: Vec<Stayed>,
+    /// Values that were met.
+    #[serde(skip)]
+    pub met: u64,
+    /// The failure that ended it.
+    #[serde(skip)]
+    pub failure: Option<Error>,
+}
+
+impl RemovedFolder {
+    fn stays(&mut self, stayed: Stayed) {
+        self.stayed += 1;
+        if self.why.len() < TOLD {
+            self.why.push(stayed);
+        }
+    }
+}
+
+impl Store {
+    /// Makes the folder `path`, which stays without a value.
+    pub async fn make_folder(&self, path: Key<'static>) -> Result<(), Error> {
+        match self {
+            Self::Directory(directory) => directory.make_folder(path).await,
+            Self::S3(_) => Err(Error::NotSupported {
+                name: "no-folders",
+                what: "an S3 store has keys alone, and no folder without one: store a value below it",
+            }),
+        }
+    }
+
+    /// Removes the values below the folder `path`, the folders below it, and the folder, if it `is_deep`; else it only counts the values.
+    /// `None` where there is no folder.
+    pub async fn remove_folder(
+        &self,
+        reactor: usize,
+        path: Key<'static>,
+        is_deep: bool,
+    ) -> Result<Option<RemovedFolder>, Error> {
+        let mut removed = RemovedFolder::default();
+        let mut is_there = false;
+        let mut page = Page {
+            prefix: format!("{path}/"),
+            after: String::new(),
+            limit: PAGE,
+            by_folder: false,
+            folders: true,
+            within: Prefixes::all(),
+        };
+        loop {
+            let listing = self.list(reactor, page.clone()).await?;
+            is_there |= !listing.keys.is_empty() || !listing.folders.is_empty();
+            removed.met += listing.keys.len() as u64;
+            if is_deep {
+                let removing = self.remove_values(reactor, &listing.keys, &mut removed);
+                removed.failure = removing.await.err();
+            }
+            match &listing.next {
+                Some(next) if removed.failure.is_none() => page.after.clone_from(next),
+                _ => break,
+            }
+        }
+        if let (Self::Directory(directory), true, None) = (self, is_deep, &removed.failure) {
+            match directory.remove_folders(path).await {
+                // Of a value that stays the folders are not told beside it.
+                Ok(_) if removed.stayed > 0 => {}
+                Ok(stayed) => stayed.into_iter().for_each(|stayed| removed.stays(stayed)),
+                Err(error) => removed.failure = Some(error),
+            }
+        }
+        Ok(is_there.then_some(removed))
+    }
+
+    /// Removes these `values`; fails where the store does, and not a value alone.
+    async fn remove_values(
+        &self,
+        reactor: usize,
+        values: &[(Key<'static>, ListedValue)],
+        removed: &mut RemovedFolder,
+    ) -> Result<(), Error> {
+        let at_once = match self {
+            Self::Directory(_) => AT_ONCE.0,
+            Self::S3(_) => AT_ONCE.1,
+        };
+        for some in values.chunks(at_once) {
+            let remove = |(key, value): &(Key<'static>, ListedValue)| {
+                self.delete(reactor, key.clone(), Some(still(value)))
+            };
+            let outcomes = join_all(some.iter().map(remove)).await;
+            let mut failure = Ok(());
+            for ((key, _), outcome) in some.iter().zip(outcomes) {
+                let reason = match outcome {
+                    Ok(went) => {
+                        removed.removed += u64::from(went);
+                        continue;
+                    }
+                    Err(Error::Precondition) => "it was stored anew meanwhile".to_owned(),
+                    Err(error @ (Error::Forbidden { .. } | Error::Occupied(_))) => {
+                        error.to_string()
+                    }
+                    Err(error) => {
+                        failure = Err(error);
+                        continue;
+                    }
+                };
+                let name = key.as_str().to_owned();
+                removed.stays(Stayed { name, reason });
+            }
+            failure?;
+        }
+        Ok(())
+    }
+}
+
+/// Holds for a value that is still the one listed.
+fn still(value: &ListedValue) -> Preconditions {
+    Preconditions {
+        matching: Tags::of(&[value.validators.etag.as_bytes()]),
+        none_matching: None,
+        modified_since: None,
+        unmodified_since: None,
+    }
+}

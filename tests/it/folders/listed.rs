@@ -1,0 +1,130 @@
+//! Folders that stay are in listings with a delimiter, with and without the index, for those who may list below them.
+
+use super::{make, remove};
+use crate::http::forms::{FORMS, INDEX, JSON, PAGE, TEXT, walk};
+use crate::support::prelude::*;
+
+/// What each form of a listing has of `target`.
+fn listed(server: &TestServer, target: &str, form: &str) -> Vec<String> {
+    walk(&mut server.connect(), target, form).concat()
+}
+
+#[test]
+fn a_folder_without_a_value_is_listed_as_others_are() {
+    directory_only!("folders of the directory");
+    for index in ["0", "128MiB"] {
+        let dir = DataDir::temporary();
+        let server = Launch::new(&["--listing-index", index]).on(&dir).start();
+        for folder in ["a", "a-b", "a/b", "a/b/c", "m"] {
+            assert_eq!(make(&server, folder), 201);
+        }
+        fs::create_dir_all(dir.file("hand/below")).expect("folders");
+        for n in 0..2_000 {
+            // Beyond what is walked where there is an index.
+            dir.place(&format!("m/{n:04}"), "");
+        }
+        server.store("z/k", "v");
+        let by_hand = ["a-b/", "a/", "hand/", "m/", "z/"];
+        for round in 0..2 {
+            for form in [JSON, TEXT, INDEX, PAGE] {
+                for (target, expected) in [
+                    ("/?delimiter=/", &by_hand[..]),
+                    ("/?delimiter=/&limit=1", &by_hand),
+                    ("/?delimiter=/&limit=2", &by_hand),
+                    ("/?delimiter=/&prefix=a", &["a-b/", "a/"]),
+                    ("/?delimiter=/&prefix=a/", &["a/b/"]),
+                    ("/a/?delimiter=/", &["a/b/"]),
+                    ("/a/b/?delimiter=/", &["a/b/c/"]),
+                    ("/a/b/c/?delimiter=/", &[]),
+                    ("/hand/?delimiter=/", &["hand/below/"]),
+                    ("/?delimiter=/&after=a-b/", &["a/", "hand/", "m/", "z/"]),
+                    ("/?delimiter=/&after=a/", &["hand/", "m/", "z/"]),
+                    ("/?delimiter=/&prefix=z/", &["z/k"]),
+                    ("/a/", &[]),
+                    ("/?prefix=hand", &[]),
+                ] {
+                    let is_by_folder = target.contains("delimiter");
+                    if form == INDEX && !is_by_folder {
+                        continue;
+                    }
+                    let found = listed(&server, target, form);
+                    assert_eq!(found, expected, "{index} {round} {target} {form}");
+                }
+            }
+            // The index is there by now, where there is one.
+            assert_eq!(listed(&server, "/?limit=10000", JSON).len(), 2_001);
+        }
+        // The index follows what comes and goes.
+        assert_eq!(make(&server, "new"), 201);
+        fs::remove_dir(dir.file("a-b")).expect("a folder");
+        fs::rename(dir.file("hand"), dir.file("moved")).expect("a folder");
+        assert_eq!(server.ask("DELETE", "z/k").status, 200);
+        assert_eq!(remove(&server, "a/").status, 200);
+        assert_eq!(
+            listed(&server, "/?delimiter=/", JSON),
+            ["m/", "moved/", "new/"]
+        );
+        assert_eq!(
+            listed(&server, "/moved/?delimiter=/", JSON),
+            ["moved/below/"]
+        );
+        // A browser that leaves out the slash is led to it.
+        let got = server.request(
+            "GET",
+            "/new",
+            "Accept: text/html\r\nSec-Fetch-Mode: navigate\r\n",
+            b"",
+        );
+        assert!(
+            got.status == 302 && got.must("location").ends_with("new/"),
+            "{got:?}"
+        );
+    }
+}
+
+/// A killed PUT can leave a folder that goes with its last value, and has none.
+#[test]
+fn a_folder_that_goes_is_not_listed_without_a_value() {
+    directory_only!("folders of the directory");
+    for index in ["0", "128MiB"] {
+        let server = TestServer::start(&["--listing-index", index]);
+        server.store("a/b/k", "v");
+        fs::rename(server.dir.file("a/b/k"), server.dir.file("k")).expect("a move by hand");
+        for form in FORMS {
+            assert_eq!(
+                listed(&server, "/?delimiter=/", form),
+                ["k"],
+                "{index} {form}"
+            );
+        }
+        assert_eq!(make(&server, "a/b/stays"), 201);
+        assert_eq!(listed(&server, "/?delimiter=/", JSON), ["a/", "k"]);
+        assert_eq!(listed(&server, "/a/?delimiter=/", JSON), ["a/b/"]);
+    }
+}
+
+/// Where a value may have an end, each item is looked up.
+#[test]
+fn folders_are_listed_beside_values_that_have_ended() {
+    directory_only!("an end");
+    for index in ["0", "128MiB"] {
+        let server = TestServer::start(&["--listing-index", index]);
+        assert_eq!(make(&server, "stays"), 201);
+        assert_eq!(make(&server, "stays/below"), 201);
+        server.store_as("stays/below/k", "X-Delete-After: 1\r\n", "v");
+        server.store_as("goes/k", "X-Delete-After: 1\r\n", "v");
+        eventually("both have ended", || server.get("goes/k").status == 404);
+        assert_eq!(
+            listed(&server, "/?delimiter=/", JSON),
+            ["stays/"],
+            "{index}"
+        );
+        assert_eq!(
+            listed(&server, "/stays/?delimiter=/", JSON),
+            ["stays/below/"]
+        );
+        assert_eq!(listed(&server, "/stays/below/?delimiter=/", JSON), [""; 0]);
+        let removed = remove(&server, "stays/");
+        assert_eq!(super::report(&removed), (0, 0, vec![]), "{index}");
+    }
+}

@@ -1,0 +1,234 @@
+//! DELETE of a folder: with all that is below it, and what stays.
+
+use super::{DEEP, is_there, make, remove, report};
+use crate::support::prelude::*;
+
+#[test]
+fn a_folder_goes_with_what_is_below_it_if_depth_says_so() {
+    let server = TestServer::start(&[]);
+    for key in ["a/1", "a/b/2", "a/b/c/3", "a-b", "ab"] {
+        server.store(key, key);
+    }
+    for lines in ["", "Depth: 0\r\n", "Depth: 1\r\n", "Depth: infinit\r\n"] {
+        let refused = server.request("DELETE", "/a/", lines, b"");
+        refused.says(409, "Depth: infinity (values: 3)");
+    }
+    for lines in ["If-Match: *\r\n", "If-None-Match: \"x\"\r\n"] {
+        let refused = server.request("DELETE", "/a/", &(DEEP.to_owned() + lines), b"");
+        refused.says(400, "takes no precondition");
+    }
+    assert_eq!(server.get("a/b/c/3").status, 200);
+    let removed = remove(&server, "a/");
+    assert_eq!((removed.status, report(&removed)), (200, (3, 0, vec![])));
+    server.dir.assert_holds(&["a-b", "ab"]);
+    for lines in ["", DEEP] {
+        let refused = server.request("DELETE", "/a%2F", lines, b"");
+        refused.says(404, "there is no folder of this name");
+    }
+    for (target, status) in [
+        ("/", 404),
+        ("//", 400),
+        ("/-/", 404),
+        ("/.data-server/", 400),
+    ] {
+        assert_eq!(
+            server.request("DELETE", target, DEEP, b"").status,
+            status,
+            "{target}"
+        );
+    }
+    // Without the slash it is a key.
+    assert_eq!(server.request("DELETE", "/a-b", DEEP, b"").status, 200);
+}
+
+#[test]
+fn folders_that_stay_and_empty_ones_go_with_it() {
+    let server = needed!(TestServer::of_directory("folders of the directory", &[]));
+    for folder in ["x", "x/a", "x/a/b", "x/c"] {
+        assert_eq!(make(&server, folder), 201);
+    }
+    server.store("x/a/b/k", "v");
+    server.store("x/put/k", "v");
+    server
+        .request("DELETE", "/x/c/", "", b"")
+        .says(409, "(values: 0)");
+    let removed = remove(&server, "x/");
+    assert_eq!((removed.status, report(&removed)), (200, (2, 0, vec![])));
+    server.dir.assert_holds(&[]);
+    // More folders than are remembered at once.
+    for n in 0..2_500 {
+        fs::create_dir_all(server.dir.file(format!("many/{n}/x"))).expect("folders");
+    }
+    assert_eq!(report(&remove(&server, "many/")), (0, 0, vec![]));
+    // As deep as a key can be.
+    let deep = ["d"; 500].join("/");
+    fs::create_dir_all(server.dir.file(&deep)).expect("folders");
+    assert_eq!(report(&remove(&server, "d/")), (0, 0, vec![]));
+}
+
+#[test]
+fn what_is_no_value_keeps_its_folder_and_is_told() {
+    let server = needed!(TestServer::of_directory("folders of the directory", &[]));
+    for key in ["a/k", "a/b/k", "a/c/d/k", "a/e/k"] {
+        server.store(key, "v");
+    }
+    symlink("nowhere", server.dir.file("a/c/d/link")).expect("a link");
+    fs::write(server.dir.file(b"a/b/\xff"), "no key").expect("a file");
+    let removed = remove(&server, "a/");
+    assert_eq!(removed.status, 409);
+    let (values, stayed, mut names) = report(&removed);
+    names.sort();
+    assert_eq!((values, stayed), (4, 2));
+    assert_eq!(names, ["a/b/", "a/c/d/"]);
+    assert_eq!(server.get("a/k").status, 404);
+    assert!(is_there(&server, "a/c/d") && !is_there(&server, "a/e"));
+}
+
+/// Values that the server's user may not remove.
+#[test]
+fn a_value_that_may_not_be_removed_stays_and_is_told() {
+    directory_only!("the file system");
+    let dir = DataDir::temporary();
+    let server = needed!(served_by_nobody(&dir, "folders without permission"));
+    server.store("a/open/k", "v");
+    dir.place("a/closed/k", "v");
+    chmod(dir.file("a/closed"), 0o755);
+    let removed = remove(&server, "a/");
+    assert_eq!(removed.status, 409);
+    let (values, _, names) = report(&removed);
+    assert_eq!((values, names), (1, vec!["a/closed/k".to_owned()]));
+    assert_eq!(server.get("a/closed/k").body, b"v");
+}
+
+/// Of what others store meanwhile nothing goes that was not listed, and no change of theirs is lost.
+#[test]
+fn a_value_that_is_stored_meanwhile_stays() {
+    let server = TestServer::start(&["--threads", "2"]);
+    let rounds = by_engine(scaled(20, 200), 3);
+    for _ in 0..rounds {
+        for n in 0..200 {
+            server.dir.place(&format!("f/{n:03}"), "old");
+        }
+        let (removed, stored) = thread::scope(|scope| {
+            let removing = scope.spawn(|| remove(&server, "f/"));
+            let mut stored = Vec::new();
+            let mut writer = Client::new(server.addr);
+            while !removing.is_finished() {
+                let key = format!("f/{:03}", 199 - stored.len() % 200);
+                assert_eq!(writer.put(&key, "new").status, 200);
+                stored.push(key);
+            }
+            (removing.join().expect("an answer"), stored)
+        });
+        let (went, stayed, names) = report(&removed);
+        assert_eq!(removed.status, if stayed == 0 { 200 } else { 409 });
+        assert!(names.len() as u64 == stayed.min(100), "{names:?}");
+        let left = server.dir.values();
+        assert!(
+            left.values().all(|value| value == b"new"),
+            "an old value stays"
+        );
+        assert!(went + stored.len() as u64 >= 200);
+        server.dir.clear();
+    }
+}
+
+/// One client's folder is not another's wait: a PUT is published between the parts of it.
+#[test]
+fn a_large_folder_does_not_hold_up_others() {
+    directory_only!("folders of the directory");
+    let server = TestServer::start(&["--threads", "1"]);
+    for n in 0..5_000 {
+        server.dir.place(&format!("f/{:02}/{n:04}", n % 50), "v");
+    }
+    let (removed, during) = thread::scope(|scope| {
+        let removing = scope.spawn(|| remove(&server, "f/"));
+        let (mut during, mut writer) = (0, Client::new(server.addr));
+        while !removing.is_finished() {
+            assert_eq!(writer.put("other", "v").status, 200);
+            during += 1;
+        }
+        (removing.join().expect("an answer"), during)
+    });
+    assert_eq!(report(&removed), (5_000, 0, vec![]));
+    assert!(during > 10, "{during} values were stored meanwhile");
+    server.dir.assert_holds(&["other"]);
+}
+
+#[test]
+fn a_client_that_leaves_ends_it() {
+    directory_only!("folders of the directory");
+    let server = TestServer::start(&["--threads", "1"]);
+    let count = 20_000;
+    for n in 0..count {
+        server.dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
+    }
+    let mut raw = server.connect();
+    raw.send(format!("DELETE /f/ HTTP/1.1\r\nHost: t\r\n{DEEP}\r\n"));
+    let left = || server.dir.names().len();
+    eventually("some of it went", || left() < count);
+    raw.reset();
+    let mut before = left();
+    eventually("no more goes", || {
+        thread::sleep(Duration::from_millis(100));
+        let now = left();
+        std::mem::replace(&mut before, now) == now
+    });
+    assert!(before > 0, "all of it went");
+}
+
+#[test]
+fn a_kill_leaves_values_whole_or_gone_and_the_folder_is_removed_by_the_next() {
+    directory_only!("folders of the directory");
+    for way in [&[][..], &["--durability", "disk"]] {
+        let dir = DataDir::temporary();
+        let mut kills = 0;
+        for _ in 0..scaled(3, 20) {
+            let mut server = Launch::new(way).on(&dir).start();
+            let value = pattern(1, 3_000);
+            for n in 0..300 {
+                dir.place(&format!("f/{:02}/{n:03}", n % 7), &value);
+            }
+            assert!(matches!(make(&server, "f/stays"), 201 | 405));
+            let mut raw = server.connect();
+            raw.send(format!("DELETE /f/ HTTP/1.1\r\nHost: t\r\n{DEEP}\r\n"));
+            eventually("some of it went", || dir.names().len() < 300);
+            server.kill();
+            let server = Launch::new(way).on(&dir).start();
+            for key in dir.names() {
+                let key = String::from_utf8(key).expect("text");
+                if dir.file(&key).is_file() {
+                    assert!(server.get(&key).body == value, "{key} is torn");
+                }
+            }
+            kills += usize::from(!dir.names().is_empty());
+            let removed = remove(&server, "f/");
+            assert!(matches!(removed.status, 200 | 404), "{removed:?}");
+            dir.assert_holds(&[]);
+        }
+        assert!(kills > 0, "each was over before the kill");
+    }
+}
+
+#[test]
+fn watchers_are_told_of_each_value() {
+    directory_only!("the feed of changes");
+    let server = TestServer::start(&[]);
+    let mut events = Events::open(&server, "?prefix=f/", "");
+    for n in 0..3 {
+        server.store(&format!("f/{n}"), "v");
+    }
+    assert_eq!(make(&server, "f/folder"), 201);
+    assert_eq!(report(&remove(&server, "f/")), (3, 0, vec![]));
+    for (op, n) in [
+        ("put", 0),
+        ("put", 1),
+        ("put", 2),
+        ("delete", 0),
+        ("delete", 1),
+        ("delete", 2),
+    ] {
+        let told = events.next().expect("an event");
+        assert_eq!((&*told.op, &*told.key), (op, &*format!("f/{n}")));
+    }
+}
