@@ -42,6 +42,16 @@ fn since_1970(second: i64) -> i64 {
     uptime().saturating_sub(age.saturating_mul(1000))
 }
 
+/// What became of a look.
+#[derive(PartialEq, Eq)]
+enum Looked {
+    Counted,
+    /// The publisher has changed something meanwhile.
+    Outdated,
+    /// A change of the key is decided and not made yet.
+    InFlight,
+}
+
 impl Account {
     /// How many names there are, and the memory that they take.
     pub fn size(&self) -> (usize, usize) {
@@ -63,42 +73,43 @@ impl Account {
         }
     }
 
-    /// Adds `key`, which was met in a folder. Blocks.
-    pub fn met(&self, dir: &ValuesDir, key: &str) {
-        if self.counts(key) {
-            self.look(dir, key);
-        } else {
-            self.set_name(key, true);
-        }
+    /// Whether `key` is counted, and not in doubt; `None` where nothing is known of it.
+    pub fn has(&self, key: &str) -> Option<bool> {
+        let state = self.state.lock();
+        let value = state.names.value(key)?;
+        Some(value.count.load(Relaxed) == state.count)
     }
 
-    /// Looks at what lies under `key`, which a bound counts, and which was met in a folder or named by an event. Blocks.
-    pub fn look(&self, dir: &ValuesDir, key: &str) {
+    /// Looks at what lies under `key`, which a bound counts, and which was met in a folder or named by an event; false while a change of
+    /// it is in flight, so that what is decided counts. Blocks.
+    pub fn look(&self, dir: &ValuesDir, key: &str) -> bool {
         for left in (0..LOOKS).rev() {
             let before = self.changes.load(Relaxed);
             let Ok(found) = dir.stat(key, Blocking::Allowed) else {
-                return;
+                return true;
             };
             let is_current = |changes| changes == before || left == 0;
-            if self.set(key, found.as_ref(), is_current) {
-                return;
+            match self.set(key, found.as_ref(), is_current) {
+                Looked::Outdated => {}
+                looked => return looked == Looked::Counted,
             }
         }
+        true
     }
 
-    /// Counts what was `found` under `key`, unless it is no longer current after so many changes by the publisher: then returns false.
-    fn set(&self, key: &str, found: Option<&Stat>, is_current: impl Fn(u64) -> bool) -> bool {
+    /// Counts what was `found` under `key`, unless it is no longer current after so many changes by the publisher.
+    fn set(&self, key: &str, found: Option<&Stat>, is_current: impl Fn(u64) -> bool) -> Looked {
         let mut state = self.state.lock();
         let known = state.names.value(key);
         if known.is_some_and(|value| value.in_flight.load(Relaxed) > 0) {
-            return true;
+            return Looked::InFlight;
         }
         if !is_current(self.changes.load(Relaxed)) {
-            return false;
+            return Looked::Outdated;
         }
         let Some(stat) = found else {
             self.forget(&mut state, key);
-            return true;
+            return Looked::Counted;
         };
         let written = nanos(Meta::of(stat).version);
         let used = match known {
@@ -114,7 +125,7 @@ impl Account {
             }
         };
         self.note(&mut state, key, taken(stat), written, used);
-        true
+        Looked::Counted
     }
 
     /// Begins to read the names that begin with `prefix` again: a name that is counted stays until [`Account::settle`].

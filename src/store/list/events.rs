@@ -5,7 +5,7 @@
 //! was complete when it began to read. A queue that overflows says so. A folder whose rights change has an event too, as what can
 //! be read in it may be another. What is mounted has none: the kernel's table of mounts tells of that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
@@ -34,7 +34,7 @@ pub struct Events {
 /// The number of a watched directory. No number is given twice.
 pub type Watch = i32;
 
-/// Something has happened to a name.
+/// A name that something has happened to.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     /// The directory of the name.
@@ -43,6 +43,38 @@ pub struct Event {
     pub name: Box<[u8]>,
     /// True if the name is that of a directory.
     pub is_folder: bool,
+}
+
+/// What the events of a name tell of it. Those of one directory are in the order of its changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It was made, and nothing else has happened to it: it was free before.
+    Made,
+    /// It was removed, or renamed to another, last of all.
+    Gone,
+    /// It stands for something else, or may do so.
+    Changed,
+}
+
+impl Told {
+    /// What one event tells.
+    fn by(flags: ReadFlags) -> Self {
+        if flags.contains(ReadFlags::CREATE) {
+            Self::Made
+        } else if flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
+            Self::Gone
+        } else {
+            Self::Changed
+        }
+    }
+
+    /// With `next` after it.
+    fn then(self, next: Self) -> Self {
+        match next {
+            Self::Gone => Self::Gone,
+            Self::Made | Self::Changed => Self::Changed,
+        }
+    }
 }
 
 /// The mounts below a folder: the lines of the table of mounts.
@@ -104,14 +136,14 @@ impl Events {
         let _ = inotify::remove_watch(&self.inotify, folder);
     }
 
-    /// The events since the last time: each event once, those of a directory together. The directory `root` is to
+    /// The events since the last time: each name once, those of a directory together. The directory `root` is to
     /// stay.
-    pub fn take(&self, root: Watch) -> Result<BTreeSet<Event>, EventsLost> {
+    pub fn take(&self, root: Watch) -> Result<BTreeMap<Event, Told>, EventsLost> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
         const OF_ROOT: ReadFlags = ReadFlags::IGNORED.union(ReadFlags::ATTRIB);
         let mut buf = vec![MaybeUninit::uninit(); READ];
         let mut events = Reader::new(&self.inotify, &mut buf);
-        let mut taken = BTreeSet::new();
+        let mut taken = BTreeMap::new();
         loop {
             let event = match events.next() {
                 Ok(event) => event,
@@ -130,11 +162,16 @@ impl Events {
             let is_attribute = flags.contains(ReadFlags::ATTRIB);
             if (is_attribute && is_folder) || (!is_attribute && name.is_some()) {
                 let name = name.unwrap_or_default().into();
-                taken.insert(Event {
+                let event = Event {
                     folder,
                     name,
                     is_folder,
-                });
+                };
+                let told = Told::by(flags);
+                taken
+                    .entry(event)
+                    .and_modify(|before: &mut Told| *before = before.then(told))
+                    .or_insert(told);
             }
         }
     }

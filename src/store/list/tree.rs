@@ -1,8 +1,11 @@
 //! The keys of the directory and all its folders, sorted, and brought up to date by what has happened to them.
 //!
 //! Each folder is watched before it is read, so an event is there for whatever the reading may have missed. An event says
-//! only that a name has changed: what the name stands for now is looked up, and is the result of all its events. A folder
-//! that comes, goes or is renamed is forgotten with all that lies below it; if it is there, it is read again. Blocks.
+//! only that a name has changed: what the name stands for now is looked up, and is the result of all its events. Without a look, a name
+//! that was removed last is free where the account does not have it; and a value that the account has was counted after its name was
+//! made, if that is all that has happened to the name since all events before it were read. So what the publisher makes and removes is not
+//! looked at again. A folder that comes, goes or is renamed is forgotten with all that lies below it; if it is there, it is read again.
+//! Blocks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Included, Unbounded};
@@ -10,7 +13,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::events::{Events, EventsLost, Mounts, Watch, may_be_mount};
+use super::events::{Events, EventsLost, Mounts, Told, Watch, may_be_mount};
 use super::walk::{Entries, Met, joined, open, walk};
 use crate::store::bounds::Account;
 use crate::store::directory_fd::{NameKind, ValuesDir};
@@ -36,6 +39,10 @@ pub struct Tree {
     unread: BTreeSet<String>,
     /// Mounts that could not be read: no event reports when they become readable.
     closed: BTreeSet<String>,
+    /// True while every folder was read before the last events.
+    is_read: bool,
+    /// Keys that had a change in flight when they were looked at.
+    unsettled: BTreeSet<String>,
 }
 
 /// Why a tree cannot be used.
@@ -80,6 +87,8 @@ impl Tree {
             folders: Folders::default(),
             unread: BTreeSet::from([String::new()]),
             closed: BTreeSet::new(),
+            is_read: false,
+            unsettled: BTreeSet::new(),
         };
         tree.catch_up()?;
         tree.catch_up()?;
@@ -101,6 +110,7 @@ impl Tree {
         }
         self.take_events()?;
         self.unread.append(&mut self.closed);
+        self.is_read = self.unread.is_empty();
         while let Some(path) = self.unread.pop_last() {
             self.read_folder(&path)?;
         }
@@ -140,7 +150,8 @@ impl Tree {
                     self.take_events()?;
                     self.check()?;
                 }
-                Met::Value(key) => self.account.met(&dir, key.as_str()),
+                Met::Value(key) if self.account.counts(key.as_str()) => self.look(key.as_str()),
+                Met::Value(key) => self.account.set_name(key.as_str(), true),
                 Met::Folder(path) => {
                     self.unread.insert(path);
                 }
@@ -152,7 +163,11 @@ impl Tree {
     fn take_events(&mut self) -> Result<(), TreeError> {
         let dir = Arc::clone(&self.dir);
         let mut entries = Entries::new(&dir);
-        for event in self.events.take(self.root)? {
+        let events = self.events.take(self.root)?;
+        for key in std::mem::take(&mut self.unsettled) {
+            self.look(&key);
+        }
+        for (event, told) in events {
             // Events of a folder that was forgotten: if it is there, it is read.
             let Some(folder) = self.folders.path(event.folder) else {
                 continue;
@@ -170,7 +185,9 @@ impl Tree {
                 continue;
             };
             if self.account.counts(key.as_str()) {
-                self.account.look(&dir, key.as_str());
+                if !self.is_known(key.as_str(), told) {
+                    self.look(key.as_str());
+                }
             } else {
                 let is_value = matches!(entries.look_up(&key)?, NameKind::Value(..));
                 self.account.set_name(key.as_str(), is_value);
@@ -181,6 +198,22 @@ impl Tree {
             }
         }
         Ok(())
+    }
+
+    /// True if the account has what the events of `key` tell.
+    fn is_known(&self, key: &str, told: Told) -> bool {
+        match told {
+            Told::Made => self.is_read && self.account.has(key) == Some(true),
+            Told::Gone => self.account.has(key).is_none(),
+            Told::Changed => false,
+        }
+    }
+
+    /// Looks at `key`, now or, where a change of it is in flight, with the next events.
+    fn look(&mut self, key: &str) {
+        if !self.account.look(&self.dir, key) {
+            self.unsettled.insert(key.to_owned());
+        }
     }
 
     /// Forgets the folder `path` and all that lies below it.
@@ -293,9 +326,200 @@ impl Folders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::bounds::Uses;
-    use crate::value::Prefixes;
+    use crate::store::bounds::{Bound, Full, MIN_AGE, Prefix, Uses};
+    use crate::store::location::Location;
+    use crate::transfer::BlockingPool;
+    use crate::value::{Meta, Prefixes};
+    use data_server_testing::scaled;
+    use proptest::prelude::*;
+    use rustix::fs::{Mode, OFlags};
     use std::cell::Cell;
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
+    use std::path::{Path, PathBuf};
+    use std::sync::LazyLock;
+    use tempfile::TempDir;
+
+    static DISK: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::disk(None).unwrap());
+
+    const KEYS: [&str; 6] = ["a/0", "a/1", "b/0", "b/1", "c", "d"];
+
+    /// A deed of another program; what cannot be done is not.
+    #[derive(Clone, Copy, Debug)]
+    enum Hand {
+        /// A file of so many blocks, which is there in one step.
+        Place(usize, usize),
+        Move(usize, usize),
+        Remove(usize),
+        /// The folder of one key gets the name of that of the other.
+        MoveFolder(usize, usize),
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Hand(Hand),
+        CatchUp,
+        /// The publisher puts a value of so many blocks, or removes one; meanwhile these are done: before it has changed the file, and after.
+        Publish(usize, Option<usize>, Vec<Step>, Vec<Step>),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let (key, blocks) = (0..KEYS.len(), 1_usize..6);
+        let hand = prop_oneof![
+            3 => (key.clone(), blocks.clone()).prop_map(|(key, blocks)| Hand::Place(key, blocks)),
+            1 => (key.clone(), key.clone()).prop_map(|(from, to)| Hand::Move(from, to)),
+            2 => key.clone().prop_map(Hand::Remove),
+            1 => (key.clone(), key.clone()).prop_map(|(from, to)| Hand::MoveFolder(from, to)),
+        ];
+        let simple = prop_oneof![3 => hand.prop_map(Step::Hand), 2 => Just(Step::CatchUp)];
+        let meanwhile = prop::collection::vec(simple.clone(), 0..3);
+        let value = prop::option::weighted(0.6, blocks);
+        let publish = (key, value, meanwhile.clone(), meanwhile);
+        let publish = publish
+            .prop_map(|(key, value, before, after)| Step::Publish(key, value, before, after));
+        prop::collection::vec(prop_oneof![simple, publish], 1..40)
+    }
+
+    struct World {
+        path: PathBuf,
+        /// Where files lie before they are placed.
+        staging: TempDir,
+        dir: Arc<ValuesDir>,
+        account: Arc<Account>,
+        tree: Tree,
+    }
+
+    impl World {
+        fn new(path: &Path) -> Self {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let root = rustix::fs::open(path, flags, Mode::empty()).unwrap();
+            let location = Location::new(path, &root, None).unwrap();
+            let dir = Arc::new(ValuesDir::new(root, location, DISK.clone()));
+            let bound = Bound {
+                prefix: Prefix::new("").unwrap(),
+                max_size: None,
+                max_keys: Some(1000),
+                max_age: None,
+                full: Full::Refuse,
+                min_age: MIN_AGE,
+            };
+            let account = Account::new(vec![bound], Uses::default());
+            account.set_whole();
+            let tree = Tree::read(&dir, u64::MAX, Arc::clone(&account));
+            Self {
+                path: path.to_owned(),
+                staging: TempDir::new_in(path.parent().unwrap()).unwrap(),
+                dir,
+                account,
+                tree: tree.unwrap_or_else(|_| panic!("no tree")),
+            }
+        }
+
+        fn new_file(&self, blocks: usize) -> PathBuf {
+            let file = self.staging.path().join("new");
+            fs::write(&file, vec![1; blocks * 4096]).unwrap();
+            file
+        }
+
+        fn step(&mut self, step: &Step) {
+            match *step {
+                Step::Hand(hand) => {
+                    let _ = self.hand(hand);
+                }
+                Step::CatchUp => self.catch_up(),
+                Step::Publish(key, blocks, ref before, ref after) => {
+                    self.publish(KEYS[key], blocks, before, after);
+                }
+            }
+        }
+
+        fn hand(&self, hand: Hand) -> std::io::Result<()> {
+            let at = |key: usize| self.path.join(KEYS[key]);
+            let folder = |key| at(key).parent().unwrap().to_owned();
+            match hand {
+                Hand::Place(key, blocks) => {
+                    fs::create_dir_all(folder(key))?;
+                    fs::rename(self.new_file(blocks), at(key))
+                }
+                Hand::Move(from, to) => fs::rename(at(from), at(to)),
+                Hand::Remove(key) => fs::remove_file(at(key)),
+                Hand::MoveFolder(from, to) => fs::rename(folder(from), folder(to)),
+            }
+        }
+
+        /// As the publisher does.
+        fn publish(&mut self, key: &str, blocks: Option<usize>, before: &[Step], after: &[Step]) {
+            let at = self.path.join(key);
+            let new = blocks.map(|blocks| self.new_file(blocks));
+            match &new {
+                Some(new) => {
+                    let named = self.staging.path().join("named");
+                    fs::rename(new, &named).unwrap();
+                    let meta = Meta::of(&rustix::fs::stat(&named).unwrap());
+                    self.account.admit(key, meta.len, meta.version).unwrap();
+                }
+                None => self.account.release(key),
+            }
+            let found = at.exists();
+            before.iter().for_each(|step| self.step(step));
+            let named = self.staging.path().join("named");
+            let made = match &new {
+                Some(_) if found => fs::rename(&named, &at),
+                Some(_) => fs::create_dir_all(at.parent().unwrap())
+                    .and_then(|()| fs::hard_link(&named, &at)),
+                None => fs::remove_file(&at),
+            };
+            after.iter().for_each(|step| self.step(step));
+            if made.is_ok() {
+                self.account.made(key, new.is_some());
+            } else {
+                self.account.dropped(key);
+                self.account.look(&self.dir, key);
+            }
+        }
+
+        fn catch_up(&mut self) {
+            let caught_up = self.tree.catch_up();
+            caught_up.unwrap_or_else(|_| panic!("the tree is lost"));
+        }
+
+        /// The values and the bytes that each takes, as they are counted and as they are there.
+        fn seen(&mut self) -> [BTreeMap<String, u64>; 2] {
+            // What was in flight is looked at with the next events.
+            self.catch_up();
+            self.catch_up();
+            let mut counted = BTreeMap::new();
+            self.account.visit("", |value| {
+                counted.insert(value.name.to_string(), value.size());
+            });
+            let there = KEYS.iter().filter_map(|key| {
+                let found = fs::metadata(self.path.join(key)).ok()?;
+                found.is_file().then(|| (key.to_string(), found.size()))
+            });
+            [counted, there.collect()]
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(u32::try_from(scaled(200, 4_000)).unwrap()))]
+
+        #[test]
+        fn what_is_counted_is_there_whatever_the_publisher_and_other_programs_do(steps in steps()) {
+            let place = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
+            let path = place.path().join("values");
+            fs::create_dir(&path).unwrap();
+            let mut world = World::new(&path);
+            for step in &steps {
+                world.step(step);
+                if matches!(step, Step::CatchUp) {
+                    let [counted, there] = world.seen();
+                    prop_assert_eq!(counted, there);
+                }
+            }
+            let [counted, there] = world.seen();
+            prop_assert_eq!(counted, there);
+        }
+    }
 
     /// The items of `page` that may be seen, for how many pages the tree was asked, and at how many names it looked.
     fn seen(keys: &Account, page: &Page) -> (Vec<String>, usize, usize) {
