@@ -205,7 +205,15 @@ impl Account {
 impl Account {
     /// Fails for a value of `len` bytes that a bound never has room for, or that a quota has none for now.
     pub fn may_begin(&self, key: &str, len: u64) -> Result<(), Error> {
-        let lack = self.lack(&self.state.lock(), key, size_of(len));
+        let new = Total {
+            bytes: size_of(len),
+            keys: 1,
+        };
+        // As a rule no lock is taken for a value that evictions make room for.
+        if !self.scopes(key).any(|(at, _)| self.is_final(at, new)) {
+            return Ok(());
+        }
+        let lack = self.lack(&self.state.lock(), key, new.bytes);
         match lack.filter(|lack| lack.is_final && self.is_whole()) {
             Some(lack) => Err(self.refuse(&lack)),
             None => Ok(()),
@@ -271,24 +279,34 @@ impl Account {
             bytes: size,
             keys: 1,
         };
+        let lack = |before: Total| {
+            let lacks = self.scopes(key).filter_map(|(at, scope)| {
+                let total = state.total(at, scope).replaced(before, new);
+                let beyond = total.beyond(&self.bounds[at]);
+                (!beyond.is_zero()).then(|| Lack {
+                    bound: at,
+                    scope: scope.into(),
+                    beyond,
+                    is_final: self.is_final(at, new),
+                })
+            });
+            // One that refuses counts first: for it nothing is evicted from the others.
+            lacks.min_by_key(|lack| !lack.is_final)
+        };
+        // As a rule there is room for it beside what it replaces: that is not looked up.
+        let lacks = lack(Total::default())?;
         let before = state.names.value(key).map(|value| value.total());
-        let before = before.unwrap_or_default();
-        // What takes no more than what it replaces is taken by any bound.
-        if before.keys > 0 && size <= before.bytes {
-            return None;
+        match before.filter(|before| before.keys > 0) {
+            None => Some(lacks),
+            // What takes no more than what it replaces is taken by any bound.
+            Some(before) if size <= before.bytes => None,
+            Some(before) => lack(before),
         }
-        let lacks = self.scopes(key).filter_map(|(at, scope)| {
-            let bound = &self.bounds[at];
-            let beyond = state.total(at, scope).replaced(before, new).beyond(bound);
-            (!beyond.is_zero()).then(|| Lack {
-                bound: at,
-                scope: scope.into(),
-                beyond,
-                is_final: !new.beyond(bound).is_zero() || !self.evicts(at),
-            })
-        });
-        // One that refuses counts first: for it nothing is evicted from the others.
-        lacks.min_by_key(|lack| !lack.is_final)
+    }
+
+    /// True if no eviction makes room for `new` where the bound of this number has none.
+    fn is_final(&self, bound: usize, new: Total) -> bool {
+        !new.beyond(&self.bounds[bound]).is_zero() || !self.evicts(bound)
     }
 
     /// The refusal of a value for which a bound has no room, in words for the client.
