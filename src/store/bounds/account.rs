@@ -240,10 +240,11 @@ impl Account {
 
     /// Counts the removal of `key` that will be made. Its name stays, and what is known of its use, in case that the value does.
     pub fn release(&self, key: &str) {
-        let mut state = self.state.lock();
-        let Some(value) = state.names.value(key).map(Arc::clone) else {
+        if !self.counts(key) {
             return;
-        };
+        }
+        let mut state = self.state.lock();
+        let value = state.names.counted(key);
         self.changes.fetch_add(1, Relaxed);
         value.in_flight.fetch_add(1, Relaxed);
         let before = value.total();

@@ -140,14 +140,19 @@ impl Account {
         }
     }
 
-    /// Forgets the names that were doubted and not met again.
-    pub fn settle(&self) {
+    /// Forgets the names that were doubted and not met again; answers those of changes in flight, to be looked at after these.
+    pub fn settle(&self) -> Vec<String> {
         let doubted = std::mem::take(&mut self.state.lock().doubted);
+        let mut in_flight = Vec::new();
         for prefix in doubted {
             self.retain(&prefix, |value| {
-                value.is_none_or(|value| value.count.load(Relaxed) != DOUBTED)
+                let value = value.filter(|value| value.count.load(Relaxed) == DOUBTED);
+                let changing = value.filter(|value| value.in_flight.load(Relaxed) > 0);
+                in_flight.extend(changing.map(|value| value.name.to_string()));
+                value.is_none()
             });
         }
+        in_flight
     }
 
     /// Begins to count all values anew; with `reads_names`, also the names that no bound counts. The number of this count.

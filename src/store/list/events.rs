@@ -50,7 +50,7 @@ pub struct Event {
 pub enum Told {
     /// It was made, and nothing else has happened to it: it was free before.
     Made,
-    /// It was removed, or renamed to another, last of all.
+    /// It was removed, last of all.
     Gone,
     /// It stands for something else, or may do so.
     Changed,
@@ -61,16 +61,17 @@ impl Told {
     fn by(flags: ReadFlags) -> Self {
         if flags.contains(ReadFlags::CREATE) {
             Self::Made
-        } else if flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
+        } else if flags.contains(ReadFlags::DELETE) {
             Self::Gone
         } else {
+            // A name that is exchanged with another is there after "moved from" as well.
             Self::Changed
         }
     }
 
-    /// With `next` after it.
-    fn then(self, next: Self) -> Self {
-        match next {
+    /// What it tells after another event.
+    fn after_another(self) -> Self {
+        match self {
             Self::Gone => Self::Gone,
             Self::Made | Self::Changed => Self::Changed,
         }
@@ -170,7 +171,7 @@ impl Events {
                 let told = Told::by(flags);
                 taken
                     .entry(event)
-                    .and_modify(|before: &mut Told| *before = before.then(told))
+                    .and_modify(|before: &mut Told| *before = told.after_another())
                     .or_insert(told);
             }
         }

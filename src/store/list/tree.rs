@@ -114,7 +114,7 @@ impl Tree {
         while let Some(path) = self.unread.pop_last() {
             self.read_folder(&path)?;
         }
-        self.account.settle();
+        self.unsettled.extend(self.account.settle());
         self.check()
     }
 
@@ -332,7 +332,7 @@ mod tests {
     use crate::value::{Meta, Prefixes};
     use data_server_testing::scaled;
     use proptest::prelude::*;
-    use rustix::fs::{Mode, OFlags};
+    use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
     use std::cell::Cell;
     use std::fs;
     use std::os::unix::fs::MetadataExt as _;
@@ -350,6 +350,7 @@ mod tests {
         /// A file of so many blocks, which is there in one step.
         Place(usize, usize),
         Move(usize, usize),
+        Exchange(usize, usize),
         Remove(usize),
         /// The folder of one key gets the name of that of the other.
         MoveFolder(usize, usize),
@@ -368,6 +369,7 @@ mod tests {
         let hand = prop_oneof![
             3 => (key.clone(), blocks.clone()).prop_map(|(key, blocks)| Hand::Place(key, blocks)),
             1 => (key.clone(), key.clone()).prop_map(|(from, to)| Hand::Move(from, to)),
+            1 => (key.clone(), key.clone()).prop_map(|(from, to)| Hand::Exchange(from, to)),
             2 => key.clone().prop_map(Hand::Remove),
             1 => (key.clone(), key.clone()).prop_map(|(from, to)| Hand::MoveFolder(from, to)),
         ];
@@ -442,6 +444,10 @@ mod tests {
                     fs::rename(self.new_file(blocks), at(key))
                 }
                 Hand::Move(from, to) => fs::rename(at(from), at(to)),
+                Hand::Exchange(one, other) => {
+                    let flags = RenameFlags::EXCHANGE;
+                    Ok(renameat_with(CWD, at(one), CWD, at(other), flags)?)
+                }
                 Hand::Remove(key) => fs::remove_file(at(key)),
                 Hand::MoveFolder(from, to) => fs::rename(folder(from), folder(to)),
             }
@@ -461,7 +467,9 @@ mod tests {
                 None => self.account.release(key),
             }
             let found = at.exists();
-            before.iter().for_each(|step| self.step(step));
+            for step in before {
+                self.step(step);
+            }
             let named = self.staging.path().join("named");
             let made = match &new {
                 Some(_) if found => fs::rename(&named, &at),
@@ -469,7 +477,9 @@ mod tests {
                     .and_then(|()| fs::hard_link(&named, &at)),
                 None => fs::remove_file(&at),
             };
-            after.iter().for_each(|step| self.step(step));
+            for step in after {
+                self.step(step);
+            }
             if made.is_ok() {
                 self.account.made(key, new.is_some());
             } else {
