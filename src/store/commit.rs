@@ -188,7 +188,7 @@ pub fn rename(
     };
     if matches!(renamed, Ok(true)) {
         let dir = writer.dir();
-        dir.remove_empty_folders(source.key.folder(), "");
+        dir.leave_folder(source.key.folder(), Some(&from));
     } else if let Err(errno) = stamp(source.version) {
         tracing::warn!(%errno, "a value that was not moved keeps the version of its move");
     }
@@ -214,7 +214,8 @@ fn rename_new(from: &Folder<'_>, name: &str, folder: &Folder<'_>, to: &str) -> R
 }
 
 /// Removes the value of `key` that was `found`, and the folders that it leaves empty; false where another program was quicker, with rm or
-/// with mkdir. If it `is_for_room`, its blocks are free when this returns, unless they are very many.
+/// with mkdir. If it `is_for_room`, its blocks are free when this returns, unless they are very many, and no folder is tried in which
+/// another value is counted.
 pub fn delete(
     writer: &WriteContext,
     key: &Key<'_>,
@@ -232,7 +233,10 @@ pub fn delete(
         Err(Errno::NOENT | Errno::ISDIR) => return Ok(false),
         Err(errno) => return Err(unpublished(key, "unlink", errno)),
     }
-    writer.dir().leave_folder(key.folder(), Some(folder));
+    let account = writer.account.as_ref().filter(|_| is_for_room);
+    if !account.is_some_and(|account| account.keeps_folder(key)) {
+        writer.dir().leave_folder(key.folder(), Some(folder));
+    }
     Ok(true)
 }
 

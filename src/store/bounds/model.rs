@@ -22,7 +22,7 @@ use super::*;
 use crate::store::directory_fd::ValuesDir;
 use crate::store::location::Location;
 use crate::transfer::BlockingPool;
-use crate::value::{Error, Meta};
+use crate::value::{Error, Key, Meta};
 
 static DISK: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::disk(None).unwrap());
 
@@ -221,6 +221,15 @@ impl World {
         self.account.release(key);
         // Another has looked meanwhile: what is decided counts.
         self.account.look(&self.dir, key);
+        let folder = key.rfind('/').map(|slash| &key[..=slash]);
+        let keeps_folder = folder.is_none_or(|folder| {
+            let mut others = self.model.keys().filter(|other| **other != key);
+            others.any(|other| other.starts_with(folder))
+        });
+        assert_eq!(
+            self.account.keeps_folder(&Key::new(key).unwrap()),
+            keeps_folder
+        );
         let _may_not_be_there = fs::remove_file(self.file(key));
         self.account.made(key, false);
         self.model.remove(key);

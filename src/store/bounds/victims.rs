@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Bound::Included;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -105,6 +106,19 @@ impl Account {
         });
         drop(state);
         lack.map_or(Vec::new(), |lack| self.oldest(&lack, i64::MAX, except))
+    }
+
+    /// True if the folder of `key` stays without its value: it has another, of which no change is in flight, or is the directory itself.
+    pub fn keeps_folder(&self, key: &Key<'_>) -> bool {
+        if key.is_flat() {
+            return true;
+        }
+        let folder = format!("{}/", key.folder());
+        let (from, state) = (Included(folder.as_str().into()), self.state.lock());
+        let others = state.names.after(&from, &folder);
+        let mut others = others.filter(|(name, _)| *name != key.as_str());
+        let is_settled = |value: &Value| value.in_flight.load(Relaxed) == 0;
+        others.any(|(_, value)| value.is_none_or(|value| is_settled(value)))
     }
 
     /// Values that are older than their bounds keep them, as many as a pass chooses; notes how old the oldest are.
