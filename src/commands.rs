@@ -253,6 +253,14 @@ fn explain_access(
         is_allowed |= rule.is_some();
         text += &decision(&policy, right, rule);
     }
+    if let ([Right::Write, Right::Create], true) = (rights, is_allowed)
+        && policy.deciding(name, Right::Write, &key).is_none()
+    {
+        let subject = name.and_then(|name| policy.subjects.get(name));
+        let subject = subject.unwrap_or(&policy.anonymous);
+        let status = subject.grant.existing(&key).status();
+        text += &format!("where there is a value: {status}\n");
+    }
     Ok((text, is_allowed))
 }
 

@@ -198,10 +198,10 @@ impl Reading<'_> {
             _ if !may.contains(&Right::Create) => {
                 "existing needs create: it is the answer to that PUT where there is a value"
             }
-            403 => return Ok(Some(Existing::NotAllowed)),
-            409 => return Ok(Some(Existing::Conflict)),
-            412 => return Ok(Some(Existing::Precondition)),
-            _ => "existing is 403, 409 or 412",
+            given => match Existing::STATUSES.iter().find(|(_, known)| known == given) {
+                Some((existing, _)) => return Ok(Some(*existing)),
+                None => "existing is 403, 409 or 412",
+            },
         };
         Err(self.wrong(existing.span().start, why))
     }

@@ -39,6 +39,20 @@ pub enum Existing {
     Precondition,
 }
 
+impl Existing {
+    /// Every answer, with its status.
+    pub const STATUSES: [(Self, u16); 3] = [
+        (Self::NotAllowed, 403),
+        (Self::Conflict, 409),
+        (Self::Precondition, 412),
+    ];
+
+    /// Its status.
+    pub fn status(self) -> u16 {
+        Self::STATUSES[self as usize].1
+    }
+}
+
 impl Rule {
     /// The name of anonymous clients.
     pub const ANONYMOUS: &str = "anonymous";

@@ -43,11 +43,12 @@ impl BoundOptions {
         whole.into_iter().chain(self.bound.clone()).collect()
     }
 
-    /// The first option that is given, if there are bounds.
+    /// The first option that is given.
     pub fn given(&self) -> Option<&'static str> {
         let max_size = self.max_size.map(|_| "--max-size");
         let bound = self.bound.first().map(|_| "--bound");
-        max_size.or(bound)
+        let existing = self.evict_existing.then_some("--evict-existing");
+        max_size.or(bound).or(existing)
     }
 }
 

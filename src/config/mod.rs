@@ -127,7 +127,7 @@ impl Config {
         let mut hosts = args.protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));
         let logs = args.logging.requests();
-        let service = args
+        let mut service = args
             .protocol
             .service_config(logs, storage.staging(), hosts)?;
         if is_to_serve {
@@ -143,11 +143,18 @@ impl Config {
             }
             let most = descriptors.store_connections(network.threads());
             settings.connections = settings.connections.min(most);
+            service.kept_fields.beside = crate::s3::BESIDE_METADATA;
             Values::S3(
                 settings,
                 storage.share(network.threads(), &service, &args.bounds)?,
             )
         } else {
+            if is_to_serve && args.bounds.given() == Some("--evict-existing") {
+                return Err(ConfigError(
+                    "--evict-existing: there is no bound that could evict; give --max-size or --bound, or [[bound]] in the file"
+                        .to_owned(),
+                ));
+            }
             let options = storage.options(&descriptors, &args.bounds);
             Values::Directory(storage.directory(), options)
         };

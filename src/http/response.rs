@@ -253,6 +253,9 @@ fn add_cors_headers(headers: &mut HeaderMap, context: &ResponseContext, config: 
         let exposed = HeaderValue::from_static(EXPOSED);
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        for name in config.kept_fields.names() {
+            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, name.clone().into());
+        }
     }
     if !config.allowed.origins.is_empty() {
         headers.append(VARY, ORIGIN.into());

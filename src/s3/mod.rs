@@ -32,6 +32,7 @@ pub use objects::get::RemoteBody;
 pub use objects::upload::PIECE;
 pub use objects::value::RemoteValue;
 pub use transport::Connections;
+pub use transport::call::BESIDE_METADATA;
 pub use trial::OpenError;
 
 /// The files by which names are resolved and servers proved, where systems have them.

@@ -16,7 +16,9 @@ use crate::http::values::conditional::preconditions;
 use crate::http::values::digest_fields::{REPR_DIGEST, are_announced};
 use crate::http::values::fields::end;
 use crate::http::values::media;
-use crate::store::{BadKey, Digests, Key, MAX_LEN, Preconditions, Published};
+use crate::store::{
+    BadKey, DELETE_AFTER, DELETE_AT, Digests, Key, MAX_LEN, Preconditions, Published,
+};
 
 /// The longest delimiter (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
@@ -141,6 +143,7 @@ fn check_header(name: &HeaderName, value: &[u8]) -> Result<(), BadForm> {
         "content-transfer-encoding" if is_one_of(&["7bit", "8bit", "binary"]) => Ok(()),
         "content-encoding" if is_one_of(&["identity"]) => Ok(()),
         "content-transfer-encoding" | "content-encoding" => Err(BadForm::Coding(name.clone())),
+        DELETE_AFTER | DELETE_AT => Err(BadForm::End),
         other if other == REPR_DIGEST || other.starts_with("content-") => {
             Err(BadForm::UnknownHeader(name.clone()))
         }

@@ -57,7 +57,11 @@ const SVGZ: &str = ".svgz";
 
 /// The fields that are kept besides, by the names that an operator gives.
 #[derive(Clone, Debug, Default)]
-pub struct KeptFields(Vec<Field>);
+pub struct KeptFields {
+    fields: Vec<Field>,
+    /// The bytes of [`MAX_FIELDS`] that the store has for itself: in all, and beside each field.
+    pub beside: (usize, usize),
+}
 
 impl KeptFields {
     /// Adds a field, unless it is one that no value may bring.
@@ -67,7 +71,7 @@ impl KeptFields {
             return Err(why);
         }
         if self.names().all(|known| *known != name) {
-            self.0.push(Field {
+            self.fields.push(Field {
                 name,
                 max: MAX_FIELDS,
                 is_list: false,
@@ -79,7 +83,7 @@ impl KeptFields {
 
     /// The names of the fields.
     pub fn names(&self) -> impl Iterator<Item = &HeaderName> {
-        self.0.iter().map(|field| &field.name)
+        self.fields.iter().map(|field| &field.name)
     }
 }
 
@@ -95,9 +99,9 @@ pub enum BadField {
     #[error("bad {0}: a value ends in the future, and before the year 10000")]
     End(HeaderName),
     #[error(
-        "the fields to be kept with the value, names and values, are longer than {MAX_FIELDS} bytes together"
+        "the fields to be kept with the value, names and values, are longer than {0} bytes together"
     )]
-    TooMany,
+    TooMany(usize),
     /// The body is in a coding of the transfer, which is not the value's.
     #[error(
         "the server does not decode aws-chunked: clients of AWS send the value as it is with request_checksum_calculation = when_required"
@@ -113,7 +117,7 @@ impl StoredFields {
     /// The fields of a PUT with these `headers`, with those that are `kept` besides. An empty field counts as absent.
     pub fn of(headers: &HeaderMap, kept: &KeptFields) -> Result<Self, BadField> {
         let mut fields = Vec::new();
-        for field in FIELDS.iter().chain(&kept.0) {
+        for field in FIELDS.iter().chain(&kept.fields) {
             if let Some(value) = field.of(headers)? {
                 fields.push((field.name.clone(), value));
             }
@@ -121,9 +125,12 @@ impl StoredFields {
         fields.extend(end(headers)?);
         let fields = Self(fields);
         // The fields that are always kept fit together.
-        let is_too_long = || fields.encode().is_some_and(|text| text.len() > MAX_FIELDS);
-        if !kept.0.is_empty() && is_too_long() {
-            return Err(BadField::TooMany);
+        if !kept.fields.is_empty() {
+            let (all, each) = kept.beside;
+            let room = MAX_FIELDS.saturating_sub(all + fields.0.len() * each);
+            if fields.encode().is_some_and(|text| text.len() > room) {
+                return Err(BadField::TooMany(room));
+            }
         }
         Ok(fields)
     }
@@ -143,7 +150,7 @@ impl StoredFields {
         let kept = FIELDS
             .iter()
             .chain([&END])
-            .chain(&kept.0)
+            .chain(&kept.fields)
             .filter_map(|field| {
                 let value = text.split(|&b| b == b'\n').find_map(|line| {
                     let end = line.iter().position(|&b| b == b':')?;

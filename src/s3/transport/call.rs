@@ -42,6 +42,10 @@ pub const NONCE: &str = "x-amz-meta-data-server-write";
 /// The beginning of a field that the store keeps and does not know.
 pub const METADATA: &str = "x-amz-meta-";
 
+/// What counts in the 2 KiB of metadata beside the lines `name: value`: in all the nonce, and for each the difference of their forms. Some
+/// stores count the names with their beginning.
+pub const BESIDE_METADATA: (usize, usize) = (NONCE.len() + 32, METADATA.len() - ": \n".len());
+
 /// The fields of values that the store knows; any other is kept as metadata.
 pub const KEPT: [HeaderName; 4] = [
     CACHE_CONTROL,

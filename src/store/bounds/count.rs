@@ -14,7 +14,7 @@ use crate::store::directory_fd::{Blocking, ValuesDir};
 use crate::value::Meta;
 
 /// Names that are looked at while the lock is held.
-const CHUNK: usize = 1024;
+pub(super) const CHUNK: usize = 1024;
 
 /// How often a value is looked at again that the publisher may have changed meanwhile. A change that is missed all the same has an event.
 const LOOKS: usize = 3;

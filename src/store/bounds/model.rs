@@ -343,7 +343,7 @@ impl World {
                     keys: 0,
                 };
                 let victims = self.account.victims_of_disk(beyond.bytes, "");
-                // Of the scope that has most.
+                // Of the scope that has most, and the last of those.
                 let keys = self.model.keys();
                 let all = keys.flat_map(|key| self.account.scopes(key));
                 let evicting: BTreeSet<_> = all.filter(|&(bound, _)| bound < 2).collect();

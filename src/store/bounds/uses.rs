@@ -9,9 +9,10 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::rule::{Bound, Full};
 use crate::store::directory_fd::open_beneath;
 use crate::store::small_file::replace;
 
@@ -60,14 +61,37 @@ pub fn save(own: &OwnedFd, mut uses: Vec<(u64, u32)>) -> Result<(), Errno> {
     replace((own, "uses.new"), (own, "uses"), &bytes, false, false)
 }
 
-/// The prefixes of bounds that may evict what they find, as [`super::Prefix`] writes them.
+/// The end of the approval of a bound that removes by age alone; no prefix has it.
+const BY_AGE: &str = "\tmax-age";
+
+/// How it is noted that `bound` may remove what it finds.
+pub fn approval(bound: &Bound) -> String {
+    let kind = if bound.full == Full::Evict {
+        ""
+    } else {
+        BY_AGE
+    };
+    format!("{}{kind}", bound.prefix)
+}
+
+/// True if `bound` may remove what it finds: one that holds all its keys, and removes as much, is `approved`.
+pub fn is_approved(approved: &BTreeSet<String>, bound: &Bound) -> bool {
+    let (prefix, evicts) = (bound.prefix.to_string(), bound.full == Full::Evict);
+    let mut approved = approved.iter();
+    approved.any(|known| match known.strip_suffix(BY_AGE) {
+        Some(known) => !evicts && prefix.starts_with(known),
+        None => prefix.starts_with(known),
+    })
+}
+
+/// What bounds may remove of what they find, as [`approval`] writes it.
 pub fn approved(own: &OwnedFd) -> BTreeSet<String> {
     let text = read(own, "bounds").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     text.lines().map(str::to_owned).collect()
 }
 
-/// Writes the `approved` prefixes. They survive the loss of power: a bound that lost its approval would refuse what it evicted before.
+/// Writes what is `approved`. It survives the loss of power: a bound that lost its approval would refuse what it evicted before.
 pub fn approve(own: &OwnedFd, approved: &BTreeSet<String>) -> Result<(), Errno> {
     let lines: String = approved.iter().flat_map(|line| [line, "\n"]).collect();
     replace(
@@ -77,6 +101,11 @@ pub fn approve(own: &OwnedFd, approved: &BTreeSet<String>) -> Result<(), Errno> 
         true,
         false,
     )
+}
+
+/// Ends what was approved, where there is no bound: what is stored from now on is of no cache.
+pub fn approve_none(own: &OwnedFd) {
+    let _may_not_be_there = rustix::fs::unlinkat(own, "bounds", AtFlags::empty());
 }
 
 fn read(own: &OwnedFd, name: &str) -> Option<Vec<u8>> {

@@ -92,20 +92,23 @@ impl Account {
         victims
     }
 
-    /// Values to be evicted so that the disk has `bytes` more; never `except`.
+    /// Values to be evicted so that the disk has `bytes` more, of the largest scope that has any; never `except`.
     pub fn victims_of_disk(&self, bytes: u64, except: &str) -> Vec<Victim> {
-        let state = self.state.lock();
-        let evicting = (0..self.bounds.len()).filter(|&at| self.evicts(at));
-        let scopes = evicting.flat_map(|at| state.scopes[at].iter().map(move |it| (at, it)));
-        let largest = scopes.max_by_key(|(_, (_, scope))| scope.total.bytes);
-        let lack = largest.map(|(bound, (scope, _))| Lack {
+        let mut scopes = Vec::new();
+        for bound in (0..self.bounds.len()).filter(|&at| self.evicts(at)) {
+            self.each_scope(bound, |name, scope| {
+                scopes.push((scope.total.bytes, bound, Box::from(name)));
+            });
+        }
+        scopes.sort_unstable();
+        let lacks = scopes.into_iter().rev().map(|(_, bound, scope)| Lack {
             bound,
-            scope: scope.clone(),
+            scope,
             beyond: Total { bytes, keys: 0 },
             is_final: false,
         });
-        drop(state);
-        lack.map_or(Vec::new(), |lack| self.oldest(&lack, i64::MAX, except))
+        let mut victims = lacks.map(|lack| self.oldest(&lack, i64::MAX, except));
+        victims.find(|some| !some.is_empty()).unwrap_or_default()
     }
 
     /// True if the folder of `key` stays without its value: it has another, of which no change is in flight, or is the directory itself.
@@ -175,12 +178,11 @@ impl Account {
 
     /// The scopes that are nearly full, and the time before which what was used last may go.
     fn nearly_full(&self) -> Vec<(Lack, i64)> {
-        let (state, now) = (self.state.lock(), uptime());
-        let mut lacks = Vec::new();
+        let (mut lacks, now) = (Vec::new(), uptime());
         let evicting = (0..self.bounds.len()).filter(|&at| self.evicts(at));
         for bound in evicting {
             let rule = &self.bounds[bound];
-            for (name, scope) in &state.scopes[bound] {
+            self.each_scope(bound, |name, scope| {
                 let above = scope.total.beyond(rule);
                 let (beyond, before) = if above.is_zero() {
                     let spared = now.saturating_sub(millis(rule.min_age));
@@ -191,13 +193,13 @@ impl Account {
                 if !beyond.is_zero() && (before == i64::MAX || scope.spared_until <= now) {
                     let lack = Lack {
                         bound,
-                        scope: name.clone(),
+                        scope: name.into(),
                         beyond,
                         is_final: false,
                     };
                     lacks.push((lack, before));
                 }
-            }
+            });
         }
         lacks
     }
@@ -321,4 +323,69 @@ enum Next {
     Spared,
     /// None is left.
     None,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rule::{MIN_AGE, Prefix};
+    use super::super::uses::Uses;
+    use super::*;
+    use crate::value::Version;
+
+    /// An account of a bound of each name that evicts, with a value of so many bytes under each key.
+    fn account(values: &[(String, u64)]) -> Arc<Account> {
+        let bound = Bound {
+            prefix: Prefix::new("{name}/").unwrap(),
+            max_size: Some(1 << 20),
+            max_keys: None,
+            max_age: None,
+            full: Full::Evict,
+            min_age: MIN_AGE,
+        };
+        let account = Account::new(vec![bound], Uses::default());
+        account.set_may_evict(0, true);
+        account.set_whole();
+        for (key, size) in values {
+            account.admit(key, *size, Version::from_nanos(1)).unwrap();
+            account.made(key, true);
+        }
+        account
+    }
+
+    fn keys(victims: &[Victim]) -> Vec<&str> {
+        victims.iter().map(|victim| victim.key.as_str()).collect()
+    }
+
+    #[test]
+    fn where_the_largest_scope_has_nothing_that_can_go_the_disk_gets_room_from_the_next() {
+        let sizes = [("a/1", 9000), ("b/1", 7000), ("b/2", 1), ("c/1", 5000)];
+        let account = account(&sizes.map(|(key, size)| (key.to_owned(), size)));
+        let for_disk = |except| account.victims_of_disk(1, except);
+        assert_eq!(keys(&for_disk("")), ["a/1"]);
+        account.note_stuck("a/1");
+        assert_eq!(keys(&for_disk("")), ["b/1"]);
+        account.note_stuck("b/2");
+        assert_eq!(keys(&for_disk("b/1")), ["c/1"]);
+        account.note_stuck("c/1");
+        assert_eq!(keys(&for_disk("b/1")), [""; 0]);
+    }
+
+    /// More than are looked at while the lock is held.
+    #[test]
+    fn each_of_many_scopes_is_counted_and_evicts_ahead_of_need() {
+        const MANY: u64 = 3000;
+        let full = |n: u64| n % 1000 == 999;
+        let size = |n: u64| if full(n) { 1 << 20 } else { 10 };
+        let values = (0..MANY).map(|n| (format!("{n}/k"), size(n)));
+        let values: Vec<_> = values.collect();
+        let account = account(&values);
+        let total = account.total(0);
+        let bytes = values.iter().map(|(_, size)| size).sum();
+        assert_eq!((total.keys, total.bytes), (MANY, bytes));
+        let old = uptime().saturating_sub(2 * millis(MIN_AGE));
+        account.visit("", |value| value.used.store(old, Relaxed));
+        let mut ahead = account.victims_ahead();
+        ahead.sort_unstable_by(|one, other| one.key.as_str().cmp(other.key.as_str()));
+        assert_eq!(keys(&ahead), ["1999/k", "2999/k", "999/k"]);
+    }
 }

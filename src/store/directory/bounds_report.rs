@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::store::bounds::uses::{approved, load};
+use crate::store::bounds::uses::{approved, is_approved, load};
 use crate::store::bounds::{Account, Bound, Total, named};
 use crate::store::directory_fd::{ValuesDir, open_folder};
 use crate::store::layout::{OpenError, open_root};
@@ -32,8 +32,7 @@ pub fn report(dir: &Path, bounds: &[Bound]) -> Result<String, OpenError> {
     account.set_whole();
     let mut text = String::new();
     for (at, bound) in bounds.iter().enumerate() {
-        let prefix = bound.prefix.to_string();
-        let may_evict = approved.iter().any(|known| prefix.starts_with(known));
+        let may_evict = is_approved(&approved, bound);
         account.set_may_evict(at, true);
         let _ = describe(&mut text, &account, at, may_evict);
     }

@@ -4,6 +4,7 @@
 //! values before its bounds, an eviction waits until `--evict-existing` was given once. Each eviction is a change of the publisher, under
 //! the condition that the value was neither used nor written since it was chosen.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
-use crate::store::bounds::uses::{approve, approved, hash, save};
+use crate::store::bounds::uses::{approval, approve, approved, hash, is_approved, save};
 use crate::store::bounds::{Account, STEP, Total, Victim};
 use crate::store::changes::Removal;
 use crate::store::list::Lister;
@@ -143,18 +144,18 @@ impl Work {
         let account = &self.keeping.account;
         let own = &self.keeping.writer.temp_dir.own;
         let before = approved(own);
-        let mut now = before.clone();
+        // Of a bound that is no more, or removes nothing any more, the approval ends.
+        let mut now = BTreeSet::new();
         for (at, bound) in account.bounds.iter().enumerate() {
             let (prefix, Total { bytes, keys }) = (bound.prefix.to_string(), account.total(at));
             tracing::info!(prefix, bytes, keys, limits = %bound, "a bound");
-            let is_known = before.iter().any(|known| prefix.starts_with(known));
-            let may_evict = is_known || keys == 0 || self.keeping.takes_existing;
+            let may_evict = is_approved(&before, bound) || keys == 0 || self.keeping.takes_existing;
             account.set_may_evict(at, may_evict);
             if !bound.removes() {
                 continue;
             }
             if may_evict {
-                now.insert(prefix);
+                now.insert(approval(bound));
             } else {
                 let going = account.would_go(at);
                 tracing::warn!(

@@ -123,6 +123,9 @@ impl Directory {
         let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
         let cache = Arc::new(Cache::new(options.cache, options.cached_files));
         let bounds = &options.bounds;
+        if bounds.is_empty() {
+            uses::approve_none(&temp_dir.own);
+        }
         let account =
             (!bounds.is_empty()).then(|| Account::new(bounds.clone(), uses::load(&temp_dir.own)));
         let writer = Arc::new(WriteContext {

@@ -62,15 +62,21 @@ fn it_is_explained_which_rule_decides() {
         rule("ann", "a/", &["read", "create"]),
         rule("*", "{name}/", &["list"]),
         rule("anonymous", "public/", &["read"]),
+        rule("ann", "c/", &["create"]) + "existing = 409\n",
+        rule("anonymous", "d/", &["create"]) + "existing = 412\n",
+        rule("ann", "w/", &["write"]),
     ];
     let path = &*write(&dir, &(subject("ann") + &rules.concat()));
     let checked = run(&["access", "check", path], "");
-    assert_eq!(text(&checked), format!("{path}: ok, 3 rules\n"));
+    assert_eq!(text(&checked), format!("{path}: ok, 6 rules\n"));
     let explain = |who, method, target| run(&["access", "explain", path, who, method, target], "");
     let cases = "
         ann GET /a/b ; read: allowed by rule 1, for ann with the prefix \"a/\"
         ann GET /a%2Fb ; read: allowed by rule 1, for ann with the prefix \"a/\"
-        ann PUT /a/b ; write: refused, no rule allows it|create: allowed by rule 1, for ann with the prefix \"a/\"
+        ann PUT /a/b ; write: refused, no rule allows it|create: allowed by rule 1, for ann with the prefix \"a/\"|where there is a value: 403
+        ann PUT /c/b ; write: refused, no rule allows it|create: allowed by rule 4, for ann with the prefix \"c/\"|where there is a value: 409
+        anonymous PUT /d/a ; write: refused, no rule allows it|create: allowed by rule 5, for anonymous with the prefix \"d/\"|where there is a value: 412
+        ann PUT /w/a ; write: allowed by rule 6, for ann with the prefix \"w/\"|create: allowed by rule 6, for ann with the prefix \"w/\"
         ann DELETE /a/b ; delete: refused, no rule allows it
         ann GET /ann/ ; list: allowed by rule 2, for * with the prefix \"{name}/\"
         ann GET /%61nn%2F ; list: allowed by rule 2, for * with the prefix \"{name}/\"

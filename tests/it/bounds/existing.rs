@@ -75,6 +75,47 @@ fn each_bound_is_allowed_by_itself_and_one_of_an_empty_prefix_from_its_first_sta
     assert_eq!(server.dir.names().len(), 8);
 }
 
+/// What was stored while no bound could evict it was stored to stay.
+#[test]
+fn an_approval_ends_with_the_bound_and_is_of_what_it_removes() {
+    directory_only!("bounds");
+    let cache = r#"prefix = "c/", max-keys = 2"#;
+    let quota = format!("{cache}, full = \"refuse\"");
+    let of_age = format!("{quota}, max-age = \"20m\"");
+    let old = |dir: &DataDir, key| place_old(dir, &[(key, 30)]);
+    for between in ["", &quota, &of_age] {
+        let dir = DataDir::in_memory();
+        let run = |bound: &str, more: &[&str]| {
+            let given = ["--bound", bound];
+            let given = if bound.is_empty() { &[] } else { &given[..] };
+            Launch::new(&[given, more].concat()).on(&dir).start()
+        };
+        let mut server = run(cache, &[]);
+        store_all(&server, "c/1 c/2");
+        server.stop();
+        // A restart, and a bound of less, are no other bound.
+        let mut server = run(cache, &[]);
+        store_all(&server, "c/3");
+        super::assert_has(&server, "c/2 c/3");
+        server.stop();
+        run(between, &[]).stop();
+        old(&dir, "c/4");
+        let mut server = run(cache, &[]);
+        let told = server.event(THERE_BEFORE);
+        assert_eq!(told.number("values"), 1, "after {between:?}");
+        server.put("c/5", BLOCK).says(507, "--evict-existing");
+        super::assert_has(&server, "c/2 c/3 c/4");
+        server.stop();
+        let mut server = run(cache, &["--evict-existing"]);
+        comes_to(&server, "c/2 c/3");
+        server.stop();
+        // A cache may remove whatever a bound of age removes.
+        old(&dir, "c/6");
+        let server = run(&of_age, &[]);
+        comes_to(&server, "c/2 c/3");
+    }
+}
+
 #[test]
 fn bounds_of_each_name_say_what_would_go_of_each() {
     directory_only!("bounds");

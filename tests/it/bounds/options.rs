@@ -71,6 +71,27 @@ fn bounds_of_a_file_hold_each() {
 }
 
 #[test]
+fn what_may_evict_without_a_bound_is_a_mistake() {
+    let dir = DataDir::temporary();
+    let file = dir.write_private("bounds.toml", "threads = 1\nevict-existing = true\n");
+    let path = text(dir.path());
+    for args in [&["--evict-existing", path][..], &["config", "check", &file]] {
+        let ended = Launch::new(args).bare().run();
+        ended.says(
+            2,
+            "--evict-existing: there is no bound that could evict; give --max-size or --bound",
+        );
+    }
+    let with = "evict-existing = true\n[[bound]]\nmax-keys = 1\n";
+    let file = dir.write_private("bounds.toml", with);
+    let checked = Launch::new(&["config", "check", &file]).bare().run();
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    let store = ["--store", "s3://values", "--evict-existing"];
+    let ended = Launch::new(&store).bare().run();
+    ended.says(2, "--evict-existing cannot be had with --store");
+}
+
+#[test]
 fn a_store_has_its_own_rules_and_what_only_reads_removes_nothing() {
     for option in [["--max-size", "1GiB"], ["--bound", "max-keys = 1"]] {
         let store = ["--store", "s3://values", option[0], option[1]];

@@ -128,14 +128,19 @@ fn an_end_that_no_value_can_have_is_refused_before_the_body() {
     }
     assert_eq!(server.get("k").body, b"as it was");
     assert!(!server.dir.own(NOTE).exists());
-    let form = "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n\r\nx\r\n--B--\r\n";
-    let lines = format!(
-        "Content-Type: multipart/form-data; boundary=B\r\nX-Delete-After: 60\r\nContent-Length: {}\r\n",
-        form.len()
-    );
-    let got = server.request("POST", "/-/upload", &lines, form.as_bytes());
-    got.says(400, "the files of a form have no end");
-    server.dir.assert_holds(&["k"]);
+    let end = "X-Delete-After: 60\r\n";
+    for (of_form, of_part) in [(end, ""), ("", end), ("", "x-delete-at: 9000000000\r\n")] {
+        let form = format!(
+            "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n{of_part}\r\nx\r\n--B--\r\n"
+        );
+        let lines = format!(
+            "Content-Type: multipart/form-data; boundary=B\r\n{of_form}Content-Length: {}\r\n",
+            form.len()
+        );
+        let got = server.request("POST", "/-/upload", &lines, form.as_bytes());
+        got.says(400, "the files of a form have no end");
+        server.dir.assert_holds(&["k"]);
+    }
 }
 
 #[test]

@@ -113,6 +113,34 @@ fn a_named_field_is_metadata_of_the_object() {
     ended.says(2, "--keep-field cannot be had with --redirect-from: ");
 }
 
+/// The limit of S3 counts what the server keeps for itself, and some stores count the beginning of each name.
+#[test]
+fn named_fields_that_the_metadata_of_an_object_has_no_room_for_are_refused_before_the_body() {
+    let stub = Stub::start();
+    let server = serve_plainly(&stub.bucket, &["--keep-field", "x-one,x-two"]);
+    let put = |key: &str, len: usize| {
+        let lines = format!("X-One: {}\r\nX-Two: b\r\n", "a".repeat(len));
+        server.request("PUT", key, &lines, b"v")
+    };
+    let metadata = |key: &str| {
+        let object = stub.bucket.ask("HEAD", key, "", b"");
+        let mut fields = object.headers.iter();
+        let size = |(name, value): &(String, String)| name.len() + value.len();
+        let is_metadata = |field: &&(String, String)| field.0.starts_with("x-amz-meta-");
+        fields.by_ref().filter(is_metadata).map(size).sum::<usize>()
+    };
+    assert_eq!(put("/short", 10).status, 200);
+    let room = 10 + 2048 - metadata("short");
+    assert_eq!(put("/long", room).status, 200);
+    assert_eq!(metadata("long"), 2048);
+    let asked = stub.asked().len();
+    for len in [room + 1, 2048] {
+        let refused = put("/longer", len);
+        refused.says(400, "are longer than");
+    }
+    assert_eq!(stub.asked().len(), asked, "the store is not asked");
+}
+
 #[test]
 fn a_value_whose_key_is_another_digest_never_reaches_the_store() {
     let stub = Stub::start();

@@ -77,6 +77,21 @@ fn a_field_that_is_not_named_is_neither_kept_nor_answered() {
 }
 
 #[test]
+fn a_page_of_another_origin_may_read_them() {
+    let origin = ["--cors-origin", "https://app.example"];
+    let server = TestServer::start(&[OPTIONS, origin].concat());
+    assert_eq!(put(&server, "k", &lines("t"), b"v").status, 200);
+    let got = server.request("GET", "/k", "Origin: https://app.example\r\n", b"");
+    assert_eq!(got.must(TAG), "t");
+    let exposed = got.all("access-control-expose-headers");
+    for name in [TAG, DIGEST, "etag"] {
+        assert!(exposed.contains(name), "{name}: {exposed}");
+    }
+    let other = server.request("GET", "/k", "Origin: https://evil.example\r\n", b"");
+    assert_eq!(other.header("access-control-expose-headers"), None);
+}
+
+#[test]
 fn a_resumable_upload_keeps_them() {
     directory_only!("keeps unfinished uploads");
     let server = TestServer::start(&OPTIONS);
