@@ -35,7 +35,7 @@ pub(crate) fn installed() -> PathBuf {
 pub(crate) fn environment() -> Vec<(String, OsString)> {
     let installed = installed();
     let found = env::var_os("PATH").unwrap_or_default();
-    let own = ["venv/bin", "npm/node_modules/.bin"].map(|bin| installed.join(bin));
+    let own = ["venv/bin", "npm/node_modules/.bin", "sccache/bin"].map(|bin| installed.join(bin));
     let path = env::join_paths(own.into_iter().chain(env::split_paths(&found)));
     let cache = installed.join("go");
     // rustup keeps the toolchains in the home, unless it is told where.
