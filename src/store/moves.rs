@@ -3,6 +3,7 @@
 //! A move is one rename by the publisher, so that the value always has one name; the value gets a new version with it. A copy is an
 //! upload whose bytes come from the open file of the source: by a reflink where the file system has one, else by the kernel, else by reads
 //! and writes. Both begin with a value that was read, and a move is made only if its key still has that value.
+//! In an S3 store a move is a copy and a removal.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +16,7 @@ use super::new_value::{NewValue, Place, Source};
 use super::object::Object;
 use super::publish::Condition;
 use super::write_context::Durability;
+use crate::s3::{Gateway, RemoteValue};
 use crate::transfer::{UploadHead, is_large};
 use crate::value::{Error, Key, Meta, Preconditions};
 
@@ -40,12 +42,6 @@ pub struct Relocated {
     pub is_new: bool,
 }
 
-/// The refusal of an S3 store.
-const NO_MOVE: Error = Error::NotSupported {
-    name: "no-move",
-    what: "values of an S3 store are not moved or copied yet",
-};
-
 impl Found {
     /// True if `preconditions` let the value be taken from its key.
     pub fn allows(&self, preconditions: &Preconditions) -> bool {
@@ -60,7 +56,7 @@ impl Store {
     /// Moves or copies the value `found`; `None` where its key has another value, or none, by now. What `head` says of the uploader counts.
     pub async fn relocate(
         &self,
-        _reactor: usize,
+        reactor: usize,
         found: Found,
         how: Relocation,
         head: UploadHead,
@@ -72,8 +68,41 @@ impl Store {
             (Self::Directory(directory), Found::File(object)) => {
                 directory.rename(&object, how).await
             }
-            _ => Err(NO_MOVE),
+            (Self::S3(s3), Found::Object(object)) => {
+                let gateway = s3.gateway(reactor);
+                Box::pin(relocate_object(gateway, *object, how, head)).await
+            }
+            _ => Ok(None),
         }
+    }
+}
+
+/// As [`Store::relocate`], of an object. A move is a copy, and a removal of the version that was copied: a failure between leaves both.
+async fn relocate_object(
+    gateway: Gateway<'_>,
+    mut object: RemoteValue,
+    how: Relocation,
+    mut head: UploadHead,
+) -> Result<Option<Relocated>, Error> {
+    if !how.is_copy {
+        gateway.may_move()?;
+    }
+    head.preconditions = how.preconditions;
+    let Some((etag, is_new)) = gateway.copy(&mut object, &how.to, head).await? else {
+        return Ok(None);
+    };
+    let published = Published {
+        etag,
+        modified: None,
+    };
+    let relocated = Relocated { published, is_new };
+    if how.is_copy {
+        return Ok(Some(relocated));
+    }
+    match gateway.delete(&how.from, Some(&object.meta.etag)).await {
+        Ok(true) => Ok(Some(relocated)),
+        Ok(false) | Err(Error::Precondition) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

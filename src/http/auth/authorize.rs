@@ -10,9 +10,8 @@ use crate::access::{Access, Existing, LinkKind, Right};
 use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::refusal::Refusal;
-use crate::http::service::operation::{Operation, Otherwise, PutOptions};
+use crate::http::service::operation::{MoveRequest, Operation, Otherwise, PutOptions};
 use crate::http::service_config::Routes;
-use crate::http::values::moves::MoveRequest;
 use crate::metrics::AuthResult;
 use crate::store::{self, Preconditions, WriteCondition};
 

@@ -19,7 +19,7 @@ use crate::http::service::operation::Operation;
 use crate::http::sites::perform::site;
 use crate::http::uploads::perform::{create_upload, use_upload};
 use crate::http::values::get::get;
-use crate::http::values::moves::relocate;
+use crate::http::values::moves::perform::relocate;
 use crate::http::values::put::put;
 use crate::http::watch::feed::NO_WATCH;
 

@@ -17,7 +17,6 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::{UPLOAD_METHODS, UploadCreation, UploadRequest};
 use crate::http::values::digest_fields::Algorithm;
 use crate::http::values::fields::StoredFields;
-use crate::http::values::moves::MoveRequest;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Digests, Key, Preconditions, UploadId};
 
@@ -165,6 +164,20 @@ pub struct PutOptions {
     pub existing: Option<Existing>,
     /// The value may come in several requests, of which this is the first.
     pub creation: Option<Box<UploadCreation>>,
+}
+
+/// A MOVE or COPY.
+#[derive(Debug)]
+pub struct MoveRequest {
+    pub from: Key<'static>,
+    pub to: Key<'static>,
+    pub is_copy: bool,
+    /// The preconditions of the source.
+    pub preconditions: Option<Preconditions>,
+    /// The options of the PUT that it is to the destination.
+    pub options: PutOptions,
+    /// The client may be told whether the destination had a value.
+    pub may_tell: bool,
 }
 
 /// The facts about a request that its response depends on.

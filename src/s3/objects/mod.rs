@@ -4,6 +4,7 @@
 //! is refused where the store was not seen to keep it.
 
 pub mod conditional;
+pub mod copy;
 pub mod get;
 pub mod list;
 pub mod multipart;

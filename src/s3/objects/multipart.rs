@@ -33,7 +33,7 @@ pub const LONGEST: u64 = MOST_PARTS * ONE_REQUEST;
 const SHORTEST: u64 = 256 << 20;
 
 /// The longest answer to what begins and ends an upload in parts.
-const MAX_ANSWER: usize = 64 << 10;
+pub const MAX_ANSWER: usize = 64 << 10;
 
 /// An upload in parts.
 pub struct Multipart {
@@ -180,7 +180,7 @@ struct Begun {
     upload_id: String,
 }
 
-/// The outcome of joining: a store may begin a 200 before it knows that it fails.
+/// The outcome of joining, or of a copy: a store may begin a 200 before it knows that it fails.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Joined {
@@ -202,7 +202,8 @@ async fn join(client: &Client, call: &Call, until: Instant) -> Result<String, Fa
     joined(&answer.whole(MAX_ANSWER, client.timeout).await?)
 }
 
-fn joined(body: &[u8]) -> Result<String, Failure> {
+/// The entity tag in the body of a success, which may tell a failure after all.
+pub fn joined(body: &[u8]) -> Result<String, Failure> {
     let joined: Joined = parse(body).map_err(|error| Failure::MaybeDone(explained(&error)))?;
     match &*joined.code {
         "" if !joined.etag.is_empty() => Ok(joined.etag),

@@ -87,6 +87,11 @@ impl RemoteValue {
         }))
     }
 
+    /// The encoded name of its object.
+    pub fn object(&self) -> &str {
+        &self.call.object
+    }
+
     /// The digest of the value, SHA-512 or else SHA-256: kept by the store, or computed from all of it on the compute threads while it is
     /// read; `None` where the value is another one now, or gone.
     pub async fn digest(&self, sha512: bool) -> Result<Option<Digest>, Error> {

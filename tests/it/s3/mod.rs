@@ -8,6 +8,7 @@ mod faults;
 mod features;
 mod listing;
 mod long_values;
+mod moves;
 mod redirect;
 mod statuses;
 mod tls;

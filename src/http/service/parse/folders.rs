@@ -8,10 +8,9 @@ use crate::http::head::path::{check_depth, folder};
 use crate::http::listing::perform::list_request;
 use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::refusal::Refusal;
-use crate::http::service::operation::Operation;
+use crate::http::service::operation::{MoveRequest, Operation};
 use crate::http::sites::perform::index_or;
 use crate::http::values::conditional::preconditions;
-use crate::http::values::moves::MoveRequest;
 use crate::store::{Error, Key};
 
 impl<'a> RequestHead<'a> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Request, Response};
-use percent_encoding::percent_decode_str;
+use percent_encoding::{percent_decode, percent_decode_str};
 
 use super::objects::{Object, Refusal, decide, kept, lines};
 use super::payload::{self, Payload};
@@ -206,10 +206,23 @@ async fn put(store: &Store, call: &Call, payload: Payload) -> Result<Response<Bo
             !(is_coding && value.is_empty())
         });
     }
-    let object = Object::new(payload.bytes, headers);
     let mut state = store.state();
+    let (mut bytes, mut body) = (payload.bytes, String::new());
+    if let Some(source) = call.headers.get("x-amz-copy-source") {
+        let source = percent_decode(source.as_bytes()).decode_utf8_lossy();
+        let key = source.splitn(3, '/').nth(2).unwrap_or_default();
+        let found = state.objects.stored.get(key).ok_or((404, "NoSuchKey"))?;
+        let only = call.headers.get("x-amz-copy-source-if-match");
+        if only.is_some_and(|only| only.as_bytes() != found.etag.as_bytes()) {
+            return Err((412, "PreconditionFailed"));
+        }
+        bytes = found.bytes.clone();
+        let tag = found.etag.replace('"', "&quot;");
+        body = format!("<CopyObjectResult><ETag>{tag}</ETag></CopyObjectResult>");
+    }
+    let object = Object::new(bytes, headers);
     decide(&conditions, state.objects.stored.get(&call.key))?;
-    let mut answer = reply(200, "");
+    let mut answer = reply(200, body);
     set(&mut answer, "etag", &object.etag);
     state.objects.replace(&call.key, Some(object));
     Ok(answer)

@@ -1,0 +1,67 @@
+//! The doing of a MOVE or COPY, by the store. Reads no field and no body, and decides no status.
+
+use crate::http::refusal::Refusal;
+use crate::http::response::outcome::{Outcome, RelocatedValue};
+use crate::http::service::context::{RequestContext, Service};
+use crate::http::service::operation::MoveRequest;
+use crate::http::values::put::verify;
+use crate::store::{
+    CONTENDED, Digest, Digests, Preconditions, Relocated, Relocation, TRIES, UploadHead,
+    WriteCondition,
+};
+
+/// Moves or copies a value. A source that is replaced meanwhile is looked at anew.
+pub async fn relocate(request: &RequestContext, asked: MoveRequest) -> Result<Outcome, Refusal> {
+    let Service { store, reactor, .. } = &*request.service;
+    let limit = request.service.config.limits.max_body;
+    for _ in 0..TRIES {
+        let Some(found) = store.get(*reactor, &asked.from, false).await? else {
+            return Ok(Outcome::NoValue);
+        };
+        if asked
+            .preconditions
+            .as_ref()
+            .is_some_and(|it| !found.allows(it))
+        {
+            return Err(Refusal::Precondition);
+        }
+        if found.len() > limit {
+            return Err(Refusal::TooLarge { limit });
+        }
+        if asked.options.expected.sha256.is_some() {
+            let Some(Digest::Sha256(sha256)) = store.digest(&found, false).await? else {
+                continue;
+            };
+            let digests = Digests {
+                sha256: Some(sha256),
+                ..Digests::default()
+            };
+            verify(&asked.options.expected, &digests)?;
+        }
+        let how = Relocation {
+            from: asked.from.clone(),
+            to: asked.to.clone(),
+            is_copy: asked.is_copy,
+            preconditions: asked.options.preconditions.clone(),
+        };
+        let quota = store.quota().filter(|quota| quota.is_by_client());
+        let head = UploadHead {
+            uploader: quota.map(|_| request.uploader()),
+            ..UploadHead::default()
+        };
+        let relocated = store.relocate(*reactor, found, how, head).await;
+        let relocated = request.narrowed(asked.options.existing, relocated.map_err(Into::into))?;
+        if let Some(Relocated { published, is_new }) = relocated {
+            let of_destination = asked.options.preconditions.as_ref();
+            let is_create =
+                || of_destination.and_then(Preconditions::exact) == Some(WriteCondition::Create);
+            return Ok(Outcome::Relocated(Box::new(RelocatedValue {
+                key: asked.to,
+                is_copy: asked.is_copy,
+                published,
+                is_new: is_new && (asked.may_tell || is_create()),
+            })));
+        }
+    }
+    Err(CONTENDED.into())
+}
