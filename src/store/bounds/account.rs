@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::count::CHUNK;
-use super::names::{Names, STUCK, Value, uptime};
+use super::names::{CHUNK, Names, STUCK, Value, uptime};
 use super::rule::{Bound, Full, Total, named};
 use super::uses::Uses;
 use crate::value::{Error, Version};
@@ -43,8 +42,6 @@ pub struct Account {
     /// For each bound, whether it may remove what it has found.
     pub(super) may_evict: Vec<AtomicBool>,
     pub(super) state: Mutex<State>,
-    /// Rises with each change by the publisher.
-    pub(super) changes: AtomicU64,
     /// All values have been counted once.
     is_whole: AtomicBool,
     counted: Condvar,
@@ -120,7 +117,6 @@ impl Account {
             may_evict: bounds.iter().map(|_| AtomicBool::new(false)).collect(),
             bounds,
             state: Mutex::new(state),
-            changes: AtomicU64::new(0),
             is_whole: AtomicBool::new(false),
             counted: Condvar::new(),
         })
@@ -252,7 +248,6 @@ impl Account {
         if let Some(lack) = self.lack(&state, key, size) {
             return Err(self.refuse(&lack));
         }
-        self.changes.fetch_add(1, Relaxed);
         let value = self.note(&mut state, key, size, nanos(version), Some(uptime()));
         value.in_flight.fetch_add(1, Relaxed);
         Ok(())
@@ -265,7 +260,6 @@ impl Account {
         }
         let mut state = self.state.lock();
         let value = state.names.counted(key);
-        self.changes.fetch_add(1, Relaxed);
         value.in_flight.fetch_add(1, Relaxed);
         let before = value.total();
         value.uncount();
@@ -275,10 +269,12 @@ impl Account {
     /// A change of `key` that was counted is made: whether there `is_value` now, unless others are counted that come after it.
     pub fn made(&self, key: &str, is_value: bool) {
         let mut state = self.state.lock();
-        self.changes.fetch_add(1, Relaxed);
         let is_last = state.finish(key);
         if is_last && !is_value {
             self.forget(&mut state, key);
+        } else if let Some(value) = state.names.value(key) {
+            // The index may have read its folder before this change.
+            value.count.store(state.count, Relaxed);
         }
     }
 
@@ -402,6 +398,12 @@ impl State {
     fn total(&self, bound: usize, scope: &str) -> Total {
         let sums = self.scopes[bound].get(scope);
         sums.map_or(Total::default(), |sums| sums.total)
+    }
+
+    /// What is counted of `key`: the version, and what it takes.
+    pub fn counted(&self, key: &str) -> Option<(i64, Total)> {
+        let value = self.names.value(key)?;
+        Some((value.written.load(Relaxed), value.total()))
     }
 
     /// Ends a change of `key` that was counted; true if no other is in flight.

@@ -7,17 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::fs::Stat;
 
 use super::account::{Account, nanos, size_of};
-use super::names::{STUCK, Value, uptime};
+use super::names::{CHUNK, STUCK, Value, uptime};
+use super::rule::Total;
 use super::uses::{Uses, hash};
 use crate::store::clock;
 use crate::store::directory_fd::{Blocking, ValuesDir};
 use crate::value::Meta;
-
-/// Names that are looked at while the lock is held.
-pub(super) const CHUNK: usize = 1024;
-
-/// How often a value is looked at again that the publisher may have changed meanwhile. A change that is missed all the same has an event.
-const LOOKS: usize = 3;
 
 /// The seconds in which file systems choose the blocks of what was written; until then the length of a value tells more.
 const DELAYED: i64 = 10;
@@ -40,16 +35,6 @@ fn taken(stat: &Stat) -> u64 {
 fn since_1970(second: i64) -> i64 {
     let age = (clock::now() / 1_000_000_000).saturating_sub(second).max(0);
     uptime().saturating_sub(age.saturating_mul(1000))
-}
-
-/// What became of a look.
-#[derive(PartialEq, Eq)]
-enum Looked {
-    Counted,
-    /// The publisher has changed something meanwhile.
-    Outdated,
-    /// A change of the key is decided and not made yet.
-    InFlight,
 }
 
 impl Account {
@@ -80,36 +65,28 @@ impl Account {
         Some(value.count.load(Relaxed) == state.count)
     }
 
-    /// Looks at what lies under `key`, which a bound counts, and which was met in a folder or named by an event; false while a change of
-    /// it is in flight, so that what is decided counts. Blocks.
+    /// Looks at what lies under `key`, which a bound counts, and which was met in a folder or named by an event; false where the publisher
+    /// changes it meanwhile: what is decided counts, and the event of that change asks for another look. Blocks.
     pub fn look(&self, dir: &ValuesDir, key: &str) -> bool {
-        for left in (0..LOOKS).rev() {
-            let before = self.changes.load(Relaxed);
-            let Ok(found) = dir.stat(key, Blocking::Allowed) else {
-                return true;
-            };
-            let is_current = |changes| changes == before || left == 0;
-            match self.set(key, found.as_ref(), is_current) {
-                Looked::Outdated => {}
-                looked => return looked == Looked::Counted,
-            }
+        let before = self.state.lock().counted(key);
+        match dir.stat(key, Blocking::Allowed) {
+            Ok(found) => self.set(key, found.as_ref(), before),
+            Err(_) => true,
         }
-        true
     }
 
-    /// Counts what was `found` under `key`, unless it is no longer current after so many changes by the publisher.
-    fn set(&self, key: &str, found: Option<&Stat>, is_current: impl Fn(u64) -> bool) -> Looked {
+    /// Counts what was `found` under `key`, unless the publisher has changed what was counted `before` the look: then returns false.
+    fn set(&self, key: &str, found: Option<&Stat>, before: Option<(i64, Total)>) -> bool {
         let mut state = self.state.lock();
         let known = state.names.value(key);
-        if known.is_some_and(|value| value.in_flight.load(Relaxed) > 0) {
-            return Looked::InFlight;
-        }
-        if !is_current(self.changes.load(Relaxed)) {
-            return Looked::Outdated;
+        if known.is_some_and(|value| value.in_flight.load(Relaxed) > 0)
+            || state.counted(key) != before
+        {
+            return false;
         }
         let Some(stat) = found else {
             self.forget(&mut state, key);
-            return Looked::Counted;
+            return true;
         };
         let written = nanos(Meta::of(stat).version);
         let used = match known {
@@ -125,7 +102,7 @@ impl Account {
             }
         };
         self.note(&mut state, key, taken(stat), written, used);
-        Looked::Counted
+        true
     }
 
     /// Begins to read the names that begin with `prefix` again: a name that is counted stays until [`Account::settle`].
@@ -213,5 +190,57 @@ impl Account {
             }
             from = Excluded(last);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rule::{Bound, Full, MIN_AGE, Prefix};
+    use super::*;
+    use crate::value::Version;
+
+    fn account() -> Arc<Account> {
+        let bound = Bound {
+            prefix: Prefix::default(),
+            max_size: Some(1 << 20),
+            max_keys: None,
+            max_age: None,
+            full: Full::Evict,
+            min_age: MIN_AGE,
+        };
+        let account = Account::new(vec![bound], Uses::default());
+        account.set_whole();
+        account
+    }
+
+    #[test]
+    fn a_value_that_is_published_while_its_folder_is_read_again_stays_counted() {
+        let account = account();
+        account.admit("a/k", 4096, Version::from_nanos(1)).unwrap();
+        account.doubt("a/");
+        // The folder is read before there is its name.
+        account.made("a/k", true);
+        account.settle();
+        assert_eq!(account.total(0).keys, 1);
+    }
+
+    #[test]
+    fn what_was_seen_before_a_value_was_published_or_replaced_is_not_counted() {
+        let account = account();
+        let put = |size, version| {
+            let version = Version::from_nanos(version);
+            account.admit("k", size, version).unwrap();
+            account.made("k", true);
+        };
+        let before = account.state.lock().counted("k");
+        put(4096, 1);
+        assert!(!account.set("k", None, before));
+        let before = account.state.lock().counted("k");
+        put(8192, 2);
+        assert!(!account.set("k", None, before));
+        assert_eq!(account.total(0).bytes, 8192);
+        let before = account.state.lock().counted("k");
+        assert!(account.set("k", None, before), "removed by hand");
+        assert_eq!(account.total(0).keys, 0);
     }
 }

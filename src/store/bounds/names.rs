@@ -18,6 +18,9 @@ const OVERHEAD: usize = 52;
 /// The size of a value that is not counted: its removal is decided, or nothing is known of it yet.
 const UNCOUNTED: u64 = u64::MAX;
 
+/// Names that are looked at while the lock is held.
+pub(super) const CHUNK: usize = 1024;
+
 /// The time of use of a value that could not be evicted.
 pub(super) const STUCK: i64 = i64::MAX;
 
