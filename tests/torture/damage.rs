@@ -3,6 +3,7 @@
 
 use std::io::Write;
 
+use crate::clocks::faketime;
 use crate::disk::{Disk, Image, Kind};
 use crate::journal::SMALL;
 use crate::prelude::*;
@@ -287,8 +288,7 @@ fn frames_at_each_bound_are_read_again() {
 #[test]
 fn clocks_that_step_lose_nothing() {
     let what = "clocks that step";
-    let library = faketime().ok_or("libfaketime is not installed".to_owned());
-    let library = needed!(available(what, library));
+    let library = needed!(available(what, faketime()));
     Image::each(scaled(&[Kind::Ext4], &Kind::ALL), what, |what, mut disk| {
         let (mut round, mut tags, mut wrong) = (0, Vec::new(), Vec::new());
         let disk_only = || Launch::new(&["--durability", "disk"]);
@@ -318,13 +318,6 @@ fn clocks_that_step_lose_nothing() {
         counted!("{what}: {round} cuts with a step, {} wrong", wrong.len());
         assert!(wrong.is_empty(), "{wrong:#?}");
     });
-}
-
-/// What has a program see another time. (The command of that name is not the parent of what it starts.)
-fn faketime() -> Option<PathBuf> {
-    let libraries = fs::read_dir("/usr/lib").ok()?.map_while(Result::ok);
-    let mut paths = libraries.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
-    paths.find(|path| path.exists())
 }
 
 fn body(key: &str, round: usize) -> Vec<u8> {

@@ -7,6 +7,7 @@
 
 mod backups;
 mod bounds;
+mod clocks;
 mod cold;
 mod crash;
 mod damage;

@@ -15,7 +15,7 @@ use std::fmt;
 
 use crate::prelude::*;
 use player::{Player, Rules, Stage};
-use register::{Asked, Event, Only, Told, beginning, is_linearizable, lies};
+use register::{Asked, Event, Only, Told, beginning, has_order, is_linearizable, lies};
 
 const CLIENTS: usize = 16;
 const KEYS: usize = 8;
@@ -28,7 +28,12 @@ const PAUSES: usize = 3;
 
 /// Plays a history of so many operations, and returns what all saw, by key.
 fn record(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>> {
-    let dir = DataDir::in_memory();
+    // In memory there is no journal.
+    let dir = if args.contains(&"disk") {
+        DataDir::temporary()
+    } else {
+        DataDir::in_memory()
+    };
     let launch = || Launch::new(args).on(&dir).start();
     let stage = Stage::new(Rules::All);
     let mut players: Vec<_> = (0..CLIENTS).map(|_| Player::new(dice.fork())).collect();
@@ -101,6 +106,10 @@ struct Counts {
     /// Entity tags that are not of the bytes that they came with.
     mistaken: usize,
     lies: usize,
+    /// Registers may be emptied at any moment.
+    evicts: bool,
+    /// Histories that no order explains but one with an eviction.
+    evicted: usize,
 }
 
 impl Counts {
@@ -108,7 +117,9 @@ impl Counts {
     fn add(&mut self, keys: Vec<Vec<Event>>) {
         self.histories += 1;
         for (key, events) in keys.into_iter().enumerate() {
-            self.lies += check(key, &events);
+            self.lies += check(key, &events, self.evicts);
+            let is_evicted = self.evicts && !is_linearizable(&beginning(&events, 60));
+            self.evicted += usize::from(is_evicted);
             self.events.extend(events);
         }
     }
@@ -162,11 +173,11 @@ fn gather(players: Vec<Player>) -> Vec<Vec<Event>> {
 }
 
 /// Panics with the end of the shortest beginning that no order explains. How many lies about the history were refused.
-fn check(key: usize, events: &[Event]) -> usize {
-    if is_linearizable(events) {
-        return refuses_lies(key, events);
+fn check(key: usize, events: &[Event], evicts: bool) -> usize {
+    if has_order(events, evicts) {
+        return refuses_lies(key, events, evicts);
     }
-    let explained = |&count: &usize| is_linearizable(&beginning(events, count));
+    let explained = |&count: &usize| has_order(&beginning(events, count), evicts);
     let shortest = (1..=events.len()).find(|count| !explained(count));
     let shortest = beginning(events, shortest.unwrap_or(events.len()));
     let operations = shortest.len();
@@ -176,10 +187,10 @@ fn check(key: usize, events: &[Event]) -> usize {
 
 /// The beginning of the same history with one lie in it has no order. Only the beginning: to find that there is none
 /// takes looking at all of them.
-fn refuses_lies(key: usize, events: &[Event]) -> usize {
+fn refuses_lies(key: usize, events: &[Event], evicts: bool) -> usize {
     let lies = lies(&beginning(events, 60));
     for (what, told) in &lies {
-        let is_taken = is_linearizable(told);
+        let is_taken = has_order(told, evicts);
         assert!(!is_taken, "r{key}: the checker takes {what} for the truth");
     }
     lies.len()
@@ -207,4 +218,29 @@ fn every_key_is_a_linearizable_register_with_compare_and_swap() {
     }
     assert!(counts.told(Told::Unknown) >= histories * CLIENTS / 2);
     assert!(counts.lies >= histories * KEYS / 2);
+}
+
+/// A bound that has room for half of them: an eviction is a DELETE at some moment that nobody asked for.
+#[test]
+fn every_key_of_a_bound_is_a_linearizable_register_that_may_be_emptied() {
+    let ways = [
+        "--durability os --threads 2",
+        "--durability disk --threads 1",
+        "--durability disk --journal off --threads 8",
+    ];
+    let (histories, operations) = (scaled(3, 60), scaled(1_200, 10_000));
+    let mut dice = Random::with_seed(seed("linearizable-evicts"));
+    let mut counts = Counts {
+        evicts: true,
+        ..Counts::default()
+    };
+    for history in 0..histories {
+        let way = words(ways[history % 3]);
+        let bound = ["--bound", "max-keys = 4"];
+        counts.add(record(&[&way[..], &bound].concat(), &mut dice, operations));
+    }
+    let evicted = counts.evicted;
+    counted!("linearizable with evictions: {evicted} keys with one among the first: {counts}");
+    assert!(evicted >= histories, "too few to prove anything");
+    counts.assert_proves();
 }

@@ -90,6 +90,11 @@ struct Point {
 /// Whether the events of one register, empty at first, have an order that they could have happened in one by one
 /// (Wing and Gong's search, remembering where it has been).
 pub(crate) fn is_linearizable(events: &[Event]) -> bool {
+    has_order(events, false)
+}
+
+/// The same, where the register may also be emptied at any moment, if it is one that `evicts`.
+pub(crate) fn has_order(events: &[Event], evicts: bool) -> bool {
     let (mut open, mut known): (Vec<Event>, Vec<Event>) =
         events.iter().partition(|e| e.told == Told::Unknown);
     known.sort_by_key(|e| e.call);
@@ -110,6 +115,13 @@ pub(crate) fn is_linearizable(events: &[Event]) -> bool {
             continue;
         }
         assert!(been.len() < MOST_POINTS, "too many orders to try them all");
+        if evicts && point.value.is_some() {
+            let value = None;
+            stack.push(Point {
+                value,
+                ..point.clone()
+            });
+        }
         for (place, event) in open.iter().enumerate().filter(|(_, e)| e.call <= until) {
             let value = apply(event.asked, point.value).1;
             if value != point.value && !point.taken.contains(&place) {
@@ -303,6 +315,35 @@ fn the_checker_refuses_planted_lies() {
         an unknown write done twice ; 0- put 1, 1-2 get 1, 3-4 put 2, 5-6 get 1",
     ) {
         let is_taken = is_linearizable(&history(text));
+        assert!(!is_taken, "the checker takes {what} for the truth");
+    }
+}
+
+#[test]
+fn the_checker_takes_evictions_and_no_lie_about_them() {
+    for text in [
+        "0-1 put 1, 2-3 get none",
+        "0-1 put 1, 2-3 get 1, 4-5 get none, 6-7 put 2, 8-9 get 2",
+        "0-1 put 1, 2-3 swap 1 2 refused, 4-5 new 3",
+        "0-1 put 1, 2-3 delete absent, 4-5 put 2, 6-7 new 3",
+        "0-9 put 1, 1-2 get 1, 3-4 get none, 5-6 get none",
+        "0- put 1, 2-3 get 1, 4-5 get none",
+    ] {
+        assert!(has_order(&history(text), true), "{text}");
+        let is_taken = is_linearizable(&history(text));
+        assert!(!is_taken, "the checker explains {text} without one");
+    }
+    for [what, text] in table(
+        "a value back after its eviction ; 0-1 put 1, 2-3 get none, 4-5 get 1
+        an older value after the eviction of a later ; 0-1 put 1, 2-3 put 2, 4-5 get none, 6-7 get 1
+        an older value in place of a later ; 0-1 put 1, 2-3 put 2, 4-5 get 1
+        a swap of what was evicted ; 0-1 put 1, 2-3 get none, 4-5 swap 1 2
+        a deletion of what was evicted ; 0-1 put 1, 2-3 get none, 4-5 delete 1
+        a refusal of a new value where there is none ; 0-1 put 1, 2-3 get none, 4-5 new 2 refused
+        a value without a write ; 0-1 put 1, 2-3 get 2
+        one write done twice ; 0- put 1, 1-2 get 1, 3-4 get none, 5-6 get 1",
+    ) {
+        let is_taken = has_order(&history(text), true);
         assert!(!is_taken, "the checker takes {what} for the truth");
     }
 }
