@@ -260,7 +260,7 @@ fn misshapen(answer: &Response, request: &str, args: &[&str]) -> Vec<&'static st
         (true, ["--read-only"]) => "OPTIONS",
         (true, _) => "POST, OPTIONS",
         (false, ["--read-only"]) => "GET, HEAD, OPTIONS",
-        (false, _) => "GET, HEAD, PUT, DELETE, MKCOL, OPTIONS",
+        (false, _) => "GET, HEAD, PUT, DELETE, MOVE, COPY, MKCOL, OPTIONS",
     };
     let mut faults = Vec::new();
     let mut check = |what, is_kept: bool| faults.extend((!is_kept).then_some(what));

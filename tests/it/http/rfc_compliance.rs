@@ -9,7 +9,7 @@ use crate::support::prelude::*;
 
 const PROBLEM: &str = "application/problem+json";
 const TEXT: &str = "text/plain; charset=utf-8";
-const METHODS: &str = "GET, HEAD, PUT, DELETE, MKCOL, OPTIONS";
+const METHODS: &str = "GET, HEAD, PUT, DELETE, MOVE, COPY, MKCOL, OPTIONS";
 
 /// Requests that fail by default: the name of the problem, the status, and the request, whose lines begin with `|`.
 const FAULTS: &str = "

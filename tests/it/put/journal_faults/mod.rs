@@ -8,6 +8,7 @@ mod checkpoints;
 mod damage;
 mod dates;
 mod large;
+mod moves;
 mod offline;
 mod places;
 mod unwritable;

@@ -1,0 +1,125 @@
+//! A MOVE is one record: whatever of it the disk had at a cut of power, the replay leaves the value under its new name alone.
+
+use super::{Kept, check, cut, date, start};
+use crate::support::prelude::*;
+
+/// Below the length of values in the journal, and above it.
+const LENGTHS: [usize; 2] = [5, 200_000];
+
+fn relocate(server: &TestServer, from: &str, to: &str) -> String {
+    let line = format!("Destination: /{to}\r\n");
+    let moved = server.request("MOVE", &format!("/{from}"), &line, b"");
+    assert!([201, 204].contains(&moved.status), "{moved:?}");
+    moved.must("etag").to_owned()
+}
+
+/// What the disk has of the move of `a/k` to `b/k`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Had {
+    All,
+    /// The old names and versions.
+    Nothing,
+    /// The new version alone.
+    Version,
+    /// The new name, and the old version.
+    Name,
+    /// Neither name: both files were in the journal.
+    NoName,
+    /// The new name, without bytes.
+    Torn,
+}
+
+#[test]
+fn what_the_disk_lacks_of_a_move_is_made_by_the_replay() {
+    journal_only!();
+    for length in LENGTHS {
+        for replaces in [false, true] {
+            for had in [
+                Had::All,
+                Had::Nothing,
+                Had::Version,
+                Had::Name,
+                Had::NoName,
+                Had::Torn,
+            ] {
+                // The bytes of a large value were on the disk before, under a name; and its version is before the answer.
+                if length > 100_000 && matches!(had, Had::NoName | Had::Torn | Had::Name) {
+                    continue;
+                }
+                let (dir, value) = (DataDir::temporary(), pattern(1, length));
+                let mut server = start(&dir);
+                server.store("a/k", &value);
+                let before = Kept::of(&dir, "a/k");
+                let replaced = replaces.then(|| {
+                    server.store("b/k", "old");
+                    Kept::of(&dir, "b/k")
+                });
+                let tag = relocate(&server, "a/k", "b/k");
+                cut(&mut server);
+                let (new, time) = (dir.file("b/k"), dir.modified("b/k"));
+                match had {
+                    Had::All => {}
+                    Had::Name => date(&new, before.time),
+                    Had::Torn => {
+                        fs::write(&new, "").expect("written");
+                        date(&new, time);
+                    }
+                    Had::NoName => dir.remove("b/k"),
+                    Had::Nothing | Had::Version => {
+                        dir.remove("b/k");
+                        fs::create_dir_all(dir.file("a")).expect("a folder");
+                        before.put_back();
+                        if had == Had::Version {
+                            date(&before.path, time);
+                        }
+                        if let Some(replaced) = &replaced {
+                            replaced.put_back();
+                        }
+                    }
+                }
+                let case = format!("{length} {replaces} {had:?}");
+                assert_eq!(check(&dir).code, Some(0), "{case}");
+                let server = start(&dir);
+                let found = server.get("b/k");
+                assert!(found.body == value, "{case}: {} bytes", found.body.len());
+                assert_eq!(found.must("etag"), tag, "{case}");
+                assert_eq!(server.get("a/k").status, 404, "{case}");
+                dir.assert_holds(&["b/k"]);
+                assert!(!dir.file("a").exists(), "{case}");
+            }
+        }
+    }
+}
+
+/// What comes after the move counts, also of the key that it left.
+#[test]
+fn changes_after_a_move_are_replayed_over_it() {
+    journal_only!();
+    for length in LENGTHS {
+        let (dir, value) = (DataDir::temporary(), pattern(1, length));
+        let mut server = start(&dir);
+        for key in ["a", "c", "e"] {
+            server.store(key, &value);
+        }
+        let before = ["a", "c", "e"].map(|key| Kept::of(&dir, key));
+        relocate(&server, "a", "b");
+        server.store("a", "later");
+        relocate(&server, "c", "d");
+        assert_eq!(server.ask("DELETE", "d").status, 200);
+        relocate(&server, "e", "f");
+        relocate(&server, "f", "g");
+        let tag = server.get("g").must("etag").to_owned();
+        cut(&mut server);
+        // The disk has nothing of it all.
+        for key in ["a", "b", "g"] {
+            dir.remove(key);
+        }
+        before.iter().for_each(Kept::put_back);
+        let server = start(&dir);
+        assert!(server.get("b").body == value);
+        assert_eq!(server.get("a").body, b"later");
+        assert_eq!(server.get("g").must("etag"), tag);
+        assert!(server.get("g").body == value);
+        dir.assert_holds(&["a", "b", "g"]);
+    }
+}
