@@ -259,7 +259,8 @@ fn explain_access(
         let subject = name.and_then(|name| policy.subjects.get(name));
         let subject = subject.unwrap_or(&policy.anonymous);
         let status = subject.grant.existing(&key).status();
-        text += &format!("where there is a value: {status}\n");
+        let line = format!("where there is a value: {status}\n");
+        text += &line;
     }
     Ok((text, is_allowed))
 }
