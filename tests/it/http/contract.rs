@@ -102,7 +102,6 @@ OPTIONS example.org:80|| ; 400
 CONNECT example.org:80|| ; 405 ; 404
 CONNECT /here|| ; 405 ; 404
 TRACE /here|| ; 405 ; 404
-MKCOL /here|| ; 405 ; 404
 MKCOL /new|Content-Length: 3||abc ; 415 ; 404
 MKCOL /%zz/|| ; 400 ; 404
 PROPFIND /here|| ; 405 ; 404
