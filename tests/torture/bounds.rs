@@ -124,7 +124,7 @@ fn fill(
                 progress.fails.store(true, Ordering::Release);
             } else {
                 drop(progress.is_enough.when_dropped());
-                let are_done = || writers.iter().all(|writer| writer.is_finished());
+                let are_done = || writers.iter().all(thread::ScopedJoinHandle::is_finished);
                 eventually("the last answers", are_done);
             }
             if moment == Moment::AfterAStranger {
