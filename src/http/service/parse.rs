@@ -257,12 +257,12 @@ impl<'a> RequestHead<'a> {
             {
                 operation
             }
-            "/" => self.below(String::new()),
+            "/" => self.below(""),
             path => {
                 if !config.compat
                     && let Some(folder) = folder(path)?
                 {
-                    return self.below(folder);
+                    return self.below(&folder);
                 }
                 let key = self.key()?;
                 let by_browser = (common.by_browser && !config.compat).then(|| depth(path));

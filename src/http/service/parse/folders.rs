@@ -15,16 +15,17 @@ use crate::store::{Error, Key};
 
 impl<'a> RequestHead<'a> {
     /// A listing of a folder, or the index in its place, or an archive of it.
-    pub(super) fn below(&self, folder: String) -> Result<Operation<'a>, Refusal> {
+    pub(super) fn below(&self, folder: &str) -> Result<Operation<'a>, Refusal> {
         match ArchiveFormat::of(self.head.uri.query())? {
             Some(format) => {
-                let page = ListTarget::new(folder, Query::default(), ListFormat::Json).page;
+                let page =
+                    ListTarget::new(folder.to_owned(), Query::default(), ListFormat::Json).page;
                 let request = ArchiveRequest { format, page };
                 Ok(Operation::Archive(Box::new(request)))
             }
             None => {
-                let listing = list_request(self.head, folder.clone())?;
-                Ok(index_or(listing, self.head, &folder, self.config))
+                let listing = list_request(self.head, folder.to_owned())?;
+                Ok(index_or(listing, self.head, folder, self.config))
             }
         }
     }
