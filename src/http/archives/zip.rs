@@ -182,7 +182,7 @@ fn dos_time(modified: u64) -> u64 {
     let [year, month, day, hour, minute, second] =
         [(); 6].map(|()| numbers.next().and_then(Result::ok).unwrap_or_default());
     let date = year.saturating_sub(1980) << 9 | month << 5 | day;
-    date << 16 | hour << 11 | minute << 5 | second / 2
+    date << 16 | hour << 11 | minute << 5 | (second / 2)
 }
 
 #[cfg(test)]
