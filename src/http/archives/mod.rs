@@ -131,7 +131,8 @@ pub fn describe(
     let plain = name.replace(|c| !is_plain(c), "_");
     let mut disposition = format!("attachment; filename=\"{plain}.{extension}\"");
     if plain != name {
-        disposition += &format!("; filename*=UTF-8''{}.{extension}", encoded(name));
+        let encoded = encoded(name);
+        disposition = format!("{disposition}; filename*=UTF-8''{encoded}.{extension}");
     }
     put(headers, CONTENT_DISPOSITION, disposition);
     if let Some(value) = &config.cache_control {

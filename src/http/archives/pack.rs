@@ -175,7 +175,10 @@ impl Packer {
         match &mut self.zip {
             None => tar::begin(out, name, len, modified),
             Some(zip) => {
-                let reserved = self.reserved.as_ref().map_or(0, |it| it.num_permits());
+                let reserved = self
+                    .reserved
+                    .as_ref()
+                    .map_or(0, OwnedSemaphorePermit::num_permits);
                 if zip.directory_len + record_len(name) > reserved {
                     return Err(NO_ROOM);
                 }

@@ -250,8 +250,11 @@ impl<'b, F: Frames> TarReader<'b, F> {
     }
 }
 
+/// The name and the value of a record.
+type Record<'a> = (&'a [u8], &'a [u8]);
+
 /// The records of pax in `text`, by their names.
-fn records(mut text: &[u8]) -> Result<Vec<(&[u8], &[u8])>, BadArchive> {
+fn records(mut text: &[u8]) -> Result<Vec<Record<'_>>, BadArchive> {
     let mut records = Vec::new();
     while !text.is_empty() {
         let record = || {

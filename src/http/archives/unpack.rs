@@ -96,7 +96,7 @@ pub async fn unpack(
     })))
 }
 
-impl<'r> Unpacking<'r> {
+impl Unpacking<'_> {
     /// Receives all members, up to the first that is refused: returns its key, if there is one, and why.
     async fn receive(
         &mut self,

@@ -94,7 +94,9 @@ impl Refusal {
             R::FolderPrecondition => row(S::BAD_REQUEST, "folder-precondition", &[]),
             R::NeedsDepth { .. } => row(S::CONFLICT, "needs-depth", &[]),
             R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep", &[]),
-            R::BadQuery(_) => row(S::BAD_REQUEST, "bad-query", &[]),
+            R::BadQuery(_) | R::BadArchive(BadArchive::Format) => {
+                row(S::BAD_REQUEST, "bad-query", &[])
+            }
             R::BadTarget => row(S::BAD_REQUEST, "bad-target", &[Closes]),
             R::BadHost => row(S::BAD_REQUEST, "bad-host", &[Closes]),
             R::WrongHost(_) => row(S::MISDIRECTED_REQUEST, "wrong-host", &[Logged]),
@@ -110,7 +112,6 @@ impl Refusal {
             }
             R::BadField(_) => row(S::BAD_REQUEST, "bad-field", &[]),
             R::BadForm(_) => row(S::BAD_REQUEST, "bad-form", &[]),
-            R::BadArchive(BadArchive::Format) => row(S::BAD_REQUEST, "bad-query", &[]),
             R::BadArchive(BadArchive::Coding) => {
                 row(S::UNSUPPORTED_MEDIA_TYPE, "content-coding", &[])
             }
