@@ -95,7 +95,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
                 S::NO_CONTENT
             };
             with(empty(status), |headers| {
-                describe_stored(headers, value.published)
+                describe_stored(headers, value.published);
             })
         }
         Outcome::Discarded | Outcome::Deleted => empty(S::OK),

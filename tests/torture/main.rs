@@ -22,6 +22,7 @@ mod journal;
 mod ledger;
 mod linearizable;
 mod load;
+mod moves;
 mod mutator;
 mod nbd;
 mod network;

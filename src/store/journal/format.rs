@@ -80,7 +80,7 @@ pub struct ChangeRecord {
     /// The value, unless that is in its file, and synced with it.
     pub small: Option<(Attributes, Bytes)>,
     /// The key that the value moves from.
-    pub source: Option<Source>,
+    pub source: Option<Box<Source>>,
 }
 
 impl ChangeRecord {
@@ -299,10 +299,10 @@ fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> Parsed<Record> {
     }
     let mut source = None;
     if kind == MOVE {
-        source = Some(Source {
+        source = Some(Box::new(Source {
             key: key(bytes)?,
             version: version(bytes)?.ok_or("a move of no value")?,
-        });
+        }));
         kind = bytes.try_get_u8()?;
     }
     let change = ChangeRecord {
@@ -421,8 +421,8 @@ mod tests {
                 change(12, Some(version), small.clone(), None),
                 change(13, Some(version), None, None),
                 change(14, None, None, None),
-                change(15, Some(version), small, Some(source.clone())),
-                change(16, Some(version), None, Some(source)),
+                change(15, Some(version), small, Some(Box::new(source.clone()))),
+                change(16, Some(version), None, Some(Box::new(source))),
                 Record::Cancel(9),
             ];
             prop_assert_eq!(parsed.read(frame.into()).unwrap(), expected);

@@ -58,7 +58,7 @@ pub fn write(dir: &OwnedFd, journal: u128, changes: &[ChangeRecord]) -> Result<(
             change.base,
             change.result,
             small,
-            change.source.as_ref(),
+            change.source.as_deref(),
         );
         frames.extend(frame.finish(Head::new(journal, 0, n))?);
     }

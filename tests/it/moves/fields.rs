@@ -197,11 +197,13 @@ fn a_name_that_is_a_digest_takes_its_value_alone() {
     }
 }
 
+/// Texts that a client may name as the destination, as a regular expression.
+const TEXTS: &str = "[ -~]{0,12}|/[a%2Fc.\\-/?#:@]{0,8}|https?://(t|x|t:80)/[a-c%/]{0,5}";
+
 /// Whatever a client names as the destination: the value goes to the key that a GET of that path finds, or stays.
 #[test]
 fn any_destination_is_a_key_or_refused() {
     directory_only!("moves");
-    const TEXTS: &str = "[ -~]{0,12}|/[a%2Fc.\\-/?#:@]{0,8}|https?://(t|x|t:80)/[a-c%/]{0,5}";
     let server = TestServer::start(&[]);
     server.dir.place("source", "v");
     let config = ProptestConfig::with_cases(scaled(200, 2000));

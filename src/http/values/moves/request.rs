@@ -5,9 +5,9 @@
 //! value that the destination has. Pure.
 
 use hyper::Uri;
-use hyper::header::{HOST, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use hyper::http::request::Parts;
-use hyper::http::uri::Scheme;
+use hyper::http::uri::{Authority, Scheme};
 
 use crate::http::head::allowlists::{Hosts, host_and_port};
 use crate::http::head::path::{check_depth, folder, key};
@@ -77,7 +77,7 @@ fn overwrites(headers: &HeaderMap) -> Result<bool, BadMove> {
     if !headers.contains_key(OVERWRITE) {
         return Ok(true);
     }
-    match only(headers, &OVERWRITE).map(|it| it.as_bytes()) {
+    match only(headers, &OVERWRITE).map(HeaderValue::as_bytes) {
         Some(b"T") => Ok(true),
         Some(b"F") => Ok(false),
         _ => Err(BadMove::Overwrite),
@@ -135,7 +135,7 @@ fn is_ours(authority: &str, port: &str, head: &Parts, hosts: &Hosts) -> bool {
         return false;
     };
     let field = |name| only(&head.headers, name)?.to_str().ok();
-    let target = head.uri.authority().map(|it| it.as_str());
+    let target = head.uri.authority().map(Authority::as_str);
     // The framing guard leaves the field of proxies out where none is trusted.
     let asked = [target, field(&HOST), field(&X_FORWARDED_HOST)];
     // In HTTP/1 a target in absolute form has the last word, in HTTP/2 all are.
@@ -150,8 +150,7 @@ fn is_ours(authority: &str, port: &str, head: &Parts, hosts: &Hosts) -> bool {
 fn of_folder(why: Refusal, path: &str) -> Refusal {
     match why {
         Refusal::NoSuchPath if path != "/" => BadMove::Destination.into(),
-        Refusal::NoSuchPath => BadMove::Folder.into(),
-        Refusal::Folder => BadMove::Folder.into(),
+        Refusal::NoSuchPath | Refusal::Folder => BadMove::Folder.into(),
         Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(path), Ok(Some(_))) => {
             BadMove::Folder.into()
         }
