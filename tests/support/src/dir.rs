@@ -237,7 +237,9 @@ impl DataDir {
 
     /// Every value, by key.
     pub fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let all = self.names().into_iter();
+        let names = self.names().into_iter();
+        // A folder that is empty may stay.
+        let all = names.filter(|name| self.bucket.is_some() || !self.file(name).is_dir());
         all.map(|name| (name.clone(), self.read(name))).collect()
     }
 
