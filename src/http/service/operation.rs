@@ -199,8 +199,12 @@ impl Operation<'_> {
     /// True where it changes the store, or gives up an upload.
     pub fn changes(&self) -> bool {
         match self {
-            Self::Put { .. } | Self::Form(_) | Self::Unpack(_) => true,
-            Self::Delete { .. } | Self::Move(_) | Self::MakeFolder(_) => true,
+            Self::Put { .. }
+            | Self::Form(_)
+            | Self::Unpack(_)
+            | Self::Delete { .. }
+            | Self::Move(_)
+            | Self::MakeFolder(_) => true,
             Self::RemoveFolder { is_deep, .. } => *is_deep,
             Self::Upload(_, request) => !matches!(request, UploadRequest::Offset),
             _ => false,

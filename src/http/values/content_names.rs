@@ -20,13 +20,11 @@ pub fn named_sha256(key: &Key<'_>, config: &ServiceConfig) -> Result<Option<[u8;
     let name = key.name();
     let digits = name.strip_prefix(ALGORITHM).unwrap_or(name);
     let digest = HEXLOWER.decode(digits.as_bytes()).ok();
-    match digest.and_then(|digest| digest.try_into().ok()) {
-        Some(sha256) => Ok(Some(sha256)),
-        None => {
-            let both = (prefix.to_owned(), name.to_owned());
-            Err(Refusal::NoDigestInName(Box::new(both)))
-        }
-    }
+    let sha256 = digest.and_then(|digest| digest.try_into().ok());
+    sha256.map(Some).ok_or_else(|| {
+        let both = (prefix.to_owned(), name.to_owned());
+        Refusal::NoDigestInName(Box::new(both))
+    })
 }
 
 #[cfg(test)]

@@ -70,6 +70,7 @@ impl fmt::Display for Bound {
 }
 
 /// A number of values, and the bytes that they take.
+#[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     /// Bytes of the disk.
