@@ -90,7 +90,7 @@ fn a_screen_reader_is_told_what_everything_is() {
         let look = "button ; Close\nregion ; Text of the file\nbutton ; Delete\nlink ; Download";
         assert_heard(page, &format!("dialog ; a\n{look}"));
         page.click("#preview-rename");
-        let rename = "textbox ; New name, with its folders\nbutton ; Cancel\nbutton ; Rename";
+        let rename = "textbox ; Name\ncombobox ; Folder; empty is the top\nbutton ; Cancel\nbutton ; Rename";
         let title = "dialog ; Rename a\nheading ; Rename a";
         assert_heard(page, &format!("{title}\n{rename}"));
         page.press(Key::Escape);

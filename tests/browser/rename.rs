@@ -1,10 +1,10 @@
-//! Proves renaming: a copy and a delete that keep the value and its fields, overwrite nothing, lose nothing of others, and
-//! say what remains after a failure in the middle.
+//! Proves renaming and moving, by a dialog, the keyboard and dragging: the value and its fields stay, nothing is
+//! overwritten or lost, and what is not known after a failure is said.
 
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse, browse_served};
+use crate::browser::{Browser, browse, browse_keys, browse_served};
 use crate::support::prelude::*;
 
 /// Opens the page on the folder of this key, and the question for its new key.
@@ -15,12 +15,13 @@ fn begin(page: &Browser, server: &TestServer, key: &str) {
     page.find(&format!("button[aria-label='Delete {name}']"));
     page.look_at(name);
     page.click("#preview-rename");
-    page.says("#rename-title", &format!("Rename {key}"));
+    page.says("#naming-title", &format!("Rename {key}"));
 }
 
-fn finish(page: &Browser, new: &str) {
-    page.eval_with("$('#rename-key').value = arguments[0]", vec![json!(new)]);
-    page.click("#rename-yes");
+fn finish(page: &Browser, folder: &str, name: &str) {
+    let fill = "['folder', 'name'].forEach((it, at) => $('#naming-' + it).value = arguments[at])";
+    page.eval_with(fill, vec![json!(folder), json!(name)]);
+    page.click("#naming-yes");
 }
 
 /// Has the page run this before each request of `method`.
@@ -42,8 +43,13 @@ fn a_renamed_value_keeps_its_bytes_and_its_fields() {
         server.store_as("in/old%20%C3%A4", fields, &value);
         server.store("in/other", "x");
         begin(page, &server, "in/old ä");
-        // Only the name within the folder is selected: typing replaces it.
-        page.press(format!("new #1{}", Key::Enter));
+        // The field has the name alone: all of it replaced, the file stays in its folder.
+        page.press(format!(
+            "{}a{}new #1{}",
+            Key::Control,
+            Key::Null,
+            Key::Enter
+        ));
         page.says("#notes", "in/old ä is now in/new #1");
         page.shows(&["../", "new #1", "other"]);
         server.dir.assert_holds(&["in/new #1", "in/other"]);
@@ -56,7 +62,7 @@ fn a_renamed_value_keeps_its_bytes_and_its_fields() {
         // To another folder; empty; and with no field: none is made of what the server says of all values.
         server.store("in/empty", "");
         begin(page, &server, "in/empty");
-        finish(page, "out/deep/empty");
+        finish(page, "/out/deep", "empty");
         page.says("#notes", "in/empty is now out/deep/empty");
         assert_eq!(server.dir.read("out/deep/empty"), b"");
         let dir = server.dir.clone();
@@ -73,7 +79,7 @@ fn a_value_that_is_compressed_on_its_way_is_renamed_as_it_is() {
         let value = "the same line again and again\n".repeat(10_000);
         server.store("a.txt", &value);
         begin(page, server, "a.txt");
-        finish(page, "b.txt");
+        finish(page, "", "b.txt");
         page.says("#notes", "a.txt is now b.txt");
         assert!(server.dir.read("b.txt") == value.as_bytes());
         server.dir.assert_holds(&["b.txt"]);
@@ -85,96 +91,136 @@ fn nothing_is_overwritten_and_what_cannot_be_renamed_stays() {
     browse_served(&[], |page, server| {
         server.store("a", "of a");
         server.store("b", "of b");
+        server.store("c/d", "of d");
         begin(page, server, "a");
-        for [new, fault] in table(
-            "b ; There is a file with this name already. Nothing was changed.
-            a ; This is its name already.
-            x/../y ; bad key
-            a/below ; The copy was not stored:",
+        for [folder, name, fault] in table(
+            " ; b ; There is a file with this name already. Nothing was changed.
+            c ; d ; There is a file with this name already. Nothing was changed.
+             ; a ; This is its name already.
+            x/.. ; y ; bad key
+             ; a/below ; It was not renamed:
+             ; c ; It was not renamed:",
         ) {
-            finish(page, new);
-            page.says("#rename-fault", fault);
+            finish(page, folder, name);
+            page.says("#naming-fault", fault);
         }
-        server.dir.assert_holds(&["a", "b"]);
+        let all = ["a", "b", "c/d"];
+        server.dir.assert_holds(&all);
         assert_eq!(server.dir.read("b"), b"of b");
         // Changed since it was looked at.
         server.store("a", "newer");
-        finish(page, "c");
-        let fault = "someone else has changed it meanwhile. Nothing was changed.";
-        page.says("#rename-fault", fault);
-        server.dir.assert_holds(&["a", "b"]);
-        page.press(Key::Escape);
-
-        let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\x04\0\x43\xbe\xb7\xe8\x01\0\0\0";
-        server.store_as("coded", "Content-Encoding: gzip\r\n", gzip);
-        begin(page, server, "coded");
-        finish(page, "d");
-        page.says("#rename-fault", "stored with Content-Encoding gzip");
-        server.dir.assert_holds(&["a", "b", "coded"]);
+        finish(page, "", "e");
+        let fault = "Someone else has changed it meanwhile. Nothing was changed.";
+        page.says("#naming-fault", fault);
+        server.dir.assert_holds(&all);
+        assert_eq!(server.ask("DELETE", "a").status, 200);
+        finish(page, "", "e");
+        page.says("#naming-fault", "It is gone. Nothing was changed.");
     });
 }
 
 #[test]
-fn what_remains_after_a_failure_in_the_middle_is_said() {
+fn what_is_not_known_after_a_failure_is_said() {
     browse_served(&[], |page, server| {
-        for key in ["a", "b", "c", "d"] {
+        for key in ["a", "b", "c"] {
             server.store(key, "old");
         }
-        // Another client changes the value between the copy and the delete: both stay.
         begin(page, server, "a");
-        let put = "await ask('/a', { method: 'PUT', body: 'newer' });";
-        before(page, "DELETE", put);
-        finish(page, "a2");
-        let note = "a was changed by someone else after it was copied, and is still there. a2 has the earlier version.";
-        page.says("#notes", note);
-        let stored = ["a", "a2"].map(|key| server.get(key).text());
-        assert_eq!(stored, ["newer", "old"]);
+        before(page, "MOVE", "throw new TypeError('broken');");
+        finish(page, "", "a2");
+        page.says("#notes", "The connection broke off: a may be a2 now.");
 
-        // Another client deletes it: that is what was wanted.
         begin(page, server, "b");
-        before(page, "DELETE", "await ask('/b', { method: 'DELETE' });");
-        finish(page, "b2");
-        page.says("#notes", "b is now b2");
+        // The request waits until it is given up.
+        let wait = "window.isWaiting = true; await new Promise((_, reject) => options.signal.addEventListener('abort', () => reject(new TypeError('gone'))));";
+        before(page, "MOVE", wait);
+        finish(page, "", "b2");
+        page.holds("window.isWaiting === true");
+        page.click("#naming-no");
+        page.says("#notes", "Renaming was cancelled: b may be b2 now.");
 
+        // A store without moves.
         begin(page, server, "c");
-        before(page, "DELETE", "throw new TypeError('broken');");
-        finish(page, "c2");
-        let note = "c2 is stored, but c was not deleted: the server cannot be reached.";
-        page.says("#notes", note);
+        before(
+            page,
+            "MOVE",
+            "return new Response('no moves here', { status: 501 });",
+        );
+        finish(page, "", "c2");
+        let fault = "The server cannot rename it: no moves here. Nothing was changed.";
+        page.says("#naming-fault", fault);
+        server.dir.assert_holds(&["a", "b", "c"]);
+    });
+}
 
-        begin(page, server, "d");
-        before(page, "PUT", "throw new TypeError('broken');");
-        finish(page, "d2");
-        let note =
-            "The connection broke off while the copy was sent: d2 may be stored. d is still there.";
-        page.says("#notes", note);
-        server.dir.assert_holds(&["a", "a2", "b2", "c", "c2", "d"]);
+/// What is dragged from a row, over and onto another element.
+fn drag(page: &Browser, key: &str, onto: &str) {
+    let drag = "(() => { const dataTransfer = new DataTransfer(); \
+        const fire = (it, type) => it.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer })); \
+        const row = $(`[data-key='${arguments[0]}']`), to = $(arguments[1]); \
+        fire(row, 'dragstart'); const isTaken = !fire(to, 'dragover'); \
+        if (isTaken) fire(to, 'drop'); fire(row, 'dragend'); return isTaken; })()";
+    let taken = page.eval_with(drag, vec![json!(key), json!(onto)]);
+    assert_eq!(taken, true, "{key} onto {onto}");
+}
+
+#[test]
+fn files_are_moved_by_dragging_their_rows_to_a_folder() {
+    let values = ["a", "b", "c", "f/g/x"].map(|key| (key, key));
+    browse_keys(&values, |page, server| {
+        page.says("#state", "Live");
+        page.shows(&["f/", "a", "b", "c"]);
+        assert!(
+            page.is("$$('#rows tr').map((it) => it.draggable).join() === 'false,true,true,true'")
+        );
+        drag(page, "c", "#rows a[data-folder='f/']");
+        page.says("#notes", "1 file moved to f/.");
+        page.shows(&["f/", "a", "b"]);
+        // All that is selected goes along, and what has the name there stays.
+        server.store("f/a", "another");
+        page.click("#pick-all");
+        drag(page, "b", "#rows a[data-folder='f/']");
+        page.says(
+            "#notes [role=alert]",
+            "1 file moved to f/. 1 file not moved: a: There is a file with this name already.",
+        );
+        page.shows(&["f/", "a"]);
+        server
+            .dir
+            .assert_holds(&["a", "f/a", "f/b", "f/c", "f/g/x"]);
+        // Up by the path, and by the row of the folder above.
+        page.click("#rows a[data-folder='f/']");
+        page.shows(&["../", "g/", "a", "b", "c"]);
+        drag(page, "f/b", "#crumbs li:first-child a");
+        page.shows(&["../", "g/", "a", "c"]);
+        drag(page, "f/c", "#rows .up a");
+        page.shows(&["../", "g/", "a"]);
+        server.dir.assert_holds(&["a", "b", "c", "f/a", "f/g/x"]);
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }
 
 #[test]
-fn a_rename_is_cancelled_while_the_copy_is_read_and_while_it_is_sent() {
-    browse_served(&[], |page, server| {
-        server.store("a", "x");
-        for [method, text] in table(
-            "undefined ; Renaming was cancelled. Nothing was changed.
-            PUT ; Renaming was cancelled while the copy was sent: b may be stored. a is still there.",
-        ) {
-            begin(page, server, "a");
-            // The request waits until it is given up.
-            let wait = "window.isWaiting = true; await new Promise((resolve) => options.signal.addEventListener('abort', resolve));";
-            before(page, method, wait);
-            if method == "undefined" {
-                let stub = format!(
-                    "(() => {{ const ask = window.fetch; window.fetch = async (address, options) => {{ if (options?.headers?.['If-Match']) {{ {wait} }} return ask(address, options); }}; }})()"
-                );
-                page.eval(&stub);
-            }
-            finish(page, "b");
-            page.holds("window.isWaiting === true");
-            page.click("#rename-no");
-            page.says("#notes", text);
-            server.dir.assert_holds(&["a"]);
-        }
+fn files_are_moved_with_the_keyboard() {
+    let values = ["a", "b", "f/x"].map(|key| (key, key));
+    browse_keys(&values, |page, server| {
+        page.shows(&["f/", "a", "b"]);
+        page.eval("$(`#rows [data-key='a']`).focus()");
+        page.press(Key::F2);
+        page.says("#naming-title", "Rename a");
+        assert!(page.is("document.activeElement.id === 'naming-name'"));
+        page.press(Key::Tab);
+        page.press(format!("f{}", Key::Enter));
+        page.says("#notes", "a is now f/a");
+        page.shows(&["f/", "b"]);
+        page.click("[aria-label='Select b']");
+        page.eval("$('#picked-move').focus()");
+        page.press(Key::Enter);
+        page.says("#naming-title", "Move 1 file");
+        page.press(Key::Enter);
+        page.says("#naming-fault", "They are in this folder already.");
+        page.types("#naming-folder", format!("new/f/{}", Key::Enter));
+        page.says("#notes", "1 file moved to new/f/.");
+        server.dir.assert_holds(&["f/a", "f/x", "new/f/b"]);
     });
 }

@@ -59,9 +59,9 @@ fn the_page_works_below_a_path_of_a_proxy() {
         page.look_at("a b");
         page.says("#preview-body", "of a b");
         page.click("#preview-rename");
-        page.says("#rename-title", "Rename album/a b");
-        page.eval("$('#rename-key').value = 'album/new'");
-        page.click("#rename-yes");
+        page.says("#naming-title", "Rename album/a b");
+        page.eval("$('#naming-name').value = 'new'");
+        page.click("#naming-yes");
         page.says("#notes", "album/a b is now album/new");
         page.shows(&["../", "d.bin", "new"]);
         let keys = ["album/d.bin", "album/new", "top"];

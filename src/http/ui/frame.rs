@@ -39,6 +39,7 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("sending.js", include_str!("sending.js")),
     ("uploads.js", include_str!("uploads.js")),
     ("files.js", include_str!("files.js")),
+    ("naming.js", include_str!("naming.js")),
     ("rename.js", include_str!("rename.js")),
     ("preview.js", include_str!("preview.js")),
     ("edit.js", include_str!("edit.js")),

@@ -1,5 +1,5 @@
 // The keys of the keyboard, where nothing is typed and no dialog is open: `/` to the search, arrows from row to row and
-// within one, Home and End, Space to select, Delete to delete what is selected, or else the file of the row.
+// within one, Home and End, Space to select, F2 to rename or move, Delete to delete what is selected, or else the file of the row.
 "use strict";
 
 (() => {
@@ -37,6 +37,12 @@
         if (event.target !== name(row) || !box) return;
         event.preventDefault();
         return box.click();
+      }
+      case "F2": {
+        const file = row.querySelector("[data-key]");
+        const entry = file && Keys.entry(file.dataset.key);
+        if (entry && Rename.may(entry.key)) Rename.open(entry);
+        return;
       }
       case "Delete":
         if (Picked.isAny()) Picked.remove();

@@ -179,6 +179,12 @@ const Keys = (() => {
       const entry = entries[position(key)];
       return entry?.key === key ? entry : undefined;
     },
+    /** The folders that a file may be moved to, of those that are known here: those above, and those in the list. */
+    folders() {
+      const all = entries.filter((entry) => entry.isFolder).map((entry) => entry.key);
+      for (let at = Place.above(listed.folder); at; at = Place.above(at)) all.push(at);
+      return all;
+    },
     /** The file that is shown so many places behind that of `key`, if there is one. */
     beside(key, step) {
       const files = arranged.filter((entry) => !entry.isFolder);

@@ -105,7 +105,10 @@ const Live = (() => {
       return;
     }
     if (change.op === "resync") isTooMuch = true;
-    else if (typeof change.key === "string") waiting.set(change.key, change);
+    else if (typeof change.key === "string") {
+      if (typeof change.from === "string") waiting.set(change.from, { op: "delete", key: change.from }); // it moved
+      waiting.set(change.key, change);
+    }
     if (waiting.size > MANY) isTooMuch = true;
     if (isTooMuch) waiting.clear();
     flushTimer ||= setTimeout(flush, 100);

@@ -1,4 +1,4 @@
-// The files of the page that are selected, and what is done to all of them: they are deleted, or downloaded one by one. A
+// The files of the page that are selected, and what is done to all of them: they are deleted, moved, or downloaded one by one. A
 // file that leaves the page is selected no more.
 "use strict";
 
@@ -64,6 +64,7 @@ const Picked = (() => {
     $("picked").hidden = picked.size === 0;
     $("picked-delete").hidden = !mayAll("delete");
     $("picked-download").hidden = !mayAll("read");
+    $("picked-move").hidden = ![...picked].every(Rename.may);
     $("picked-count").textContent = `${plural(picked.size, "file")} selected`;
     if (hadFocus && picked.size === 0) (document.querySelector("#rows .key") ?? $("find")).focus();
   }
@@ -94,13 +95,17 @@ const Picked = (() => {
 
   function begin(busy) {
     isBusy = busy;
-    for (const id of ["picked-none", "picked-download", "picked-delete"]) $(id).setAttribute("aria-disabled", busy);
+    for (const id of ["picked-none", "picked-move", "picked-download", "picked-delete"]) $(id).setAttribute("aria-disabled", busy);
     outline();
   }
 
   $("picked-none").addEventListener("click", () => !isBusy && none());
+  $("picked-move").addEventListener("click", () => !isBusy && Rename.ask(entries()));
   $("picked-delete").addEventListener("click", remove);
   $("picked-download").addEventListener("click", download);
 
-  return { box, keep, remove, isAny: () => picked.size > 0 };
+  /** The files that are selected, with that of `key`; else it alone. */
+  const together = (key) => (picked.has(key) ? entries() : [Keys.entry(key)].filter((entry) => entry));
+
+  return { box, keep, remove, with: together, isAny: () => picked.size > 0 };
 })();

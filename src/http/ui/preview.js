@@ -90,7 +90,7 @@ const Preview = (() => {
     const may = (right) => Rights.has(right, entry.key);
     $("preview-facts").textContent = `${Format.bytes(entry.size)}, ${Format.day.format(new Date(entry.modified))}`;
     $("preview-delete").hidden = !may("delete");
-    $("preview-rename").hidden = !(may("read") && may("delete") && Rights.hasAny("create"));
+    $("preview-rename").hidden = !Rename.may(entry.key);
     outline();
   }
 

@@ -1,111 +1,146 @@
-// Renaming. The server has no such method, so it is a copy and a delete, and the dialog says so. Nothing is overwritten and
-// nothing of others is lost: the copy is stored only if there is no such key, and the old key deleted only as the version
-// that was copied. What remains after a failure is said.
+// Renaming and moving: one file by its name and folder, several into another folder, by a dialog or by dragging rows to a
+// folder, of the list or of the path above it. The server does it, at once, and only to the version that was shown. Nothing
+// is overwritten.
 "use strict";
 
 const Rename = (() => {
-  let current = null;
-  /** Of the rename under way. */
-  let abort = null;
+  const AT_ONCE = 4;
+  const TYPE = "application/x-data-server-files";
 
-  /** A failure that left everything as it was. */
-  class Unchanged extends Error {}
+  const above = (key) => key.slice(0, key.lastIndexOf("/") + 1);
+  const within = (folder) => (folder ? shown(folder) : "the top folder");
 
-  function open(entry) {
-    current = entry;
-    $("rename-title").textContent = `Rename ${shown(entry.key)}`;
-    $("rename-size").textContent = Format.size(entry.size);
-    state("", "");
-    const field = $("rename-key");
-    field.value = entry.key;
-    $("rename").showModal();
-    field.focus();
-    field.setSelectionRange(entry.key.lastIndexOf("/") + 1, entry.key.length);
-  }
+  const may = (key) => Rights.has("read", key) && Rights.has("delete", key) && Rights.hasAny("create");
 
-  async function submit() {
-    const [entry, key] = [current, $("rename-key").value];
-    if (abort) return;
-    if (key === entry.key) return state("", "This is its name already.");
-    abort = new AbortController();
-    $("rename-yes").disabled = true;
+  /** Gives a file another key. Resolves once that is done; what fails is thrown, `Unchanged` where nothing was changed. */
+  async function move(entry, key, signal) {
     const names = { old: shown(entry.key), copy: shown(key) };
+    const headers = { Overwrite: "F", "If-Match": entry.etag };
     try {
-      const value = await read(entry, abort.signal);
-      await store(value, key, names, abort.signal);
-      $("rename").close();
-      await remove(entry, names);
-    } catch (error) {
-      if (error instanceof Unchanged && $("rename").open) state("", error.message);
-      else note(error.message, true);
-      if (!(error instanceof Unchanged)) $("rename").close();
-    } finally {
-      abort = null;
-      $("rename-yes").disabled = false;
-      if (!Live.isLive()) Keys.refresh();
-    }
-  }
-
-  /** The value and its fields, as they are stored. */
-  async function read(entry, signal) {
-    state("Reading the file …", "");
-    const headers = { "If-Match": entry.etag };
-    try {
-      const head = await request(path(entry.key), { method: "HEAD", headers, signal });
-      const coding = storedCoding(head.headers);
-      if (coding) throw new Unchanged(`This file is stored with Content-Encoding ${coding}, which the browser decodes, so the copy would be another file. Nothing was changed.`);
-      const answer = await request(path(entry.key), { headers, signal });
-      const body = await answer.blob();
-      if (body.size !== entry.size) throw new Unchanged("The file arrived with another length. Nothing was changed.");
-      return { body, fields: storedFields(answer.headers) };
-    } catch (error) {
-      if (error instanceof Unchanged) throw error;
-      if (signal.aborted) throw new Unchanged("Renaming was cancelled. Nothing was changed.");
-      const why = { 404: "it is gone", 412: "someone else has changed it meanwhile" }[error.status] ?? error.message;
-      throw new Unchanged(`The file could not be copied: ${why}. Nothing was changed.`);
-    }
-  }
-
-  async function store({ body, fields }, key, { old, copy }, signal) {
-    state("Storing the copy …", "");
-    let address;
-    try {
-      address = path(key);
+      // A proxy takes the path of the root from the address, not from this field.
+      headers.Destination = `/${path(key).slice(root.length)}`;
     } catch (error) {
       throw new Unchanged(error.message);
     }
     try {
-      await request(address, { method: "PUT", headers: { ...fields, "If-None-Match": "*" }, body, signal, cache: "default" });
+      await request(path(entry.key), { method: "MOVE", headers, signal });
     } catch (error) {
-      if (error.status === 412) throw new Unchanged("There is a file with this name already. Nothing was changed.");
-      if (error.status > 0) throw new Unchanged(`The copy was not stored: ${error.message}. Nothing was changed.`);
-      throw new Error(`${signal.aborted ? "Renaming was cancelled" : "The connection broke off"} while the copy was sent: ${copy} may be stored. ${old} is still there.`);
+      if (!error.status) throw new Error(`${signal?.aborted ? "Renaming was cancelled" : "The connection broke off"}: ${names.old} may be ${names.copy} now.`);
+      throw new Unchanged(`${await why(error, entry)}. Nothing was changed.`);
     }
   }
 
-  async function remove(entry, { old, copy }) {
-    try {
-      await request(path(entry.key), { method: "DELETE", headers: { "If-Match": entry.etag } });
-    } catch (error) {
-      if (error.status === 412) throw new Error(`${old} was changed by someone else after it was copied, and is still there. ${copy} has the earlier version.`);
-      // Someone else deleted it, which is what was wanted.
-      if (error.status !== 404) throw new Error(`${copy} is stored, but ${old} was not deleted: ${error.message}. Both are there${error.status ? "" : ", unless the server had heard of it"}.`);
-    }
-    note(`${old} is now ${copy}`);
+  async function why({ status, message }, entry) {
+    if (status === 404) return "It is gone";
+    if (status === 405 || status === 501) return `The server cannot rename it: ${message}`;
+    if (status !== 412) return `It was not renamed: ${message}`;
+    // A precondition of one of both ends.
+    const isSame = await request(path(entry.key), { method: "HEAD", headers: { "If-Match": entry.etag } }).catch(() => false);
+    return isSame ? "There is a file with this name already" : "Someone else has changed it meanwhile";
   }
 
-  function state(text, fault) {
-    $("rename-state").textContent = text;
-    $("rename-fault").textContent = fault;
+  function open(entry) {
+    const folder = above(entry.key);
+    Naming.open({
+      title: `Rename ${shown(entry.key)}`,
+      text: "Another name, another folder, or both. Nothing is overwritten.",
+      name: entry.key.slice(folder.length),
+      folder,
+      yes: "Rename",
+      async act({ name, folder, signal }) {
+        const key = folder + name;
+        if (key === entry.key) throw new Unchanged("This is its name already.");
+        try {
+          await move(entry, key, signal);
+        } finally {
+          settle();
+        }
+        note(`${shown(entry.key)} is now ${shown(key)}`);
+      },
+    });
   }
 
-  $("rename-form").addEventListener("submit", (event) => {
-    event.preventDefault();
-    submit();
+  /** Asks for the folder to move these files to. */
+  function ask(entries) {
+    Naming.open({
+      title: `Move ${plural(entries.length, "file")}`,
+      text: "They keep their names. Nothing is overwritten.",
+      folder: Keys.place().folder,
+      yes: "Move",
+      act: ({ folder, signal }) => several(entries, folder, signal),
+    });
+  }
+
+  /** Moves these files into `folder`, and says what became of them. */
+  async function several(entries, folder, signal) {
+    const ahead = entries.filter(({ key }) => above(key) !== folder).reverse();
+    const all = ahead.length;
+    if (all === 0) throw new Unchanged("They are in this folder already.");
+    const faults = [];
+    const work = async () => {
+      for (let entry = ahead.pop(); entry && !signal?.aborted; entry = ahead.pop()) {
+        try {
+          await move(entry, folder + entry.key.slice(above(entry.key).length), signal);
+        } catch (error) {
+          faults.push(`${shown(entry.key)}: ${error.message}`);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    settle();
+    const done = all - faults.length - ahead.length;
+    const parts = [`${plural(done, "file")} moved to ${within(folder)}.`];
+    if (faults.length > 0) parts.push(`${plural(faults.length, "file")} not moved: ${faults.slice(0, 5).join(" ")}`);
+    if (ahead.length > 0) parts.push(`Cancelled: ${plural(ahead.length, "file")} not moved.`);
+    note(parts.join(" "), parts.length > 1);
+  }
+
+  function settle() {
+    if (!Live.isLive()) Keys.refresh();
+  }
+
+  /** What is dragged: the files that are selected, if the row is one of them, else its own. */
+  let dragged = [];
+
+  $("rows").addEventListener("dragstart", (event) => {
+    const key = event.target.closest("tr")?.querySelector("a[data-key]")?.dataset.key;
+    dragged = key === undefined ? [] : Picked.with(key).filter((entry) => may(entry.key));
+    if (dragged.length === 0) return;
+    event.dataTransfer.setData(TYPE, "");
+    event.dataTransfer.effectAllowed = "copyLink move";
   });
-  $("rename-no").addEventListener("click", () => $("rename").close());
-  // A dialog that closes gives up what is not stored yet. Once the copy is stored, the rename goes on.
-  $("rename").addEventListener("close", () => abort?.abort());
 
-  return { open };
+  /** The link of the folder that the pointer is over, where what is dragged may go. */
+  function target(event) {
+    const link = dragged.length > 0 && event.target.closest?.("#rows tr, #crumbs li")?.querySelector("a[data-folder]");
+    const folder = link ? link.dataset.folder : null;
+    return folder !== null && Rights.hasIn("create", folder) && dragged.some(({ key }) => above(key) !== folder) ? link : null;
+  }
+
+  function mark(link) {
+    for (const old of document.querySelectorAll(".target")) if (old !== link) old.classList.remove("target");
+    link?.classList.add("target");
+  }
+
+  document.addEventListener("dragover", (event) => {
+    const link = target(event);
+    mark(link);
+    if (!link) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "move";
+  });
+  document.addEventListener("drop", (event) => {
+    const link = target(event);
+    mark(null);
+    if (!link) return;
+    event.preventDefault();
+    several(dragged, link.dataset.folder);
+    dragged = [];
+  });
+  document.addEventListener("dragend", () => {
+    mark(null);
+    dragged = [];
+  });
+
+  return { open, ask, may };
 })();

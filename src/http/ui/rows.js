@@ -79,6 +79,7 @@ const Rows = (() => {
     if (Rights.has("delete", key)) actions.push(remove(key, name));
     const row = makeRow(key, open, ...actions);
     if (actions.length > 0) row.firstElementChild.prepend(Picked.box(key, name));
+    row.draggable = Rename.may(key);
     row.firstElementChild.setAttribute("aria-label", name); // the name of the box is not the row's
     return row;
   }

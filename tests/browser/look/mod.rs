@@ -126,12 +126,12 @@ fn in_each_state(page: &Browser, server: &TestServer, look: &dyn Fn(&str)) {
     look("clash");
     page.click("#edit-cancel");
     page.click("#preview-rename");
-    page.says("#rename-title", "config.json");
+    page.says("#naming-title", "config.json");
     look("rename");
-    page.click("#rename-yes");
-    page.says("#rename-fault", "its name already");
+    page.click("#naming-yes");
+    page.says("#naming-fault", "its name already");
     look("refused");
-    page.click("#rename-no");
+    page.click("#naming-no");
     page.click("[aria-label='Delete photo.svg']");
     page.says("#ask-title", "Delete");
     look("question");
