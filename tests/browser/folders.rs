@@ -195,3 +195,84 @@ fn the_rows_of_the_document_stay_until_the_script_has_read_the_keys() {
         assert!(!page.is("window.wasEmpty"));
     });
 }
+
+#[test]
+fn a_new_folder_is_made_and_is_shown_while_it_is_empty() {
+    at("/a/", |page, server| {
+        page.shows(&A);
+        page.click("#new-folder");
+        page.says("#naming-title", "New folder in a/");
+        page.holds("document.activeElement.id === 'naming-name'");
+        for (name, fault) in [
+            ("one", "It was not made: "),
+            ("b", "It was not made: a folder has this name"),
+            ("none/new", "make it first"),
+            ("..", "bad key"),
+        ] {
+            page.eval_with("$('#naming-name').value = arguments[0]", vec![json!(name)]);
+            page.click("#naming-yes");
+            page.says("#naming-fault", fault);
+        }
+        page.eval("$('#naming-name').value = ''");
+        page.types("#naming-name", format!("new #1{}", Key::Enter));
+        page.says("#notes", "a/new #1/ is made");
+        page.shows(&["../", "b/", "new #1/", "one", "two #?%"]);
+        assert!(server.dir.file("a/new #1").is_dir());
+        page.click("#rows a[href='/a/new%20%231/']");
+        page.says("#empty-title", "No files in a/new #1/ yet");
+        assert!(page.is("$('#zip').hidden"));
+        page.back();
+        page.shows(&["../", "b/", "new #1/", "one", "two #?%"]);
+    });
+}
+
+#[test]
+fn a_folder_is_deleted_with_all_that_is_in_it_after_a_question_that_says_how_much() {
+    at("/", |page, server| {
+        page.shows(&ROOT);
+        fs::create_dir_all(server.dir.file("a/b/empty")).expect("a folder");
+        page.eval("$(`#rows a[href='/a/']`).focus()");
+        page.press(Key::Delete);
+        page.says("#ask-title", "Delete a/ with all that is in it?");
+        page.says("#ask-text", "3 files, 30 B. This cannot be undone.");
+        page.click("#ask-no");
+        page.holds("!$('#ask').open");
+        assert!(server.dir.file("a/b/deep").is_file());
+        page.click("button[aria-label='Delete a/']");
+        page.holds("$('#ask').open");
+        page.click("#ask-yes");
+        page.says("#notes", "a/ is deleted, with 3 files");
+        page.shows(&ROOT[1..]);
+        assert!(!server.dir.file("a").exists());
+
+        // A link is no value: it stays, and so does its folder.
+        std::os::unix::fs::symlink("elsewhere", server.dir.file("ä b/link")).expect("a link");
+        page.click("button[aria-label='Delete ä b/']");
+        page.says("#ask-text", "1 file, ");
+        page.click("#ask-yes");
+        page.says(
+            "#notes [role=alert]",
+            "ä b/ is still there. 1 file deleted, ",
+        );
+        // The server has it in no list: it came with its values.
+        page.shows(&ROOT[2..]);
+        assert!(!server.dir.file("ä b/c").exists());
+    });
+}
+
+#[test]
+fn a_folder_is_downloaded_as_a_zip() {
+    at("/", |page, _| {
+        page.shows(&ROOT);
+        page.click("a[aria-label='Download a/ as zip']");
+        assert!(page.downloaded("a.zip").starts_with(b"PK\x03\x04"));
+        assert_eq!(page.text("#zip"), "Download all as zip");
+        page.click("#rows a[href='/%C3%A4%20b/']");
+        page.shows(&["../", "c"]);
+        page.click("#zip");
+        let zip = page.downloaded("ä b.zip");
+        assert!(zip.starts_with(b"PK\x03\x04"));
+        assert_eq!(page.address(), "/%C3%A4%20b/");
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}

@@ -165,7 +165,7 @@ fn everything_can_be_done_with_the_keyboard() {
         page.shows(&["a", "b"]);
         page.click("#find");
         let name = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()";
-        (0..8).for_each(|_| page.press(Key::Tab));
+        (0..9).for_each(|_| page.press(Key::Tab));
         assert_eq!(page.eval(name), "b");
         let outline = "getComputedStyle(document.activeElement).outlineStyle";
         assert_eq!(page.eval(outline), "solid", "the focus is seen");

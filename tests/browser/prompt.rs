@@ -55,9 +55,15 @@ fn what_may_not_be_done_is_not_offered() {
         let folders = ["all/", "box/", "seen/", "some/"];
         alice.open(page, &folders);
         let all: &[&str] = &["Select all files of this page"];
-        let upload: &[&str] = &["Upload", "Upload a folder"];
+        let upload: &[&str] = &["Upload", "Upload a folder", "New folder"];
         // Nothing is stored at the root; a folder `all` of files may be dropped there, which no button says.
-        assert_offered(page, &[all]);
+        let below: &[&str] = &[
+            "Download all/ as zip",
+            "Delete all/",
+            "Download seen/ as zip",
+            "Download some/ as zip",
+        ];
+        assert_offered(page, &[all, below]);
         let (one, delete): (&[&str], &[&str]) = (&["Select 1", "Download 1"], &["Delete 1"]);
         let mine: &[&str] = &["Select mine-1", "Download mine-1", "Delete mine-1"];
         let places: [Place<'_>; 4] = [
@@ -75,7 +81,7 @@ fn what_may_not_be_done_is_not_offered() {
             let text = if folder == "box/" { "No preview" } else { "x" };
             page.says("#preview-body", text);
             let in_preview: &[&str] = match folder {
-                "all/" => &["Delete", "Rename", "Edit", "Download"],
+                "all/" => &["Delete", "Rename or move", "Edit", "Download"],
                 "box/" => &[],
                 _ => &["Download"],
             };

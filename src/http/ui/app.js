@@ -18,6 +18,7 @@
     Keys.setPlace(next);
     Place.crumbs(next);
     Files.offer(next.folder);
+    Folders.offer(next.folder);
     title();
     if (isOther) Live.begin();
     else Keys.load();
@@ -94,6 +95,7 @@
   Keys.setPlace(first);
   Place.crumbs(first);
   Files.offer(first.folder);
+  Folders.offer(first.folder);
   Live.begin();
   view();
   Preview.follow(Place.viewed());

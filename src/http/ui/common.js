@@ -42,6 +42,9 @@ function path(key) {
   return root + segments.map(encodeURIComponent).join("/");
 }
 
+/** The address of all that is in a folder and below it, as one file. */
+const zipOf = (folder) => `${path(folder)}?archive=zip`;
+
 /** The order of the bytes of two keys in UTF-8. It differs from that of their UTF-16 where surrogates meet U+E000 and up. */
 function compare(a, b) {
   const place = (unit) => (unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit);

@@ -40,6 +40,7 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("uploads.js", include_str!("uploads.js")),
     ("files.js", include_str!("files.js")),
     ("naming.js", include_str!("naming.js")),
+    ("folders.js", include_str!("folders.js")),
     ("rename.js", include_str!("rename.js")),
     ("preview.js", include_str!("preview.js")),
     ("edit.js", include_str!("edit.js")),

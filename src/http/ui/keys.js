@@ -79,6 +79,8 @@ const Keys = (() => {
     $("search-on").hidden = !isSearch || Search.isWhole();
     $("previous").hidden = listed.after === "";
     $("next").hidden = !hasMore;
+    $("zip").hidden = isEmpty || isSearch || listed.prefix !== "" || !Rights.hasBelow("read", listed.folder);
+    $("zip").href = zipOf(listed.folder);
     Preview.outline();
   }
 

@@ -4,6 +4,7 @@
 "use strict";
 
 const Rows = (() => {
+  const ACT = { class: "button act", tabindex: -1 };
   /** The row of each key and folder. */
   const rows = new Map();
   /** The folder that they are in; `null` while the rows are those that came with the document. */
@@ -67,7 +68,11 @@ const Rows = (() => {
   }, 30_000);
 
   function folderRow({ key }) {
-    return makeRow(key, Place.link(key, { class: "key" }, shown(key.slice(folder.length))));
+    const name = shown(key.slice(folder.length));
+    const actions = [];
+    if (Rights.hasBelow("read", key)) actions.push(make("a", { ...ACT, href: zipOf(key), "aria-label": `Download ${name} as zip`, title: "Download as zip" }, icon("download")));
+    if (Rights.has("delete", key) && Rights.sees(key)) actions.push(deletes(name, () => Folders.remove(key)));
+    return makeRow(key, Place.link(key, { class: "key" }, name), ...actions);
   }
 
   /** The name leads to the file itself, for another tab and for those who copy the link; a click looks at it here. */
@@ -76,7 +81,7 @@ const Rows = (() => {
     const open = make("a", { class: "key", href: path(key), "data-key": key }, name);
     const actions = [];
     if (Rights.has("read", key)) actions.push(download(key, name));
-    if (Rights.has("delete", key)) actions.push(remove(key, name));
+    if (Rights.has("delete", key)) actions.push(deletes(name, () => Removal.one(Keys.entry(key))));
     const row = makeRow(key, open, ...actions);
     if (actions.length > 0) row.firstElementChild.prepend(Picked.box(key, name));
     row.draggable = Rename.may(key);
@@ -85,11 +90,11 @@ const Rows = (() => {
   }
 
   function download(key, name) {
-    return make("a", { class: "button act", href: path(key), download: key.split("/").at(-1), tabindex: -1, "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
+    return make("a", { ...ACT, href: path(key), download: key.split("/").at(-1), "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
   }
 
-  function remove(key, name) {
-    return make("button", { type: "button", class: "act danger", tabindex: -1, "aria-label": `Delete ${name}`, "aria-keyshortcuts": "Delete", title: "Delete", click: () => Removal.one(Keys.entry(key)) }, icon("delete"));
+  function deletes(name, click) {
+    return make("button", { type: "button", class: "act danger", tabindex: -1, "aria-label": `Delete ${name}`, "aria-keyshortcuts": "Delete", title: "Delete", click }, icon("delete"));
   }
 
   function makeRow(key, name, ...actions) {
