@@ -1,4 +1,5 @@
-//! Proves sorting: by name, size and time, both ways, where the list is whole; and that the order holds while keys change.
+//! Proves sorting: by name, size and time, both ways, of all names, also of those that take several pages; and that the order
+//! holds while keys change.
 
 use fantoccini::key::Key;
 use serde_json::json;
@@ -61,28 +62,76 @@ fn a_whole_list_is_sorted_by_name_size_and_time() {
 }
 
 #[test]
-fn a_list_of_several_pages_is_sorted_by_no_column_and_says_why() {
-    let values = [("a", "x"), ("b", "xx"), ("c", "xxx")];
+fn a_list_of_several_pages_is_sorted_as_a_whole_once_a_column_is_pressed() {
+    let values = [
+        ("a", "x"),
+        ("b", "xx"),
+        ("c", "xxx"),
+        ("f1/x", "x"),
+        ("f10/x", "x"),
+    ];
     browse_at("/?limit=2", &values, |page, server| {
         page.shows(&["a", "b"]);
-        let refused = "$$('.sort').every((it) => it.disabled && it.title.includes('whole list'))";
-        assert!(page.is(refused));
+        assert_eq!(sorted(page), json!([null, null, null]));
+        page.says("#keys caption", "one page of several");
         page.click("#next");
-        page.shows(&["c"]);
-        assert!(page.is(refused), "the last page is not the whole list");
-        // A search that leaves one page can be sorted.
-        page.visit(server.addr, "/?limit=3");
-        page.shows(&["a", "b", "c"]);
+        page.shows(&["f1/", "c"]);
         sort(page, "size");
-        page.shows(&["c", "b", "a"]);
-        // A file more makes it two pages; the order comes back with the whole list.
+        page.shows(&["f1/", "f10/"]);
+        assert_eq!(sorted(page), json!([null, "descending", null]));
+        page.says("#count", "2 folders and 3 files (1 to 2 shown)");
+        assert!(page.is("$('#previous').hidden"));
+        page.click("#next");
+        page.shows(&["c", "b"]);
+        page.says("#count", "(3 to 4 shown)");
+        page.click("#next");
+        page.shows(&["a"]);
+        assert!(page.is("$('#next').hidden"));
+        page.click("#previous");
+        page.shows(&["c", "b"]);
+        // What others store comes to its place, on whichever page that is.
         page.says("#state", "Live");
-        server.store("aa", "xxxx");
-        page.shows(&["a", "aa", "b"]);
-        assert_eq!(sorted(page), json!(["ascending", null, null]));
-        assert_eq!(server.ask("DELETE", "aa").status, 200);
+        server.store("d", "xxxx");
+        page.shows(&["d", "c"]);
+        page.says("#count", "2 folders and 4 files");
+        sort(page, "size");
+        page.shows(&["f1/", "f10/"]);
+        page.click("#next");
         page.shows(&["a", "b"]);
+        // Another folder and back: pages of the server again.
+        page.click("#previous");
+        page.click("#rows a[href='/f1/']");
+        page.shows(&["../", "x"]);
+        page.visit(server.addr, "/?limit=2");
+        page.shows(&["a", "b"]);
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}
+
+#[test]
+fn all_of_25_000_names_are_sorted_and_of_more_than_the_bound_it_is_said() {
+    browse_served(&[], |page, server| {
+        for n in 0..25_000 {
+            server.dir.place(&format!("many/file-{n}"), "");
+        }
+        server.dir.place("many/file-7", "the largest");
+        page.visit_keys(server.addr, "/many/");
+        page.says("#count", "1,000 files on this page");
+        sort(page, "size");
+        page.says("#count", "25,000 files (1 to 1,000 shown)");
+        page.holds("$('#rows tr:nth-child(2) .key').textContent === 'file-7'");
+        // Numbers in names are numbers.
+        sort(page, "key");
+        page.holds("$('#rows tr:nth-child(12) .key').textContent === 'file-10'");
+        page.click("#next");
+        page.holds("$('#rows tr:nth-child(2) .key').textContent === 'file-1000'");
+        // More than are read, as the server would say it.
+        let more = "(() => { const ask = list; list = async (...all) => ({ ...(await ask(...all)), next: 'many/file-1' }); })()";
+        page.eval(more);
         page.reload();
-        page.shows(&["a", "b", "c"]);
+        page.holds("$('#keys').ariaBusy === 'false'");
+        page.eval(more);
+        sort(page, "time");
+        page.says("#count", "are not sorted and not shown");
     });
 }

@@ -58,8 +58,8 @@
     go(next, true);
     $("keys").scrollIntoView({ block: "nearest" });
   }
-  $("next").addEventListener("click", () => page(Keys.nextPlace()));
-  $("previous").addEventListener("click", () => page(Keys.previousPlace()));
+  $("next").addEventListener("click", () => Keys.turn(1) || page(Keys.nextPlace()));
+  $("previous").addEventListener("click", () => Keys.turn(-1) || page(Keys.previousPlace()));
 
   window.addEventListener("popstate", () => {
     const next = Place.here();

@@ -1,9 +1,12 @@
 // One page of the listing of a folder, or what a search finds in it: files and folders in byte order, read from the server
-// and kept up to date. `rows.js` shows them.
+// and kept up to date; or all its names up to a bound, where a column sorts them. `rows.js` shows them.
 "use strict";
 
 const Keys = (() => {
   const REFRESH = 500;
+  /** The most names that a column sorts, and those of one answer. */
+  const SORTED = 100_000;
+  const STEP = 10_000;
 
   /** The place that is wanted, and the one that is shown, which is another until the server has answered. */
   let place = Place.of("");
@@ -14,6 +17,9 @@ const Keys = (() => {
   let arranged = entries;
   /** Whether there is more after what is shown. */
   let hasMore = false;
+  /** Whether `entries` are all names, and not a page of the server's; then a page is shown from this one on. */
+  let isAll = false;
+  let from = 0;
   let loading = null;
   /** How long the server took for the last page, in milliseconds. */
   let cost = 0;
@@ -30,10 +36,10 @@ const Keys = (() => {
     $("keys").setAttribute("aria-busy", "true");
     const begun = performance.now();
     try {
-      const found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await readPage(wanted, mine.signal);
+      const found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await (Order.wantsAll() ? readAll : readPage)(wanted, mine.signal);
       if (wanted !== place) return null;
       listed = wanted;
-      ({ entries, hasMore } = found);
+      ({ entries, hasMore, isAll = false } = found);
       show();
       if (!isQuiet) say(summary());
       return true;
@@ -53,7 +59,38 @@ const Keys = (() => {
   async function readPage({ folder, prefix, after, limit }, signal) {
     const page = await list(folder, { prefix, after, limit, delimiter: "/" }, signal);
     const folders = page.prefixes.map((key) => ({ key, isFolder: true }));
-    return { entries: [...page.keys, ...folders].sort((a, b) => compare(a.key, b.key)), hasMore: page.next !== null };
+    return { entries: [...page.keys, ...folders].sort((a, b) => compare(a.key, b.key)), hasMore: page.next !== null, next: page.next };
+  }
+
+  /** All names, or so many of the first. */
+  async function readAll(wanted, signal) {
+    const all = [];
+    for (let after = ""; after !== null && all.length < SORTED; ) {
+      const page = await readPage({ ...wanted, after, limit: STEP }, signal);
+      for (const entry of page.entries) all.push(entry);
+      after = page.next;
+      if (!isAll && after !== null) $("count").textContent = `Reading names: ${Format.exact.format(all.length)}`;
+      if (after === null) return { entries: all, hasMore: false, isAll: true };
+    }
+    return { entries: all, hasMore: true, isAll: true };
+  }
+
+  /** Shows the order that was chosen, from its first page on; of a list that is not whole, once all names are read. */
+  function sort(isWhole) {
+    from = 0;
+    if (isWhole) return show();
+    place = { ...place, after: "", back: [] };
+    window.history.replaceState(window.history.state, "", Place.address(place) + location.hash);
+    load();
+  }
+
+  /** Turns pages where all names are here. Resolves to whether they are. */
+  function turn(by) {
+    if (!isAll) return false;
+    from += by * listed.limit;
+    show();
+    $("keys").scrollIntoView({ block: "nearest" });
+    return true;
   }
 
   /** Reads the page anew soon, once for all who ask until then, and the later the more that costs. */
@@ -62,9 +99,11 @@ const Keys = (() => {
   }
 
   function show(how) {
-    arranged = Order.arrange(entries, !hasMore && listed.after === "");
-    Rows.show(listed, arranged, how);
-    Picked.keep(entries);
+    arranged = Order.arrange(entries, isAll || (!hasMore && listed.after === ""));
+    if (from >= arranged.length) from = 0;
+    const page = isAll ? arranged.slice(from, from + listed.limit) : arranged;
+    Rows.show(listed, page, how);
+    Picked.keep(page);
     const isEmpty = entries.length === 0;
     const isSearch = listed.find !== "";
     $("empty").hidden = !isEmpty;
@@ -74,11 +113,11 @@ const Keys = (() => {
     $("prefix-text").textContent = `Only names that begin with “${shown(listed.prefix)}”.`;
     const all = { href: path(listed.folder), "data-folder": listed.folder };
     for (const [name, value] of Object.entries(all)) $("prefix-all").setAttribute(name, value);
-    const extent = isSearch ? `found, ${Search.extent()}` : hasMore || listed.after ? "on this page" : "";
+    const extent = isSearch ? `found, ${Search.extent()}` : isAll ? sortedExtent(page.length) : hasMore || listed.after ? "on this page" : "";
     $("count").textContent = isEmpty && !isSearch ? "" : `${count()} ${extent}`.trim();
     $("search-on").hidden = !isSearch || Search.isWhole();
-    $("previous").hidden = listed.after === "";
-    $("next").hidden = !hasMore;
+    $("previous").hidden = isAll ? from === 0 : listed.after === "";
+    $("next").hidden = isAll ? from + listed.limit >= arranged.length : !hasMore;
     $("zip").hidden = isEmpty || isSearch || listed.prefix !== "" || !Rights.hasBelow("read", listed.folder);
     $("zip").href = zipOf(listed.folder);
     Preview.outline();
@@ -98,6 +137,13 @@ const Keys = (() => {
     return Rights.mayBeMore() ? "Sign in to see what is yours." : "";
   }
 
+  /** Which of the sorted names are shown, and that others are not sorted. */
+  function sortedExtent(shownNow) {
+    const parts = shownNow < arranged.length ? [`${Format.exact.format(from + 1)} to ${Format.exact.format(from + shownNow)} shown`] : [];
+    if (hasMore) parts.push("those behind in the order of their bytes are not sorted and not shown");
+    return parts.length > 0 ? `(${parts.join("; ")})` : "";
+  }
+
   function count() {
     const folders = entries.filter((entry) => entry.isFolder).length;
     const files = entries.length - folders;
@@ -107,7 +153,7 @@ const Keys = (() => {
   function summary() {
     const where = listed.folder ? ` in ${shown(listed.folder)}` : "";
     const found = listed.find ? ` with ${shown(listed.find)} in the name, ${Search.extent()}` : listed.prefix ? ` that begin with ${shown(listed.prefix)}` : "";
-    return count() + where + found + (hasMore ? ", and more on the next page" : "");
+    return count() + where + found + (isAll ? ` ${sortedExtent(Math.min(listed.limit, arranged.length - from))}` : hasMore ? ", and more on the next page" : "");
   }
 
   /** Where `key` stands among the entries, or would. */
@@ -135,7 +181,7 @@ const Keys = (() => {
       if (slash < 0) applyToKey(change);
       else applyToFolder(change, change.key.slice(0, slash + 1));
     }
-    if (!listed.find && entries.length > listed.limit) {
+    if (!listed.find && !isAll && entries.length > listed.limit) {
       entries.length = listed.limit;
       hasMore = true;
     }
@@ -174,7 +220,8 @@ const Keys = (() => {
     load,
     refresh,
     apply,
-    show,
+    sort,
+    turn,
     isLoading: () => loading !== null,
     /** The entry of a key as it is now, if it is shown. */
     entry(key) {
@@ -196,6 +243,8 @@ const Keys = (() => {
     place: () => place,
     setPlace(next) {
       place = next;
+      from = 0;
+      Order.forget();
     },
     /** The place of the page after this one, and of the one before. */
     nextPlace: () => ({ ...listed, after: entries.at(-1)?.key ?? listed.after, back: [...listed.back, listed.after].slice(-1000) }),

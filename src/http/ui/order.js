@@ -1,5 +1,5 @@
-// The order of the rows: folders first, always, and each kind by name as people read it. Where the list is whole, the heads
-// of the columns put it in another.
+// The order of the rows: folders first, always, and each kind by name as people read it, or by what the head of a column
+// says. A page of a longer list is in the order of the server until a head is pressed, which has all names read.
 "use strict";
 
 const Order = (() => {
@@ -12,11 +12,12 @@ const Order = (() => {
     size: { order: (a, b) => a.size - b.size, names: ["by size, smallest first", "by size, largest first"], isDown: true },
     time: { order: (a, b) => Date.parse(a.modified) - Date.parse(b.modified), names: ["by time, oldest first", "by time, newest first"], isDown: true },
   };
-  const NOT_WHOLE = "Only a whole list can be sorted, and this one has several pages";
 
   let chosen = "key";
   let isDown = false;
   let isWhole = true;
+  /** All names are wanted, also of a list of several pages. */
+  let wantsAll = false;
 
   const heads = Object.fromEntries(Object.keys(COLUMNS).map((name) => [name, makeHead(name)]));
 
@@ -29,9 +30,10 @@ const Order = (() => {
   }
 
   function choose(name) {
-    isDown = name === chosen ? !isDown : COLUMNS[name].isDown;
+    isDown = name === chosen && isWhole ? !isDown : COLUMNS[name].isDown;
     chosen = name;
-    Keys.show();
+    wantsAll ||= !isWhole;
+    Keys.sort(isWhole);
     say(`Files ${COLUMNS[name].names[Number(isDown)]}`);
   }
 
@@ -40,23 +42,28 @@ const Order = (() => {
   function arrange(entries, pageIsWhole) {
     isWhole = pageIsWhole;
     outline();
-    const [column, sign] = isWhole ? [chosen, isDown ? -1 : 1] : ["key", 1];
+    if (!isWhole) return entries.filter((entry) => entry.isFolder).concat(entries.filter((entry) => !entry.isFolder));
+    const [column, sign] = [chosen, isDown ? -1 : 1];
     const sorted = (some, order) => some.sort((a, b) => sign * order(a, b) || byName(a, b));
     const folders = sorted(entries.filter((entry) => entry.isFolder), column === "key" ? byName : () => 0);
     return folders.concat(sorted(entries.filter((entry) => !entry.isFolder), COLUMNS[column].order));
   }
 
   function outline() {
-    const [current, down] = isWhole ? [chosen, isDown] : ["key", false];
     for (const [name, head] of Object.entries(heads)) {
-      const button = head.querySelector(".sort");
-      button.disabled = !isWhole;
-      button.title = isWhole ? "" : NOT_WHOLE;
-      if (name === current) head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      head.querySelector(".sort").title = isWhole ? "" : "Reads and sorts all names";
+      if (isWhole && name === chosen) head.setAttribute("aria-sort", isDown ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     }
-    $("keys").caption.textContent = `Files ${COLUMNS[current].names[Number(down)]}`;
+    $("keys").caption.textContent = isWhole ? `Files ${COLUMNS[chosen].names[Number(isDown)]}` : "Files in the order of their bytes, one page of several";
   }
 
-  return { arrange };
+  return {
+    arrange,
+    wantsAll: () => wantsAll,
+    /** Another place is shown: of that, all names are not wanted yet. */
+    forget() {
+      wantsAll = false;
+    },
+  };
 })();
