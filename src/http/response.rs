@@ -101,9 +101,16 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::Discarded | Outcome::Deleted => empty(S::OK),
         Outcome::FolderRemoved(removed) => folder_removed(&removed),
         Outcome::NoValue => refuse(&Refusal::NoSuchKey, context, config),
-        Outcome::Listed { text, format, next } => {
-            with(plain(S::OK, Body::bytes(text)), |headers| {
-                listing::describe(headers, format, next, config);
+        Outcome::Listed {
+            text,
+            format,
+            next,
+            etag,
+        } => {
+            let response = text.map(|text| plain(S::OK, Body::bytes(text)));
+            let response = response.unwrap_or_else(|| empty(S::NOT_MODIFIED));
+            with(response, |headers| {
+                listing::describe(headers, format, next, etag, config);
             })
         }
         Outcome::Archive {

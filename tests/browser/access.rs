@@ -47,7 +47,7 @@ const LIST: &str = "
     navigation ; Views
     link ; Files
     link ; Activity
-    status ; Changes show as they happen
+    status ; Changes show as they happen, and those that other programs make in the directory within 10 seconds
     main
     heading ; Files
     searchbox ; Search names, here and in the folders below
@@ -90,7 +90,8 @@ fn a_screen_reader_is_told_what_everything_is() {
         let look = "button ; Close\nregion ; Text of the file\nbutton ; Delete\nlink ; Download";
         assert_heard(page, &format!("dialog ; a\n{look}"));
         page.click("#preview-rename");
-        let rename = "textbox ; Name\ncombobox ; Folder; empty is the top\nbutton ; Cancel\nbutton ; Rename";
+        let rename =
+            "textbox ; Name\ncombobox ; Folder; empty is the top\nbutton ; Cancel\nbutton ; Rename";
         let title = "dialog ; Rename a\nheading ; Rename a";
         assert_heard(page, &format!("{title}\n{rename}"));
         page.press(Key::Escape);

@@ -1,4 +1,4 @@
-//! Proves that the page finds its server again.
+//! Proves that the page finds its server again, and what others change, also in the directory.
 
 use crate::browser::{browse, browse_at, browse_keys, browse_served};
 use crate::support::prelude::*;
@@ -119,5 +119,41 @@ fn only_the_prefix_that_is_looked_for_is_watched() {
         server.store("x1", "22");
         server.store("x2", "1");
         page.shows(&["x2"]);
+    });
+}
+
+#[test]
+fn what_other_programs_change_in_the_directory_shows_within_ten_seconds() {
+    browse_keys(&[("a", "x"), ("b", "x")], |page, server| {
+        page.says("#state", "Live");
+        page.shows(&["a", "b"]);
+        server.dir.place("by-hand", "12345");
+        fs::create_dir(server.dir.file("empty")).expect("a folder");
+        server.dir.remove("a");
+        let begun = Instant::now();
+        page.shows(&["empty/", "b", "by-hand"]);
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        page.says("#state", "Live");
+        // While nothing changes, the server sends no list.
+        let count = "(() => { const ask = list; window.looks = []; \
+            list = async (...all) => { const page = await ask(...all); window.looks.push(page === null); return page; }; })()";
+        page.eval(count);
+        page.holds("window.looks.at(-1) === true");
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_server_that_changes_nothing_is_not_called_live() {
+    browse(|page| {
+        let writer = TestServer::start(&[]);
+        writer.store("a", "x");
+        let reader = Launch::new(&["--read-only"]).on(&writer.dir).start();
+        page.visit_keys(reader.addr, "/");
+        page.says("#state", "Live updates are off");
+        page.shows(&["a"]);
+        writer.store("b", "y");
+        page.shows(&["a", "b"]);
+        assert_eq!(page.eval("$('#state').dataset.state"), "polling");
     });
 }

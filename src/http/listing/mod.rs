@@ -7,8 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use form_urlencoded::parse;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION,
-    VARY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LINK,
+    LOCATION, VARY,
 };
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::http::head::accept::media_type;
 use crate::http::head::syntax::put;
 use crate::http::service_config::ServiceConfig;
-use crate::store::{ListedValue, Listing, Page, Prefixes};
+use crate::store::{ListedValue, Listing, Page, Preconditions, Prefixes};
 
 /// The number of keys on a page, unless a program says it.
 const DEFAULT_LIMIT: usize = 1_000;
@@ -93,6 +93,7 @@ pub struct ListTarget {
     pub format: ListFormat,
     /// The query says the format, and so does the address of the next page.
     pub names_format: bool,
+    pub preconditions: Option<Preconditions>,
 }
 
 impl ListTarget {
@@ -115,6 +116,7 @@ impl ListTarget {
             page,
             format,
             names_format: query.format.is_some(),
+            preconditions: None,
         }
     }
 
@@ -291,9 +293,11 @@ pub fn describe(
     headers: &mut HeaderMap,
     format: ListFormat,
     next: Option<String>,
+    etag: String,
     config: &ServiceConfig,
 ) {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.terms().2));
+    put(headers, ETAG, etag);
     if format == ListFormat::Html {
         headers.insert(CONTENT_SECURITY_POLICY, NOTHING);
     }

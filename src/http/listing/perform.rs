@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use hyper::http::request::Parts;
+use sha2::{Digest as _, Sha256};
 
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::head::accept::takes_gzip;
@@ -13,6 +14,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{Operation, UiRequest};
+use crate::http::ui::frame::tag;
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
@@ -45,6 +47,7 @@ pub fn list_request(head: &Parts, folder: String) -> Result<Operation<'static>, 
     }
     // With the parameters of the next page, JSON would be the usual format.
     target.names_format |= format == ListFormat::Html;
+    target.preconditions = preconditions(&head.headers);
     Ok(Operation::List(Box::new(target)))
 }
 
@@ -72,17 +75,28 @@ pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Refusal>> {
 }
 
 /// The page of a listing that `target` names.
-pub async fn list(service: &Service, target: ListTarget) -> Result<Outcome, Refusal> {
+pub async fn list(service: &Service, mut target: ListTarget) -> Result<Outcome, Refusal> {
     let Service { store, reactor, .. } = service;
     let listing = store.list(*reactor, target.page.clone()).await?;
     let (next, format) = (target.next_link(&listing), target.format);
-    let render = move |listing: &Listing| match format {
-        ListFormat::Json => json(&target.page, listing),
-        ListFormat::Text => text(listing),
-        ListFormat::Html => ui::index(&target, listing),
+    let preconditions = target.preconditions.take();
+    let render = move |listing: &Listing| {
+        let text = match format {
+            ListFormat::Json => json(&target.page, listing),
+            ListFormat::Text => text(listing),
+            ListFormat::Html => ui::index(&target, listing),
+        };
+        let etag = tag(&Sha256::digest(&text));
+        (text, etag)
     };
-    let text = written(store, listing, false, render).await?;
-    Ok(Outcome::Listed { text, format, next })
+    let (text, etag) = written(store, listing, false, render).await?;
+    let is_known = ui::is_known(preconditions.as_ref(), &etag)?;
+    Ok(Outcome::Listed {
+        text: (!is_known).then_some(text),
+        format,
+        next,
+        etag,
+    })
 }
 
 /// Redirects to the page of the folder of this name, if there is one that the client may see. The address that was asked for has this

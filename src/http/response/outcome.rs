@@ -34,10 +34,11 @@ pub enum Outcome {
     FolderRemoved(Box<RemovedFolder>),
     NoValue,
     Listed {
-        /// The page, written.
-        text: Vec<u8>,
+        /// The page, written; `None` where the client has it.
+        text: Option<Vec<u8>>,
         format: ListFormat,
         next: Option<String>,
+        etag: String,
     },
     /// The values below a folder as one file.
     Archive {

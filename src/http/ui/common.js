@@ -179,11 +179,18 @@ async function request(address, options = {}) {
 /** What the server says to caches of a listing, and of each value that was stored without a Cache-Control. */
 let cacheControl = "";
 
-/** A page of the listing below a folder. */
-async function list(folder, query, signal) {
-  const answer = await request(`${path(folder)}?${new URLSearchParams(query)}`, { headers: { Accept: "application/json" }, signal });
+/** A page of the listing below a folder, with its entity tag; `null` where it still has the tag `known`. */
+async function list(folder, query, signal, known) {
+  const headers = { Accept: "application/json", ...(known && { "If-None-Match": known }) };
+  let answer;
+  try {
+    answer = await request(`${path(folder)}?${new URLSearchParams(query)}`, { headers, signal });
+  } catch (error) {
+    if (error.status === 304) return null;
+    throw error;
+  }
   cacheControl = answer.headers.get("Cache-Control") ?? "";
-  return answer.json();
+  return { ...(await answer.json()), tag: answer.headers.get("ETag") };
 }
 
 /** The fields that are kept with a value, from an answer with it, to be stored again; but for the coding. The Cache-Control of

@@ -136,13 +136,17 @@ impl Frame {
             let value = slots.iter().find(|(name, _)| name == slot);
             html.extend_from_slice(value.map_or("", |(_, text)| text.as_str()).as_bytes());
         }
-        let digest = &digest.finalize()[..12];
         Document {
             html,
-            etag: format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest)),
+            etag: tag(&digest.finalize()),
             is_gzip: false,
         }
     }
+}
+
+/// The entity tag of what has this digest.
+pub fn tag(digest: &[u8]) -> String {
+    format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(&digest[..12]))
 }
 
 /// `html` with each file in place of the link to it.
@@ -281,7 +285,8 @@ impl PageRights {
             create: shown(Right::Create, !read_only),
             write: shown(Right::Write, !read_only),
             delete: shown(Right::Delete, !read_only),
-            watch: shown(Right::Watch, true),
+            // A server that changes nothing has nothing to tell.
+            watch: shown(Right::Watch, !read_only),
             metrics: keys(Right::Metrics).may_have_below(""),
             list,
             name: subject.map(name),
@@ -429,7 +434,7 @@ mod tests {
         let rights = PageRights::new(Some(&client), true, false);
         assert_eq!(
             text(&rights),
-            r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[],"watch":["pub/"],"metrics":false,"name":""}"#
+            r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[],"watch":[],"metrics":false,"name":""}"#
         );
         let all = PageRights::new(None, false, false);
         let json = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true}"#;

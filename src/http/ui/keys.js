@@ -20,13 +20,16 @@ const Keys = (() => {
   /** Whether `entries` are all names, and not a page of the server's; then a page is shown from this one on. */
   let isAll = false;
   let from = 0;
+  /** The entity tag of the page that was read last. */
+  let tag = null;
   let loading = null;
   /** How long the server took for the last page, in milliseconds. */
   let cost = 0;
   let refreshTimer = 0;
 
-  /** Reads the page anew. Resolves to whether the server answered, or `null` when another load took its place. */
-  async function load({ isQuiet = false } = {}) {
+  /** Reads the page anew; with `isLook` only if it is another than the one that was read last, and without a word of a
+   * failure. Resolves to whether the server answered, or `null` when another load took its place. */
+  async function load({ isQuiet = false, isLook = false } = {}) {
     loading?.abort();
     const mine = new AbortController();
     const wanted = place;
@@ -36,16 +39,17 @@ const Keys = (() => {
     $("keys").setAttribute("aria-busy", "true");
     const begun = performance.now();
     try {
-      const found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await (Order.wantsAll() ? readAll : readPage)(wanted, mine.signal);
+      const found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await (Order.wantsAll() ? readAll(wanted, mine.signal) : readPage(wanted, mine.signal, isLook && listed === wanted ? tag : null));
       if (wanted !== place) return null;
+      if (!found) return true;
       listed = wanted;
-      ({ entries, hasMore, isAll = false } = found);
+      ({ entries, hasMore, isAll = false, tag = null } = found);
       show();
       if (!isQuiet) say(summary());
       return true;
     } catch (error) {
       if (loading !== mine) return null;
-      if (error.status > 0) note(`The files could not be listed: ${error.message}`, true);
+      if (error.status > 0 && !isLook) note(`The files could not be listed: ${error.message}`, true);
       return error.status > 0;
     } finally {
       if (loading === mine) {
@@ -56,10 +60,11 @@ const Keys = (() => {
     }
   }
 
-  async function readPage({ folder, prefix, after, limit }, signal) {
-    const page = await list(folder, { prefix, after, limit, delimiter: "/" }, signal);
+  async function readPage({ folder, prefix, after, limit }, signal, known) {
+    const page = await list(folder, { prefix, after, limit, delimiter: "/" }, signal, known);
+    if (!page) return null;
     const folders = page.prefixes.map((key) => ({ key, isFolder: true }));
-    return { entries: [...page.keys, ...folders].sort((a, b) => compare(a.key, b.key)), hasMore: page.next !== null, next: page.next };
+    return { entries: [...page.keys, ...folders].sort((a, b) => compare(a.key, b.key)), hasMore: page.next !== null, next: page.next, tag: page.tag };
   }
 
   /** All names, or so many of the first. */
@@ -223,6 +228,8 @@ const Keys = (() => {
     sort,
     turn,
     isLoading: () => loading !== null,
+    /** How long the last page took to be read, in milliseconds. */
+    cost: () => cost,
     /** The entry of a key as it is now, if it is shown. */
     entry(key) {
       const entry = entries[position(key)];

@@ -1,14 +1,17 @@
-// Keeps the table up to date: over a WebSocket while there is one, else by reading the listing again now and then.
+// Keeps the table up to date: over a WebSocket while there is one, else by reading the listing again now and then. What
+// other programs change in the directory is told by no socket, so the listing is looked at with one, too, but seldom.
 // A connection that opens reads the listing once it is open, so nothing that changed while there was none is missed.
 "use strict";
 
 const Live = (() => {
   const POLL = 5_000;
+  const LOOK = 7_000;
   const MANY = 2_000;
 
   let socket = null;
   let state = "connecting";
   let attempts = 0;
+  let looked = 0;
   let retryTimer = 0;
   let pollTimer = 0;
   let flushTimer = 0;
@@ -18,7 +21,7 @@ const Live = (() => {
 
   const TEXTS = {
     connecting: ["Connecting", ""],
-    live: ["Live", "Changes show as they happen"],
+    live: ["Live", "Changes show as they happen, and those that other programs make in the directory within 10 seconds"],
     polling: ["Live updates are off", "The list is read again every few seconds"],
     offline: ["Offline, trying again", "The server cannot be reached"],
   };
@@ -96,6 +99,12 @@ const Live = (() => {
       else poll(performance.now() - begun);
     }, Math.max(POLL, 20 * cost));
   }
+
+  setInterval(() => {
+    if (state !== "live" || document.hidden || Keys.isLoading() || performance.now() - looked < 20 * Keys.cost()) return;
+    looked = performance.now();
+    Keys.load({ isQuiet: true, isLook: true });
+  }, LOOK);
 
   function hear(data) {
     let change;

@@ -125,3 +125,35 @@ fn listing_50000_keys_takes_little_memory_and_no_reactor() {
     let is_right = names.iter().any(|name| name.starts_with("disk-list-"));
     assert!(is_right, "{names:?}");
 }
+
+/// One who looks again and again, as the page does, gets a list only when it is another.
+#[test]
+fn a_listing_has_an_entity_tag_and_is_304_while_it_is_the_same() {
+    let server = TestServer::start(&[]);
+    server.store("a/k", "x");
+    for (at, query) in [
+        "/?delimiter=/",
+        "/?format=text",
+        "/?format=html",
+        "/a/?limit=1",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let get = |lines: &str| server.request("GET", query, lines, b"");
+        let first = get("");
+        let etag = first.must("etag").to_owned();
+        let known = format!("If-None-Match: {etag}\r\n");
+        let again = get(&known);
+        assert_eq!((again.status, again.must("etag")), (304, &*etag), "{query}");
+        assert_eq!(again.body, b"");
+        assert_eq!(get("If-None-Match: \"other\"\r\n").status, 200);
+        // Another value in a folder that is one name in the list changes nothing.
+        server.store("a/k", format!("of {query}"));
+        let is_known = query.contains("delimiter") || query.contains("text");
+        let is_known = is_known || query.contains("html");
+        assert_eq!(get(&known).status == 304, is_known, "{query}");
+        server.store(&format!("new{at}"), "x");
+        assert_eq!(get(&known).status, 200, "{query}");
+    }
+}

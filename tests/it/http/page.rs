@@ -94,7 +94,9 @@ fn read_only_has_the_page_and_offers_no_change() {
     };
     let all = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true}"#.to_owned();
     assert_eq!(rights(&[]), (all, true));
-    let reads = r#"{"list":[""],"read":[""],"create":[],"write":[],"delete":[],"watch":[""],"metrics":true}"#.to_owned();
+    let reads =
+        r#"{"list":[""],"read":[""],"create":[],"write":[],"delete":[],"watch":[],"metrics":true}"#
+            .to_owned();
     assert_eq!(rights(&["--read-only"]), (reads, false));
 }
 
