@@ -12,6 +12,10 @@ const Live = (() => {
   let state = "connecting";
   let attempts = 0;
   let looked = 0;
+  /** How long the table took for the last changes, in milliseconds. The longer, the more are shown together. */
+  let drawing = 0;
+  /** When changes were shown last, and how long the next ones wait. */
+  let [flushed, pace] = [0, 100];
   let retryTimer = 0;
   let pollTimer = 0;
   let flushTimer = 0;
@@ -120,7 +124,7 @@ const Live = (() => {
     }
     if (waiting.size > MANY) isTooMuch = true;
     if (isTooMuch) waiting.clear();
-    flushTimer ||= setTimeout(flush, 100);
+    flushTimer ||= setTimeout(flush, Math.max(pace, 5 * drawing));
   }
 
   /** Changes that arrive while the listing is read come after it: they may be newer than what it says. */
@@ -137,7 +141,12 @@ const Live = (() => {
     }
     const changes = [...waiting.values()];
     waiting.clear();
+    // While changes keep coming, more and more are shown together: a table takes as long for one row more as for many.
+    const begun = performance.now();
+    pace = begun - flushed < 2 * pace + 200 ? Math.min(1_000, 2 * pace) : 100;
+    flushed = begun;
     Keys.apply(changes);
+    drawing = performance.now() - begun;
   }
 
   function forget() {

@@ -4,11 +4,14 @@
 "use strict";
 
 const Rows = (() => {
+  const MARKED = 10;
   const ACT = { class: "button act", tabindex: -1 };
   /** The row of each key and folder. */
   const rows = new Map();
   /** The folder that they are in; `null` while the rows are those that came with the document. */
   let folder = null;
+  /** The rows that are new, or of another version now. */
+  const changed = [];
 
   /** Shows these entries, in this order, and no others. A row that changes flashes, and with `marksNew` a new one too. */
   function show(place, entries, { marksNew = false } = {}) {
@@ -24,6 +27,7 @@ const Rows = (() => {
       if (row === next) next = next.nextElementSibling;
       else $("rows").insertBefore(row, next);
     }
+    mark(changed.splice(0));
     if (focused !== document.activeElement) focused.focus({ preventScroll: true }); // its row was moved
     if (hadFocus && from !== null && from !== folder) arrive(from);
   }
@@ -49,7 +53,7 @@ const Rows = (() => {
     const row = old ?? (entry.isFolder ? folderRow(entry) : fileRow(entry));
     rows.set(entry.key, row);
     if (!entry.isFolder) fill(row, entry);
-    if (old || marksNew) mark(row);
+    if (old || marksNew) changed.push(row);
     return row;
   }
 
@@ -108,10 +112,13 @@ const Rows = (() => {
     );
   }
 
-  function mark(row) {
-    row.classList.remove("changed");
-    void row.offsetWidth; // begins the animation anew
-    row.classList.add("changed");
+  /** Begins the animation of these rows anew, which takes one layout for all of them. Of many, each picture of the animation
+   * would take longer than it lasts, so they have none. */
+  function mark(rows) {
+    if (rows.length === 0 || rows.length > MARKED) return;
+    for (const row of rows) row.classList.remove("changed");
+    void $("rows").offsetWidth;
+    for (const row of rows) row.classList.add("changed");
   }
 
   /** Removes a row; the focus, if it was there, goes to the row that takes its place. */

@@ -13,6 +13,8 @@ const Uploads = (() => {
   /** The rate is that of the last seconds. */
   const WINDOW = 5_000;
   const EVERY = 500;
+  /** The state of all is drawn this often at most. */
+  const DRAWN = 100;
 
   const queue = [];
   const running = new Set();
@@ -27,6 +29,7 @@ const Uploads = (() => {
   /** When how many bytes had been sent, of all files and of each. */
   let marks = [];
   let timer = 0;
+  let [later, drawn] = [0, -DRAWN];
 
   function none() {
     return { stored: 0, kept: 0, failed: 0, cancelled: 0 };
@@ -99,6 +102,14 @@ const Uploads = (() => {
 
   /** Shows how far all of them are, and what became of them. */
   function outline() {
+    const wait = drawn + DRAWN - performance.now();
+    if (wait <= 0) draw();
+    else later ||= setTimeout(draw, wait);
+  }
+
+  function draw() {
+    clearTimeout(later);
+    [later, drawn] = [0, performance.now()];
     const count = (number) => Format.exact.format(number);
     const { stored, kept, failed, cancelled } = fates;
     const parts = [`${count(stored)} of ${count(total)} uploaded`];

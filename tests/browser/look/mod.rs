@@ -137,6 +137,26 @@ fn in_each_state(page: &Browser, server: &TestServer, look: &dyn Fn(&str)) {
     look("question");
     page.click("#ask-no");
 
+    page.click("#new-folder");
+    page.says("#naming-title", "New folder");
+    look("new-folder");
+    page.click("#naming-no");
+    page.click("[aria-label='Delete a/']");
+    page.says("#ask-title", "Delete a/");
+    look("delete-folder");
+    page.click("#ask-no");
+    page.eval("$$('#notes button').forEach((it) => it.click())");
+    page.click("#pick-all");
+    page.click("#picked-move");
+    page.says("#naming-title", "Move 7 files");
+    look("move");
+    page.click("#naming-no");
+    page.visit(server.addr, "/?limit=3");
+    page.says("#count", "on this page");
+    page.click("th[data-column=size] button");
+    page.says("#count", "shown");
+    look("sorted");
+
     page.visit(server.addr, "/a/deep/er/2026/");
     page.holds("$$('#rows .pick').length === 2");
     page.click("#pick-all");
