@@ -190,8 +190,8 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
     });
 }
 
-/// The rows of a burst are shown together, for each change of a table has it laid out anew: 800 files took 11 s where they
-/// were not, and take 3 s.
+/// The rows of a burst are shown together, for each change of a table has it laid out anew: 800 files took 7 to 9 s where
+/// they were not, and take 2 to 4 s.
 #[test]
 fn eight_hundred_small_files_are_uploaded_soon() {
     browse_keys(&[], |page, server| {

@@ -105,7 +105,8 @@ const Live = (() => {
   }
 
   setInterval(() => {
-    if (state !== "live" || document.hidden || Keys.isLoading() || performance.now() - looked < 20 * Keys.cost()) return;
+    // A search reads too much for that.
+    if (state !== "live" || document.hidden || Keys.isLoading() || Keys.place().find || performance.now() - looked < 20 * Keys.cost()) return;
     looked = performance.now();
     Keys.load({ isQuiet: true, isLook: true });
   }, LOOK);

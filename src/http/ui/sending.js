@@ -129,5 +129,5 @@ const Sending = (() => {
     });
   }
 
-  return { send, cancel, isWhole };
+  return { send, cancel, isWhole, SMALL };
 })();

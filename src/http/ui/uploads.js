@@ -8,6 +8,8 @@ const Uploads = (() => {
   const AT_ONCE = 4;
   const AHEAD = 1_000;
   const SHOWN = 100;
+  /** Of more than are shown, a small file is shown once it takes this long, in milliseconds. */
+  const LATE = 500;
   /** Of more uploads than these, only the end is said aloud. */
   const SAID = 5;
   /** The rate is that of the last seconds. */
@@ -79,9 +81,11 @@ const Uploads = (() => {
     $("uploads-list").append(upload.item);
   }
 
-  /** Makes room in the list for one more: what failed first goes. */
-  function makeRoom() {
+  /** Shows one that is not in the list. There has to be room for it: what failed first goes. */
+  function present(upload) {
+    if (upload.item) return;
     if ($("uploads-list").childElementCount >= SHOWN) $("uploads-list").querySelector(".failed")?.remove();
+    makeItem(upload);
   }
 
   function advance() {
@@ -176,10 +180,7 @@ const Uploads = (() => {
 
   async function run(upload) {
     const name = shown(upload.key);
-    if (!upload.item) {
-      makeRoom();
-      makeItem(upload);
-    }
+    const late = setTimeout(() => present(upload), upload.file.size > Sending.SMALL ? 0 : LATE);
     try {
       const isStored = await store(upload);
       end(upload, isStored ? "stored" : "kept");
@@ -189,6 +190,8 @@ const Uploads = (() => {
       const isCancelled = upload.abort.signal.aborted;
       end(upload, isCancelled ? "cancelled" : "failed", error.message);
       if (total <= SAID) say(isCancelled ? `${name} is cancelled` : `${name} was not uploaded: ${error.message}`);
+    } finally {
+      clearTimeout(late);
     }
   }
 
@@ -245,11 +248,15 @@ const Uploads = (() => {
   }
 
   function tell(upload, what) {
+    const isUnderWay = !what || what === "storing";
+    if (!upload.item && isUnderWay) return;
+    present(upload);
     upload.item.querySelector("progress").value = upload.sent;
     fate(upload, what || speed(upload.marks, upload.sent, upload.file.size).join(", "));
   }
 
   function fate(upload, text) {
+    present(upload);
     upload.item.querySelector(".fate").textContent = text;
   }
 
@@ -259,6 +266,7 @@ const Uploads = (() => {
     if (kind === "stored") bytes.stored += size;
     if (kind === "stored" || kind === "kept") bytes.done += size;
     else bytes.all -= size;
+    if (kind === "failed") present(upload);
     const { item } = upload;
     if (!item) return;
     const hadFocus = item.contains(document.activeElement);
