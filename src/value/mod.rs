@@ -71,7 +71,7 @@ pub struct Meta {
     pub len: u64,
     /// Which write it is.
     pub version: Version,
-    /// The second in which the file system last changed the file.
+    /// When the file system last changed the file, in nanoseconds since 1970.
     changed: i64,
     /// The second since 1970 from which on it is absent; [`NEVER`] of most.
     end: u64,
@@ -103,7 +103,7 @@ impl Meta {
         Self {
             len: u64::try_from(stat.st_size).unwrap_or(0),
             version: Version::of(stat),
-            changed: stat.st_ctime,
+            changed: i64::try_from(changed(stat)).unwrap_or(i64::MAX),
             end: NEVER,
         }
     }
@@ -132,8 +132,18 @@ impl Meta {
             return dated;
         }
         let changed = u64::try_from(self.changed).unwrap_or(0);
-        let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(changed));
+        // To the second.
+        let changed = Duration::from_secs(changed / 1_000_000_000);
+        let changed = SystemTime::UNIX_EPOCH.checked_add(changed);
         changed.map_or(now, |changed| changed.min(now))
+    }
+
+    /// True where what this file holds can have been made from `source` as it is now: it has the date of `source`, as compressors date what
+    /// they make, or is of a later time than the last change of that file. The date of `source` alone does not tell: a hand that restores a
+    /// file restores its date too.
+    pub fn is_made_from(&self, source: &Self) -> bool {
+        let (made, dated) = (self.version.nanos(), source.version.nanos());
+        made == dated || made > dated.max(i128::from(source.changed))
     }
 }
 
@@ -214,6 +224,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_file_is_made_from_one_of_its_date_or_from_one_that_was_not_changed_since() {
+        let meta = |version, changed| Meta {
+            changed,
+            ..Meta::new(1, Version::from_nanos(version))
+        };
+        for (made, source, is_made) in [
+            (meta(10, 50), meta(10, 90), true),
+            (meta(9, 50), meta(10, 11), false),
+            (meta(10, 50), meta(9, 9), true),
+            (meta(12, 50), meta(10, 11), true),
+            (meta(11, 50), meta(10, 11), false),
+            (meta(i64::MAX.into(), 50), meta(10, i64::MAX), false),
+        ] {
+            assert_eq!(made.is_made_from(&source), is_made, "{made:?} {source:?}");
+        }
+    }
 
     proptest! {
         #[test]

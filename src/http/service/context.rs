@@ -127,7 +127,8 @@ impl Service {
         }
     }
 
-    fn log_failure(&self, error: &Error, request: Option<&RequestContext>) {
+    /// Logs a failure of the store, at most one of a kind in a second.
+    pub fn log_failure(&self, error: &Error, request: Option<&RequestContext>) {
         let message = match error {
             Error::Unsynced(why) => return self.log_failure(why, request),
             Error::Failed { .. } | Error::BadGateway { .. } => "the store failed",

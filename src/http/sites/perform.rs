@@ -75,7 +75,12 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcom
     let service = &*request.service;
     let is_index = matches!(asked.otherwise, Otherwise::Listing(_));
     if !is_index || request.may_read(&asked.key) {
-        let found = get(request, &asked.key, Some(&asked.options), Some(&asked)).await?;
+        let mut found = get(request, &asked.key, Some(&asked.options), Some(&asked)).await?;
+        if let Outcome::Value(response) = &mut found
+            && is_index
+        {
+            response.value.vary_by_accept();
+        }
         if !matches!(found, Outcome::NoValue) {
             return Ok(found);
         }

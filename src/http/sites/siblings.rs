@@ -1,9 +1,8 @@
 //! Siblings: the values that hold another value compressed, `app.js.br` that of `app.js`.
 //!
-//! Promises that a sibling answers only a client that may read it, and that none stands for a value that was replaced after it. The fields
-//! are those of the value itself; bytes, length, time and entity tag are the sibling's.
+//! Promises that a sibling answers only a client that may read it, that none stands for a value that was replaced after it, and that one
+//! that cannot be read fails no value. The fields are those of the value itself; bytes, length, time and entity tag are the sibling's.
 
-use crate::http::refusal::Refusal;
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::SiteRequest;
 use crate::http::values::representation::RepresentedValue;
@@ -21,14 +20,14 @@ fn ending(coding: &str) -> &str {
     }
 }
 
-/// The sibling of `value` that the client prefers, if there is one that is as new as the value.
+/// The sibling of `value` that the client prefers, if there is one that was made from the value.
 pub async fn sibling(
     request: &RequestContext,
     asked: &SiteRequest,
     value: &RepresentedValue,
-) -> Result<Option<RepresentedValue>, Refusal> {
+) -> Option<RepresentedValue> {
     if !value.representation().has_siblings {
-        return Ok(None);
+        return None;
     }
     let service = &*request.service;
     for &coding in &asked.codings {
@@ -36,12 +35,12 @@ pub async fn sibling(
         let Some(key) = Key::new(name).ok().filter(|key| request.may_read(key)) else {
             continue;
         };
-        let Some(found) = service.store.get(service.reactor, &key, false).await? else {
-            continue;
-        };
-        if let Some(coded) = value.coded(found, coding) {
-            return Ok(Some(coded));
+        let found = service.store.get(service.reactor, &key, false).await;
+        let found = found.inspect_err(|error| service.log_failure(error, Some(request)));
+        let coded = found.ok().flatten();
+        if let Some(coded) = coded.and_then(|found| value.coded(found, coding)) {
+            return Some(coded);
         }
     }
-    Ok(None)
+    None
 }

@@ -94,7 +94,7 @@ pub async fn get(
         };
         let mut value = RepresentedValue::new(value, key, &service.config);
         if let Some(site) = site
-            && let Some(coded) = Box::pin(sibling(request, site, &value)).await?
+            && let Some(coded) = Box::pin(sibling(request, site, &value)).await
         {
             value = coded;
         }

@@ -34,7 +34,7 @@ const SANDBOX: HeaderValue = HeaderValue::from_static(
 );
 
 /// The representation of a value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Representation {
     /// The headers of an answer with all of the value.
     headers: HeaderMap,
@@ -166,7 +166,7 @@ pub const MIN_COMPRESSED: u64 = 1 << 10;
 /// A value, as it is represented.
 pub struct RepresentedValue {
     pub found: Found,
-    /// The representation of an object, or of a sibling; that of another file is noted with the file.
+    /// The representation of an object, a sibling or an index; that of another file is noted with the file.
     own: Option<Box<Representation>>,
 }
 
@@ -200,13 +200,27 @@ impl RepresentedValue {
         Self { found, own }
     }
 
-    /// The value as its sibling `found` has it in a `coding`; `None` where the sibling is older.
+    /// The value as its sibling `found` has it in a `coding`; `None` where the sibling can be older. A store of objects tells seconds: two of
+    /// one second can be in either order.
     pub fn coded(&self, found: Found, coding: &'static str) -> Option<Self> {
         let (validators, plain) = (validators(&found), self.representation());
-        (validators.modified >= plain.modified).then(|| Self {
+        let is_current = match (&found, &self.found) {
+            (Found::File(sibling), Found::File(value)) => sibling.meta.is_made_from(&value.meta),
+            _ => validators.modified > plain.modified,
+        };
+        is_current.then(|| Self {
             found,
             own: Some(Box::new(plain.coded(coding, validators))),
         })
+    }
+
+    /// Tells caches that the address has more than this value: a listing, for those who prefer one by `Accept`.
+    pub fn vary_by_accept(&mut self) {
+        let mut own = self.representation().clone();
+        let names = own.headers.get(VARY).and_then(|names| names.to_str().ok());
+        let names = names.map_or_else(|| "accept".to_owned(), |names| format!("accept, {names}"));
+        put(&mut own.headers, VARY, names);
+        self.own = Some(Box::new(own));
     }
 
     pub fn representation(&self) -> &Representation {

@@ -45,12 +45,18 @@ fn a_folder_is_opened_as_its_index() {
                     (got.status, got.text()),
                     (200, format!("index of {folder}"))
                 );
-                assert_eq!(headers(&got), headers(&index), "{at} {lines}");
+                // The address has a listing too.
+                let mut expected = headers(&index);
+                expected.remove(&("vary".to_owned(), "accept-encoding".to_owned()));
+                expected.insert(("vary".to_owned(), "accept, accept-encoding".to_owned()));
+                assert_eq!(headers(&got), expected, "{at} {lines}");
                 let head = ask(&mut raw, "HEAD", &at, lines, b"");
                 assert_eq!(head.status, 200, "{at} {lines}");
-                assert_eq!(headers(&head), headers(&index), "{at} {lines}");
+                assert_eq!(headers(&head), expected, "{at} {lines}");
                 let known = format!("{lines}If-None-Match: {}\r\n", index.must("etag"));
-                assert_eq!(ask(&mut raw, "GET", &at, &known, b"").status, 304);
+                let known = ask(&mut raw, "GET", &at, &known, b"");
+                let varies = known.all("vary");
+                assert_eq!((known.status, &*varies), (304, "accept, accept-encoding"));
                 let part = ask(&mut raw, "GET", &at, "Range: bytes=0-4\r\n", b"");
                 assert_eq!((part.status, part.text()), (206, "index".to_owned()));
             }
@@ -64,7 +70,19 @@ fn a_folder_is_opened_as_its_index() {
             );
         }
     }
-    // The index is the value that it is now.
+    // An index that is no text varies by nothing else.
+    let server = serve(&["prefix = \"docs/\", index = \"i.png\""]);
+    server.store("docs/i.png", "v");
+    assert_eq!(server.get("docs/").must("vary"), "accept");
+    assert_eq!(server.get("docs/i.png").header("vary"), None);
+}
+
+#[test]
+fn an_index_is_the_value_that_it_is_now() {
+    let server = serve(&[DOCS]);
+    server.store("docs/guide/x", "v");
+    server.store("docs/index.html", "one");
+    assert_eq!(server.get("docs/").body, b"one");
     server.store("docs/index.html", "another");
     assert_eq!(server.get("docs/").body, b"another");
     assert_eq!(server.ask("DELETE", "docs/index.html").status, 200);

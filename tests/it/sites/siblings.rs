@@ -2,6 +2,8 @@
 
 use super::{DOCS, UTF8, headers, serve};
 use crate::support::prelude::*;
+use crate::support::s3::Stub;
+use crate::support::served_by_nobody_with;
 
 const VALUE: &[u8] = b"export const answer = 42;";
 
@@ -10,9 +12,23 @@ fn with_siblings(endings: &[&str]) -> TestServer {
     let server = serve(&[DOCS]);
     server.store("docs/a.js", VALUE);
     for ending in endings {
-        server.store(&format!("docs/a.js.{ending}"), format!("as {ending}"));
+        store_sibling(&server, "docs/a.js", ending, format!("as {ending}"));
     }
     server
+}
+
+/// Stores a sibling of what this key has: where a store tells times in seconds, in a later one.
+fn store_sibling(server: &TestServer, key: &str, ending: &str, bytes: impl AsRef<[u8]>) {
+    store_sibling_as(server, key, ending, "", bytes.as_ref());
+}
+
+fn store_sibling_as(server: &TestServer, key: &str, ending: &str, lines: &str, bytes: &[u8]) {
+    let sibling = format!("{key}.{ending}");
+    let second = |key: &str| httpdate::parse_http_date(server.get(key).must("last-modified"));
+    eventually("it is stored in a later second", || {
+        server.store_as(&sibling, lines, bytes);
+        by_engine(true, second(&sibling).unwrap() > second(key).unwrap())
+    });
 }
 
 fn get(server: &TestServer, accept: &str, lines: &str) -> Response {
@@ -138,7 +154,7 @@ fn several_ranges_of_a_sibling_are_answered_with_all_of_it() {
     let server = with_siblings(&[]);
     let (plain, coded) = (pattern(1, 5000), pattern(2, 4000));
     server.store("docs/a.js", &plain);
-    server.store("docs/a.js.br", &coded);
+    store_sibling(&server, "docs/a.js", "br", &coded);
     let two = "Range: bytes=0-0,3000-3000\r\n";
     assert_eq!(get(&server, "", two).status, 206);
     let got = get(&server, "br", two);
@@ -177,6 +193,63 @@ fn a_sibling_that_is_older_than_the_value_counts_for_nothing() {
     assert_eq!(get(&server, "br", "").status, 404);
 }
 
+/// A hand that restores a file restores its time, which is then older than that of the sibling that was there.
+#[test]
+fn a_value_that_was_restored_by_hand_is_not_answered_by_what_was_beside_it() {
+    directory_only!("values restored by hand");
+    let server = with_siblings(&[]);
+    let first = server.dir.modified("docs/a.js");
+    server.store("docs/a.js", "second");
+    server.store("docs/a.js.gz", "second as gz");
+    assert_eq!(get(&server, "gzip", "").text(), "second as gz");
+    server.dir.place("docs/next", VALUE);
+    server.dir.date("docs/next", first);
+    server.dir.rename("docs/next", "docs/a.js");
+    let got = get(&server, "gzip", "");
+    assert_eq!((&*got.body, got.header("content-encoding")), (VALUE, None));
+    // With the sibling that was made from it.
+    server.dir.place("docs/a.js.gz", "first as gz");
+    server.dir.date("docs/a.js.gz", first);
+    assert_eq!(get(&server, "gzip", "").text(), "first as gz");
+    server.store("docs/a.js.gz", "made anew");
+    assert_eq!(get(&server, "gzip", "").text(), "made anew");
+}
+
+#[test]
+fn over_s3_a_sibling_of_the_second_of_its_value_counts_for_nothing() {
+    let stub = Stub::start();
+    let args = ["--site", DOCS, "--s3-conditions", "off"];
+    let server = Launch::new(&args).on_bucket(&stub.bucket).start();
+    server.store("docs/a.js.br", "of the old one");
+    server.store("docs/a.js", "new");
+    let second = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    for (sibling, text) in [(0, "new"), (1, "of the old one")] {
+        stub.date("docs/a.js", second);
+        stub.date("docs/a.js.br", second + Duration::from_secs(sibling));
+        assert_eq!(get(&server, "br", "").text(), text);
+    }
+}
+
+#[test]
+fn a_sibling_that_cannot_be_read_fails_no_value() {
+    directory_only!("modes of files");
+    let dir = DataDir::temporary();
+    let args = ["--site", DOCS];
+    let Some(server) = served_by_nobody_with(&dir, &args, "a sibling that is closed") else {
+        return;
+    };
+    server.store("docs/a.js", VALUE);
+    server.store("docs/a.js.br", "as br");
+    server.store("docs/a.js.gz", "as gz");
+    chmod(dir.file("docs/a.js.br"), 0);
+    assert_eq!(get(&server, "br, gzip", "").text(), "as gz");
+    let got = get(&server, "br", "");
+    assert_eq!((got.status, &*got.body), (200, VALUE));
+    server.event("the file system denies access");
+    // By its own name it is refused.
+    assert_eq!(server.get("docs/a.js.br").status, 403);
+}
+
 #[test]
 fn only_values_of_a_site_that_are_worth_it_have_siblings() {
     let server = serve(&[DOCS]);
@@ -194,7 +267,7 @@ fn only_values_of_a_site_that_are_worth_it_have_siblings() {
         ("doc/a.css", "", false),
     ] {
         server.store_as(key, lines, "plain");
-        server.store(&format!("{key}.br"), "as br");
+        store_sibling(&server, key, "br", "as br");
         let got = server.request("GET", &format!("/{key}"), "Accept-Encoding: br\r\n", b"");
         assert_eq!(got.text() == "as br", may, "{key}");
         assert_eq!(got.header("vary").is_some(), may, "{key}");
@@ -215,6 +288,7 @@ fn only_values_of_a_site_that_are_worth_it_have_siblings() {
         (index.text(), index.must("content-encoding")),
         ("as br".to_owned(), "br")
     );
+    assert_eq!(index.all("vary"), "accept, accept-encoding");
 }
 
 /// The fields that are kept with the value are sent with its sibling, and those of the sibling are not.
@@ -224,7 +298,7 @@ fn the_fields_are_those_of_the_value() {
     let lines = "Content-Type: text/html\r\nCache-Control: max-age=60\r\nContent-Language: de\r\n";
     server.store_as("docs/a", lines, "plain");
     let lines = "Content-Type: image/png\r\nCache-Control: no-store\r\nContent-Encoding: gzip\r\n";
-    server.store_as("docs/a.br", lines, "as br");
+    store_sibling_as(&server, "docs/a", "br", lines, b"as br");
     let got = server.request("GET", "/docs/a", "Accept-Encoding: br\r\n", b"");
     for (name, value) in [
         ("content-type", "text/html"),

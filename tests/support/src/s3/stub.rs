@@ -13,7 +13,7 @@ mod reply;
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -221,6 +221,14 @@ impl Stub {
         for name in names {
             objects.replace(&name, Some(object.clone()));
         }
+    }
+
+    /// Has this object be of this time.
+    pub fn date(&self, key: &str, time: SystemTime) {
+        let objects = &mut self.store.state().objects;
+        let mut object = objects.of(key, false).expect("an object").clone();
+        object.modified = time;
+        objects.replace(key, Some(object));
     }
 
     /// No request fails any more.
