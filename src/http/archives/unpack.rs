@@ -4,8 +4,11 @@
 //! truncated or refused. The first one that is refused ends the archive: what came before it is stored, and the response counts that.
 
 use std::collections::HashSet;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
-use futures_util::future::{FutureExt as _, LocalBoxFuture};
+use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde::Serialize;
 
@@ -20,14 +23,19 @@ use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::receive_part;
-use crate::store::{BadKey, Digests, Key, Preconditions, Published};
+use crate::store::{BadKey, Digests, Key, MAX_LEN, Preconditions, Published, Store};
 
-/// The most values that are published at once, and the most bytes of them.
+/// The most values that are published at once, and the most bytes of them. Each that goes to an S3 store has one of its connections, which
+/// others need too.
 const MOST_AT_ONCE: usize = 256;
+const MOST_AT_ONCE_S3: usize = 8;
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The most keys that an answer names.
 const MAX_NAMED: usize = 100;
+
+/// The most bytes that an answer names of what is too long for a key.
+const MAX_BEGINNING: usize = 100;
 
 /// What has become of an archive.
 #[derive(Debug, Default, Serialize)]
@@ -85,14 +93,11 @@ pub async fn unpack(
         (None, Err(halted)) => halted,
     };
     let path = key.map(|key| encoded(&key).to_string());
-    let member = path
-        .as_ref()
-        .map_or_else(String::new, |path| format!("{path}: "));
-    let told = format!("{member}{why}; values stored before: {stored} ({bytes} bytes)");
     Err(Refusal::OfArchive(Box::new(HaltedArchive {
         path,
         why,
-        told,
+        stored,
+        bytes,
     })))
 }
 
@@ -102,16 +107,23 @@ impl Unpacking<'_> {
         &mut self,
         tar: &mut TarReader<'_, Received<'_>>,
     ) -> Result<(), (Option<String>, Refusal)> {
-        while let Some(member) = tar.next().await.map_err(|why| (None, why))? {
+        while let Some(next) = self.meanwhile(tar.next()).await {
+            let Some(member) = next.map_err(|why| (None, why))? else {
+                break;
+            };
             // As archives of `.` have it.
             let name = member.name.strip_prefix(b"./").unwrap_or(&member.name);
-            let key = format!("{}{}", self.asked.folder, String::from_utf8_lossy(name));
-            let is_utf8 = std::str::from_utf8(name).is_ok();
-            let stored = self.store(&key, is_utf8, &member, tar).await;
+            let (shown, checked) = match name.get(..MAX_BEGINNING) {
+                Some(beginning) if name.len() > MAX_LEN => (beginning, Err(BadKey::TooLong)),
+                _ if std::str::from_utf8(name).is_err() => (name, Err(BadKey::NotUtf8)),
+                _ => (name, Ok(())),
+            };
+            let key = format!("{}{}", self.asked.folder, String::from_utf8_lossy(shown));
+            let stored = match checked {
+                Ok(()) => self.store(&key, &member, tar).await,
+                Err(bad) => Err(bad.into()),
+            };
             stored.map_err(|why| (Some(key), why))?;
-            if self.halted.is_some() {
-                return Ok(());
-            }
         }
         let trailers = tar.body.trailers.as_ref();
         let checked = trailers.map_or(Ok(()), check_digests);
@@ -122,16 +134,12 @@ impl Unpacking<'_> {
     async fn store(
         &mut self,
         key: &str,
-        is_utf8: bool,
         member: &Member,
         tar: &mut TarReader<'_, Received<'_>>,
     ) -> Result<(), Refusal> {
         let (request, config) = (self.request, &self.request.service.config);
         if let Some(kind) = member.other {
             return Err(BadArchive::Kind(kind).into());
-        }
-        if !is_utf8 {
-            return Err(BadKey::NotUtf8.into());
         }
         let key = Key::new(key.to_owned())?;
         check_depth(&key, config.limits.max_key_depth)?;
@@ -146,15 +154,18 @@ impl Unpacking<'_> {
         };
         request.permit_put(&key, &mut options)?;
         // Of two members with one name, the later one stays.
-        let most = if self.keys.contains(&key) {
-            0
-        } else {
-            MOST_AT_ONCE
+        let before = match *request.service.store {
+            _ if self.keys.contains(&key) => 0,
+            Store::Directory(_) => MOST_AT_ONCE - 1,
+            Store::S3(_) => MOST_AT_ONCE_S3 - 1,
         };
-        self.settle(most, MOST_BYTES.saturating_sub(len)).await;
+        self.settle(before, MOST_BYTES.saturating_sub(len)).await;
         let existing = options.existing;
         let received = receive_part(request, &key, options, Some(len), async || tar.data().await);
-        match request.narrowed(existing, received.await) {
+        let Some(received) = self.meanwhile(received).await else {
+            return Ok(());
+        };
+        match request.narrowed(existing, received) {
             Ok(Some(publishing)) => {
                 self.keys.insert(key.clone());
                 self.bytes += len;
@@ -168,11 +179,23 @@ impl Unpacking<'_> {
             Err(Refusal::Precondition) => self.leave(&key),
             Err(why) => return Err(why),
         }
-        // A change goes to the publisher when it is first polled.
-        while let Some(Some(published)) = self.under_way.next().now_or_never() {
-            self.note(published);
-        }
         Ok(())
+    }
+
+    /// What `future` becomes, while values are published; `None` once the archive is halted. A publishing has a place in the queue of the
+    /// publisher, or a connection, which it would keep from all others if a client that sends nothing could stop it.
+    async fn meanwhile<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            while let Poll::Ready(Some(published)) = self.under_way.poll_next_unpin(cx) {
+                self.note(published);
+            }
+            match self.halted {
+                Some(_) => Poll::Ready(None),
+                None => future.as_mut().poll(cx).map(Some),
+            }
+        })
+        .await
     }
 
     /// Waits until at most so many values, and bytes of them, are under way.

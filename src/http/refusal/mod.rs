@@ -152,7 +152,7 @@ pub enum Refusal {
     OfUpload(Box<Refusal>, UploadState),
     #[error("{}", .0.why)]
     OfForm(Box<HaltedForm>),
-    #[error("{}", .0.told)]
+    #[error("{0}")]
     OfArchive(Box<HaltedArchive>),
     /// The store failed.
     #[error("{0}")]
@@ -172,13 +172,18 @@ pub struct HaltedForm {
 }
 
 /// An archive that ended before all of its members were stored.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}{why}; values stored before: {stored} ({bytes} bytes)",
+    .path.as_ref().map_or_else(String::new, |path| format!("{path}: "))
+)]
 pub struct HaltedArchive {
     /// The path of the member that was not stored, if the archive had come to one.
     pub path: Option<String>,
     pub why: Refusal,
-    /// The line about it, with what was stored before.
-    pub told: String,
+    /// The values that were stored before, and their bytes.
+    pub stored: u64,
+    pub bytes: u64,
 }
 
 impl Refusal {
@@ -224,5 +229,24 @@ impl From<store::Error> for Refusal {
 impl PartialEq for Refusal {
     fn eq(&self, other: &Self) -> bool {
         format!("{self:?}") == format!("{other:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_archive_that_is_late_the_reason_is_told() {
+        let halted = HaltedArchive {
+            path: Some("d/a".to_owned()),
+            why: Refusal::CutOff,
+            stored: 2,
+            bytes: 3,
+        };
+        let late = Refusal::OfArchive(Box::new(halted)).of_late_body();
+        let why = FramingError::Late;
+        let told = format!("d/a: {why}; values stored before: 2 (3 bytes)");
+        assert_eq!(late.to_string(), told);
     }
 }

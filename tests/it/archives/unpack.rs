@@ -285,3 +285,64 @@ fn many_short_values_are_all_stored() {
         assert_eq!(server.dir.read(format!("many/{name}")), name.as_bytes());
     }
 }
+
+#[test]
+fn of_a_name_that_is_too_long_for_a_key_its_beginning_is_told() {
+    let server = TestServer::start(&[]);
+    let name = "n".repeat(240_000);
+    let mut tar = header(b"l", EntryType::GNULongName, 240_000)
+        .as_bytes()
+        .to_vec();
+    tar.extend_from_slice(name.as_bytes());
+    tar.resize(tar.len().next_multiple_of(512), 0);
+    tar.extend_from_slice(&members([("short", &b"v"[..])]));
+    let says = format!(
+        "d/{}: bad key: a key has at most 1024 bytes; values stored before: 0 (0 bytes)",
+        &name[..100]
+    );
+    put(&server, "d/", "", &ended(tar)).says(414, &says);
+}
+
+/// The request of a client that sends these bytes of a tar, and no more.
+fn pausing(folder: &str, sent: &[u8]) -> Vec<u8> {
+    let head = format!("PUT /{folder}?archive=tar HTTP/1.1\r\nHost: t\r\n");
+    let mut request = format!("{head}Content-Length: 100000000\r\n\r\n").into_bytes();
+    request.extend_from_slice(sent);
+    request
+}
+
+/// More values than wait for the publisher, of clients that then send nothing.
+#[test]
+fn clients_that_pause_in_the_middle_of_a_tar_keep_no_place_of_others() {
+    let server = TestServer::start(&[]);
+    let names: Vec<String> = (0..250).map(|n| format!("{n:03}")).collect();
+    let mut sent = members(names.iter().map(|name| (name.as_str(), &b""[..])));
+    sent.extend_from_slice(header(b"long", EntryType::Regular, 500_000).as_bytes());
+    let mut idle: Vec<Raw> = (0..scaled(16, 32)).map(|_| server.connect()).collect();
+    thread::scope(|scope| {
+        for (n, raw) in idle.iter_mut().enumerate() {
+            let request = pausing(&format!("{n}/"), &sent);
+            scope.spawn(move || raw.send(request));
+        }
+    });
+    for n in 0..idle.len() {
+        let key = format!("{n}/249");
+        eventually("the last short value is there", || {
+            server.dir.get(&key).is_some()
+        });
+    }
+    assert_eq!(server.request("PUT", "/other", "", b"v").status, 200);
+}
+
+#[test]
+fn a_value_that_is_not_published_ends_an_archive_whose_client_pauses() {
+    directory_only!("a value in the way of a folder");
+    let server = TestServer::start(&[]);
+    let mut sent = members([("x", &b"1"[..]), ("x/y", b"22"), ("x/z", b"333")]);
+    sent.extend_from_slice(header(b"long", EntryType::Regular, 500_000).as_bytes());
+    let mut raw = server.connect();
+    raw.send(pausing("d/", &sent));
+    assert_eq!(raw.head().status, 409);
+    server.dir.assert_holds(&["d/x"]);
+    server.dir.assert_nothing_staged();
+}
