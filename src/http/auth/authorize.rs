@@ -4,6 +4,9 @@
 //! PUT without the right to replace, to keys that have no value; a listing, to the keys that may be listed. Keys that only the
 //! execution finds, in forms and in resumed uploads, are decided there.
 
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use hyper::Method;
 
 use crate::access::{Access, Existing, LinkKind, Right};
@@ -125,6 +128,24 @@ impl Principal {
                 options.existing = Some(self.subject.grant.existing(key));
                 Ok(())
             }
+        }
+    }
+
+    /// As [`Principal::permit_put`], of a key that the execution finds: by the rules of now, which may be others than when the request began.
+    pub fn permit_later_put(&self, key: &str, options: &mut PutOptions) -> Result<(), Refusal> {
+        let policy = self.access.policy();
+        match policy.prove(&self.evidence, SystemTime::now()) {
+            // The subject of a link is made of its terms.
+            _ if matches!(self.by, AuthMethod::Link { .. }) => self.permit_put(key, options),
+            Some(subject) => {
+                let subject = Arc::clone(subject);
+                let now = Self {
+                    subject,
+                    ..self.clone()
+                };
+                now.permit_put(key, options)
+            }
+            None => Err(unauthenticated(&self.access, AuthResult::Wrong)),
         }
     }
 

@@ -176,7 +176,7 @@ pub enum AuthMethod {
 }
 
 /// The authenticated client of a request. It decides what the request may do.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Principal {
     pub subject: Arc<Subject>,
     pub by: AuthMethod,

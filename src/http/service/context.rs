@@ -274,9 +274,9 @@ impl RequestContext {
         }
     }
 
-    /// Narrows a PUT of `key` to what the client may store there.
+    /// Narrows a PUT of `key`, which the head of the request does not name, to what the client may store there now.
     pub fn permit_put(&self, key: &Key<'_>, options: &mut PutOptions) -> Result<(), Refusal> {
-        let permit = |principal: &Principal| principal.permit_put(key.as_str(), options);
+        let permit = |principal: &Principal| principal.permit_later_put(key.as_str(), options);
         self.principal().map_or(Ok(()), permit)
     }
 

@@ -74,7 +74,7 @@ fn serve_on(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
 }
 
 /// Has the server read the file again, and waits until it has.
-fn reread(server: &TestServer) {
+pub fn reread(server: &TestServer) {
     let before = server.events("reload: access reread").len();
     server.signal(Signal::HUP);
     let comes = || server.events("reload: access reread").len() > before;

@@ -59,6 +59,25 @@ fn read(tar: &[u8]) -> Vec<(String, Vec<u8>)> {
     entry.collect()
 }
 
+/// The names in the directory of a zip, in their order.
+#[track_caller]
+fn names_in(zip: &[u8]) -> Vec<String> {
+    let number = |at: usize, len: usize| {
+        let bytes = zip[at..at + len].iter().rev();
+        bytes.fold(0, |n, &byte| n << 8 | usize::from(byte))
+    };
+    let end = zip.len() - 22;
+    assert!(zip[end..].starts_with(b"PK\x05\x06"), "no end");
+    let mut at = number(end + 16, 4);
+    let names = (0..number(end + 10, 2)).map(|_| {
+        assert!(zip[at..].starts_with(b"PK\x01\x02"), "no record");
+        let (name, len) = (at + 46, number(at + 28, 2));
+        at = name + len + number(at + 30, 2) + number(at + 32, 2);
+        String::from_utf8(zip[name..name + len].to_vec()).expect("UTF-8")
+    });
+    names.collect()
+}
+
 /// A program of this machine; `None` where it is missing, which is said.
 fn program(name: &str) -> Option<Command> {
     let is_here = is_on_path(name);
