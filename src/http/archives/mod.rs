@@ -31,15 +31,24 @@ pub enum ArchiveFormat {
     Zip,
 }
 
+/// The parameters that say which keys a listing has, which an archive would have to ignore.
+const OF_LISTINGS: [&str; 4] = ["prefix", "after", "limit", "delimiter"];
+
 impl ArchiveFormat {
     /// The format that the query names; `None` where it asks for no archive.
     pub fn of(query: Option<&str>) -> Result<Option<Self>, BadArchive> {
-        let mut query = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-        match query.find(|(name, _)| name == "archive").as_ref() {
-            None => Ok(None),
-            Some((_, format)) if format == "tar" => Ok(Some(Self::Tar)),
-            Some((_, format)) if format == "zip" => Ok(Some(Self::Zip)),
-            Some(_) => Err(BadArchive::Format),
+        let query = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        let Some((_, format)) = query.clone().find(|(name, _)| name == "archive") else {
+            return Ok(None);
+        };
+        let of_listing = |name: &str| OF_LISTINGS.into_iter().find(|it| *it == name);
+        if let Some(name) = query.map(|(name, _)| name).find_map(|it| of_listing(&it)) {
+            return Err(BadArchive::Parameter(name));
+        }
+        match &*format {
+            "tar" => Ok(Some(Self::Tar)),
+            "zip" => Ok(Some(Self::Zip)),
+            _ => Err(BadArchive::Format),
         }
     }
 }
@@ -49,6 +58,8 @@ impl ArchiveFormat {
 pub enum BadArchive {
     #[error("bad archive: it is tar or zip")]
     Format,
+    #[error("an archive is of all values below a folder: it has no parameter {0}")]
+    Parameter(&'static str),
     #[error("only a tar is unpacked, which is not compressed: send it as it is, with archive=tar")]
     Coding,
     #[error("an archive is stored without {0}: for that, store each value with PUT")]

@@ -104,12 +104,22 @@ impl Packer {
             for key in self.list(page).await? {
                 len += record_len(&key.as_str()[self.folder_len..]);
             }
+            if len > self.service.directories.available_permits() {
+                return Err(NO_ROOM);
+            }
         }
         self.page = first;
+        self.reserve_more(len)
+    }
+
+    fn reserve_more(&mut self, len: usize) -> Result<(), Error> {
         let memory = Arc::clone(&self.service.directories);
         let len = u32::try_from(len).map_err(|_| NO_ROOM)?;
-        let reserved = memory.try_acquire_many_owned(len);
-        self.reserved = Some(reserved.map_err(|_| NO_ROOM)?);
+        let more = memory.try_acquire_many_owned(len).map_err(|_| NO_ROOM)?;
+        match &mut self.reserved {
+            Some(reserved) => reserved.merge(more),
+            none => *none = Some(more),
+        }
         Ok(())
     }
 
@@ -171,19 +181,20 @@ impl Packer {
         let Some((len, modified, content)) = open(&self.service, key).await? else {
             return Ok(());
         };
-        let (name, out) = (&key.as_str()[self.folder_len..], &mut self.out);
+        let name = &key.as_str()[self.folder_len..];
+        let directory_len = self.zip.as_ref().map(|zip| zip.directory_len);
+        let reserved = self
+            .reserved
+            .as_ref()
+            .map(OwnedSemaphorePermit::num_permits);
+        if directory_len.map(|len| len + record_len(name)) > reserved {
+            // There are more keys than at first.
+            self.reserve_more(BATCH)?;
+        }
+        let out = &mut self.out;
         match &mut self.zip {
             None => tar::begin(out, name, len, modified),
-            Some(zip) => {
-                let reserved = self
-                    .reserved
-                    .as_ref()
-                    .map_or(0, OwnedSemaphorePermit::num_permits);
-                if zip.directory_len + record_len(name) > reserved {
-                    return Err(NO_ROOM);
-                }
-                zip.begin(out, name, len, modified);
-            }
+            Some(zip) => zip.begin(out, name, len, modified),
         }
         match content {
             Content::Bytes(bytes) => {

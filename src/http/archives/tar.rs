@@ -20,6 +20,9 @@ const MAX_RECORDS: u64 = 256 << 10;
 /// The longest name in a header, in bytes.
 const MAX_NAME: usize = 100;
 
+/// A length from which on a header of ustar, with 11 digits to the base 8, has no room for it.
+const LONG: u64 = 8 << 30;
+
 /// A length that no member has: sums of shorter ones do not overflow.
 const TOO_LONG: u64 = 1 << 62;
 
@@ -31,24 +34,31 @@ const CUT_OFF: BadArchive = BadArchive::Tar("it ends before its end mark");
 
 /// Appends the header of a value.
 pub fn begin(out: &mut BytesMut, name: &str, len: u64, modified: u64) {
-    // Readers agree on the encoding of a name only in a record, which begins with its own length.
-    if name.is_ascii() && name.len() <= MAX_NAME {
-        return append(out, EntryType::Regular, name, len, modified);
+    // Readers agree on the encoding of a name only in a record.
+    let is_plain = name.is_ascii() && name.len() <= MAX_NAME;
+    let (mut records, mut short, mut short_len) = (String::new(), name, len);
+    if !is_plain {
+        (records, short) = (record("path", name), "value");
     }
-    let rest = format!(" path={name}\n");
+    if len >= LONG {
+        records += &record("size", &len.to_string());
+        short_len = 0;
+    }
+    if !records.is_empty() {
+        let (name, len) = ("PaxHeaders/value", records.len() as u64);
+        append(out, EntryType::XHeader, name, len, 0);
+        out.extend_from_slice(records.as_bytes());
+        end(out, len);
+    }
+    append(out, EntryType::Regular, short, short_len, modified);
+}
+
+/// A record, which begins with its own length.
+fn record(name: &str, value: &str) -> String {
+    let rest = format!(" {name}={value}\n");
     let digits = |len: usize| len.to_string().len();
-    let record_len = rest.len() + digits(rest.len() + digits(rest.len()));
-    let record = format!("{record_len}{rest}");
-    append(
-        out,
-        EntryType::XHeader,
-        "PaxHeaders/value",
-        record.len() as u64,
-        0,
-    );
-    out.extend_from_slice(record.as_bytes());
-    end(out, record.len() as u64);
-    append(out, EntryType::Regular, "value", len, modified);
+    let len = rest.len() + digits(rest.len() + digits(rest.len()));
+    format!("{len}{rest}")
 }
 
 fn append(out: &mut BytesMut, kind: EntryType, name: &str, len: u64, modified: u64) {
@@ -288,5 +298,32 @@ fn other(kind: EntryType) -> Option<&'static str> {
         EntryType::Directory => Some("a folder with data"),
         EntryType::GNUSparse => Some("a sparse file"),
         _ => Some("of an unknown kind"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tar::Archive;
+
+    use super::*;
+
+    #[test]
+    fn a_length_that_a_header_has_no_room_for_is_in_a_record() {
+        for (name, len) in [("a", LONG - 1), ("a", LONG), ("na\u{ef}ve", 9 << 30)] {
+            let mut out = BytesMut::new();
+            begin(&mut out, name, len, 0);
+            let header = Header::from_byte_slice(&out[out.len() - BLOCK..]);
+            let short_len = if len < LONG { len } else { 0 };
+            assert_eq!(header.as_ustar().expect("ustar").size[0] & 0x80, 0);
+            assert_eq!(header.entry_size().expect("a length"), short_len);
+            let mut archive = Archive::new(&out[..]);
+            let mut members = archive.entries().expect("members");
+            let member = members
+                .next()
+                .expect("a member")
+                .expect("it is well formed");
+            assert_eq!(member.size(), len);
+            assert_eq!(member.path_bytes(), name.as_bytes());
+        }
     }
 }

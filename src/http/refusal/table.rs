@@ -94,7 +94,7 @@ impl Refusal {
             R::FolderPrecondition => row(S::BAD_REQUEST, "folder-precondition", &[]),
             R::NeedsDepth { .. } => row(S::CONFLICT, "needs-depth", &[]),
             R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep", &[]),
-            R::BadQuery(_) | R::BadArchive(BadArchive::Format) => {
+            R::BadQuery(_) | R::BadArchive(BadArchive::Format | BadArchive::Parameter(_)) => {
                 row(S::BAD_REQUEST, "bad-query", &[])
             }
             R::BadTarget => row(S::BAD_REQUEST, "bad-target", &[Closes]),

@@ -265,3 +265,46 @@ fn memory_does_not_grow_with_the_archives() {
     say(&format!("{CLIENTS} archives at once: {} MiB", peak / 1024));
     assert!(peak < by_protocol(96, 128) * 1024, "{peak} KiB resident");
 }
+
+/// Of so many new keys that the memory which was reserved for the directory is not enough.
+#[test]
+fn a_zip_has_the_keys_that_are_stored_while_it_is_sent() {
+    http1_only!("the last chunk");
+    let server = TestServer::start(&["--threads", "1"]);
+    server.dir.place("d/a", pattern(1, 40_000_000));
+    // A page of keys is listed before the first value is sent, and the next one behind it.
+    for n in 0..1100 {
+        server.dir.place(&format!("d/k{n:04}"), "v");
+    }
+    let mut raw = Raw::connect_narrow(server.addr);
+    raw.send("GET /d/?archive=zip HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+    assert_eq!(raw.head().status, 200);
+    raw.take(1_000_000);
+    for n in 0..300 {
+        server
+            .dir
+            .place(&format!("d/z{n:03}{}", "z".repeat(200)), "v");
+    }
+    let rest = raw.rest();
+    assert!(rest.ends_with(b"0\r\n\r\n"), "it breaks off");
+    let records = rest.windows(4).filter(|it| it == b"PK\x01\x02").count();
+    assert_eq!(records, 1401);
+}
+
+#[test]
+fn a_parameter_of_listings_is_refused_beside_archive() {
+    let server = TestServer::start(&[]);
+    server.store("d/a", "v");
+    for parameter in ["prefix=a", "after=a", "limit=1", "delimiter=/"] {
+        let name = parameter.split('=').next().expect("a name");
+        let says =
+            format!("an archive is of all values below a folder: it has no parameter {name}");
+        for target in [
+            format!("/d/?archive=tar&{parameter}"),
+            format!("/d/?{parameter}&archive=zip"),
+        ] {
+            server.request("GET", &target, "", b"").says(400, &says);
+            server.request("PUT", &target, "", b"").says(400, &says);
+        }
+    }
+}
