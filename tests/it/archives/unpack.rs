@@ -314,7 +314,7 @@ fn pausing(folder: &str, sent: &[u8]) -> Vec<u8> {
 /// More values than wait for the publisher, of clients that then send nothing.
 #[test]
 fn clients_that_pause_in_the_middle_of_a_tar_keep_no_place_of_others() {
-    let server = TestServer::start(&[]);
+    let server = TestServer::start(&["--body-timeout", "0s"]);
     let names: Vec<String> = (0..250).map(|n| format!("{n:03}")).collect();
     let mut sent = members(names.iter().map(|name| (name.as_str(), &b""[..])));
     sent.extend_from_slice(header(b"long", EntryType::Regular, 500_000).as_bytes());
@@ -337,7 +337,7 @@ fn clients_that_pause_in_the_middle_of_a_tar_keep_no_place_of_others() {
 #[test]
 fn a_value_that_is_not_published_ends_an_archive_whose_client_pauses() {
     directory_only!("a value in the way of a folder");
-    let server = TestServer::start(&[]);
+    let server = TestServer::start(&["--body-timeout", "0s"]);
     let mut sent = members([("x", &b"1"[..]), ("x/y", b"22"), ("x/z", b"333")]);
     sent.extend_from_slice(header(b"long", EntryType::Regular, 500_000).as_bytes());
     let mut raw = server.connect();
