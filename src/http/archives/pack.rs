@@ -150,22 +150,16 @@ impl Packer {
                 let is_long = value.remaining().is_some_and(|left| left > IN_MEMORY);
                 // A zip has the sum of the bytes, so they are read.
                 let as_file = is_long && self.zip.is_none() && failpoint::takes_over();
-                match poll_fn(|cx| value.poll_piece(cx, as_file))
-                    .await
-                    .transpose()?
-                {
-                    Some(piece) => {
-                        if let (Some(zip), Piece::Bytes(bytes)) = (&mut self.zip, &piece) {
-                            zip.note(bytes);
-                        }
-                        return Ok(Some(piece));
+                let piece = poll_fn(|cx| value.poll_piece(cx, as_file)).await;
+                if let Some(piece) = piece.transpose()? {
+                    if let (Some(zip), Piece::Bytes(bytes)) = (&mut self.zip, &piece) {
+                        zip.note(bytes);
                     }
-                    None => {
-                        let len = *len;
-                        self.value = None;
-                        self.end_member(len);
-                    }
+                    return Ok(Some(piece));
                 }
+                let len = *len;
+                self.value = None;
+                self.end_member(len);
             } else if let Some(key) = self.keys.pop_front() {
                 self.begin_member(&key).await?;
             } else if let Some(page) = self.page.take() {

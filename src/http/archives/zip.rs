@@ -191,11 +191,12 @@ mod tests {
 
     #[test]
     fn a_time_is_the_one_of_dos_in_its_century() {
-        // 2026-11-28 12:34:57
-        let known = (46 << 9 | 11 << 5 | 28) << 16 | 12 << 11 | 34 << 5 | 28;
+        let date = |year: u64, month: u64, day: u64| ((year - 1980) << 9) + (month << 5) + day;
+        let time = |hour: u64, minute: u64, second: u64| (hour << 11) + (minute << 5) + second / 2;
+        let known = (date(2026, 11, 28) << 16) + time(12, 34, 56);
         assert_eq!(dos_time(1_795_869_297), known);
-        assert_eq!(dos_time(0), (1 << 5 | 1) << 16);
-        let last = (127 << 9 | 12 << 5 | 31) << 16 | 23 << 11 | 59 << 5 | 29;
+        assert_eq!(dos_time(0), date(1980, 1, 1) << 16);
+        let last = (date(2107, 12, 31) << 16) + time(23, 59, 58);
         assert_eq!(dos_time(u64::MAX), last);
     }
 }

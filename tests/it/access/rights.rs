@@ -259,8 +259,8 @@ fn a_query_whose_parameter_only_ends_like_a_links_is_ignored() {
 /// For each set of rights to what begins with `in/`, and for folders in, above and beside it.
 #[test]
 fn folders_are_made_and_removed_as_the_rules_say() {
-    directory_only!("folders of the directory");
     const SET: [&str; 5] = ["read", "create", "write", "delete", "list"];
+    directory_only!("folders of the directory");
     let name = |set: usize| format!("set{set}");
     let of = |set: usize| {
         let has = SET.iter().enumerate().filter(|(n, _)| set >> n & 1 == 1);

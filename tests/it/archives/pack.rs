@@ -235,8 +235,8 @@ fn the_server_in_c_knew_no_archives() {
 /// Each client takes the first bytes of an archive of two sparse values, of 10 GB together, and waits for the others there.
 #[test]
 fn memory_does_not_grow_with_the_archives() {
-    directory_only!("sparse files");
     const CLIENTS: usize = 64;
+    directory_only!("sparse files");
     let server = TestServer::start(&[]);
     for name in ["d/a", "d/b"] {
         server.store(name, "v");

@@ -14,17 +14,16 @@ fn policy() -> String {
     let mut text = String::new();
     for set in 0..16 {
         let digest = crate::support::s3::hex(&sha2::Sha256::digest(token(set)));
-        text += &format!("[[subject]]\nname = \"s{set}\"\ntoken = \"sha256:{digest}\"\n");
+        let subject = format!("[[subject]]\nname = \"s{set}\"\ntoken = \"sha256:{digest}\"\n");
+        text.push_str(&subject);
         let may = of(set);
         if !may.is_empty() {
             text += &rule(set, "d/in/", &may);
         }
-        let seen: Vec<_> = may
-            .iter()
-            .filter(|right| RIGHTS[..2].contains(right))
-            .collect();
+        let seen = may.iter().filter(|right| RIGHTS[..2].contains(right));
+        let seen: Vec<_> = seen.copied().collect();
         if !seen.is_empty() {
-            text += &format!("[[rule]]\nwho = [\"s{set}\"]\nprefix = \"d/a\"\nmay = {seen:?}\n");
+            text += &rule(set, "d/a", &seen);
         }
     }
     text

@@ -16,18 +16,14 @@ use crate::store::{Error, Key};
 impl<'a> RequestHead<'a> {
     /// A listing of a folder, or the index in its place, or an archive of it.
     pub(super) fn below(&self, folder: &str) -> Result<Operation<'a>, Refusal> {
-        match ArchiveFormat::of(self.head.uri.query())? {
-            Some(format) => {
-                let page =
-                    ListTarget::new(folder.to_owned(), Query::default(), ListFormat::Json).page;
-                let request = ArchiveRequest { format, page };
-                Ok(Operation::Archive(Box::new(request)))
-            }
-            None => {
-                let listing = list_request(self.head, folder.to_owned())?;
-                Ok(index_or(listing, self.head, folder, self.config))
-            }
+        if let Some(format) = ArchiveFormat::of(self.head.uri.query())? {
+            let target = ListTarget::new(folder.to_owned(), Query::default(), ListFormat::Json);
+            let page = target.page;
+            let request = ArchiveRequest { format, page };
+            return Ok(Operation::Archive(Box::new(request)));
         }
+        let listing = list_request(self.head, folder.to_owned())?;
+        Ok(index_or(listing, self.head, folder, self.config))
     }
 
     /// A PUT to an address that is of no key, for the reason `why`: an archive that is unpacked into a folder, if it asks for that.
