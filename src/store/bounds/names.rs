@@ -24,7 +24,7 @@ pub(super) const CHUNK: usize = 1024;
 /// The time of use of a value that could not be evicted.
 pub(super) const STUCK: i64 = i64::MAX;
 
-/// A value that a bound counts. Its times are of [`uptime`].
+/// A value that a bound counts. Its times are milliseconds since the system started.
 #[derive(Debug)]
 pub struct Value {
     /// Its key.
