@@ -210,9 +210,8 @@ impl Reading<'_> {
         let Some(prefix) = prefix else {
             return Ok("");
         };
-        let text = prefix.get_ref();
-        let sample = text.replace(Rule::NAME, "x");
-        check_prefix(&sample).map_err(|why| self.wrong(prefix.span().start, why))?;
+        let (start, text) = (prefix.span().start, prefix.get_ref());
+        check_prefix(&text.replace(Rule::NAME, "x")).map_err(|why| self.wrong(start, why))?;
         Ok(text)
     }
 

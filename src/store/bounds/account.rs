@@ -7,14 +7,13 @@
 //! The lock is held for short, and never across a call that may wait: for one name, or for a part of a pass.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::names::{CHUNK, Names, STUCK, Value, uptime};
+use super::names::{Names, STUCK, Value, uptime};
 use super::rule::{Bound, Full, Total, named};
 use super::uses::Uses;
 use crate::value::{Error, Version};
@@ -162,35 +161,11 @@ impl Account {
         self.bounds[bound].full == Full::Evict && self.may_evict[bound].load(Relaxed)
     }
 
-    /// The bytes that may be evicted in all, at most.
-    pub fn evictable(&self) -> u64 {
-        let evicting = (0..self.bounds.len()).filter(|&at| self.evicts(at));
-        evicting.fold(0, |sum, at| sum.saturating_add(self.total(at).bytes))
-    }
-
     /// The sums of a bound, over all that it counts by.
     pub fn total(&self, bound: usize) -> Total {
         let mut sum = Total::default();
         self.each_scope(bound, |_, scope| sum = sum.plus(scope.total));
         sum
-    }
-
-    /// Visits all that the bound of this number counts by, with its sums.
-    pub(super) fn each_scope(&self, bound: usize, mut visit: impl FnMut(&str, &Scope)) {
-        let mut from = Unbounded::<Box<str>>;
-        loop {
-            let state = self.state.lock();
-            let rest = state.scopes[bound].range::<Box<str>, _>((from.as_ref(), Unbounded));
-            let mut last = None;
-            for (name, scope) in rest.take(CHUNK) {
-                visit(name, scope);
-                last = Some(name);
-            }
-            let Some(last) = last.cloned() else {
-                return;
-            };
-            from = Excluded(last);
-        }
     }
 
     /// The bounds that hold for all of `folder`: what each counts it by, its rule and its sums.

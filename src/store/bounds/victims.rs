@@ -6,12 +6,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::ops::Bound::Included;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::account::{Account, Lack, State, nanos};
-use super::names::{STUCK, Value, uptime};
+use super::account::{Account, Lack, Scope, State, nanos};
+use super::names::{CHUNK, STUCK, Value, uptime};
 use super::rule::{AgeOf, Bound, Full, Total, millis};
 use crate::store::clock;
 use crate::value::{Key, Meta};
@@ -72,6 +72,30 @@ impl Victim {
 }
 
 impl Account {
+    /// The bytes that may be evicted in all, at most.
+    pub fn evictable(&self) -> u64 {
+        let evicting = (0..self.bounds.len()).filter(|&at| self.evicts(at));
+        evicting.fold(0, |sum, at| sum.saturating_add(self.total(at).bytes))
+    }
+
+    /// Visits all that the bound of this number counts by, with its sums.
+    pub(super) fn each_scope(&self, bound: usize, mut visit: impl FnMut(&str, &Scope)) {
+        let mut from = Unbounded::<Box<str>>;
+        loop {
+            let state = self.state.lock();
+            let rest = state.scopes[bound].range::<Box<str>, _>((from.as_ref(), Unbounded));
+            let mut last = None;
+            for (name, scope) in rest.take(CHUNK) {
+                visit(name, scope);
+                last = Some(name);
+            }
+            let Some(last) = last.cloned() else {
+                return;
+            };
+            from = Excluded(last);
+        }
+    }
+
     /// Values to be evicted before a value of `size` bytes is published under `key`; none where there is room, or none can be made.
     pub fn victims_for(&self, key: &str, size: u64) -> Vec<Victim> {
         let lack = self.lack(&self.state.lock(), key, size);
