@@ -130,8 +130,10 @@ impl Replay<'_> {
                 self.replay_move(change, source, &removal)
             }
             (_, removal) => {
-                self.replay(change)?;
-                removal.map_or(Ok(()), |removal| self.replay(&removal))
+                // Where a hand has taken the new name, the old one is all that the value may have.
+                let is_there = self.replay(change)?;
+                let removal = removal.filter(|_| is_there);
+                removal.map_or(Ok(()), |removal| self.replay(&removal).map(drop))
             }
         }
     }
@@ -193,8 +195,8 @@ impl Replay<'_> {
         Err(Error::new("publish", Errno::BUSY))
     }
 
-    /// Makes `change`, if it counts.
-    fn replay(&mut self, change: &ChangeRecord) -> Result<(), Error> {
+    /// Makes `change`, if it counts; false if its key has neither what the change made nor what came later, but what a hand has placed.
+    fn replay(&mut self, change: &ChangeRecord) -> Result<bool, Error> {
         let counts = match self.state {
             FileState::NamesWhole => {
                 change.small.is_some() && !self.history.is_cancelled(change.sequence)
@@ -202,7 +204,7 @@ impl Replay<'_> {
             _ => self.history.may_count(change),
         };
         if !counts {
-            return Ok(());
+            return Ok(true);
         }
         let (key, found) = (&change.key, self.find(&change.key)?);
         let fate = match (self.state, found) {
@@ -218,14 +220,14 @@ impl Replay<'_> {
             (_, NameKind::Other) => Fate::Foreign,
         };
         let is_made = match (fate, &change.small) {
-            (Fate::Keep, Some(_)) => return Ok(()),
-            (Fate::Compare, Some((_, value))) if self.holds(key, found, value)? => return Ok(()),
+            (Fate::Keep, Some(_)) => return Ok(true),
+            (Fate::Compare, Some((_, value))) if self.holds(key, found, value)? => return Ok(true),
             (Fate::Keep | Fate::Compare, None) => {
                 // They may be left without their last key.
                 if self.writer.is_some() {
                     self.dir.leave_folders(key.folder());
                 }
-                return Ok(());
+                return Ok(true);
             }
             (Fate::Foreign, _) => {
                 self.set_aside_older(change, key.as_str())? && self.make(change)?
@@ -237,7 +239,7 @@ impl Replay<'_> {
             Some(_) => self.done.written += 1,
             None => self.done.removed += 1,
         }
-        Ok(())
+        Ok(is_made)
     }
 
     /// Makes `change` of what stands under its name; false if a hand has placed something in the way since.

@@ -126,3 +126,25 @@ fn changes_after_a_move_are_replayed_over_it() {
         dir.assert_holds(&["a", "b", "g"]);
     }
 }
+
+/// The old name is all that the value has: the new one, or the place of its folder, is a hand's.
+#[test]
+fn a_value_stays_where_it_was_if_a_hand_has_taken_its_new_name() {
+    journal_only!();
+    for length in LENGTHS {
+        for taken in ["b/k", "b"] {
+            let (dir, value) = (DataDir::temporary(), pattern(1, length));
+            let mut server = start(&dir);
+            server.store("a", &value);
+            let before = Kept::of(&dir, "a");
+            relocate(&server, "a", "b/k");
+            cut(&mut server);
+            before.put_back();
+            fs::remove_dir_all(dir.file("b")).expect("removed");
+            dir.place(taken, "by hand");
+            let server = start(&dir);
+            assert_eq!(server.get(taken).body, b"by hand", "{length} {taken}");
+            assert!(server.get("a").body == value, "{length} {taken}");
+        }
+    }
+}
