@@ -7,7 +7,9 @@
 use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, stamp, unlink};
+use super::directory_fd::{
+    Blocking, Folder, NameKind, ValuesDir, is_no_folder, stamp, stat, unlink,
+};
 use super::empty_folders::NOT_EMPTY;
 use super::new_value::{NewValue, Source};
 use super::publish_method::unpublished;
@@ -64,6 +66,22 @@ pub fn find<'a>(
     };
     let folder = Some(folder);
     Ok(Found { folder, value })
+}
+
+/// The value of `key`, from which it is to move. Fails where its file has another name: that would get the new version, and a rename to it
+/// does nothing.
+pub fn find_source(dir: &ValuesDir, key: &Key<'_>) -> Result<Option<Meta>, Error> {
+    let found = find(dir, key, false, false)?;
+    let (Some(folder), Some(meta)) = (&found.folder, found.meta()) else {
+        return Ok(None);
+    };
+    match stat(folder, key.name()) {
+        Ok(stat) if stat.st_nlink > 1 => Err(Error::Occupied(LINKED.to_owned())),
+        Err(Errno::NOENT) => Ok(None),
+        found => found
+            .map(|_| Some(meta))
+            .map_err(Error::errno_while("look up")),
+    }
 }
 
 /// Writes the file of `value`, if it has none, with this `version`, for `key`, which stands for `base`.
@@ -145,8 +163,8 @@ fn publish(
 }
 
 /// Gives the value of `source` this `version` and the name of `key`, in place of what was `found`; false where another program has changed
-/// one of the names, or a folder of them. One rename does it, so that the value always has one name. The version comes first: the old name
-/// has it until the rename, and gets the old version back if that fails.
+/// one of the names, or a folder of them. One rename does it, so that the value always has one name. The version comes first, and the mode
+/// without the rights that the replaced file lacked: the old name has them until the rename, and gets the old ones back if that fails.
 pub fn rename(
     writer: &WriteContext,
     key: &Key<'_>,
@@ -155,15 +173,29 @@ pub fn rename(
     version: Version,
 ) -> Result<bool, Error> {
     let from = find(writer.dir(), &source.key, false, false)?;
-    let is_source = from.meta().map(|meta| meta.version) == Some(source.version);
-    let Some(from) = from.folder.filter(|_| is_source) else {
+    let (Some(from), Some((meta, mode))) = (from.folder, from.value) else {
         return Ok(false);
     };
+    if meta.version != source.version {
+        return Ok(false);
+    }
     let name = source.key.name();
-    let stamp = |version| stamp(&from, name, version);
+    let kept = found
+        .value
+        .map_or(mode, |(_, replaced)| mode & (replaced | Mode::RWXU));
+    let mark = |version, of: Mode| {
+        if kept != mode {
+            let opened = writer.dir().open(&source.key, Blocking::Allowed)?;
+            let file = opened.ok_or(Errno::NOENT)?.fd;
+            retry_on_intr(|| rustix::fs::fchmod(&file, of))?;
+        }
+        stamp(&from, name, version)
+    };
     let rename_to = |folder: &Folder<'_>| {
         let renamed = match found.value {
             None => rename_new(&from, name, folder, key.name()),
+            // A rename would leave both names.
+            Some(_) if is_same_file((&from, name), (folder, key.name())) => unlink(&from, name),
             Some(_) => retry_on_intr(|| rustix::fs::renameat(&from, name, folder, key.name())),
         };
         match renamed {
@@ -173,8 +205,8 @@ pub fn rename(
             Err(errno) => Err(unpublished(key, "rename", errno)),
         }
     };
-    if let Err(errno) = stamp(version) {
-        let _ = stamp(source.version);
+    if let Err(errno) = mark(version, kept) {
+        let _ = mark(source.version, mode);
         return match errno {
             Errno::NOENT => Ok(false),
             errno => Err(Error::new("stamp the version", errno)),
@@ -189,7 +221,7 @@ pub fn rename(
     if matches!(renamed, Ok(true)) {
         let dir = writer.dir();
         dir.leave_folder(source.key.folder(), Some(&from));
-    } else if let Err(errno) = stamp(source.version) {
+    } else if let Err(errno) = mark(source.version, mode) {
         tracing::warn!(%errno, "a value that was not moved keeps the version of its move");
     }
     match renamed {
@@ -198,7 +230,15 @@ pub fn rename(
     }
 }
 
+const LINKED: &str = "the file of the value has another name, a hard link, so that no rename moves it: copy it, and delete it";
+
 const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems, between which no value is moved as one change: copy it, and delete it";
+
+/// True if both names are of one file.
+fn is_same_file(a: (&Folder<'_>, &str), b: (&Folder<'_>, &str)) -> bool {
+    let [a, b] = [a, b].map(|(folder, name)| stat(folder, name));
+    matches!((a, b), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+}
 
 /// Renames a file to a name that nothing has; `EXIST` when something has it. FUSE programs may lack such a rename: there the file has both
 /// names for a moment.

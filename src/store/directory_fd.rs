@@ -174,12 +174,16 @@ impl ValuesDir {
 
 /// The entry under `name` in `folder` now.
 pub fn look_up(folder: impl AsFd, name: &str) -> Result<NameKind, Errno> {
-    let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
-    match retry_if_stale(stat) {
+    match stat(folder, name) {
         Ok(stat) => Ok(kind(&stat)),
         Err(Errno::NOENT) => Ok(NameKind::Absent),
         Err(errno) => Err(errno),
     }
+}
+
+/// The description of `name` in `folder` now.
+pub fn stat(folder: impl AsFd, name: &str) -> Result<Stat, Errno> {
+    retry_if_stale(|| rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW))
 }
 
 /// The kind of thing that `stat` describes; a value is without its end.
@@ -197,8 +201,7 @@ pub fn kind(stat: &Stat) -> NameKind {
 /// The time at which the file system last changed the name or the bytes of `name` in `folder`, in nanoseconds since 1970. No program can
 /// set it.
 pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
-    let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
-    let changed = value::changed(&retry_if_stale(stat)?);
+    let changed = value::changed(&stat(folder, name)?);
     Ok(i64::try_from(changed).unwrap_or(i64::MAX))
 }
 

@@ -169,7 +169,7 @@ impl Files for ValueFiles {
 
     fn find_source(&self, source: &Source) -> Result<Option<Meta>, Error> {
         self.writer.journal.may_change(&source.key)?;
-        Ok(commit::find(self.writer.dir(), &source.key, false, false)?.meta())
+        commit::find_source(self.writer.dir(), &source.key)
     }
 
     fn result(

@@ -283,3 +283,63 @@ fn both_methods_work_over_http2_and_are_counted_and_logged() {
     assert_eq!(of("COPY"), ["/b"]);
     assert_eq!(of("MOVE"), ["/a", "/b"]);
 }
+
+/// A rename of a file to another name of it does nothing, and a new version would be that of its other names.
+#[test]
+fn a_file_with_two_names_is_copied_and_not_moved() {
+    directory_only!("moves");
+    for args in MODES {
+        let server = Launch::new(args).start();
+        let mut raw = server.connect();
+        for length in [5, 200_000] {
+            let value = pattern(1, length);
+            raw.put("a", &value);
+            fs::hard_link(server.dir.file("a"), server.dir.file("b")).expect("a link");
+            let tag = etag(&server, "a");
+            for to in ["/b", "/c"] {
+                let refused = send(&mut raw, "MOVE", "/a", to, "");
+                refused.says(409, "copy it, and delete it");
+            }
+            assert_eq!(etag(&server, "a"), tag);
+            server.dir.assert_holds(&["a", "b"]);
+            assert_eq!(send(&mut raw, "COPY", "/a", "/b", "").status, 204);
+            assert_eq!(send(&mut raw, "MOVE", "/a", "/b", "").status, 204);
+            assert_eq!(raw.get("b").body, value);
+            server.dir.assert_holds(&["b"]);
+            server.dir.remove("b");
+        }
+    }
+}
+
+#[test]
+fn group_and_others_get_no_right_that_they_lacked_on_the_replaced_file() {
+    directory_only!("moves");
+    for args in MODES {
+        let server = Launch::new(args).start();
+        let mut raw = server.connect();
+        let mode_of = |key| {
+            let file = fs::metadata(server.dir.file(key)).expect("a file");
+            file.mode() & 0o777
+        };
+        for length in [5, 200_000] {
+            for (of_source, of_replaced, left) in [
+                (0o664, 0o600, 0o600),
+                (0o640, 0o646, 0o640),
+                (0o644, 0o660, 0o640),
+            ] {
+                for (key, mode) in [("a", of_source), ("b", of_replaced)] {
+                    raw.put(key, pattern(1, length));
+                    chmod(server.dir.file(key), mode);
+                }
+                assert_eq!(send(&mut raw, "MOVE", "/a", "/b", "").status, 204);
+                let moved = mode_of("b");
+                assert_eq!(moved, left, "{of_source:o} over {of_replaced:o}");
+            }
+            raw.put("a", "v");
+            chmod(server.dir.file("a"), 0o640);
+            assert_eq!(send(&mut raw, "MOVE", "/a", "/new", "").status, 201);
+            assert_eq!(mode_of("new"), 0o640);
+            server.dir.remove("new");
+        }
+    }
+}
