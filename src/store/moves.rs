@@ -99,9 +99,17 @@ async fn relocate_object(
     if how.is_copy {
         return Ok(Some(relocated));
     }
+    // From here on no answer may say that nothing was changed.
     match gateway.delete(&how.from, Some(&object.meta.etag)).await {
         Ok(true) => Ok(Some(relocated)),
-        Ok(false) | Err(Error::Precondition) => Ok(None),
+        Ok(false) | Err(Error::Precondition) => {
+            let [from, to] = [how.from, how.to].map(|key| key.as_str().to_owned());
+            Err(Error::HalfMoved(from, to))
+        }
+        Err(Error::Unreachable(_) | Error::Busy { .. }) => {
+            Err(Error::OutcomeUnknown { is_late: false })
+        }
+        Err(Error::TimedOut) => Err(Error::OutcomeUnknown { is_late: true }),
         Err(error) => Err(error),
     }
 }

@@ -71,6 +71,11 @@ pub enum Error {
         /// No answer came in time.
         is_late: bool,
     },
+    /// A value was copied to the second key, and the first has not lost it: it has another value by now, or another request removed it.
+    #[error(
+        "{1:?} has a copy of the value that {0:?} had: {0:?} was changed meanwhile, and was left as it is"
+    )]
+    HalfMoved(String, String),
     /// The store behind this one refuses what the server asks, as its credentials, its bucket or its region are wrong: its words, for
     /// the log.
     #[error("the store refuses the server's requests")]
@@ -139,6 +144,7 @@ impl Error {
                 | Self::NameTaken(_)
                 | Self::NoParent(_)
                 | Self::Precondition
+                | Self::HalfMoved(..)
                 | Self::Incomplete
                 | Self::Truncated
                 | Self::NotSupported { .. }

@@ -104,6 +104,10 @@ pub enum Refusal {
     #[error("{0}")]
     BadMove(#[from] BadMove),
     #[error(
+        "this server has none of the locks and states that the field If of WebDAV asks for: nothing was done; If-Match asks for a version"
+    )]
+    If,
+    #[error(
         "a value takes GET, HEAD, PUT, DELETE, MOVE, COPY and OPTIONS, and a folder MKCOL and DELETE: store a value with PUT, and a form with files by POST to /-/upload"
     )]
     Method,

@@ -122,6 +122,7 @@ impl Refusal {
             R::Unsatisfiable { .. } => row(S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable", &[]),
             R::Precondition => row(S::PRECONDITION_FAILED, "precondition-failed", &[]),
             R::BadMove(why) => moving(*why),
+            R::If => row(S::NOT_IMPLEMENTED, "if-field", &[]),
             R::Method if config.compat => row(S::NOT_FOUND, "method", &[]),
             R::Method | R::PageMethod(_) => row(S::METHOD_NOT_ALLOWED, "method", &[]),
             R::ReadOnly => row(S::FORBIDDEN, "read-only", &[]),
@@ -209,7 +210,7 @@ fn moving(why: BadMove) -> Row {
     use StatusCode as S;
     match why {
         B::Destination => row(S::BAD_REQUEST, "bad-destination", &[]),
-        B::Overwrite => row(S::BAD_REQUEST, "bad-field", &[]),
+        B::Overwrite | B::Field(_) => row(S::BAD_REQUEST, "bad-field", &[]),
         // RFC 4918, sections 9.8.5 and 9.9.5.
         B::Elsewhere => row(S::BAD_GATEWAY, "other-destination", &[]),
         B::Same => row(S::FORBIDDEN, "same-key", &[]),
@@ -248,6 +249,7 @@ fn failed(error: &Error, config: &ServiceConfig) -> Row {
         E::NameTaken(_) => row(S::METHOD_NOT_ALLOWED, "name-taken", &[]),
         E::NoParent(_) => row(S::CONFLICT, "no-parent", &[]),
         E::Occupied(_) => row(S::CONFLICT, "occupied", &[]),
+        E::HalfMoved(..) => row(S::CONFLICT, "half-moved", &[]),
         E::Unsynced(why) => failed(why, config),
         E::Incomplete => Refusal::CutOff.row(config),
         E::Forbidden { .. } if config.compat => row(S::INTERNAL_SERVER_ERROR, "forbidden", &[]),

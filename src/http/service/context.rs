@@ -149,6 +149,7 @@ impl Service {
             | Error::NameTaken(_)
             | Error::NoParent(_)
             | Error::Precondition
+            | Error::HalfMoved(..)
             | Error::NotSupported { .. }
             | Error::BadKey(_)
             | Error::Incomplete => return,
@@ -339,7 +340,7 @@ pub fn audit_events(
     }
     let is_unknown = matches!(
         refusal.reason(),
-        Refusal::Store(Error::OutcomeUnknown { .. }) | Refusal::Panicked
+        Refusal::Store(Error::OutcomeUnknown { .. } | Error::HalfMoved(..)) | Refusal::Panicked
     );
     (events, !is_unknown)
 }

@@ -180,6 +180,7 @@ impl<'a> RequestHead<'a> {
                 if config.read_only {
                     return Err(Refusal::ReadOnly);
                 }
+                self.refuses_if()?;
                 let preconditions = preconditions(&head.headers);
                 Ok(Operation::Delete { key, preconditions })
             }
@@ -244,6 +245,14 @@ impl<'a> RequestHead<'a> {
         let has_length = || head.headers.contains_key(CONTENT_LENGTH);
         if has_body && head.version < Version::HTTP_11 && !has_length() {
             return Err(Refusal::LengthRequired);
+        }
+        Ok(())
+    }
+
+    /// Refuses a condition on the locks and states of WebDAV (RFC 4918, section 10.4), which this server cannot test.
+    fn refuses_if(&self) -> Result<(), Refusal> {
+        if !self.config.compat && self.head.headers.contains_key("if") {
+            return Err(Refusal::If);
         }
         Ok(())
     }
@@ -317,6 +326,7 @@ impl<'a> RequestHead<'a> {
             return Err(Refusal::TooLarge { limit });
         }
         let mut options = if common.has_stored_fields {
+            self.refuses_if()?;
             Box::new(PutOptions::of(&head.headers, config)?)
         } else {
             Box::default()

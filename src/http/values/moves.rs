@@ -16,6 +16,8 @@ pub enum BadMove {
     Elsewhere,
     #[error("Overwrite is T or F")]
     Overwrite,
+    #[error("MOVE and COPY take no {0}: nothing was done")]
+    Field(&'static str),
     #[error("source and destination are the same key")]
     Same,
     /// Everything that has to do with folders as a source or a destination.

@@ -152,6 +152,9 @@ fn a_body_is_read_and_ignored_and_the_methods_are_announced() {
     raw.put("a", "v");
     let lines = "Destination: /b\r\nContent-Length: 4\r\n";
     assert_eq!(server.request("MOVE", "/a", lines, b"body").status, 201);
+    let lines = "Destination: /c\r\nContent-Length: 4\r\n";
+    let copied = ask(&mut server.connect(), "COPY", "/b", lines, b"body");
+    assert!(copied.status == 201 && copied.closes(), "{copied:?}");
     let page = "Origin: https://app.example\r\nAccess-Control-Request-Method: MOVE\r\n";
     let options = ask(&mut raw, "OPTIONS", "/b", page, b"");
     for field in ["allow", "access-control-allow-methods"] {
@@ -234,4 +237,53 @@ fn any_destination_is_a_key_or_refused() {
     });
     tried.expect("a key or a refusal");
     assert!(made.get() > 0, "nothing was copied");
+}
+
+#[test]
+fn what_would_be_dropped_and_change_what_is_done_is_refused() {
+    directory_only!("moves");
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    raw.put("a", "v");
+    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+    for method in METHODS {
+        for line in [
+            "X-Delete-After: 60".to_owned(),
+            "X-Delete-At: 32503680000".to_owned(),
+            format!("Destination-If-Unmodified-Since: {date}"),
+            format!("Destination-If-Modified-Since: {date}"),
+        ] {
+            let refused = send(&mut raw, method, "/a", "/b", &format!("{line}\r\n"));
+            let name = line.split(':').next().expect("a name").to_lowercase();
+            refused.says(400, &format!("take no {name}"));
+        }
+    }
+    server.dir.assert_holds(&["a"]);
+}
+
+/// A condition that is not tested does not hold.
+#[test]
+fn no_change_is_made_under_the_field_if_of_webdav() {
+    directory_only!("moves");
+    let server = TestServer::start(&[]);
+    let lines = "If: (<urn:uuid:181d4fae-7d8c-11d0-a765-00a0c91e6bf2>)\r\nDestination: /b\r\n";
+    server.dir.place("a", "v");
+    fs::create_dir(server.dir.file("folder")).expect("a folder");
+    for (method, path) in [
+        ("MOVE", "/a"),
+        ("COPY", "/a"),
+        ("PUT", "/a"),
+        ("DELETE", "/a"),
+        ("MKCOL", "/new"),
+        ("DELETE", "/folder/"),
+        ("PUT", "/folder/?archive=tar"),
+    ] {
+        let problem = format!("{lines}Accept: application/problem+json\r\n");
+        let refused = server.request(method, path, &problem, b"");
+        assert_eq!(refused.status, 501, "{method} {path} {refused:?}");
+        let text = String::from_utf8_lossy(&refused.body);
+        assert!(text.contains("problem:if-field"), "{text}");
+    }
+    assert_eq!(server.request("GET", "/a", lines, b"").status, 200);
+    server.dir.assert_holds(&["a", "folder"]);
 }

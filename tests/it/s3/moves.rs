@@ -83,3 +83,32 @@ fn a_move_that_fails_loses_nothing() {
         assert!(relocate(&server, "COPY", "").status < 300);
     }
 }
+
+/// After the copy no answer says that nothing was done, whatever the preconditions would say by now.
+#[test]
+fn a_move_that_is_overtaken_after_its_copy_says_so() {
+    let stub = Stub::start();
+    let server = serve(&stub.bucket, &[]);
+    server.store("from", "v");
+    let overtaken = Fault::Refuse(412, "PreconditionFailed", None);
+    stub.fail("DELETE", "from", overtaken, 1);
+    let tag = server.get("from").must("etag").to_owned();
+    let moved = relocate(
+        &server,
+        "MOVE",
+        &format!("Overwrite: F\r\nIf-Match: {tag}\r\n"),
+    );
+    assert_eq!((moved.status, &*reason(&moved)), (409, "half-moved"));
+    let told = moved.json()["detail"].to_string();
+    assert!(
+        told.contains(r#"\"to\""#) && told.contains(r#"\"from\""#),
+        "{told}"
+    );
+    for key in ["from", "to"] {
+        assert_eq!(server.get(key).body, b"v", "{key}");
+    }
+    // Busy says of a request that nothing was done.
+    stub.fail("DELETE", "from", Fault::Refuse(503, "SlowDown", None), 20);
+    let busy = relocate(&server, "MOVE", "");
+    assert_eq!((busy.status, &*reason(&busy)), (502, "outcome-unknown"));
+}

@@ -46,6 +46,7 @@ impl<'a> RequestHead<'a> {
             return Err(Refusal::ReadOnly);
         }
         self.needs_length()?;
+        self.refuses_if()?;
         if self.common.resumable && config.resumes() {
             return Err(BadArchive::Field("Upload-Complete").into());
         }
@@ -66,6 +67,7 @@ impl<'a> RequestHead<'a> {
         if config.read_only {
             return Err(Refusal::ReadOnly);
         }
+        self.refuses_if()?;
         let request = MoveRequest::of(head, self.key(), is_copy, config)?;
         Ok(Operation::Move(Box::new(request)))
     }
@@ -92,6 +94,7 @@ impl<'a> RequestHead<'a> {
             return Err(Refusal::Store(Error::NameTaken("the root, a folder,")));
         }
         let folder = self.changed_folder()?;
+        self.refuses_if()?;
         if self.len != Some(0) {
             return Err(Refusal::FolderWithBody);
         }
@@ -103,6 +106,7 @@ impl<'a> RequestHead<'a> {
     pub(super) fn remove_folder(&self) -> Result<Operation<'a>, Refusal> {
         let headers = &self.head.headers;
         let folder = self.changed_folder()?;
+        self.refuses_if()?;
         if preconditions(headers).is_some() {
             return Err(Refusal::FolderPrecondition);
         }

@@ -18,7 +18,7 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::moves::BadMove;
-use crate::store::{BadKey, Key, Preconditions};
+use crate::store::{BadKey, DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
 const DESTINATION: HeaderName = HeaderName::from_static("destination");
 const OVERWRITE: HeaderName = HeaderName::from_static("overwrite");
@@ -33,6 +33,14 @@ const OF_DESTINATION: [(HeaderName, HeaderName); 2] = [
     ),
 ];
 
+/// Fields that would change what is done, and that these methods do not take.
+const NOT_TAKEN: [&str; 4] = [
+    DELETE_AFTER,
+    DELETE_AT,
+    "destination-if-modified-since",
+    "destination-if-unmodified-since",
+];
+
 impl MoveRequest {
     /// The request with this `head`, whose target is the key `from`.
     pub fn of(
@@ -41,6 +49,12 @@ impl MoveRequest {
         is_copy: bool,
         config: &ServiceConfig,
     ) -> Result<Self, Refusal> {
+        if let Some(name) = NOT_TAKEN
+            .into_iter()
+            .find(|name| head.headers.contains_key(*name))
+        {
+            return Err(BadMove::Field(name).into());
+        }
         let to = destination(head, &config.allowed.hosts)?;
         let from = from
             .map_err(|why| of_folder(why, head.uri.path()))?
