@@ -249,7 +249,7 @@ impl<'a> RequestHead<'a> {
         Ok(())
     }
 
-    /// Refuses a condition on the locks and states of WebDAV (RFC 4918, section 10.4), which this server cannot test.
+    /// Refuses a condition on the locks and states of `WebDAV` (RFC 4918, section 10.4), which this server cannot test.
     fn refuses_if(&self) -> Result<(), Refusal> {
         if !self.config.compat && self.head.headers.contains_key("if") {
             return Err(Refusal::If);
