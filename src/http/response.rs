@@ -214,7 +214,7 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
 
 /// What came of the removal of a folder: 409 where something stays, for then the folder does.
 fn folder_removed(removed: &RemovedFolder) -> Response<Body> {
-    let status = if removed.stayed == 0 {
+    let status = if removed.stays.count == 0 {
         StatusCode::OK
     } else {
         StatusCode::CONFLICT

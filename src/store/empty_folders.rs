@@ -1,7 +1,7 @@
 //! The removal of a tree of folders that has no value, whoever made them.
 //!
-//! `rmdir` alone removes, which refuses a folder that is not empty: nothing that is no folder is ever lost. Takes memory for some names of
-//! each level, and one descriptor at a time.
+//! `rmdir` alone removes, which refuses a folder that is not empty: nothing that is no folder is ever lost. Reads and tries each folder
+//! once. Takes memory for the names beside those on the way to it, and one descriptor at a time.
 
 use rustix::io::Errno;
 use serde::Serialize;
@@ -10,8 +10,8 @@ use super::directory_fd::{ValuesDir, remove_folder};
 use super::list::walk::{self, Met, walk};
 use crate::value::Error;
 
-/// Folders of one folder that are remembered at once; for more, it is read again.
-const FOLDERS: usize = 1024;
+/// Folders that are read or removed before others have their turn.
+pub const SLICE: usize = 256;
 
 /// The most that are told of what stays.
 pub const TOLD: usize = 100;
@@ -26,50 +26,91 @@ pub struct Stayed {
     pub reason: String,
 }
 
-/// Removes the folders below `path` that are empty, or have empty folders alone; adds the lowest that stay, but not too many. Blocks.
-pub fn remove_below(dir: &ValuesDir, path: &str, stayed: &mut Vec<Stayed>) -> Result<(), Error> {
-    loop {
-        let Some(folder) = walk::open(dir, path)? else {
-            return Ok(());
-        };
-        let mut folders = Vec::new();
-        walk(dir, &folder, path, |met| {
-            if let Met::Folder(path) = met
-                && folders.len() < FOLDERS
-            {
-                folders.push(path);
-            }
-            Ok::<_, Error>(())
-        })?;
-        // Folders lie in each other as deep as a key is long: descriptors are fewer.
-        drop(folder);
-        let (mut has_removed, may_have_more) = (false, folders.len() == FOLDERS);
-        for folder in folders {
-            let before = stayed.len();
-            remove_below(dir, &folder, stayed)?;
-            match remove(dir, path, &folder) {
-                Ok(()) => has_removed = true,
-                Err(Errno::NOENT) => {}
-                Err(errno) if stayed.len() == before && before < TOLD => {
-                    let reason = match errno {
-                        Errno::NOTEMPTY | Errno::EXIST => NOT_EMPTY.to_owned(),
-                        errno => Error::new("remove the folder", errno).to_string(),
-                    };
-                    let name = folder + "/";
-                    stayed.push(Stayed { name, reason });
-                }
-                Err(_) => {}
-            }
-        }
-        if !may_have_more || !has_removed {
-            return Ok(());
+/// All that stays: how much that is, and some of it.
+#[derive(Debug, Default, Serialize)]
+pub struct Stays {
+    /// The number of values and folders.
+    #[serde(rename = "stayed")]
+    pub count: u64,
+    pub why: Vec<Stayed>,
+}
+
+impl Stays {
+    pub fn add(&mut self, name: String, reason: String) {
+        self.count += 1;
+        if self.why.len() < TOLD {
+            self.why.push(Stayed { name, reason });
         }
     }
 }
 
-/// Removes the folder `path`, which lies in `above`, if it is empty.
-fn remove(dir: &ValuesDir, above: &str, path: &str) -> Result<(), Errno> {
-    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
-    dir.folder(above)
-        .and_then(|above| remove_folder(&above, name))
+/// The removal, under way, of the folders below one that are empty, or have empty folders alone.
+#[derive(Debug)]
+pub struct FolderRemoval {
+    /// Folders to remove, the next last: each above those that lie in it. Once one is read, with the number that stayed before.
+    todo: Vec<(String, Option<u64>)>,
+    /// The lowest that stay.
+    pub stays: Stays,
+}
+
+impl FolderRemoval {
+    pub fn below(path: &str) -> Self {
+        Self {
+            todo: vec![(path.to_owned(), None)],
+            stays: Stays::default(),
+        }
+    }
+
+    /// Takes the next steps, this many at most; true if none is left. Blocks.
+    pub fn go_on(&mut self, dir: &ValuesDir, steps: usize) -> Result<bool, Error> {
+        for _ in 0..steps {
+            match self.todo.pop() {
+                Some((path, None)) => self.read(dir, path)?,
+                Some((path, Some(before))) if !self.todo.is_empty() => {
+                    self.remove(dir, path, before);
+                }
+                // The one that all others lie in.
+                Some(_) | None => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    fn read(&mut self, dir: &ValuesDir, path: String) -> Result<(), Error> {
+        self.todo.push((path.clone(), Some(self.stays.count)));
+        let Some(folder) = walk::open(dir, &path)? else {
+            return Ok(());
+        };
+        walk(dir, &folder, &path, |met| {
+            if let Met::Folder(below) = met {
+                self.todo.push((below, None));
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes `path`, if it is empty by now: it is told only where nothing below it is, which has stayed since `before`.
+    fn remove(&mut self, dir: &ValuesDir, path: String, before: u64) {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        let removed = dir
+            .folder(above)
+            .and_then(|above| remove_folder(&above, name));
+        match removed {
+            Err(errno) if errno != Errno::NOENT && self.stays.count == before => {
+                let reason = match errno {
+                    Errno::NOTEMPTY | Errno::EXIST => NOT_EMPTY.to_owned(),
+                    errno => Error::new("remove the folder", errno).to_string(),
+                };
+                self.stays.add(path + "/", reason);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Removes the folders below `path` as [`FolderRemoval`] does, at once. Blocks.
+pub fn remove_below(dir: &ValuesDir, path: &str) -> Result<(), Error> {
+    FolderRemoval::below(path)
+        .go_on(dir, usize::MAX)
+        .map(|_| ())
 }

@@ -6,7 +6,7 @@
 use futures_util::future::join_all;
 use serde::Serialize;
 
-use super::empty_folders::{Stayed, TOLD};
+use super::empty_folders::Stays;
 use super::engine::Store;
 use crate::value::{Error, Key, ListedValue, Page, Preconditions, Prefixes, Tags};
 
@@ -21,25 +21,15 @@ const AT_ONCE: (usize, usize) = (64, 8);
 pub struct RemovedFolder {
     /// Values that went.
     pub removed: u64,
-    /// The number of values and folders that stay.
-    pub stayed: u64,
-    /// Some of those.
-    pub why: Vec<Stayed>,
+    /// What stays.
+    #[serde(flatten)]
+    pub stays: Stays,
     /// Values that were met.
     #[serde(skip)]
     pub met: u64,
     /// The failure that ended it.
     #[serde(skip)]
     pub failure: Option<Error>,
-}
-
-impl RemovedFolder {
-    fn stays(&mut self, stayed: Stayed) {
-        self.stayed += 1;
-        if self.why.len() < TOLD {
-            self.why.push(stayed);
-        }
-    }
 }
 
 impl Store {
@@ -63,18 +53,22 @@ impl Store {
         is_deep: bool,
     ) -> Result<Option<RemovedFolder>, Error> {
         let mut removed = RemovedFolder::default();
-        let mut is_there = false;
+        // Also without a value, and where no listing has it: a kill may leave one that goes with its last value.
+        let mut is_there = match self {
+            Self::Directory(directory) => directory.has_folder(path.clone()).await?,
+            Self::S3(_) => false,
+        };
         let mut page = Page {
             prefix: format!("{path}/"),
             after: String::new(),
             limit: PAGE,
             by_folder: false,
-            folders: true,
+            folders: false,
             within: Prefixes::all(),
         };
         loop {
             let listing = self.list(reactor, page.clone()).await?;
-            is_there |= !listing.keys.is_empty() || !listing.folders.is_empty();
+            is_there |= !listing.keys.is_empty();
             removed.met += listing.keys.len() as u64;
             if is_deep {
                 let removing = self.remove_values(reactor, &listing.keys, &mut removed);
@@ -88,8 +82,8 @@ impl Store {
         if let (Self::Directory(directory), true, None) = (self, is_deep, &removed.failure) {
             match directory.remove_folders(path).await {
                 // Of a value that stays the folders are not told beside it.
-                Ok(_) if removed.stayed > 0 => {}
-                Ok(stayed) => stayed.into_iter().for_each(|stayed| removed.stays(stayed)),
+                Ok(_) if removed.stays.count > 0 => {}
+                Ok(stays) => removed.stays = stays,
                 Err(error) => removed.failure = Some(error),
             }
         }
@@ -128,8 +122,7 @@ impl Store {
                         continue;
                     }
                 };
-                let name = key.as_str().to_owned();
-                removed.stays(Stayed { name, reason });
+                removed.stays.add(key.as_str().to_owned(), reason);
             }
             failure?;
         }

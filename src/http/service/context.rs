@@ -368,7 +368,7 @@ fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
 /// The event of a folder of which something went.
 fn changes_of(removed: &RemovedFolder) -> Vec<AuditEvent> {
     // Where nothing stays, the folder itself has gone.
-    let has_changed = removed.removed > 0 || removed.stayed == 0;
+    let has_changed = removed.removed > 0 || removed.stays.count == 0;
     has_changed
         .then_some(AuditEvent::Changed(None))
         .into_iter()

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use super::Directory;
-use crate::store::empty_folders::{Stayed, remove_below};
+use crate::store::directory_fd::is_no_folder;
+use crate::store::empty_folders::{FolderRemoval, SLICE, Stays};
 use crate::store::publish::FolderChange;
 use crate::value::{Error, Key};
 
@@ -18,29 +19,38 @@ impl Directory {
         writing.writer.note(made.await)
     }
 
-    /// Removes the folder `path` and those below it that have no value, and what in them has ended; answers what stays.
-    pub async fn remove_folders(&self, path: Key<'static>) -> Result<Vec<Stayed>, Error> {
+    /// True if there is a folder `path`, also one that no listing has.
+    pub async fn has_folder(&self, path: Key<'static>) -> Result<bool, Error> {
+        let dir = Arc::clone(&self.dir);
+        let open =
+            move || Ok(!matches!(dir.folder(path.as_str()), Err(errno) if is_no_folder(errno)));
+        self.lister.threads.spawn(open).await
+    }
+
+    /// Removes the folder `path` and those below it that have no value, and what in them has ended; answers what stays. Listings have their
+    /// turn in between, and a caller that gives up waiting ends it.
+    pub async fn remove_folders(&self, path: Key<'static>) -> Result<Stays, Error> {
         let publisher = &self.writing()?.publisher;
         if self.dir.ends.is_possible()
             && let Some(error) = self.remove_all(publisher, path.as_str()).await
         {
             return Err(error);
         }
-        let (dir, top) = (Arc::clone(&self.dir), path.clone());
-        let remove = move || {
-            let mut stayed = Vec::new();
-            remove_below(&dir, top.as_str(), &mut stayed).map(|()| stayed)
-        };
-        let mut stayed = self.lister.threads.spawn(remove).await?;
+        let (mut removal, mut is_over) = (FolderRemoval::below(path.as_str()), false);
+        while !is_over {
+            let dir = Arc::clone(&self.dir);
+            let go_on = move || removal.go_on(&dir, SLICE).map(|is_over| (removal, is_over));
+            (removal, is_over) = self.lister.threads.spawn(go_on).await?;
+        }
+        let mut stays = removal.stays;
         let name = format!("{path}/");
         match publisher.change_folder(path, FolderChange::Remove).await {
-            Err(Error::Occupied(_)) if !stayed.is_empty() => {}
+            Err(Error::Occupied(_)) if stays.count > 0 => {}
             Err(error @ (Error::Occupied(_) | Error::Forbidden { .. })) => {
-                let reason = error.to_string();
-                stayed.push(Stayed { name, reason });
+                stays.add(name, error.to_string());
             }
             removed => removed?,
         }
-        Ok(stayed)
+        Ok(stays)
     }
 }

@@ -324,7 +324,7 @@ impl Replay<'_> {
             }
         }
         // The disk may have folders, and not their marks or their end.
-        remove_below(self.dir, key.as_str(), &mut Vec::new())?;
+        remove_below(self.dir, key.as_str())?;
         let left = self.dir.remove_empty_folders(key.as_str(), key.folder());
         if left == key.as_str() && self.dir.folder(left).is_ok() {
             return self.set_aside_older(change, left);

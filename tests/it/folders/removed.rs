@@ -92,6 +92,52 @@ fn a_value_that_may_not_be_removed_stays_and_is_told() {
     let server = needed!(served_by_nobody(&dir, "folders without permission"));
     server.store("a/open/k", "v");
     dir.place("a/closed/k", "v");
+#[test]
+fn of_many_folders_each_is_tried_and_all_that_stay_are_counted() {
+    directory_only!("folders of the directory");
+    let server = Launch::new(&[]).on(&DataDir::in_memory()).start();
+    for n in 0..3_000 {
+        let folder = server.dir.file(format!("many/{n}/x"));
+        fs::create_dir_all(&folder).expect("folders");
+        if n % 2 == 0 {
+            symlink("nowhere", folder.join("link")).expect("a link");
+        }
+    }
+    let removed = remove(&server, "many/");
+    let (_, stayed, names) = report(&removed);
+    assert_eq!((removed.status, stayed, names.len()), (409, 1_500, 100));
+    let left = fs::read_dir(server.dir.file("many")).expect("the folder");
+    assert_eq!(left.count(), 1_500);
+}
+
+/// A folder that a PUT made, and that no listing has without a value.
+#[test]
+fn a_folder_that_goes_with_its_last_value_is_there_without_one() {
+    let server = needed!(TestServer::of_directory("folders of the directory", &[]));
+    for (folder, deep) in [("stays", 409), ("goes", 200)] {
+        server.store(&format!("{folder}/k"), "v");
+        let value = server.dir.file(format!("{folder}/k"));
+        fs::rename(value, server.dir.file("k")).expect("a move by hand");
+        if deep == 409 {
+            fs::create_dir(server.dir.file("stays/below")).expect("a folder");
+            symlink("nowhere", server.dir.file("stays/link")).expect("a link");
+        }
+        let target = format!("/{folder}/");
+        let refused = server.request("DELETE", &target, "", b"");
+        refused.says(409, "(values: 0)");
+        let removed = remove(&server, &target[1..]);
+        assert_eq!(removed.status, deep, "{removed:?}");
+        let names = if deep == 409 {
+            vec![target[1..].to_owned()]
+        } else {
+            vec![]
+        };
+        assert_eq!(report(&removed), (0, names.len() as u64, names));
+        assert_eq!(is_there(&server, folder), deep == 409);
+    }
+    assert!(!is_there(&server, "stays/below"));
+}
+
     chmod(dir.file("a/closed"), 0o755);
     let removed = remove(&server, "a/");
     assert_eq!(removed.status, 409);
@@ -190,6 +236,29 @@ fn a_kill_leaves_values_whole_or_gone_and_the_folder_is_removed_by_the_next() {
         let mut kills = 0;
         for _ in 0..scaled(3, 20) {
             let mut server = Launch::new(way).on(&dir).start();
+#[test]
+fn a_client_that_leaves_ends_the_removal_of_folders_too() {
+    directory_only!("folders of the directory");
+    let server = Launch::new(&["--threads", "1"])
+        .on(&DataDir::in_memory())
+        .start();
+    for n in 0..20_000 {
+        fs::create_dir_all(server.dir.file(format!("f/{n}/x"))).expect("folders");
+    }
+    let mut raw = server.connect();
+    raw.send(format!("DELETE /f/ HTTP/1.1\r\nHost: t\r\n{DEEP}\r\n"));
+    let left = || fs::read_dir(server.dir.file("f")).map_or(0, Iterator::count);
+    eventually("some of it went", || left() < 20_000);
+    raw.reset();
+    let mut before = left();
+    eventually("no more goes", || {
+        thread::sleep(Duration::from_millis(100));
+        let now = left();
+        std::mem::replace(&mut before, now) == now
+    });
+    assert!(before > 0, "all of it went");
+}
+
             let value = pattern(1, 3_000);
             for n in 0..300 {
                 dir.place(&format!("f/{:02}/{n:03}", n % 7), &value);
