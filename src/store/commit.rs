@@ -11,6 +11,7 @@ use super::directory_fd::{
     Blocking, Folder, NameKind, ValuesDir, is_no_folder, stamp, stat, unlink,
 };
 use super::empty_folders::NOT_EMPTY;
+use super::implicit::unmark_implicit;
 use super::new_value::{NewValue, Source};
 use super::publish_method::unpublished;
 use super::temp_file::Placement;
@@ -280,16 +281,20 @@ pub fn delete(
     Ok(true)
 }
 
-/// Makes the folder of the name `path`, to stay without a value.
+/// What has the name of a folder that is not made, but stays as if it was.
+pub const A_FOLDER: &str = "a folder";
+
+/// Makes the folder of the name `path`, to stay without a value; one that is there stays from now on.
 pub fn make_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
     dir.make_lasting_folder(path.as_str())
         .map_err(|errno| match errno {
             Errno::EXIST => {
-                let is_folder = dir.folder(path.as_str()).is_ok();
-                Error::NameTaken(if is_folder {
-                    "a folder"
-                } else {
-                    "a value, link or device"
+                let folder = dir.folder(path.as_str());
+                // It may be one that a PUT made.
+                let _ = folder.as_ref().map(unmark_implicit);
+                Error::NameTaken(match folder {
+                    Ok(_) => A_FOLDER,
+                    Err(_) => "a value, link or device",
                 })
             }
             errno if is_no_folder(errno) => Error::NoParent(path.folder().to_owned()),

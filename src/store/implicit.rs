@@ -16,6 +16,11 @@ pub fn mark_implicit(folder: impl AsFd) {
     let _ = retry_on_intr(|| rustix::fs::fsetxattr(&folder, MARK, b"1", XattrFlags::empty()));
 }
 
+/// Takes the mark from `folder`, which stays from now on.
+pub fn unmark_implicit(folder: impl AsFd) {
+    let _ = retry_on_intr(|| rustix::fs::fremovexattr(&folder, MARK));
+}
+
 /// True if `folder` has the mark. One whose mark cannot be read stays.
 pub fn is_implicit(folder: impl AsFd) -> bool {
     retry_on_intr(|| rustix::fs::fgetxattr(&folder, MARK, &mut [0; 1])).is_ok()

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::super::attributes::Attributes;
 use super::super::batch_reply::{self, Sender};
 use super::super::changes::{Published, Removal};
-use super::super::commit::TRIES;
+use super::super::commit::{A_FOLDER, TRIES};
 use super::super::new_value::{NewValue, Source};
 use crate::value::{Error, Key, Meta, folder_and_above};
 
@@ -132,7 +132,8 @@ impl ChangeRequest {
 
     /// It is not made, or is one of a folder.
     pub fn unmade(self, outcome: PublishResult) -> AppliedChange {
-        let of_folder = self.folder.is_some() && outcome.is_ok();
+        let is_there = matches!(outcome, Ok(_) | Err(Error::NameTaken(A_FOLDER)));
+        let of_folder = self.folder.is_some() && is_there;
         AppliedChange {
             event: of_folder.then_some((self.key, None, None, None)),
             syncs: of_folder.then_some(NameOf::Folder),

@@ -125,6 +125,18 @@ fn without_a_mark_a_folder_stays() {
 }
 
 #[test]
+fn mkcol_of_a_folder_of_a_put_has_it_stay() {
+    directory_only!("folders of the directory");
+    for way in WAYS {
+        let server = TestServer::start(way);
+        server.store("a/b/k", "v");
+        assert_eq!(make(&server, "a"), 405);
+        assert_eq!(server.ask("DELETE", "a/b/k").status, 200);
+        assert!(is_there(&server, "a") && !is_there(&server, "a/b"));
+    }
+}
+
+#[test]
 fn a_mark_costs_a_put_one_call_for_each_folder_that_it_makes_and_no_other() {
     file_calls_only!("system calls");
     let server = TestServer::start(&["--threads", "1"]);

@@ -126,7 +126,7 @@ fn a_folder_is_on_the_disk_before_the_answer() {
     plain_only!("its system calls");
     directory_only!("durability");
     for journal in ["off", "on"] {
-        let options = words("-e trace=fsync,mkdirat,unlinkat,sendto -s 300 -y");
+        let options = words("-e trace=fsync,mkdirat,unlinkat,fremovexattr,sendto -s 300 -y");
         let trace = needed!(Trace::with(&options, "the syncs of folders"));
         let mut args = words("--threads 1 --durability disk");
         if journal == "off" {
@@ -143,6 +143,8 @@ fn a_folder_is_on_the_disk_before_the_answer() {
         // Each of these, after the change that comes first.
         for (change, name, folders) in [
             ("mkdirat", "\"a\"", vec![at(""), at("/a")]),
+        server.store("put/k", "v");
+        assert_eq!(make(&server, "put"), 405);
             ("mkdirat", "\"b\"", vec![at("/a/b"), at("/a"), at("")]),
             ("unlinkat", "\"b\"", vec![at("/a"), at("")]),
         ] {
@@ -151,6 +153,7 @@ fn a_folder_is_on_the_disk_before_the_answer() {
             let answer = |call: &&Call| {
                 call.name == "sendto" && call.args.contains("HTTP/1.1 ") && call.began > changed
             };
+            ("fremovexattr", "implicit", vec![at("/put")]),
             let answered = calls.iter().find(answer).expect("an answer").began;
             for folder in folders {
                 let is_sync = |call: &Call| {
