@@ -211,6 +211,17 @@ impl Account {
         }
     }
 
+    /// Fails where a bound has no room for a small value below the folder `path`, which is not there: what it lacks is not evicted for a
+    /// folder, which no bound counts.
+    pub fn may_make_folder(&self, path: &str) -> Result<(), Error> {
+        let below = format!("{path}/k");
+        if self.counts(&below) && !self.is_whole() {
+            return Err(Error::Counting);
+        }
+        let lack = self.lack(&self.state.lock(), &below, BLOCK);
+        lack.map_or(Ok(()), |lack| Err(self.refuse(&lack)))
+    }
+
     /// Counts a value of `key` that will be published, in place of what is counted; fails where a bound has no room for it.
     pub fn admit(&self, key: &str, size: u64, version: Version) -> Result<(), Error> {
         if !self.counts(key) {

@@ -210,7 +210,14 @@ impl Files for ValueFiles {
     fn change_folder(&self, path: &Key<'_>, change: FolderChange) -> Result<(), Error> {
         let dir = self.writer.dir();
         match change {
-            FolderChange::Make => commit::make_folder(dir, path),
+            FolderChange::Make => {
+                if let Some(account) = &self.writer.account
+                    && dir.folder(path.as_str()).is_err()
+                {
+                    account.may_make_folder(path.as_str())?;
+                }
+                commit::make_folder(dir, path)
+            }
             FolderChange::Remove => commit::remove_folder(dir, path),
         }
     }

@@ -47,6 +47,33 @@ fn a_number_of_values_is_a_quota_too_and_each_name_has_its_own() {
 }
 
 #[test]
+fn below_a_bound_that_is_full_no_folder_is_made() {
+    directory_only!("bounds");
+    let size = r#"prefix = "s/", max-size = "8KiB", full = "refuse""#;
+    let keys = r#"prefix = "home/{name}/", max-keys = 2, full = "evict""#;
+    each_way(&["--bound", size, "--bound", keys], |server| {
+        let make = |folder| server.request("MKCOL", &format!("/{folder}"), "", b"");
+        store_all(server, "s/1 home/ann/a/1");
+        for folder in ["s/a", "home/ann/b", "home/bob", "home/bob/a"] {
+            assert_eq!(make(folder).status, 201, "{folder}");
+        }
+        store_all(server, "s/2 home/ann/2");
+        make("s/b").says(507, r#"the bound of "s/" is full"#);
+        make("home/ann/c").says(507, r#"the bound of "home/ann/" is full"#);
+        for (folder, status) in [
+            ("s", 405),
+            ("s/a", 405),
+            ("home/bob/b", 201),
+            ("other", 201),
+        ] {
+            assert_eq!(make(folder).status, status, "{folder}");
+        }
+        assert_eq!(server.ask("DELETE", "s/2").status, 200);
+        assert_eq!(make("s/b").status, 201);
+    });
+}
+
+#[test]
 fn bounds_that_hold_one_key_all_hold() {
     directory_only!("bounds");
     let size = r#"prefix = "a/", max-size = "12KiB", full = "refuse""#;
