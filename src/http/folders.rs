@@ -1,9 +1,25 @@
-//! DELETE of a folder. What its parts come to is the store's.
+//! MKCOL, and DELETE of a folder. What its parts come to is the store's.
 
+use crate::http::body::request::Received;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::Service;
 use crate::store::Key;
+
+/// Makes `folder`, unless there is a body.
+pub async fn make_folder(
+    service: &Service,
+    folder: Key<'static>,
+    body: &mut Received<'_>,
+) -> Result<Outcome, Refusal> {
+    while let Some(bytes) = body.next().await? {
+        if !bytes.is_empty() {
+            return Err(Refusal::FolderWithBody);
+        }
+    }
+    service.store.make_folder(folder).await?;
+    Ok(Outcome::FolderMade)
+}
 
 /// Removes `folder` with all that is below it, if it `is_deep`; else it only says how much that is.
 pub async fn remove_folder(

@@ -9,7 +9,7 @@ use crate::http::archives::pack::archive;
 use crate::http::archives::unpack::unpack;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
-use crate::http::folders::remove_folder;
+use crate::http::folders::{make_folder, remove_folder};
 use crate::http::forms::perform::store_form;
 use crate::http::listing::perform::{folder_of, list, ui_page};
 use crate::http::refusal::Refusal;
@@ -113,10 +113,7 @@ async fn execute(
             })
         }
         Operation::Move(asked) => Box::pin(relocate(request, *asked)).await,
-        Operation::MakeFolder(folder) => {
-            Box::pin(service.store.make_folder(folder)).await?;
-            Ok(Outcome::FolderMade)
-        }
+        Operation::MakeFolder(folder) => Box::pin(make_folder(service, folder, body)).await,
         Operation::RemoveFolder { folder, is_deep } => {
             request.guard.connection.record().end_with_client();
             Box::pin(remove_folder(service, folder, is_deep)).await

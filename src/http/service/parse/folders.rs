@@ -101,7 +101,8 @@ impl<'a> RequestHead<'a> {
         }
         let folder = self.changed_folder()?;
         self.refuses_if()?;
-        if self.len != Some(0) {
+        // One of unknown length may be empty.
+        if self.len.is_some_and(|len| len > 0) {
             return Err(Refusal::FolderWithBody);
         }
         let below = Key::new(format!("{folder}/k"))?;
