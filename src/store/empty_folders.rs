@@ -65,7 +65,7 @@ impl FolderRemoval {
     pub fn go_on(&mut self, dir: &ValuesDir, steps: usize) -> Result<bool, Error> {
         for _ in 0..steps {
             match self.todo.pop() {
-                Some((path, None)) => self.read(dir, path)?,
+                Some((path, None)) => self.read(dir, &path)?,
                 Some((path, Some(before))) if !self.todo.is_empty() => {
                     self.remove(dir, path, before);
                 }
@@ -76,12 +76,12 @@ impl FolderRemoval {
         Ok(false)
     }
 
-    fn read(&mut self, dir: &ValuesDir, path: String) -> Result<(), Error> {
-        self.todo.push((path.clone(), Some(self.stays.count)));
-        let Some(folder) = walk::open(dir, &path)? else {
+    fn read(&mut self, dir: &ValuesDir, path: &str) -> Result<(), Error> {
+        self.todo.push((path.to_owned(), Some(self.stays.count)));
+        let Some(folder) = walk::open(dir, path)? else {
             return Ok(());
         };
-        walk(dir, &folder, &path, |met| {
+        walk(dir, &folder, path, |met| {
             if let Met::Folder(below) = met {
                 self.todo.push((below, None));
             }
