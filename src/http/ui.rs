@@ -61,19 +61,27 @@ pub fn bounds(bounds: &[(String, &Bound, Total)]) -> String {
     lines
 }
 
-/// True where the client has the page of this entity tag already. The page has no date: preconditions on one are ignored.
+/// True where the client has the page of this entity tag already. The page has no date: fields with one are ignored (RFC 9110, sections
+/// 13.1.3 and 13.1.4).
 pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<bool, Refusal> {
+    let Some(preconditions) = preconditions else {
+        return Ok(false);
+    };
+    let of_tags = Preconditions {
+        modified_since: None,
+        unmodified_since: None,
+        ..preconditions.clone()
+    };
     let current = Current {
         etag,
         variant: None,
-        modified: SystemTime::now(),
+        modified: SystemTime::UNIX_EPOCH,
     };
-    let verdict = |preconditions: &Preconditions| match preconditions.for_read(Some(current)) {
+    match of_tags.for_read(Some(current)) {
         Verdict::Failed => Err(Refusal::Precondition),
         Verdict::NotModified(_) => Ok(true),
         Verdict::Proceed => Ok(false),
-    };
-    preconditions.map_or(Ok(false), verdict)
+    }
 }
 
 /// The headers of a response with the page of this entity tag, and of one that says that the client has it.

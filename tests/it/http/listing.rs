@@ -148,6 +148,13 @@ fn a_listing_has_an_entity_tag_and_is_304_while_it_is_the_same() {
         assert_eq!((again.status, again.must("etag")), (304, &*etag), "{query}");
         assert_eq!(again.body, b"");
         assert_eq!(get("If-None-Match: \"other\"\r\n").status, 200);
+        // It has no date: wget asks by that of its copy.
+        for field in ["If-Modified-Since", "If-Unmodified-Since"] {
+            for year in [1994, 2094] {
+                let line = format!("{field}: Sat, 06 Nov {year} 08:49:37 GMT\r\n");
+                assert_eq!(get(&line).status, 200, "{query} {line}");
+            }
+        }
         // Another value in a folder that is one name in the list changes nothing.
         server.store("a/k", format!("of {query}"));
         let is_known = query.contains("delimiter") || query.contains("text");
