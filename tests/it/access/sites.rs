@@ -87,6 +87,7 @@ fn an_index_is_read_by_those_who_may_read_it_and_listed_by_others_as_ever() {
 /// Rules are by prefix, so one that allows the value allows its siblings; a signed link is for one key.
 #[test]
 fn a_sibling_answers_those_who_may_read_it() {
+    directory_only!("an order within a second");
     let dir = DataDir::temporary();
     dir.write_private("k1.key", "0123456789abcdef0123456789abcdef");
     let policy = [

@@ -20,7 +20,11 @@ fn values() -> Vec<(String, Vec<u8>)> {
         ("line\nbreak".to_owned(), 20_000),
         ("na\u{ef}ve/\u{1f980}".to_owned(), 3_000_000),
     ];
-    let values = names.into_iter().enumerate();
+    // The store of the tests lists no name with a line break as it is.
+    let names = names
+        .into_iter()
+        .filter(|(name, _)| !(is_s3() && name.contains('\n')));
+    let values = names.enumerate();
     let values = values.map(|(n, (name, len))| (name, pattern(n as u64, len)));
     values.collect()
 }
@@ -36,6 +40,7 @@ fn place(dir: &DataDir, folder: &str) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_tar_has_all_values_below_the_folder_in_the_order_of_keys() {
+    directory_only!("times of files");
     let server = TestServer::start(&[]);
     let values = place(&server.dir, "in/it/");
     server.dir.place("in/its", "no");

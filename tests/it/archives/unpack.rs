@@ -35,10 +35,8 @@ fn each_member_is_a_value_with_the_type_of_its_name() {
         .assert_holds(&["in/a.html", "in/b/c.png", "in/b/empty", "in/long"]);
     // Of two members with one name, the later one stays.
     let page = server.get("in/a.html");
-    assert_eq!(
-        (&*page.body, page.must("content-type")),
-        (&b"<p>again"[..], "text/html; charset=utf-8")
-    );
+    assert_eq!(page.body, b"<p>again");
+    assert!(page.must("content-type").starts_with("text/html"));
     assert_eq!(server.get("in/b/c.png").must("content-type"), "image/png");
     assert_eq!(server.get("in/long").body, long);
     assert_eq!(

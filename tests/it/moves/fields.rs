@@ -154,7 +154,9 @@ fn a_body_is_read_and_ignored_and_the_methods_are_announced() {
     assert_eq!(server.request("MOVE", "/a", lines, b"body").status, 201);
     let lines = "Destination: /c\r\nContent-Length: 4\r\n";
     let copied = ask(&mut server.connect(), "COPY", "/b", lines, b"body");
-    assert!(copied.status == 201 && copied.closes(), "{copied:?}");
+    assert_eq!(copied.status, 201);
+    // A stream of HTTP/2 ends alone.
+    assert!(copied.closes() || is_http2(), "{copied:?}");
     let page = "Origin: https://app.example\r\nAccess-Control-Request-Method: MOVE\r\n";
     let options = ask(&mut raw, "OPTIONS", "/b", page, b"");
     for field in ["allow", "access-control-allow-methods"] {

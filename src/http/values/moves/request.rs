@@ -9,7 +9,7 @@ use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Scheme};
 
-use crate::http::head::allowlists::{Hosts, host_and_port};
+use crate::http::head::allowlists::host_and_port;
 use crate::http::head::path::{check_depth, folder, key};
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
@@ -22,7 +22,7 @@ use crate::store::{BadKey, DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
 const DESTINATION: HeaderName = HeaderName::from_static("destination");
 const OVERWRITE: HeaderName = HeaderName::from_static("overwrite");
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// The preconditions of the destination, and the fields that they mean.
 const OF_DESTINATION: [(HeaderName, HeaderName); 2] = [
@@ -55,7 +55,7 @@ impl MoveRequest {
         {
             return Err(BadMove::Field(name).into());
         }
-        let to = destination(head, &config.allowed.hosts)?;
+        let to = destination(head, config)?;
         let from = from
             .map_err(|why| of_folder(why, head.uri.path()))?
             .into_owned();
@@ -110,7 +110,7 @@ fn of_destination(headers: &HeaderMap) -> Option<Preconditions> {
 }
 
 /// The key that Destination names.
-fn destination(head: &Parts, hosts: &Hosts) -> Result<Key<'static>, Refusal> {
+fn destination(head: &Parts, config: &ServiceConfig) -> Result<Key<'static>, Refusal> {
     let text = only(&head.headers, &DESTINATION).ok_or(BadMove::Destination)?;
     let text = text.to_str().map_err(|_| BadMove::Destination)?.trim();
     let uri: Uri = match text.parse() {
@@ -127,7 +127,7 @@ fn destination(head: &Parts, hosts: &Hosts) -> Result<Key<'static>, Refusal> {
                 _ => return Err(BadMove::Elsewhere.into()),
             };
             let authority = uri.authority().map_or("", |it| it.as_str());
-            if !is_ours(authority, port, head, hosts) {
+            if !is_ours(authority, port, head, config) {
                 return Err(BadMove::Elsewhere.into());
             }
         }
@@ -139,7 +139,7 @@ fn destination(head: &Parts, hosts: &Hosts) -> Result<Key<'static>, Refusal> {
 }
 
 /// True for an `authority` by which this server is asked, or may be asked at the same port. Where it has no port, this one is meant.
-fn is_ours(authority: &str, port: &str, head: &Parts, hosts: &Hosts) -> bool {
+fn is_ours(authority: &str, port: &str, head: &Parts, config: &ServiceConfig) -> bool {
     let parts = |text| {
         let (host, given) = host_and_port(text)?;
         let given = given.strip_prefix(':').filter(|given| !given.is_empty());
@@ -150,11 +150,12 @@ fn is_ours(authority: &str, port: &str, head: &Parts, hosts: &Hosts) -> bool {
     };
     let field = |name| only(&head.headers, name)?.to_str().ok();
     let target = head.uri.authority().map(Authority::as_str);
-    // The framing guard leaves the field of proxies out where none is trusted.
-    let asked = [target, field(&HOST), field(&X_FORWARDED_HOST)];
+    let trusts = !config.trusted_proxies.is_empty();
+    let by_proxy = field(&X_FORWARDED_HOST);
+    let asked = [target, field(&HOST), by_proxy.filter(|_| trusts)];
     // In HTTP/1 a target in absolute form has the last word, in HTTP/2 all are.
     let asked = asked.into_iter().flatten().filter_map(parts);
-    let is_named = hosts.has(authority.as_bytes());
+    let is_named = config.allowed.hosts.has(authority.as_bytes());
     asked.into_iter().any(|(asked, of)| {
         of == port && (is_named || (asked.eq_ignore_ascii_case(host) && !host.is_empty()))
     })
