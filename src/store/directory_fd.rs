@@ -326,7 +326,7 @@ impl ValuesDir {
         }
     }
 
-    /// Removes the folder `path` if it is empty, whoever made it, and then those above it that are, but not `keep`; answers the path of
+    /// Removes the folder `path` if it is empty, also one without a mark, and then those above it that are, but not `keep`; answers the path of
     /// the lowest that stays.
     pub fn remove_empty_folders<'p>(&self, path: &'p str, keep: &str) -> &'p str {
         let mut lowest = path;

@@ -1,4 +1,4 @@
-//! The removal of a tree of folders that has no value, whoever made them.
+//! The removal of a tree of folders that has no value, also of folders without a mark.
 //!
 //! `rmdir` alone removes, which refuses a folder that is not empty: nothing that is no folder is ever lost. Reads and tries each folder
 //! once. Takes memory for the names beside those on the way to it, and one descriptor at a time.

@@ -1,4 +1,4 @@
-//! The mark of a folder that was made for a value: it goes with its last value. One that somebody made has no mark, and stays.
+//! The mark of a folder that was made for a value: it goes with its last value. A folder of MKCOL or of another program has no mark, and stays.
 //!
 //! The mark is an extended attribute, so that it holds across restarts and goes with copies that keep attributes. What a PUT makes has it,
 //! and not what stays: nothing else tells what a hand has made. A folder whose mark is lost, or was made before there were marks, stays: an

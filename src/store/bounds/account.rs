@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::names::{Names, STUCK, Value, uptime};
+use super::names::{Names, STUCK, Value, nanos, uptime};
 use super::rule::{Bound, Full, Total, named};
 use super::uses::Uses;
 use crate::value::{Error, Version};
@@ -24,11 +24,6 @@ const BLOCK: u64 = 4 << 10;
 /// The bytes of the disk that a value of `len` bytes will take.
 pub fn size_of(len: u64) -> u64 {
     len.checked_next_multiple_of(BLOCK).unwrap_or(len)
-}
-
-pub(super) fn nanos(version: Version) -> i64 {
-    let nanos = version.nanos();
-    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// The names, and what their values take.

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::Stat;
 
-use super::account::{Account, nanos, size_of};
-use super::names::{CHUNK, STUCK, Value, uptime};
+use super::account::{Account, size_of};
+use super::names::{CHUNK, STUCK, Value, nanos, uptime};
 use super::rule::Total;
 use super::uses::{Uses, hash};
 use crate::store::clock;

@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::rule::Total;
 use crate::store::clock;
+use crate::value::Version;
 
 /// Memory that a name takes beside its bytes, as measured: its part of a node, and the allocator's own.
 const OVERHEAD: usize = 52;
@@ -84,6 +85,11 @@ impl Value {
     pub(super) fn uncount(&self) {
         self.size.store(UNCOUNTED, Relaxed);
     }
+}
+
+pub(super) fn nanos(version: Version) -> i64 {
+    let nanos = version.nanos();
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// Milliseconds since the system started, to the nearest tick of the kernel. No step of the clock changes it.

@@ -10,8 +10,8 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::account::{Account, Lack, Scope, State, nanos};
-use super::names::{CHUNK, STUCK, Value, uptime};
+use super::account::{Account, Lack, Scope, State};
+use super::names::{CHUNK, STUCK, Value, nanos, uptime};
 use super::rule::{AgeOf, Bound, Full, Total, millis};
 use crate::store::clock;
 use crate::value::{Key, Meta};

@@ -217,6 +217,17 @@ fn a_large_folder_does_not_hold_up_others() {
     server.dir.assert_holds(&["other"]);
 }
 
+/// Asserts that what is `left` stays so for some time, and is not nothing.
+fn assert_it_ends(left: impl Fn() -> usize) {
+    let mut before = left();
+    eventually("no more goes", || {
+        thread::sleep(Duration::from_millis(100)); // a time without a change is what is tested
+        let now = left();
+        std::mem::replace(&mut before, now) == now
+    });
+    assert!(before > 0, "all of it went");
+}
+
 #[test]
 fn a_client_that_leaves_ends_it() {
     directory_only!("folders of the directory");
@@ -230,13 +241,7 @@ fn a_client_that_leaves_ends_it() {
     let left = || server.dir.names().len();
     eventually("some of it went", || left() < count);
     raw.reset();
-    let mut before = left();
-    eventually("no more goes", || {
-        thread::sleep(Duration::from_millis(100));
-        let now = left();
-        std::mem::replace(&mut before, now) == now
-    });
-    assert!(before > 0, "all of it went");
+    assert_it_ends(left);
 }
 
 #[test]
@@ -253,13 +258,7 @@ fn a_client_that_leaves_ends_the_removal_of_folders_too() {
     let left = || fs::read_dir(server.dir.file("f")).map_or(0, Iterator::count);
     eventually("some of it went", || left() < 20_000);
     raw.reset();
-    let mut before = left();
-    eventually("no more goes", || {
-        thread::sleep(Duration::from_millis(100));
-        let now = left();
-        std::mem::replace(&mut before, now) == now
-    });
-    assert!(before > 0, "all of it went");
+    assert_it_ends(left);
 }
 
 #[test]
