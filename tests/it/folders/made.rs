@@ -93,14 +93,6 @@ fn with_compat_there_are_no_folders() {
     assert!(is_there(&server, "b"));
 }
 
-#[test]
-fn an_s3_store_has_no_folders() {
-    only_where!(is_s3(), &this_test(), "of an S3 store");
-    let server = TestServer::start(&[]);
-    let refused = server.request("MKCOL", "/a/", "", b"");
-    refused.says(501, "no folder without one");
-}
-
 /// Beside a PUT and a DELETE of the same name, which each have an answer as if they came one after the other.
 #[test]
 fn a_name_is_a_folder_or_a_value_whoever_is_first() {

@@ -55,6 +55,14 @@ fn the_connections_to_the_store_are_counted() {
 }
 
 #[test]
+fn a_folder_without_a_key_is_refused() {
+    let stub = Stub::start();
+    let server = serve_plainly(&stub.bucket, &[]);
+    let refused = server.request("MKCOL", "/a/", "", b"");
+    refused.says(501, "no folder without one");
+}
+
+#[test]
 fn a_store_that_does_not_answer_is_not_ready() {
     let stub = Stub::start();
     let server = serve_plainly(&stub.bucket, &["--s3-timeout", "1s"]);
