@@ -33,8 +33,8 @@ pub use quota::{
 pub use receiver::{Hashing, Receiver, UploadHead, WriteBuffer, hash_file, write_at};
 
 /// The longest value that is answered from memory: copying more costs more than having the kernel send it from its own
-/// cache.
-pub const IN_MEMORY: u64 = 16 << 10;
+/// cache, above all where other programs use the memory too.
+pub const IN_MEMORY: u64 = 8 << 10;
 
 /// The longest upload that stays in memory until it is published. Up to this length, and without a bound on what may be
 /// staged, an upload touches neither a file nor a shared counter before the publisher has it.

@@ -115,8 +115,8 @@ const CHANGES: &[Change] = &[
 #[test]
 fn every_reactor_sees_a_change_of_a_value_at_once() {
     directory_only!("the cache");
-    let kept = [9, 16 << 10, (16 << 10) + 1, 64 << 10].map(|size| (size, "64MiB", true));
-    let others = [(9, "64MiB", false), (16 << 10, "0", false)];
+    let kept = [9, 8 << 10, (8 << 10) + 1, 64 << 10].map(|size| (size, "64MiB", true));
+    let others = [(9, "64MiB", false), (8 << 10, "0", false)];
     thread::scope(|scope| {
         for (size, cache, is_kept) in kept.into_iter().chain(others) {
             scope.spawn(move || see_changes(size, cache, is_kept));

@@ -3,7 +3,7 @@
 
 use crate::support::prelude::*;
 
-const SIZES: [usize; 7] = [0, 1, 1000, 16 << 10, (16 << 10) + 1, 256 << 10, 1 << 20];
+const SIZES: [usize; 7] = [0, 1, 1000, 8 << 10, (8 << 10) + 1, 256 << 10, 1 << 20];
 
 /// Places values, and reads them until the cache keeps them.
 fn heated(server: &TestServer) -> Vec<(String, Vec<u8>)> {

@@ -9,7 +9,7 @@ use self::exchange::{Answer, Exchange, assert_same};
 use crate::support::prelude::*;
 
 /// The limits at which the path of a body changes.
-const LIMITS: [usize; 3] = [16 << 10, 256 << 10, 1 << 20];
+const LIMITS: [usize; 3] = [8 << 10, 256 << 10, 1 << 20];
 
 /// Lengths around each limit.
 fn all() -> Vec<usize> {
