@@ -139,11 +139,12 @@ impl Meta {
     }
 
     /// True where what this file holds can have been made from `source` as it is now: it has the date of `source`, as compressors date what
-    /// they make, or is of a later time than the last change of that file. The date of `source` alone does not tell: a hand that restores a
-    /// file restores its date too.
+    /// they make, or is of a later time than the last change of that file. Dates alone do not tell: a hand that restores a file restores its
+    /// date too, and a hand can date a file ahead.
     pub fn is_made_from(&self, source: &Self) -> bool {
         let (made, dated) = (self.version.nanos(), source.version.nanos());
-        made == dated || made > dated.max(i128::from(source.changed))
+        let is_later = made > dated.max(i128::from(source.changed));
+        made == dated || is_later && self.changed >= source.changed
     }
 }
 
@@ -236,6 +237,7 @@ mod tests {
             (meta(9, 50), meta(10, 11), false),
             (meta(10, 50), meta(9, 9), true),
             (meta(12, 50), meta(10, 11), true),
+            (meta(99, 50), meta(10, 60), false),
             (meta(11, 50), meta(10, 11), false),
             (meta(i64::MAX.into(), 50), meta(10, i64::MAX), false),
         ] {

@@ -215,6 +215,22 @@ fn a_value_that_was_restored_by_hand_is_not_answered_by_what_was_beside_it() {
     assert_eq!(get(&server, "gzip", "").text(), "made anew");
 }
 
+/// A hand can give a file any date, also one that is later than all values to come.
+#[test]
+fn a_sibling_that_is_dated_ahead_does_not_stand_for_a_later_value() {
+    directory_only!("dates by hand");
+    let server = with_siblings(&["gz"]);
+    let ahead = SystemTime::now() + Duration::from_secs(1_000_000);
+    server.dir.date("docs/a.js.gz", ahead);
+    assert_eq!(get(&server, "gzip", "").text(), "as gz");
+    eventually("the value is of a later tick of the clock", || {
+        server.store("docs/a.js", "second");
+        get(&server, "gzip", "").text() == "second"
+    });
+    server.store("docs/a.js", "third");
+    assert_eq!(get(&server, "gzip", "").text(), "third");
+}
+
 #[test]
 fn over_s3_a_sibling_of_the_second_of_its_value_counts_for_nothing() {
     let stub = Stub::start();
