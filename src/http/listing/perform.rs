@@ -32,10 +32,7 @@ pub fn list_request(head: &Parts, folder: String) -> Result<Operation<'static>, 
     let has_other_address = depth(head.uri.path()) != folder.matches('/').count();
     if format == ListFormat::Html && has_other_address {
         // A `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.
-        let query = head.uri.query();
-        let query = query.map_or_else(String::new, |query| format!("?{query}"));
-        let to = format!("{}{}{query}", up(depth(head.uri.path())), encoded(&folder));
-        return Ok(Operation::Redirect(to));
+        return Ok(Operation::Redirect(address(head, &folder)));
     }
     let mut target = ListTarget::new(folder, query, format);
     if format == ListFormat::Html && by_person {
@@ -49,6 +46,13 @@ pub fn list_request(head: &Parts, folder: String) -> Result<Operation<'static>, 
     target.names_format |= format == ListFormat::Html;
     target.preconditions = preconditions(&head.headers);
     Ok(Operation::List(Box::new(target)))
+}
+
+/// The address of the `folder` of a request, relative to that of the request, with its query.
+pub fn address(head: &Parts, folder: &str) -> String {
+    let (path, query) = (head.uri.path(), head.uri.query());
+    let query = query.map_or_else(String::new, |query| format!("?{query}"));
+    format!("{}{}{query}", up(depth(path)), encoded(folder))
 }
 
 /// True where the address of a folder is opened, and nothing asks for its listing: no parameter of one, and no preference for JSON or text.

@@ -122,8 +122,8 @@ pub struct GetOptions {
 pub struct SiteRequest {
     pub key: Key<'static>,
     pub options: GetOptions,
-    /// The content codings that the client prefers to none, the best first.
-    pub codings: Vec<&'static str>,
+    /// The codings of siblings that the client prefers to none, as places among all, the best first.
+    pub codings: Vec<usize>,
     pub otherwise: Otherwise,
 }
 

@@ -55,8 +55,8 @@ impl Sites {
     /// The innermost site that has what is below `folder`, a name without a `/` at the end.
     pub fn below(&self, folder: &str) -> Option<&Site> {
         let is_root = |site: &Site| site.prefix.strip_suffix('/') == Some(folder);
-        let mut sites = self.0.iter();
-        sites.find(|site| is_root(site) || folder.starts_with(&*site.prefix))
+        let has = |site: &&Site| folder.starts_with(&*site.prefix) || is_root(site);
+        self.0.iter().find(has)
     }
 }
 

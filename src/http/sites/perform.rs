@@ -5,8 +5,7 @@
 use hyper::http::request::Parts;
 
 use crate::http::head::accept::codings;
-use crate::http::head::syntax::{depth, encoded, up};
-use crate::http::listing::perform::{folder_of, list, opens_folder, ui_page};
+use crate::http::listing::perform::{address, folder_of, list, opens_folder, ui_page};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::RequestContext;
@@ -41,15 +40,10 @@ pub fn get_below(
     config: &ServiceConfig,
 ) -> Option<Operation<'static>> {
     let site = config.sites.below(key.as_str())?;
-    let query = head.uri.query();
-    let query = query.map_or_else(String::new, |query| format!("?{query}"));
+    let folder = format!("{}/", key.as_str());
     let otherwise = Otherwise::Folder {
-        index: Key::new(format!("{}/{}", key.as_str(), site.index)).ok(),
-        to: format!(
-            "{}{}/{query}",
-            up(depth(head.uri.path())),
-            encoded(key.as_str())
-        ),
+        to: address(head, &folder),
+        index: Key::new(folder + &site.index).ok(),
         by_browser,
     };
     Some(asked(head, key.clone().into_owned(), otherwise, config))
@@ -61,11 +55,10 @@ fn asked(
     otherwise: Otherwise,
     config: &ServiceConfig,
 ) -> Operation<'static> {
-    let taken = codings(&head.headers, &CODINGS).into_iter();
     Operation::Site(Box::new(SiteRequest {
         key,
         options: GetOptions::of(head, config),
-        codings: taken.map(|place| CODINGS[place]).collect(),
+        codings: codings(&head.headers, &CODINGS),
         otherwise,
     }))
 }

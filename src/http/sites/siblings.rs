@@ -11,14 +11,8 @@ use crate::store::Key;
 /// The content codings of siblings, those that save most first.
 pub const CODINGS: [&str; 3] = ["br", "zstd", "gzip"];
 
-/// The end of the names of siblings in this coding.
-fn ending(coding: &str) -> &str {
-    match coding {
-        "zstd" => "zst",
-        "gzip" => "gz",
-        same => same,
-    }
-}
+/// The ends of their names.
+const ENDINGS: [&str; 3] = ["br", "zst", "gz"];
 
 /// The sibling of `value` that the client prefers, if there is one that was made from the value.
 pub async fn sibling(
@@ -30,15 +24,15 @@ pub async fn sibling(
         return None;
     }
     let service = &*request.service;
-    for &coding in &asked.codings {
-        let name = format!("{}.{}", asked.key.as_str(), ending(coding));
+    for &place in &asked.codings {
+        let name = format!("{}.{}", asked.key.as_str(), ENDINGS[place]);
         let Some(key) = Key::new(name).ok().filter(|key| request.may_read(key)) else {
             continue;
         };
         let found = service.store.get(service.reactor, &key, false).await;
         let found = found.inspect_err(|error| service.log_failure(error, Some(request)));
         let coded = found.ok().flatten();
-        if let Some(coded) = coded.and_then(|found| value.coded(found, coding)) {
+        if let Some(coded) = coded.and_then(|found| value.coded(found, CODINGS[place])) {
             return Some(coded);
         }
     }
