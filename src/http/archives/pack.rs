@@ -4,19 +4,18 @@
 //! bytes are reserved before the first byte is sent, from the share of this reactor. A value that was removed since the keys were listed is
 //! left out. One that cannot be read ends the archive before its end, and so its body: no client takes it for whole.
 
-use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::mem;
+use std::future::{poll_fn, ready};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::UNIX_EPOCH;
 
-use bytes::{Bytes, BytesMut};
-use futures_util::stream::{self, StreamExt as _, try_unfold};
+use bytes::BytesMut;
+use crc32fast::Hasher;
+use futures_util::stream::{self, PollNext, StreamExt as _, TryStreamExt as _};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::{Sender, channel};
 
-use crate::access::Right;
-use crate::failpoint;
 use crate::http::archives::zip::{Zip, record_len};
 use crate::http::archives::{ArchiveFormat, ArchiveRequest, Pieces, tar};
 use crate::http::auth::credentials::Principal;
@@ -24,7 +23,8 @@ use crate::http::body::{Content, Piece};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
-use crate::store::{CONTENDED, Error, Found, IN_MEMORY, Key, Page, TRIES};
+use crate::http::values::representation::validators;
+use crate::store::{CONTENDED, Error, Key, Page, TRIES};
 
 /// Headers and short values are sent together, about so many bytes of them.
 const BATCH: usize = 16 << 10;
@@ -37,23 +37,29 @@ const NO_ROOM: Error =
 pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<Outcome, Refusal> {
     let ArchiveRequest { format, page } = asked;
     let folder = page.prefix.clone();
-    let pieces: Pieces = if request.is_head() {
-        Box::pin(stream::empty())
-    } else {
-        let mut packer = Packer::new(request, format, page);
-        packer.reserve().await?;
-        // What fails at once is an error, and no archive that breaks off.
-        let first = packer.next().await?;
-        let rest = try_unfold(packer, async |mut packer| {
-            let piece = packer.next().await?;
-            Ok(piece.map(|piece| (piece, packer)))
-        });
-        Box::pin(stream::iter(first.map(Ok)).chain(rest))
+    let (sender, mut pieces) = channel(1);
+    let packer = Packer {
+        service: Rc::clone(&request.service),
+        principal: request.context.principal.clone(),
+        zip: (format == ArchiveFormat::Zip).then(Zip::default),
+        reserved: reserve(&request.service, 0)?,
+        folder_len: folder.len(),
+        out: BytesMut::new(),
+        pieces: sender,
     };
+    let failed = stream::once(packer.pack(page)).filter_map(|it| ready(it.err().map(Err)));
+    let pieces = stream::poll_fn(move |cx| pieces.poll_recv(cx)).map(Ok);
+    let made = stream::select_with_strategy(pieces, failed, |(): &mut ()| PollNext::Left);
+    let mut made: Pieces = Box::pin(made);
+    if !request.is_head() {
+        // What fails at once is an error, and no archive that breaks off.
+        let first = made.try_next().await?;
+        made = Box::pin(stream::iter(first.map(Ok)).chain(made));
+    }
     Ok(Outcome::Archive {
         format,
         folder,
-        pieces,
+        pieces: made,
     })
 }
 
@@ -65,161 +71,137 @@ struct Packer {
     /// The state of a zip; a tar has none.
     zip: Option<Zip>,
     /// The memory for the directory of the zip.
-    reserved: Option<OwnedSemaphorePermit>,
-    /// The next page of keys, if there is one.
-    page: Option<Page>,
-    keys: VecDeque<Key<'static>>,
-    /// The value that is sent next, and its length.
-    value: Option<(Content, u64)>,
-    /// The headers and the short values that are sent before it.
-    out: BytesMut,
-    /// The end of the archive, once all values are sent.
-    end: Option<VecDeque<Bytes>>,
+    reserved: OwnedSemaphorePermit,
     folder_len: usize,
+    /// The headers and the short values that are sent next.
+    out: BytesMut,
+    pieces: Sender<Piece>,
 }
 
 impl Packer {
-    fn new(request: &RequestContext, format: ArchiveFormat, page: Page) -> Self {
-        Self {
-            service: Rc::clone(&request.service),
-            principal: request.context.principal.clone(),
-            zip: (format == ArchiveFormat::Zip).then(Zip::default),
-            reserved: None,
-            folder_len: page.prefix.len(),
-            page: Some(page),
-            keys: VecDeque::new(),
-            value: None,
-            out: BytesMut::new(),
-            end: None,
+    /// Sends the archive of the keys from `first` on.
+    async fn pack(mut self, first: Page) -> Result<(), Error> {
+        if self.zip.is_some() {
+            self.reserve_for(first.clone()).await?;
         }
+        let mut next = Some(first);
+        while let Some(keys) = self.list(&mut next).await? {
+            for key in keys {
+                self.send_member(&key).await?;
+            }
+        }
+        let end = self.zip.take().map_or_else(tar::end_mark, Zip::finish);
+        for piece in end {
+            self.send(Piece::Bytes(piece)).await;
+        }
+        self.flush(1).await;
+        Ok(())
     }
 
     /// Reserves the memory for the directory of a zip of the keys that there are now, and of some more.
-    async fn reserve(&mut self) -> Result<(), Error> {
-        if self.zip.is_none() {
-            return Ok(());
-        }
-        let (first, mut len) = (self.page.clone(), BATCH);
-        while let Some(page) = self.page.take() {
-            for key in self.list(page).await? {
-                len += record_len(&key.as_str()[self.folder_len..]);
-            }
+    async fn reserve_for(&mut self, first: Page) -> Result<(), Error> {
+        let (mut next, mut len) = (Some(first), BATCH);
+        while let Some(keys) = self.list(&mut next).await? {
+            let lens = keys.iter().map(|key| record_len(self.name(key)));
+            len += lens.sum::<usize>();
             if len > self.service.directories.available_permits() {
                 return Err(NO_ROOM);
             }
         }
-        self.page = first;
-        self.reserve_more(len)
-    }
-
-    fn reserve_more(&mut self, len: usize) -> Result<(), Error> {
-        let memory = Arc::clone(&self.service.directories);
-        let len = u32::try_from(len).map_err(|_| NO_ROOM)?;
-        let more = memory.try_acquire_many_owned(len).map_err(|_| NO_ROOM)?;
-        match &mut self.reserved {
-            Some(reserved) => reserved.merge(more),
-            none => *none = Some(more),
-        }
+        self.reserved.merge(reserve(&self.service, len)?);
         Ok(())
     }
 
-    /// The keys of `page` that the client may read. The page behind it is the next one.
-    async fn list(&mut self, page: Page) -> Result<VecDeque<Key<'static>>, Error> {
+    /// The keys of the `next` page that the client may read, which then is the one behind it; `None` behind the last.
+    async fn list(&self, next: &mut Option<Page>) -> Result<Option<Vec<Key<'static>>>, Error> {
+        let Some(page) = next.take() else {
+            return Ok(None);
+        };
         let (store, reactor) = (&self.service.store, self.service.reactor);
         let listing = store.list(reactor, page.clone()).await?;
-        let next = listing.next.clone();
-        self.page = next.map(|after| Page { after, ..page });
+        *next = listing.next.clone().map(|after| Page { after, ..page });
         let principal = self.principal.as_deref();
-        let may_read = |key: &&Key<'_>| {
-            principal.is_none_or(|it| it.subject.grant.allows(Right::Read, key.as_str()))
-        };
+        let may_read = |key: &&Key<'_>| principal.is_none_or(|it| it.may_read(key.as_str()));
         let keys = listing.keys.iter().map(|(key, _)| key);
-        Ok(keys.filter(may_read).cloned().collect())
+        Ok(Some(keys.filter(may_read).cloned().collect()))
     }
 
-    /// The next piece of the archive, or `None` at its end.
-    async fn next(&mut self) -> Result<Option<Piece>, Error> {
-        loop {
-            if self.out.len() >= BATCH || (self.value.is_some() && !self.out.is_empty()) {
-                return Ok(Some(Piece::Bytes(self.out.split().freeze())));
-            }
-            if let Some(end) = &mut self.end {
-                return Ok(end.pop_front().map(Piece::Bytes));
-            }
-            if let Some((value, len)) = &mut self.value {
-                let is_long = value.remaining().is_some_and(|left| left > IN_MEMORY);
-                // A zip has the sum of the bytes, so they are read.
-                let as_file = is_long && self.zip.is_none() && failpoint::takes_over();
-                let piece = poll_fn(|cx| value.poll_piece(cx, as_file)).await;
-                if let Some(piece) = piece.transpose()? {
-                    if let (Some(zip), Piece::Bytes(bytes)) = (&mut self.zip, &piece) {
-                        zip.note(bytes);
-                    }
-                    return Ok(Some(piece));
-                }
-                let len = *len;
-                self.value = None;
-                self.end_member(len);
-            } else if let Some(key) = self.keys.pop_front() {
-                self.begin_member(&key).await?;
-            } else if let Some(page) = self.page.take() {
-                self.keys = self.list(page).await?;
-            } else {
-                self.finish();
-            }
-        }
+    /// The name that a key has in the archive.
+    fn name<'k>(&self, key: &'k Key<'_>) -> &'k str {
+        &key.as_str()[self.folder_len..]
     }
 
-    /// Begins with the value of `key`, if there is still one; a short one is sent with its header.
-    async fn begin_member(&mut self, key: &Key<'static>) -> Result<(), Error> {
-        let Some((len, modified, content)) = open(&self.service, key).await? else {
+    /// Sends the value of `key`, if there is still one.
+    async fn send_member(&mut self, key: &Key<'static>) -> Result<(), Error> {
+        let Some((len, modified, mut content)) = open(&self.service, key).await? else {
             return Ok(());
         };
-        let name = &key.as_str()[self.folder_len..];
-        let directory_len = self.zip.as_ref().map(|zip| zip.directory_len);
-        let reserved = self
-            .reserved
-            .as_ref()
-            .map(OwnedSemaphorePermit::num_permits);
-        if directory_len.map(|len| len + record_len(name)) > reserved {
-            // There are more keys than at first.
-            self.reserve_more(BATCH)?;
-        }
-        let out = &mut self.out;
+        let name = self.name(key);
+        // A zip has the sum of the bytes, so they are read.
+        let (is_zip, mut sum) = (self.zip.is_some(), Hasher::new());
         match &mut self.zip {
-            None => tar::begin(out, name, len, modified),
-            Some(zip) => zip.begin(out, name, len, modified),
-        }
-        match content {
-            Content::Bytes(bytes) => {
-                if let Some(zip) = &mut self.zip {
-                    zip.note(&bytes);
+            None => tar::begin(&mut self.out, name, len, modified),
+            Some(zip) => {
+                if zip.directory_len + record_len(name) > self.reserved.num_permits() {
+                    // There are more keys than at first.
+                    self.reserved.merge(reserve(&self.service, BATCH)?);
                 }
-                out.extend_from_slice(&bytes);
-                self.end_member(len);
+                zip.begin(&mut self.out, name, len, modified);
             }
-            content => self.value = Some((content, len)),
         }
+        let mut next = |cx: &mut Context<'_>| {
+            if is_zip {
+                content.poll_piece(cx, false)
+            } else {
+                content.poll_short(cx)
+            }
+        };
+        while let Some(piece) = poll_fn(&mut next).await.transpose()? {
+            if let (true, Piece::Bytes(bytes)) = (is_zip, &piece) {
+                sum.update(bytes);
+            }
+            self.send(piece).await;
+        }
+        match &mut self.zip {
+            None => tar::end(&mut self.out, len),
+            Some(zip) => zip.end(&mut self.out, sum.finalize()),
+        }
+        self.flush(BATCH).await;
         Ok(())
     }
 
-    fn end_member(&mut self, len: u64) {
-        match &mut self.zip {
-            None => tar::end(&mut self.out, len),
-            Some(zip) => zip.end(&mut self.out),
+    /// Sends a piece, a short one together with others.
+    async fn send(&mut self, piece: Piece) {
+        match piece {
+            Piece::Bytes(bytes) if bytes.len() < BATCH => self.out.extend_from_slice(&bytes),
+            piece => {
+                self.flush(1).await;
+                self.hand_over(piece).await;
+            }
+        }
+        self.flush(BATCH).await;
+    }
+
+    /// Sends what waits to be sent, once it is `least` bytes.
+    async fn flush(&mut self, least: usize) {
+        if self.out.len() >= least {
+            let piece = Piece::Bytes(self.out.split().freeze());
+            self.hand_over(piece).await;
         }
     }
 
-    fn finish(&mut self) {
-        let mut end = VecDeque::new();
-        match &mut self.zip {
-            None => tar::finish(&mut self.out),
-            Some(zip) => end.extend(zip.finish()),
-        }
-        end.push_front(mem::take(&mut self.out).freeze());
-        end.retain(|bytes| !bytes.is_empty());
-        self.end = Some(end);
+    /// Gives the piece to the body, and waits until the client takes it. Without a body there is no packer.
+    async fn hand_over(&self, piece: Piece) {
+        let _ = self.pieces.send(piece).await;
+        let _ = self.pieces.reserve().await;
     }
+}
+
+/// Reserves so many bytes for the directory of a zip.
+fn reserve(service: &Service, len: usize) -> Result<OwnedSemaphorePermit, Error> {
+    let memory = Arc::clone(&service.directories);
+    let len = u32::try_from(len).map_err(|_| NO_ROOM)?;
+    memory.try_acquire_many_owned(len).map_err(|_| NO_ROOM)
 }
 
 /// The length of the value of `key`, the second in which it was written, and its bytes; `None` where there is no value.
@@ -229,27 +211,11 @@ async fn open(service: &Service, key: &Key<'_>) -> Result<Option<(u64, u64, Cont
             return Ok(None);
         };
         let len = found.len();
-        if len > 0 && !found.open_range(0..len).await? {
-            continue;
+        if found.open_range(0..len).await? {
+            let modified = validators(&found).modified.duration_since(UNIX_EPOCH);
+            let modified = modified.unwrap_or_default().as_secs();
+            return Ok(Some((len, modified, Content::of(&mut found, 0..len))));
         }
-        let (modified, content) = match &mut found {
-            Found::File(object) => {
-                let second = object.meta.version.nanos() / 1_000_000_000;
-                (
-                    u64::try_from(second).unwrap_or_default(),
-                    Content::part(object, 0..len),
-                )
-            }
-            Found::Object(object) => {
-                let since = object.meta.modified.duration_since(UNIX_EPOCH);
-                let content = match len {
-                    0 => Content::empty(),
-                    len => Content::remote(object.part(0..len)),
-                };
-                (since.unwrap_or_default().as_secs(), content)
-            }
-        };
-        return Ok(Some((len, modified, content)));
     }
     Err(CONTENDED)
 }

@@ -2,13 +2,15 @@
 //! names of GNU.
 //!
 //! [`TarReader`] takes a tar as its bytes arrive, and holds one frame of the body and the names before one member, whatever a tar says
-//! of its lengths. (The readers of crates take a name of any length into memory, and stop at attributes that hold a line break.)
+//! of its lengths. (The readers of crates take a name of any length into memory, and stop at attributes that hold a line break:
+//! docs/experiments.md.)
 
 use bytes::{Bytes, BytesMut};
-use tar::{EntryType, Header};
+use tar::{Builder, EntryType, Header};
 
 use crate::http::archives::BadArchive;
 use crate::http::forms::perform::Frames;
+use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
 
 /// The length of a block, in bytes.
@@ -32,39 +34,25 @@ const COMPRESSED: [&[u8]; 4] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b
 const MALFORMED: BadArchive = BadArchive::Tar("a header is malformed");
 const CUT_OFF: BadArchive = BadArchive::Tar("it ends before its end mark");
 
-/// Appends the header of a value.
-pub fn begin(out: &mut BytesMut, name: &str, len: u64, modified: u64) {
+/// Appends the header of a member, whose bytes follow.
+pub fn begin(out: &mut BytesMut, mut name: &str, mut len: u64, modified: u64) {
+    let (mut records, digits) = (Vec::new(), len.to_string());
     // Readers agree on the encoding of a name only in a record.
-    let is_plain = name.is_ascii() && name.len() <= MAX_NAME;
-    let (mut records, mut short, mut short_len) = (String::new(), name, len);
-    if !is_plain {
-        (records, short) = (record("path", name), "value");
+    if !name.is_ascii() || name.len() > MAX_NAME {
+        records.push(("path", name.as_bytes()));
+        name = "value";
     }
     if len >= LONG {
-        records += &record("size", &len.to_string());
-        short_len = 0;
+        records.push(("size", digits.as_bytes()));
+        len = 0;
     }
-    if !records.is_empty() {
-        let (name, len) = ("PaxHeaders/value", records.len() as u64);
-        append(out, EntryType::XHeader, name, len, 0);
-        out.extend_from_slice(records.as_bytes());
-        end(out, len);
-    }
-    append(out, EntryType::Regular, short, short_len, modified);
-}
-
-/// A record, which begins with its own length.
-fn record(name: &str, value: &str) -> String {
-    let rest = format!(" {name}={value}\n");
-    let digits = |len: usize| len.to_string().len();
-    let len = rest.len() + digits(rest.len() + digits(rest.len()));
-    format!("{len}{rest}")
-}
-
-fn append(out: &mut BytesMut, kind: EntryType, name: &str, len: u64, modified: u64) {
+    let mut pax = Builder::new(Vec::new());
+    // Memory takes all that is written.
+    let _ = pax.append_pax_extensions(records);
+    out.extend_from_slice(pax.get_ref());
     let mut header = Header::new_ustar();
     header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
-    header.set_entry_type(kind);
+    header.set_entry_type(EntryType::Regular);
     header.set_mode(0o644);
     header.set_uid(0);
     header.set_gid(0);
@@ -79,9 +67,9 @@ pub fn end(out: &mut BytesMut, len: u64) {
     out.resize(out.len() + padding(len), 0);
 }
 
-/// Appends the end mark.
-pub fn finish(out: &mut BytesMut) {
-    out.resize(out.len() + 2 * BLOCK, 0);
+/// The end mark.
+pub fn end_mark() -> Vec<Bytes> {
+    vec![Bytes::from_static(&[0; 2 * BLOCK])]
 }
 
 /// The number of bytes from the end of `len` bytes to the next block.
@@ -110,73 +98,60 @@ pub struct TarReader<'b, F> {
     /// The bytes of the member's data that were not taken, and of what follows it.
     left: u64,
     padding: usize,
-    has_begun: bool,
 }
 
 impl<'b, F: Frames> TarReader<'b, F> {
     pub fn new(body: &'b mut F) -> Self {
+        let (came, left, padding) = (Bytes::new(), 0, 0);
         Self {
             body,
-            came: Bytes::new(),
-            left: 0,
-            padding: 0,
-            has_begun: false,
+            came,
+            left,
+            padding,
         }
     }
 
     /// The next member that is no folder; `None` at the end of the tar, and of the body. Skips what was not taken of the one before.
     pub async fn next(&mut self) -> Result<Option<Member>, Refusal> {
         // What records say of the member behind them.
-        let (mut name, mut len, mut is_sparse) = (None, None, false);
+        let (mut name, mut len, mut sparse) = (None, None, None);
         while let Some(header) = self.header().await? {
             let kind = header.entry_type();
-            let own_len = header.entry_size().unwrap_or(TOO_LONG);
-            if own_len >= TOO_LONG {
-                return Err(MALFORMED.into());
-            }
+            let own_len = header.entry_size().map_err(|_| MALFORMED)?;
             match kind {
                 EntryType::XHeader => {
                     let text = self.text(own_len).await?;
-                    for (key, value) in records(&text)? {
+                    let mut rest = &*text;
+                    while !rest.is_empty() {
+                        let (key, value);
+                        (key, value, rest) = record(rest).ok_or(MALFORMED)?;
                         match key {
                             b"path" => name = Some(value.to_vec()),
-                            b"size" => {
-                                let text = std::str::from_utf8(value).ok();
-                                len = Some(
-                                    text.and_then(|text| text.parse().ok()).unwrap_or(TOO_LONG),
-                                );
-                            }
-                            key => is_sparse |= key.starts_with(b"GNU.sparse."),
+                            b"size" => len = Some(number(value).ok_or(MALFORMED)?),
+                            _ if key.starts_with(b"GNU.sparse.") => sparse = Some("a sparse file"),
+                            _ => {}
                         }
                     }
                 }
                 EntryType::GNULongName => {
-                    let mut text = self.text(own_len).await?;
-                    let end = text.iter().position(|&byte| byte == 0);
-                    text.truncate(end.unwrap_or(text.len()));
-                    name.get_or_insert(text);
+                    let text = self.text(own_len).await?;
+                    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+                    name.get_or_insert(text.to_vec());
                 }
                 // Remarks, and the target of a link.
                 EntryType::XGlobalHeader | EntryType::GNULongLink => {
-                    self.text(own_len).await?;
+                    drop(self.text(own_len).await?)
                 }
                 _ => {
-                    let other = if is_sparse {
-                        Some("a sparse file")
-                    } else {
-                        other(kind)
-                    };
-                    let (name, len) = (name.take(), len.take().unwrap_or(own_len));
-                    if len >= TOO_LONG {
-                        return Err(MALFORMED.into());
-                    }
+                    let name = name.take();
                     let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
-                    self.begin(len);
+                    let (len, other) = (len.take().unwrap_or(own_len), sparse.take());
+                    let (len, other) = (len.min(TOO_LONG), other.or(other_kind(kind)));
+                    (self.left, self.padding) = (len, padding(len));
                     let is_folder = kind.is_dir() || (other.is_none() && name.ends_with(b"/"));
                     if len > 0 || !is_folder {
                         return Ok(Some(Member { name, len, other }));
                     }
-                    is_sparse = false;
                 }
             }
         }
@@ -196,38 +171,33 @@ impl<'b, F: Frames> TarReader<'b, F> {
     /// The next header, behind the data of the one before; `None` behind the last, where only zeros may follow.
     async fn header(&mut self) -> Result<Option<Header>, Refusal> {
         while self.data().await?.is_some() {}
-        self.block(self.padding).await?;
-        let block = self.block(BLOCK).await?;
-        self.padding = 0;
-        if block.iter().any(|&byte| byte != 0) {
-            let header = Header::from_byte_slice(&block);
-            if header.cksum().ok() != Some(sum(&block)) {
-                return Err(BadArchive::Tar("a header does not have its sum").into());
+        let blocks = self.bytes((self.padding + BLOCK) as u64).await?;
+        let block = blocks.get(self.padding..).unwrap_or_default();
+        if block.len() == BLOCK {
+            let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+            if is_zero(block) {
+                while let Some(data) = self.take(u64::MAX).await? {
+                    if !is_zero(&data) {
+                        return Err(BadArchive::Tar("it goes on behind its end mark").into());
+                    }
+                }
+                return Ok(None);
             }
-            self.has_begun = true;
-            return Ok(Some(header.clone()));
-        }
-        while let Some(data) = self.take(u64::MAX).await? {
-            if data.iter().any(|&byte| byte != 0) {
-                return Err(BadArchive::Tar("it goes on behind its end mark").into());
+            let mut header = Header::from_byte_slice(block).clone();
+            let sum = header.cksum().ok();
+            header.set_cksum();
+            if sum == header.cksum().ok() {
+                return Ok(Some(header));
             }
         }
-        Ok(None)
-    }
-
-    /// The next `len` bytes.
-    async fn block(&mut self, len: usize) -> Result<Vec<u8>, Refusal> {
-        let mut block = Vec::with_capacity(len);
-        while block.len() < len
-            && let Some(data) = self.take((len - block.len()) as u64).await?
-        {
-            block.extend_from_slice(&data);
-        }
-        if !self.has_begun && COMPRESSED.iter().any(|magic| block.starts_with(magic)) {
-            return Err(BadArchive::Coding.into());
-        }
-        let is_whole = block.len() == len;
-        Ok(is_whole.then_some(block).ok_or(CUT_OFF)?)
+        let why = if COMPRESSED.iter().any(|magic| blocks.starts_with(magic)) {
+            BadArchive::Coding
+        } else if block.len() < BLOCK {
+            CUT_OFF
+        } else {
+            BadArchive::Tar("a header does not have its sum")
+        };
+        Err(why.into())
     }
 
     /// All of the records, or of the name, of this length.
@@ -235,16 +205,21 @@ impl<'b, F: Frames> TarReader<'b, F> {
         if len > MAX_RECORDS {
             return Err(BadArchive::Tar("the attributes of a member are too long").into());
         }
-        self.begin(len);
-        let mut text = Vec::new();
-        while let Some(data) = self.data().await? {
-            text.extend_from_slice(&data);
-        }
-        Ok(text)
+        self.padding = padding(len);
+        let text = self.bytes(len).await?;
+        let is_whole = text.len() as u64 == len;
+        Ok(is_whole.then_some(text).ok_or(CUT_OFF)?)
     }
 
-    fn begin(&mut self, len: u64) {
-        (self.left, self.padding) = (len, padding(len));
+    /// The next `len` bytes, or those that are left of the body.
+    async fn bytes(&mut self, len: u64) -> Result<Vec<u8>, Refusal> {
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < len
+            && let Some(data) = self.take(len - bytes.len() as u64).await?
+        {
+            bytes.extend_from_slice(&data);
+        }
+        Ok(bytes)
     }
 
     /// The next bytes, `most` at most; `None` at the end of the body.
@@ -260,36 +235,17 @@ impl<'b, F: Frames> TarReader<'b, F> {
     }
 }
 
-/// The name and the value of a record.
-type Record<'a> = (&'a [u8], &'a [u8]);
-
-/// The records of pax in `text`, by their names.
-fn records(mut text: &[u8]) -> Result<Vec<Record<'_>>, BadArchive> {
-    let mut records = Vec::new();
-    while !text.is_empty() {
-        let record = || {
-            let space = text.iter().position(|&byte| byte == b' ')?;
-            let len: usize = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;
-            let record = text.get(space + 1..len)?.strip_suffix(b"\n")?;
-            let equals = record.iter().position(|&byte| byte == b'=')?;
-            Some((&record[..equals], &record[equals + 1..], &text[len..]))
-        };
-        let (name, value, rest) = record().ok_or(MALFORMED)?;
-        records.push((name, value));
-        text = rest;
-    }
-    Ok(records)
-}
-
-/// The sum of a header, whose own field counts as spaces.
-fn sum(block: &[u8]) -> u32 {
-    let (before, behind) = (&block[..148], &block[156..]);
-    let bytes = before.iter().chain(behind).map(|&byte| u32::from(byte));
-    bytes.sum::<u32>() + 8 * u32::from(b' ')
+/// The name and the value of the first record of pax in `text`, and what follows it.
+fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let space = text.iter().position(|&byte| byte == b' ')?;
+    let len = usize::try_from(number(&text[..space])?).ok()?;
+    let record = text.get(space + 1..len)?.strip_suffix(b"\n")?;
+    let equals = record.iter().position(|&byte| byte == b'=')?;
+    Some((&record[..equals], &record[equals + 1..], &text[len..]))
 }
 
 /// What a member of this kind is, unless it is a plain file.
-fn other(kind: EntryType) -> Option<&'static str> {
+fn other_kind(kind: EntryType) -> Option<&'static str> {
     match kind {
         EntryType::Regular | EntryType::Continuous => None,
         EntryType::Link | EntryType::Symlink => Some("a link"),

@@ -8,22 +8,20 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde::Serialize;
 
 use crate::http::archives::tar::{Member, TarReader};
 use crate::http::archives::{BadArchive, UnpackRequest, check_digests};
 use crate::http::body::request::Received;
-use crate::http::head::path::check_depth;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::{HaltedArchive, Refusal};
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
-use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::receive_part;
-use crate::store::{BadKey, Digests, Key, MAX_LEN, Preconditions, Published, Store};
+use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, Store};
 
 /// The most values that are published at once, and the most bytes of them. Each that goes to an S3 store has one of its connections, which
 /// others need too.
@@ -33,9 +31,6 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// The most keys that an answer names.
 const MAX_NAMED: usize = 100;
-
-/// The most bytes that an answer names of what is too long for a key.
-const MAX_BEGINNING: usize = 100;
 
 /// What has become of an archive.
 #[derive(Debug, Default, Serialize)]
@@ -51,6 +46,9 @@ struct Unpacked {
 /// The publishing of a value of this length.
 type Publishing<'r> = LocalBoxFuture<'r, (Key<'static>, u64, Result<Published, Refusal>)>;
 
+/// The key of the member that is not stored, if the archive had come to one, and why.
+type Halted = (Option<String>, Refusal);
+
 /// An archive that is being unpacked.
 struct Unpacking<'r> {
     request: &'r RequestContext,
@@ -60,8 +58,7 @@ struct Unpacking<'r> {
     keys: HashSet<Key<'static>>,
     bytes: u64,
     unpacked: Unpacked,
-    /// The key of the member that is not stored, and why.
-    halted: Option<(String, Refusal)>,
+    halted: Option<Halted>,
 }
 
 /// Stores the members of the tar that `body` is.
@@ -81,20 +78,16 @@ pub async fn unpack(
     };
     let received = unpacking.receive(&mut TarReader::new(body)).await;
     unpacking.settle(0, 0).await;
-    let Unpacked { stored, bytes, .. } = unpacking.unpacked;
     // Of several failures, the first member's.
-    let (key, why) = match (unpacking.halted, received) {
-        (None, Ok(())) => {
-            let mut json = serde_json::to_vec(&unpacking.unpacked).unwrap_or_default();
-            json.push(b'\n');
-            return Ok(Outcome::Unpacked(json));
-        }
-        (Some((key, why)), _) => (Some(key), why),
-        (None, Err(halted)) => halted,
+    let halted = unpacking.halted.or(received.err());
+    let Some((key, why)) = halted else {
+        let mut json = serde_json::to_vec(&unpacking.unpacked).unwrap_or_default();
+        json.push(b'\n');
+        return Ok(Outcome::Unpacked(json));
     };
-    let path = key.map(|key| encoded(&key).to_string());
+    let Unpacked { stored, bytes, .. } = unpacking.unpacked;
     Err(Refusal::OfArchive(Box::new(HaltedArchive {
-        path,
+        path: key.map(|key| encoded(&key).to_string()),
         why,
         stored,
         bytes,
@@ -102,28 +95,21 @@ pub async fn unpack(
 }
 
 impl Unpacking<'_> {
-    /// Receives all members, up to the first that is refused: returns its key, if there is one, and why.
-    async fn receive(
-        &mut self,
-        tar: &mut TarReader<'_, Received<'_>>,
-    ) -> Result<(), (Option<String>, Refusal)> {
+    /// Receives all members, up to the first that is refused.
+    async fn receive(&mut self, tar: &mut TarReader<'_, Received<'_>>) -> Result<(), Halted> {
         while let Some(next) = self.meanwhile(tar.next()).await {
             let Some(member) = next.map_err(|why| (None, why))? else {
                 break;
             };
             // As archives of `.` have it.
             let name = member.name.strip_prefix(b"./").unwrap_or(&member.name);
-            let (shown, checked) = match name.get(..MAX_BEGINNING) {
-                Some(beginning) if name.len() > MAX_LEN => (beginning, Err(BadKey::TooLong)),
-                _ if std::str::from_utf8(name).is_err() => (name, Err(BadKey::NotUtf8)),
-                _ => (name, Ok(())),
+            let key = format!("{}{}", self.asked.folder, String::from_utf8_lossy(name));
+            let stored = match std::str::from_utf8(name) {
+                Ok(_) => self.store(&key, &member, tar).await,
+                Err(_) => Err(BadKey::NotUtf8.into()),
             };
-            let key = format!("{}{}", self.asked.folder, String::from_utf8_lossy(shown));
-            let stored = match checked {
-                Ok(()) => self.store(&key, &member, tar).await,
-                Err(bad) => Err(bad.into()),
-            };
-            stored.map_err(|why| (Some(key), why))?;
+            // No more is told of what is too long for a key.
+            stored.map_err(|why| (Some(key.chars().take(MAX_LEN).collect()), why))?;
         }
         let trailers = tar.body.trailers.as_ref();
         let checked = trailers.map_or(Ok(()), check_digests);
@@ -137,22 +123,15 @@ impl Unpacking<'_> {
         member: &Member,
         tar: &mut TarReader<'_, Received<'_>>,
     ) -> Result<(), Refusal> {
-        let (request, config) = (self.request, &self.request.service.config);
+        let request = self.request;
         if let Some(kind) = member.other {
             return Err(BadArchive::Kind(kind).into());
         }
         let key = Key::new(key.to_owned())?;
-        check_depth(&key, config.limits.max_key_depth)?;
-        let (len, limit) = (member.len, config.limits.max_body);
+        let (len, limit) = (member.len, request.service.config.limits.max_body);
         if len > limit {
             return Err(Refusal::TooLarge { limit });
         }
-        let mut options = PutOptions {
-            preconditions: self.asked.only_new.then_some(Preconditions::NEW),
-            expected: Digests::default().and_sha256(named_sha256(&key, config)?)?,
-            ..PutOptions::default()
-        };
-        request.permit_put(&key, &mut options)?;
         // Of two members with one name, the later one stays.
         let before = match *request.service.store {
             _ if self.keys.contains(&key) => 0,
@@ -160,24 +139,22 @@ impl Unpacking<'_> {
             Store::S3(_) => MOST_AT_ONCE_S3 - 1,
         };
         self.settle(before, MOST_BYTES.saturating_sub(len)).await;
-        let existing = options.existing;
-        let received = receive_part(request, &key, options, Some(len), async || tar.data().await);
-        let Some(received) = self.meanwhile(received).await else {
-            return Ok(());
+        let options = PutOptions {
+            preconditions: self.asked.only_new.then_some(Preconditions::NEW),
+            ..PutOptions::default()
         };
-        match request.narrowed(existing, received) {
-            Ok(Some(publishing)) => {
+        let received = receive_part(request, &key, options, Some(len), async || tar.data().await);
+        match self.meanwhile(received).await {
+            Some(Ok(Some(publishing))) => {
                 self.keys.insert(key.clone());
                 self.bytes += len;
-                self.under_way.push(Box::pin(async move {
-                    let published = publishing.await.map_err(Refusal::from);
-                    (key, len, request.narrowed(existing, published))
-                }));
+                let published = publishing.map(move |published| (key, len, published));
+                self.under_way.push(published.boxed_local());
             }
-            // Values are dropped.
-            Ok(None) => {}
-            Err(Refusal::Precondition) => self.leave(&key),
-            Err(why) => return Err(why),
+            // Values are dropped, or the archive has ended.
+            Some(Ok(None)) | None => {}
+            Some(Err(Refusal::Precondition)) => self.leave(&key),
+            Some(Err(why)) => return Err(why),
         }
         Ok(())
     }
@@ -200,10 +177,9 @@ impl Unpacking<'_> {
 
     /// Waits until at most so many values, and bytes of them, are under way.
     async fn settle(&mut self, most: usize, most_bytes: u64) {
-        while self.under_way.len() > most || self.bytes > most_bytes {
-            let Some(published) = self.under_way.next().await else {
-                return;
-            };
+        while (self.under_way.len() > most || self.bytes > most_bytes)
+            && let Some(published) = self.under_way.next().await
+        {
             self.note(published);
         }
     }
@@ -219,7 +195,8 @@ impl Unpacking<'_> {
             }
             Err(Refusal::Precondition) => self.leave(&key),
             Err(why) => {
-                self.halted.get_or_insert((key.as_str().to_owned(), why));
+                self.halted
+                    .get_or_insert((Some(key.as_str().to_owned()), why));
             }
         }
     }

@@ -1,13 +1,13 @@
 //! The records of a zip (APPNOTE 6.3), for values that are stored as they are and sent as they are read: the sum of a value follows it, in a
 //! data descriptor.
 //!
-//! The crates that write zips keep a few hundred bytes of each member until the end, or change names that another system could not have. Here
-//! the directory is kept as it will be sent. Times are in UTC. Pure: knows no value and no socket.
+//! The crates that write zips keep more than the directory of each member until the end, or change names that another system could not have
+//! (docs/experiments.md). Here the directory is kept as it will be sent. Times are in UTC. Pure: knows no value and no socket.
 
+use std::mem;
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
-use crc32fast::Hasher;
 
 /// The bytes of the directory that are sent at once.
 const CHUNK: usize = 64 << 10;
@@ -18,32 +18,27 @@ const LONG: u64 = u32::MAX as u64;
 /// Names are UTF-8, and the sum and the length of a member follow it.
 const FLAGS: u64 = 0x0808;
 
-/// The versions of the format without and with numbers of 64 bits. In the directory they are of Unix, which has modes.
+/// The versions of the format that a member needs, without and with numbers of 64 bits.
 const VERSION: u64 = 20;
 const LONG_VERSION: u64 = 45;
-const UNIX: u64 = 3 << 8;
+
+/// In the directory all is made by that version, on Unix, which has modes.
+const MADE_BY: u64 = 3 << 8 | LONG_VERSION;
 
 /// The most bytes that a member of this name has in the directory.
 pub fn record_len(name: &str) -> usize {
     46 + name.len() + 9 + 28
 }
 
-/// A member whose bytes are being sent.
-#[derive(Debug)]
-struct Member {
-    name: Box<str>,
-    len: u64,
-    modified: u64,
-    /// The place of its header.
-    offset: u64,
-    sum: Hasher,
-}
-
 /// A zip that is being sent.
 #[derive(Debug, Default)]
 pub struct Zip {
-    member: Option<Member>,
-    /// The bytes that were sent.
+    /// The member whose bytes are being sent, the second in which it was written, and the place of its header.
+    name: Box<str>,
+    len: u64,
+    modified: u64,
+    header: u64,
+    /// The bytes up to its end.
     sent: u64,
     members: u64,
     directory: Vec<Bytes>,
@@ -54,111 +49,76 @@ pub struct Zip {
 }
 
 impl Zip {
-    /// Appends the header of a member. Its bytes are then to be noted, as many as `len`.
+    /// Appends the header of a member, whose bytes follow.
     pub fn begin(&mut self, out: &mut BytesMut, name: &str, len: u64, modified: u64) {
-        let (before, time, name_len) = (out.len(), dos_time(modified), name.len() as u64);
+        self.name = name.into();
+        (self.len, self.modified, self.header) = (len, modified, self.sent);
+        let before = out.len();
+        append(out, b"4", &[0x0403_4b50]);
         // The sum and the lengths are told behind the member, and with them how many bits they have.
-        let (needs, lens, extra) = if len < LONG {
-            (VERSION, 0, 9)
-        } else {
-            (LONG_VERSION, LONG, 29)
-        };
-        let fields = [
-            0x0403_4b50,
-            needs,
-            FLAGS,
-            0,
-            time,
-            0,
-            lens,
-            lens,
-            name_len,
-            extra,
-        ];
-        append(out, b"4222444422", &fields);
-        out.extend_from_slice(name.as_bytes());
-        append_time(out, modified);
-        if len >= LONG {
-            append(out, b"2288", &[1, 16, 0, 0]);
-        }
-        self.member = Some(Member {
-            name: name.into(),
-            len,
-            modified,
-            offset: self.sent,
-            sum: Hasher::new(),
-        });
-        self.sent += (out.len() - before) as u64;
+        let told = if len < LONG { 0 } else { LONG };
+        let long: &[u64] = if len < LONG { &[] } else { &[0, 0] };
+        self.describe(out, 0, told, &[], long);
+        self.sent += (out.len() - before) as u64 + len;
     }
 
-    /// Notes the next bytes of the member.
-    pub fn note(&mut self, bytes: &[u8]) {
-        if let Some(member) = &mut self.member {
-            member.sum.update(bytes);
-        }
-        self.sent += bytes.len() as u64;
-    }
-
-    /// Appends the end of the member, and adds it to the directory.
-    pub fn end(&mut self, out: &mut BytesMut) {
-        let Some(member) = self.member.take() else {
-            return;
-        };
-        let (before, len, offset) = (out.len(), member.len, member.offset);
-        let sum = member.sum.finalize().into();
+    /// Appends the end of the member, whose bytes have this `sum`, and adds it to the directory.
+    pub fn end(&mut self, out: &mut BytesMut, sum: u32) {
+        let (before, len, header, sum) = (out.len(), self.len, self.header, sum.into());
         let widths: &[u8] = if len < LONG { b"4444" } else { b"4488" };
         append(out, widths, &[0x0807_4b50, sum, len, len]);
         self.sent += (out.len() - before) as u64;
 
-        let long: Vec<u64> = [len, len, offset]
-            .into_iter()
-            .filter(|&n| n >= LONG)
-            .collect();
-        let (needs, extra) = match 8 * long.len() as u64 {
-            0 => (VERSION, 9),
-            bytes => (LONG_VERSION, 9 + 4 + bytes),
-        };
-        let (time, name_len) = (dos_time(member.modified), member.name.len() as u64);
-        let (low_len, low_offset, mode) = (len.min(LONG), offset.min(LONG), 0o100_644 << 16);
-        let out = &mut self.records;
+        let mut long = vec![len, len, header];
+        long.retain(|&n| n >= LONG);
+        let mut out = mem::take(&mut self.records);
         let before = out.len();
-        // No compression, comment, disk and attributes of DOS.
-        append(
-            out,
-            b"422224",
-            &[0x0201_4b50, UNIX | needs, needs, FLAGS, 0, time],
-        );
-        append(out, b"44422", &[sum, low_len, low_len, name_len, extra]);
-        append(out, b"22244", &[0, 0, 0, mode, low_offset]);
-        out.extend_from_slice(member.name.as_bytes());
-        append_time(out, member.modified);
-        if !long.is_empty() {
-            append(out, b"22", &[1, 8 * long.len() as u64]);
-            append(out, b"888", &long);
-        }
+        append(&mut out, b"42", &[0x0201_4b50, MADE_BY]);
+        // No comment, disk and attributes of DOS.
+        let own = [0, 0, 0, 0o100_644 << 16, header.min(LONG)];
+        self.describe(&mut out, sum, len.min(LONG), &own, &long);
         self.directory_len += out.len() - before;
         self.members += 1;
         if out.len() >= CHUNK {
             self.directory.push(out.split().freeze());
         }
+        self.records = out;
+    }
+
+    /// Appends what the header of the member and its record in the directory have in common, with the fields of only one as its `own`.
+    fn describe(&self, out: &mut BytesMut, sum: u64, len: u64, own: &[u64], long: &[u64]) {
+        let (mut needs, mut extra, long_len) = (VERSION, 9, 8 * long.len() as u64);
+        if long_len > 0 {
+            (needs, extra) = (LONG_VERSION, 13 + long_len);
+        }
+        let (time, name_len) = (dos_time(self.modified), self.name.len() as u64);
+        append(out, b"22244", &[needs, FLAGS, 0, time, sum]);
+        append(out, b"4422", &[len, len, name_len, extra]);
+        append(out, b"22244", own);
+        out.extend_from_slice(self.name.as_bytes());
+        // The second since 1970, as far as 32 bits have it.
+        let second = self.modified.min(i32::MAX as u64);
+        append(out, b"2214", &[0x5455, 5, 1, second]);
+        if long_len > 0 {
+            append(out, b"22", &[1, long_len]);
+            append(out, b"888", long);
+        }
     }
 
     /// The directory, with which the zip ends.
-    pub fn finish(&mut self) -> Vec<Bytes> {
+    pub fn finish(self) -> Vec<Bytes> {
         let (offset, len, count) = (self.sent, self.directory_len as u64, self.members);
-        let out = &mut self.records;
+        let (mut directory, mut out) = (self.directory, self.records);
         if count >= u16::MAX.into() || offset + len >= LONG {
-            append(out, b"48", &[0x0606_4b50, 44]);
-            append(out, b"2244", &[UNIX | LONG_VERSION, LONG_VERSION, 0, 0]);
-            append(out, b"8888", &[count, count, len, offset]);
-            append(out, b"4484", &[0x0706_4b50, 0, offset + len, 1]);
+            append(&mut out, b"4822", &[0x0606_4b50, 44, MADE_BY, LONG_VERSION]);
+            append(&mut out, b"448888", &[0, 0, count, count, len, offset]);
+            append(&mut out, b"4484", &[0x0706_4b50, 0, offset + len, 1]);
         }
         let low = count.min(u16::MAX.into());
-        append(out, b"42222", &[0x0605_4b50, 0, 0, low, low]);
-        append(out, b"442", &[len.min(LONG), offset.min(LONG), 0]);
-        let last = out.split().freeze();
-        self.directory.push(last);
-        std::mem::take(&mut self.directory)
+        append(&mut out, b"42222", &[0x0605_4b50, 0, 0, low, low]);
+        append(&mut out, b"442", &[len.min(LONG), offset.min(LONG), 0]);
+        directory.push(out.freeze());
+        directory
     }
 }
 
@@ -167,11 +127,6 @@ fn append(out: &mut BytesMut, widths: &[u8], numbers: &[u64]) {
     for (number, width) in numbers.iter().zip(widths) {
         out.extend_from_slice(&number.to_le_bytes()[..usize::from(width - b'0')]);
     }
-}
-
-/// Appends the second since 1970 in which the member was written, as far as 32 bits have it.
-fn append_time(out: &mut BytesMut, modified: u64) {
-    append(out, b"2214", &[0x5455, 5, 1, modified.min(i32::MAX as u64)]);
 }
 
 /// The time and the date of DOS, which begins in 1980 and ends in 2107, and knows every other second.

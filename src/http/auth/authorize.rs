@@ -131,22 +131,24 @@ impl Principal {
         }
     }
 
-    /// As [`Principal::permit_put`], of a key that the execution finds: by the rules of now, which may be others than when the request began.
+    /// As [`Principal::permit_put`], of a key that the execution finds: by the rules of now.
     pub fn permit_later_put(&self, key: &str, options: &mut PutOptions) -> Result<(), Refusal> {
+        let refusal = || unauthenticated(&self.access, AuthResult::Wrong);
+        self.now().ok_or_else(refusal)?.permit_put(key, options)
+    }
+
+    /// The client by the rules of now, which may be others than when the request began; `None` where they do not know it.
+    pub fn now(&self) -> Option<Self> {
         let policy = self.access.policy();
-        match policy.prove(&self.evidence, SystemTime::now()) {
+        let subject = match self.by {
             // The subject of a link is made of its terms.
-            _ if matches!(self.by, AuthMethod::Link { .. }) => self.permit_put(key, options),
-            Some(subject) => {
-                let subject = Arc::clone(subject);
-                let now = Self {
-                    subject,
-                    ..self.clone()
-                };
-                now.permit_put(key, options)
-            }
-            None => Err(unauthenticated(&self.access, AuthResult::Wrong)),
-        }
+            AuthMethod::Link { .. } => &self.subject,
+            _ => policy.prove(&self.evidence, SystemTime::now())?,
+        };
+        Some(Self {
+            subject: Arc::clone(subject),
+            ..self.clone()
+        })
     }
 
     /// Narrows a listing to the keys that may be listed; false where there is none.

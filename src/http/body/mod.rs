@@ -22,7 +22,7 @@ use crate::failpoint;
 use crate::http::body::sources::{Encoded, FileBody, Region};
 use crate::http::values::range::Multipart;
 use crate::s3::RemoteBody;
-use crate::store::{Error, IN_MEMORY, Object};
+use crate::store::{Error, Found, IN_MEMORY};
 
 /// A body without an end of its own, made as fast as the client takes it.
 pub trait EndlessBody {
@@ -83,23 +83,20 @@ impl Content {
         Self::Bytes(Bytes::new())
     }
 
-    pub fn remote(part: RemoteBody) -> Self {
-        match part.remaining() {
-            0 => Self::empty(),
-            _ => Self::Remote(Box::new(part)),
+    /// A range of a value, whose first bytes were requested.
+    pub fn of(found: &mut Found, range: Range<u64>) -> Self {
+        match found {
+            _ if range.is_empty() => Self::empty(),
+            Found::Object(object) => Self::Remote(Box::new(object.part(range))),
+            Found::File(object) => match &object.bytes {
+                Some(bytes) => {
+                    // A value in memory is shorter than any usize.
+                    let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+                    Self::Bytes(bytes.slice(at(range.start)..at(range.end)))
+                }
+                None => Self::File(FileBody::new(Arc::clone(object), range)),
+            },
         }
-    }
-
-    pub fn part(object: &Arc<Object>, range: Range<u64>) -> Self {
-        if range.is_empty() {
-            return Self::empty();
-        }
-        if let Some(bytes) = &object.bytes {
-            // A value in memory is shorter than any usize.
-            let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
-            return Self::Bytes(bytes.slice(at(range.start)..at(range.end)));
-        }
-        Self::File(FileBody::new(Arc::clone(object), range))
     }
 
     /// Several parts of a value, each in its `framing`.

@@ -18,14 +18,12 @@ use crate::http::body::request::Received;
 use crate::http::forms::{
     BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, StoredFile, check_digests,
 };
-use crate::http::head::path::check_depth;
 use crate::http::refusal::{HaltedForm, Refusal};
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
-use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::receive_part;
-use crate::store::{Digests, Key, Preconditions};
+use crate::store::{Key, Preconditions};
 
 /// About the longest head of a part, in bytes.
 const MAX_PART_HEAD: usize = 16 * 1024;
@@ -118,27 +116,19 @@ impl FormUpload<'_, '_, '_> {
         key: Key<'static>,
         media_type: Option<Box<str>>,
     ) -> Result<(), Refusal> {
-        let config = &self.request.service.config;
-        check_depth(&key, config.limits.max_key_depth)?;
         // The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
         let only_new = (!self.state.replaces()).then_some(Preconditions::NEW);
-        let mut options = PutOptions {
+        let options = PutOptions {
             preconditions: self.preconditions.clone().or(only_new),
             media_type,
-            expected: Digests::default().and_sha256(named_sha256(&key, config)?)?,
             ..PutOptions::default()
         };
-        self.request.permit_put(&key, &mut options)?;
-        let (request, form, existing) = (self.request, &mut self.form, options.existing);
-        let stored = async {
-            let received = receive_part(request, &key, options, None, async || form.data().await);
-            match received.await? {
-                Some(publishing) => Ok(Some(publishing.await?)),
-                None => Ok(None),
-            }
+        let (request, form) = (self.request, &mut self.form);
+        let received = receive_part(request, &key, options, None, async || form.data().await);
+        let published = match received.await? {
+            Some(publishing) => Some(publishing.await?),
+            None => None,
         };
-        let stored = stored.await;
-        let published = request.narrowed(existing, stored)?;
         self.stored.push(StoredFile { key, published });
         Ok(())
     }

@@ -4,20 +4,23 @@
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
+use futures_util::future::LocalBoxFuture;
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 
 use crate::http::body::request::Received;
+use crate::http::head::path::check_depth;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions;
+use crate::http::values::content_names::named_sha256;
 use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, are_announced};
 use crate::http::values::fields::{BadField, StoredFields};
 use crate::http::values::media;
 use crate::metrics::ReactorCounters;
-use crate::store::{Attributes, Digests, Key, Publishing, Upload, UploadHead, Wanted};
+use crate::store::{Attributes, Digests, Key, Published, Upload, UploadHead, Wanted};
 
 impl PutOptions {
     pub fn of(headers: &HeaderMap, config: &ServiceConfig) -> Result<Self, Refusal> {
@@ -83,15 +86,38 @@ pub async fn put(
     Ok(Outcome::Stored(upload.publish(key).await?))
 }
 
-/// Receives a part of a request as a value of `key`, of `len` bytes where that is known: `data` gives its bytes. Returns the publishing of the
-/// value, which begins when it is polled; `None` where values are dropped.
+/// Receives a part of a request as a value of `key`, of `len` bytes where that is known: `data` gives its bytes. It is permitted, and refused,
+/// as a PUT of the key would be now. Returns the publishing of the value, which begins when it is polled; `None` where values are dropped.
 pub async fn receive_part<'r>(
     request: &'r RequestContext,
     key: &Key<'static>,
     mut options: PutOptions,
     len: Option<u64>,
+    data: impl AsyncFnMut() -> Result<Option<Bytes>, Refusal>,
+) -> Result<Option<LocalBoxFuture<'r, Result<Published, Refusal>>>, Refusal> {
+    let config = &request.service.config;
+    check_depth(key, config.limits.max_key_depth)?;
+    options.expected = options.expected.and_sha256(named_sha256(key, config)?)?;
+    request.permit_put(key, &mut options)?;
+    let existing = options.existing;
+    let received = receive_data(request, key, options, len, data).await;
+    let Some(upload) = request.narrowed(existing, received)? else {
+        return Ok(None);
+    };
+    let publishing = upload.publish(key.clone());
+    Ok(Some(Box::pin(async move {
+        request.narrowed(existing, publishing.await.map_err(Refusal::from))
+    })))
+}
+
+/// Receives a value, unless values are dropped.
+async fn receive_data<'r>(
+    request: &'r RequestContext,
+    key: &Key<'static>,
+    mut options: PutOptions,
+    len: Option<u64>,
     mut data: impl AsyncFnMut() -> Result<Option<Bytes>, Refusal>,
-) -> Result<Option<Publishing<'r>>, Refusal> {
+) -> Result<Option<Upload<'r>>, Refusal> {
     let Service {
         store,
         reactor,
@@ -125,11 +151,10 @@ pub async fn receive_part<'r>(
             upload.push(data).await?;
         }
     }
-    let Some(mut upload) = upload else {
-        return Ok(None);
-    };
-    compare(&mut upload, &expected, wanted).await?;
-    Ok(Some(upload.publish(key.clone())))
+    if let Some(upload) = &mut upload {
+        compare(upload, &expected, wanted).await?;
+    }
+    Ok(upload)
 }
 
 /// An upload under way, counted by its reactor.

@@ -242,14 +242,11 @@ impl RepresentedValue {
 
     /// The content of a body with one range of the value.
     fn part(&mut self, range: Range<u64>) -> Content {
-        match &mut self.found {
-            Found::File(object) => Content::part(object, range),
-            Found::Object(object) => Content::remote(object.part(range)),
-        }
+        Content::of(&mut self.found, range)
     }
 }
 
-fn validators(found: &Found) -> Validators {
+pub fn validators(found: &Found) -> Validators {
     match found {
         Found::File(object) => object.meta.into(),
         Found::Object(object) => Validators {

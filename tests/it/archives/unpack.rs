@@ -204,6 +204,53 @@ fn what_is_no_whole_tar_is_refused() {
     server.dir.assert_holds(&["3/a", "4/a", "6/a"]);
 }
 
+/// Of one with records of pax, at many places.
+#[test]
+fn of_a_tar_that_is_cut_off_the_members_that_came_whole_are_stored() {
+    let server = TestServer::start(&[]);
+    let values = [("a", 1), ("b", 0), (&*"c".repeat(150), 700), ("d", 1024)];
+    for (name, len) in values {
+        server.store(&format!("from/{name}"), pattern(1, len));
+    }
+    let whole = server.request("GET", "/from/?archive=tar", "", b"").body;
+    let mut archive = tar::Archive::new(&whole[..]);
+    let entries = archive.entries().expect("members").map(|entry| {
+        let entry = entry.expect("a member");
+        entry.raw_file_position() + entry.size()
+    });
+    let ends: Vec<u64> = entries.collect();
+    // One block of zeros is an end mark.
+    for cut in (0..whole.len() - 512).step_by(scaled(83, 7)) {
+        let folder = format!("to/{cut}/");
+        let got = put(&server, &folder, "", &whole[..cut]);
+        let count = ends.iter().filter(|&&end| end <= cut as u64).count();
+        let says = format!("values stored before: {count} ");
+        assert_eq!(got.status, 400, "{cut}");
+        let are_stored = values
+            .iter()
+            .map(|(name, _)| server.get(&format!("{folder}{name}")).status == 200);
+        let expected = (0..values.len()).map(|n| n < count);
+        assert!(got.text().contains(&says), "{cut}: {}", got.text());
+        assert!(are_stored.eq(expected), "{cut}");
+    }
+    assert_eq!(put(&server, "whole/", "", &whole).json()["stored"], 4);
+}
+
+/// As a PUT of the key is; the values before it stay.
+#[test]
+fn a_member_for_which_there_is_no_room_ends_the_archive() {
+    directory_only!("quotas");
+    let bound = r#"prefix = "in/", max-keys = 3, full = "refuse""#;
+    let server = TestServer::start(&["--bound", bound]);
+    let list = ["a", "b", "c", "d", "e"].map(|name| (name, &b"v"[..]));
+    let got = put(&server, "in/", "", &tar(list));
+    let why = r#"the bound of "in/" is full (max-keys 3): delete values first"#;
+    let says = format!("in/d: {why}; values stored before: 3 (3 bytes)");
+    got.says(507, &says);
+    server.dir.assert_holds(&["in/a", "in/b", "in/c"]);
+    server.dir.assert_nothing_staged();
+}
+
 #[test]
 fn a_field_that_would_be_ignored_is_refused() {
     let server = TestServer::start(&[]);
@@ -296,7 +343,7 @@ fn of_a_name_that_is_too_long_for_a_key_its_beginning_is_told() {
     tar.extend_from_slice(&members([("short", &b"v"[..])]));
     let says = format!(
         "d/{}: bad key: a key has at most 1024 bytes; values stored before: 0 (0 bytes)",
-        &name[..100]
+        &name[..1022]
     );
     put(&server, "d/", "", &ended(tar)).says(414, &says);
 }
