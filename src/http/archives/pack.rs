@@ -2,7 +2,8 @@
 //!
 //! At most one value is open, and in memory are a page of keys, one piece of the archive and, for a zip, the directory that ends it: its
 //! bytes are reserved before the first byte is sent, from the share of this reactor. A value that was removed since the keys were listed is
-//! left out. One that cannot be read ends the archive before its end, and so its body: no client takes it for whole.
+//! left out. One that cannot be read, or that the client may no longer read, ends the archive before its end, and so its body: no client
+//! takes it for whole.
 
 use std::future::{poll_fn, ready};
 use std::rc::Rc;
@@ -133,6 +134,10 @@ impl Packer {
 
     /// Sends the value of `key`, if there is still one.
     async fn send_member(&mut self, key: &Key<'static>) -> Result<(), Error> {
+        let now = self.principal.as_ref().map(|it| it.now());
+        if !now.is_none_or(|it| it.is_some_and(|it| it.may_read(key.as_str()))) {
+            return Err(Error::Incomplete);
+        }
         let Some((len, modified, mut content)) = open(&self.service, key).await? else {
             return Ok(());
         };

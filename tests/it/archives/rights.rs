@@ -175,6 +175,32 @@ fn the_audit_log_tells_of_each_member() {
     );
 }
 
+/// The client is in the middle of the first value.
+#[test]
+fn an_archive_breaks_off_where_the_right_to_read_is_revoked() {
+    http1_only!("the last chunk");
+    for rules in [policy().replace("\"read\", ", ""), String::new()] {
+        let dir = DataDir::temporary();
+        let server = serve(&dir, &["--threads", "1"]);
+        dir.place("d/in/b", pattern(1, 40_000_000));
+        dir.place("d/in/c", "of others");
+        let mut raw = Raw::connect_narrow(server.addr);
+        let lines = bearer(15);
+        raw.send(format!(
+            "GET /d/?archive=tar HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
+        ));
+        assert_eq!(raw.head().status, 200);
+        raw.take(1_000_000);
+        dir.write_private("access.toml", &rules);
+        reread(&server);
+        let rest = raw.rest();
+        let end = &rest[rest.len() - 100..];
+        assert!(!end.ends_with(b"0\r\n\r\n"), "an end");
+        let is_told = rest.windows(9).any(|it| it == b"of others");
+        assert!(rest.len() > 38_000_000 && !is_told, "{}", rest.len());
+    }
+}
+
 #[test]
 fn a_right_that_is_revoked_ends_with_the_next_member() {
     let dir = DataDir::temporary();
