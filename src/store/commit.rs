@@ -4,7 +4,7 @@
 //! this server, and removes those that a value leaves empty, so that only other programs, and the removal of a tree of empty folders, can
 //! be in its way: where one changes what a change was decided on, the change is not made, and is decided anew.
 
-use rustix::fs::{AtFlags, Mode, RenameFlags};
+use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::directory_fd::{
@@ -69,19 +69,22 @@ pub fn find<'a>(
     Ok(Found { folder, value })
 }
 
-/// The value of `key`, from which it is to move. Fails where its file has another name: that would get the new version, and a rename to it
-/// does nothing.
-pub fn find_source(dir: &ValuesDir, key: &Key<'_>) -> Result<Option<Meta>, Error> {
+/// The value of `key`, from which it is to move to the key `to`. Fails where its file has another name: that would get the new version, and a
+/// rename to it does nothing. Fails where both keys lead to the one name of the file, as that would be removed.
+pub fn find_source(dir: &ValuesDir, key: &Key<'_>, to: &Key<'_>) -> Result<Option<Meta>, Error> {
+    let stat = |key: &Key<'_>| {
+        let found = dir.stat(key.as_str(), Blocking::Allowed);
+        found.map_err(Error::errno_while("look up"))
+    };
     let found = find(dir, key, false, false)?;
-    let (Some(folder), Some(meta)) = (&found.folder, found.meta()) else {
+    let (Some(meta), Some(file)) = (found.meta(), stat(key)?) else {
         return Ok(None);
     };
-    match stat(folder, key.name()) {
-        Ok(stat) if stat.st_nlink > 1 => Err(Error::Occupied(LINKED.to_owned())),
-        Err(Errno::NOENT) => Ok(None),
-        found => found
-            .map(|_| Some(meta))
-            .map_err(Error::errno_while("look up")),
+    let is_same = |to: Stat| (to.st_dev, to.st_ino) == (file.st_dev, file.st_ino);
+    match stat(to)? {
+        _ if file.st_nlink > 1 => Err(Error::Occupied(LINKED.to_owned())),
+        Some(to) if is_same(to) => Err(Error::Occupied(ONE_NAME.to_owned())),
+        _ => Ok(Some(meta)),
     }
 }
 
@@ -196,7 +199,7 @@ pub fn rename(
         let renamed = match found.value {
             None => rename_new(&from, name, folder, key.name()),
             // A rename would leave both names.
-            Some(_) if is_same_file((&from, name), (folder, key.name())) => unlink(&from, name),
+            Some(_) if are_links((&from, name), (folder, key.name())) => unlink(&from, name),
             Some(_) => retry_on_intr(|| rustix::fs::renameat(&from, name, folder, key.name())),
         };
         match renamed {
@@ -233,22 +236,26 @@ pub fn rename(
 
 const LINKED: &str = "the file of the value has another name, a hard link, so that no rename moves it: copy it, and delete it";
 
+const ONE_NAME: &str = "both keys lead to the same file, as its folder is mounted twice or does not tell small letters from capitals: nothing is moved";
+
 const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems, between which no value is moved as one change: copy it, and delete it";
 
-/// True if both names are of one file.
-fn is_same_file(a: (&Folder<'_>, &str), b: (&Folder<'_>, &str)) -> bool {
+/// True if these are two names of one file, of which it can lose one.
+fn are_links(a: (&Folder<'_>, &str), b: (&Folder<'_>, &str)) -> bool {
     let [a, b] = [a, b].map(|(folder, name)| stat(folder, name));
-    matches!((a, b), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+    matches!((a, b), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino) && a.st_nlink > 1)
 }
 
-/// Renames a file to a name that nothing has; `EXIST` when something has it. FUSE programs may lack such a rename: there the file has both
+/// Renames a file to a name that nothing has; `EXIST` when something has it. FUSE programs and NFS lack such a rename: there the file has both
 /// names for a moment.
 fn rename_new(from: &Folder<'_>, name: &str, folder: &Folder<'_>, to: &str) -> Result<(), Errno> {
     let flags = RenameFlags::NOREPLACE;
     match retry_on_intr(|| rustix::fs::renameat_with(from, name, folder, to, flags)) {
         Err(Errno::INVAL | Errno::NOSYS) => {
             retry_on_intr(|| rustix::fs::linkat(from, name, folder, to, AtFlags::empty()))?;
-            unlink(from, name)
+            unlink(from, name).inspect_err(|_| {
+                let _ = unlink(folder, to);
+            })
         }
         renamed => renamed,
     }

@@ -233,8 +233,8 @@ pub trait Files {
     fn check(&self) -> Result<(), Error>;
     /// The value of the key of `change` now; fails where it may not be changed.
     fn find(&self, change: &ChangeRequest) -> Result<Option<Meta>, Error>;
-    /// The value of the `source` of a move now; fails where it may not be changed.
-    fn find_source(&self, source: &Source) -> Result<Option<Meta>, Error>;
+    /// The value of the `source` of a move to the key `to` now; fails where it may not be changed.
+    fn find_source(&self, source: &Source, to: &Key<'_>) -> Result<Option<Meta>, Error>;
     /// The value that the key will have in place of `base`.
     fn result(&self, change: &mut ChangeRequest, base: Option<Meta>)
     -> Result<Option<Meta>, Error>;
@@ -326,7 +326,7 @@ pub fn has_source(
     let current = match state {
         PendingState::Occupied => None,
         PendingState::Decided(current) => current,
-        PendingState::Nothing => files.find_source(source)?,
+        PendingState::Nothing => files.find_source(source, &change.key)?,
     };
     Ok(current.is_some_and(|meta| meta.version == source.version && !meta.has_ended()))
 }

@@ -167,9 +167,9 @@ impl Files for ValueFiles {
         Ok(self.look(change, false)?.meta())
     }
 
-    fn find_source(&self, source: &Source) -> Result<Option<Meta>, Error> {
+    fn find_source(&self, source: &Source, to: &Key<'_>) -> Result<Option<Meta>, Error> {
         self.writer.journal.may_change(&source.key)?;
-        commit::find_source(self.writer.dir(), &source.key)
+        commit::find_source(self.writer.dir(), &source.key, to)
     }
 
     fn result(

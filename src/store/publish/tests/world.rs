@@ -133,7 +133,7 @@ impl Files for World {
         Ok(meta(self.names.borrow()[key]))
     }
 
-    fn find_source(&self, source: &Source) -> Result<Option<Meta>, Error> {
+    fn find_source(&self, source: &Source, _to: &Key<'_>) -> Result<Option<Meta>, Error> {
         Ok(meta(self.names.borrow()[key_index(source.key.as_str())]))
     }
 
