@@ -199,7 +199,7 @@ impl Account {
         if !self.scopes(key).any(|(at, _)| self.is_final(at, new)) {
             return Ok(());
         }
-        let lack = self.lack(&self.state.lock(), key, new.bytes);
+        let lack = self.lack(&self.state.lock(), key, new.bytes, None);
         match lack.filter(|lack| lack.is_final && self.is_whole()) {
             Some(lack) => Err(self.refuse(&lack)),
             None => Ok(()),
@@ -213,24 +213,31 @@ impl Account {
         if self.counts(&below) && !self.is_whole() {
             return Err(Error::Counting);
         }
-        let lack = self.lack(&self.state.lock(), &below, BLOCK);
+        let lack = self.lack(&self.state.lock(), &below, BLOCK, None);
         lack.map_or(Ok(()), |lack| Err(self.refuse(&lack)))
     }
 
-    /// Counts a value of `key` that will be published, in place of what is counted; fails where a bound has no room for it.
-    pub fn admit(&self, key: &str, size: u64, version: Version) -> Result<(), Error> {
-        if !self.counts(key) {
-            return Ok(());
+    /// Counts a value of `key` that will be published, in place of what is counted, and the removal of `source`, the key that it moves from;
+    /// fails where a bound has no room for it.
+    pub fn admit(
+        &self,
+        key: &str,
+        size: u64,
+        version: Version,
+        source: Option<&str>,
+    ) -> Result<(), Error> {
+        if self.counts(key) {
+            if !self.is_whole() {
+                return Err(Error::Counting);
+            }
+            let mut state = self.state.lock();
+            if let Some(lack) = self.lack(&state, key, size, source) {
+                return Err(self.refuse(&lack));
+            }
+            let value = self.note(&mut state, key, size, nanos(version), Some(uptime()));
+            value.in_flight.fetch_add(1, Relaxed);
         }
-        if !self.is_whole() {
-            return Err(Error::Counting);
-        }
-        let mut state = self.state.lock();
-        if let Some(lack) = self.lack(&state, key, size) {
-            return Err(self.refuse(&lack));
-        }
-        let value = self.note(&mut state, key, size, nanos(version), Some(uptime()));
-        value.in_flight.fetch_add(1, Relaxed);
+        source.inspect(|source| self.release(source));
         Ok(())
     }
 
@@ -271,15 +278,27 @@ impl Account {
         }
     }
 
-    /// A bound that lacks room for a value of `size` bytes under `key`.
-    pub(super) fn lack(&self, state: &State, key: &str, size: u64) -> Option<Lack> {
+    /// A bound that lacks room for a value of `size` bytes under `key`, which moves from `source`, if it moves.
+    pub(super) fn lack(
+        &self,
+        state: &State,
+        key: &str,
+        size: u64,
+        source: Option<&str>,
+    ) -> Option<Lack> {
         let new = Total {
             bytes: size,
             keys: 1,
         };
+        let source = source.and_then(|source| Some((source, state.names.value(source)?.total())));
         let lack = |before: Total| {
             let lacks = self.scopes(key).filter_map(|(at, scope)| {
-                let total = state.total(at, scope).replaced(before, new);
+                let mut total = state.total(at, scope).replaced(before, new);
+                if let Some((source, going)) = source
+                    && self.bounds[at].prefix.scope(source) == Some(scope)
+                {
+                    total = total.replaced(going, Total::default());
+                }
                 let beyond = total.beyond(&self.bounds[at]);
                 (!beyond.is_zero()).then(|| Lack {
                     bound: at,

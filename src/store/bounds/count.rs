@@ -216,7 +216,9 @@ mod tests {
     #[test]
     fn a_value_that_is_published_while_its_folder_is_read_again_stays_counted() {
         let account = account();
-        account.admit("a/k", 4096, Version::from_nanos(1)).unwrap();
+        account
+            .admit("a/k", 4096, Version::from_nanos(1), None)
+            .unwrap();
         account.doubt("a/");
         // The folder is read before there is its name.
         account.made("a/k", true);
@@ -229,7 +231,7 @@ mod tests {
         let account = account();
         let put = |size, version| {
             let version = Version::from_nanos(version);
-            account.admit("k", size, version).unwrap();
+            account.admit("k", size, version, None).unwrap();
             account.made("k", true);
         };
         let before = account.state.lock().counted("k");

@@ -248,7 +248,7 @@ impl World {
 
     fn put(&mut self, key: &'static str, blocks: u64, fails: bool) {
         loop {
-            let victims = self.account.victims_for(key, blocks * 4096);
+            let victims = self.account.victims_for(key, blocks * 4096, None);
             let lack = self.lack(key, blocks).filter(|lack| !lack.is_final);
             let expected = lack.map(|lack| self.oldest(lack.bound, &lack.scope, lack.beyond, key));
             let expected = expected.unwrap_or_default();
@@ -260,7 +260,7 @@ impl World {
         let new = self.path.join("new");
         fs::write(&new, vec![1; usize::try_from(blocks * 4096).unwrap()]).unwrap();
         let meta = Meta::of(&rustix::fs::stat(&new).unwrap());
-        let admitted = self.account.admit(key, blocks * 4096, meta.version);
+        let admitted = self.account.admit(key, blocks * 4096, meta.version, None);
         let has_room = self.lack(key, blocks).is_none();
         assert_eq!(admitted.is_ok(), has_room, "{:?}", self.model);
         assert!(has_room || matches!(admitted, Err(Error::NoSpace(_))));

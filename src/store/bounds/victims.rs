@@ -96,11 +96,14 @@ impl Account {
         }
     }
 
-    /// Values to be evicted before a value of `size` bytes is published under `key`; none where there is room, or none can be made.
-    pub fn victims_for(&self, key: &str, size: u64) -> Vec<Victim> {
-        let lack = self.lack(&self.state.lock(), key, size);
+    /// Values to be evicted before a value of `size` bytes is published under `key`, which moves from `source`, if it moves; none where there
+    /// is room, or none can be made.
+    pub fn victims_for(&self, key: &str, size: u64, source: Option<&str>) -> Vec<Victim> {
+        let lack = self.lack(&self.state.lock(), key, size, source);
         let lack = lack.filter(|lack| !lack.is_final);
-        lack.map_or(Vec::new(), |lack| self.oldest(&lack, i64::MAX, key))
+        let mut victims = lack.map_or(Vec::new(), |lack| self.oldest(&lack, i64::MAX, key));
+        victims.retain(|victim| Some(victim.key.as_str()) != source);
+        victims
     }
 
     /// Values to be evicted ahead of need: those of scopes that are nearly full, but what was used within the `min-age` of their bounds. Of a
@@ -370,7 +373,9 @@ mod tests {
         account.set_may_evict(0, true);
         account.set_whole();
         for (key, size) in values {
-            account.admit(key, *size, Version::from_nanos(1)).unwrap();
+            account
+                .admit(key, *size, Version::from_nanos(1), None)
+                .unwrap();
             account.made(key, true);
         }
         account
@@ -378,6 +383,23 @@ mod tests {
 
     fn keys(victims: &[Victim]) -> Vec<&str> {
         victims.iter().map(|victim| victim.key.as_str()).collect()
+    }
+
+    #[test]
+    fn a_move_within_a_bound_takes_no_room_and_to_look_for_room_changes_no_sum() {
+        let half = 1 << 19;
+        let account = account(&["a/1", "a/2"].map(|key| (key.to_owned(), half)));
+        // A value of the source is on its way, which is not the one that is to move.
+        let version = Version::from_nanos(2);
+        account.admit("a/2", half, version, None).unwrap();
+        let total = account.total(0);
+        let victims = |source| account.victims_for("a/3", half, Some(source));
+        assert_eq!(keys(&victims("b/1")), ["a/1"]);
+        assert_eq!(keys(&victims("a/2")), [""; 0]);
+        assert_eq!(account.total(0), total);
+        assert!(account.admit("a/3", half, version, Some("b/1")).is_err());
+        account.admit("a/3", half, version, Some("a/1")).unwrap();
+        assert_eq!(account.total(0), total);
     }
 
     #[test]

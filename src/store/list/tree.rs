@@ -462,7 +462,9 @@ mod tests {
                     let named = self.staging.path().join("named");
                     fs::rename(new, &named).unwrap();
                     let meta = Meta::of(&rustix::fs::stat(&named).unwrap());
-                    self.account.admit(key, meta.len, meta.version).unwrap();
+                    self.account
+                        .admit(key, meta.len, meta.version, None)
+                        .unwrap();
                 }
                 None => self.account.release(key),
             }

@@ -269,6 +269,10 @@ pub fn is_refused(files: &impl Files, change: &ChangeRequest, pending: &Pending)
     let Some(allows) = &change.condition else {
         return false;
     };
+    let of_source = source_state(files, change, pending);
+    if !survive(|| has_source(files, change, of_source)).unwrap_or(false) {
+        return true;
+    }
     let current = match files.pending_state(pending, &change.key) {
         PendingState::Occupied => return true,
         PendingState::Decided(current) => Ok(current),
@@ -314,6 +318,13 @@ pub fn plan(
     }))
 }
 
+/// The table's answer for the key that `change` moves a value from.
+fn source_state(files: &impl Files, change: &ChangeRequest, pending: &Pending) -> PendingState {
+    change.source().map_or(PendingState::Nothing, |source| {
+        files.pending_state(pending, &source.key)
+    })
+}
+
 /// False if `change` moves a value that its key no longer has, where the table has this `state` for that key.
 pub fn has_source(
     files: &impl Files,
@@ -344,9 +355,7 @@ pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending)
         Some(_) => return Decision::Later,
         None => {}
     }
-    let of_source = change.source().map_or(PendingState::Nothing, |source| {
-        files.pending_state(pending, &source.key)
-    });
+    let of_source = source_state(files, change, pending);
     let is_pending = state != PendingState::Nothing || of_source != PendingState::Nothing;
     let planned = survive(|| {
         if !has_source(files, change, of_source)? {

@@ -35,14 +35,6 @@ impl ValueFiles {
         }
     }
 
-    /// Counts the value of `source` again, from which no value moves now.
-    fn count_again(&self, source: &str) {
-        if let Some(account) = &self.writer.account {
-            account.dropped(source);
-            account.look(self.writer.dir(), source);
-        }
-    }
-
     /// Decides `change` by the files alone, and makes it; anew while other programs are in its way.
     pub fn make_at_once(&self, mut change: ChangeRequest) -> AppliedChange {
         if let Some(of_folder) = change.folder {
@@ -196,13 +188,7 @@ impl Files for ValueFiles {
         // Last: what is counted is made, or told to be dropped.
         if let Some(account) = account {
             let source = value.source().map(|source| source.key.as_str());
-            // Before, so that a move within a bound needs no more room than there is.
-            source.inspect(|source| account.release(source));
-            let admitted = account.admit(change.key.as_str(), size_of(value.len), version);
-            if let (Some(source), Err(_)) = (source, &admitted) {
-                self.count_again(source);
-            }
-            admitted?;
+            account.admit(change.key.as_str(), size_of(value.len), version, source)?;
         }
         Ok(Some(Meta::new(value.len, version).ending(end)))
     }
@@ -248,12 +234,7 @@ impl Files for ValueFiles {
             return Vec::new();
         };
         let source = value.source().map(|source| source.key.as_str());
-        source.inspect(|source| account.release(source));
-        let mut victims = account.victims_for(change.key.as_str(), size_of(value.len));
-        if let Some(source) = source {
-            self.count_again(source);
-            victims.retain(|victim| victim.key.as_str() != source);
-        }
+        let mut victims = account.victims_for(change.key.as_str(), size_of(value.len), source);
         let (space, root) = (&self.writer.space, &self.writer.dir().root);
         // A few times for each change: the space of what is removed may come late, or go to another program.
         if victims.is_empty()

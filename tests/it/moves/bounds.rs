@@ -69,5 +69,12 @@ fn a_move_within_a_bound_evicts_nothing_and_one_into_it_what_a_put_does() {
         server.dir.assert_holds(&["c/3", "c/4", "c/5"]);
         assert_eq!(send(&mut raw, "COPY", "/c/5", "/c/6", "").status, 201);
         server.dir.assert_holds(&["c/4", "c/5", "c/6"]);
+        // Nothing goes for a move that cannot be made.
+        server.dir.place("linked", BLOCK);
+        fs::hard_link(server.dir.file("linked"), server.dir.file("link")).expect("a link");
+        assert_eq!(send(&mut raw, "MOVE", "/linked", "/c/7", "").status, 409);
+        server
+            .dir
+            .assert_holds(&["c/4", "c/5", "c/6", "link", "linked"]);
     });
 }
