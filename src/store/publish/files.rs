@@ -197,10 +197,11 @@ impl Files for ValueFiles {
         let dir = self.writer.dir();
         match change {
             FolderChange::Make => {
-                if let Some(account) = &self.writer.account
-                    && dir.folder(path.as_str()).is_err()
-                {
-                    account.may_make_folder(path.as_str())?;
+                if dir.folder(path.as_str()).is_err() {
+                    if let Some(account) = &self.writer.account {
+                        account.may_make_folder(path.as_str())?;
+                    }
+                    self.allowance.take(&self.writer.space, &dir.root, 0)?;
                 }
                 commit::make_folder(dir, path)
             }

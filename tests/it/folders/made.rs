@@ -93,6 +93,17 @@ fn with_compat_there_are_no_folders() {
     assert!(is_there(&server, "b"));
 }
 
+#[test]
+fn no_folder_is_made_where_no_value_may_be_stored() {
+    directory_only!("free space");
+    let server = TestServer::start(&["--min-free", "1000TB"]);
+    fs::create_dir(server.dir.file("there")).expect("a folder");
+    let refused = server.request("MKCOL", "/a", "", b"");
+    refused.says(507, "no space left for values");
+    assert_eq!(make(&server, "there"), 405);
+    server.dir.assert_holds(&["there"]);
+}
+
 /// Beside a PUT and a DELETE of the same name, which each have an answer as if they came one after the other.
 #[test]
 fn a_name_is_a_folder_or_a_value_whoever_is_first() {
