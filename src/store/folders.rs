@@ -45,12 +45,13 @@ impl Store {
     }
 
     /// Removes the values below the folder `path`, the folders below it, and the folder, if it `is_deep`; else it only counts the values.
-    /// `None` where there is no folder.
+    /// After each page of values it asks whether it `may_go_on`. `None` where there is no folder.
     pub async fn remove_folder(
         &self,
         reactor: usize,
         path: Key<'static>,
         is_deep: bool,
+        may_go_on: impl Fn() -> bool,
     ) -> Result<Option<RemovedFolder>, Error> {
         let mut removed = RemovedFolder::default();
         // Also without a value, and where no listing has it: a kill may leave one that goes with its last value.
@@ -66,7 +67,7 @@ impl Store {
             folders: false,
             within: Prefixes::all(),
         };
-        loop {
+        let is_over = loop {
             let listing = self.list(reactor, page.clone()).await?;
             is_there |= !listing.keys.is_empty();
             removed.met += listing.keys.len() as u64;
@@ -75,11 +76,13 @@ impl Store {
                 removed.failure = removing.await.err();
             }
             match &listing.next {
-                Some(next) if removed.failure.is_none() => page.after.clone_from(next),
-                _ => break,
+                Some(next) if removed.failure.is_none() && may_go_on() => {
+                    page.after.clone_from(next);
+                }
+                next => break next.is_none() && removed.failure.is_none(),
             }
-        }
-        if let (Self::Directory(directory), true, None) = (self, is_deep, &removed.failure) {
+        };
+        if let (Self::Directory(directory), true) = (self, is_deep && is_over) {
             match directory.remove_folders(path).await {
                 // Of a value that stays the folders are not told beside it.
                 Ok(_) if removed.stays.count > 0 => {}

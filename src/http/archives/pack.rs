@@ -134,8 +134,11 @@ impl Packer {
 
     /// Sends the value of `key`, if there is still one.
     async fn send_member(&mut self, key: &Key<'static>) -> Result<(), Error> {
-        let now = self.principal.as_ref().map(|it| it.now());
-        if !now.is_none_or(|it| it.is_some_and(|it| it.may_read(key.as_str()))) {
+        let may_read = |client: &Rc<Principal>| {
+            let client = client.by_now();
+            client.is_ok_and(|client| client.may_read(key.as_str()))
+        };
+        if !self.principal.as_ref().is_none_or(may_read) {
             return Err(Error::Incomplete);
         }
         let Some((len, modified, mut content)) = open(&self.service, key).await? else {

@@ -66,12 +66,7 @@ impl Principal {
             Operation::Move(request) => self.permit_move(request),
             // For all keys that there could be below it: none is asked for afterwards.
             Operation::MakeFolder(folder) => self.need(Right::Create, &format!("{folder}/")),
-            Operation::RemoveFolder { folder, .. } => {
-                let below = format!("{folder}/");
-                self.need(Right::Delete, &below)?;
-                // The answer has names and numbers.
-                self.need(Right::List, &below)
-            }
+            Operation::RemoveFolder { folder, .. } => self.permit_removal(folder.as_str()),
             Operation::List(target) => self.permit_list(&mut target.page),
             Operation::Ui(request) => self.permit_list(&mut request.target.page),
             // Each key is looked at when its turn comes.
@@ -112,6 +107,14 @@ impl Principal {
         self.permit_put(to, &mut request.options)
     }
 
+    /// Refuses the removal of `folder` without the rights for all keys that there could be below it.
+    pub fn permit_removal(&self, folder: &str) -> Result<(), Refusal> {
+        let below = format!("{folder}/");
+        self.need(Right::Delete, &below)?;
+        // The answer has names and numbers.
+        self.need(Right::List, &below)
+    }
+
     /// Narrows a PUT of `key`.
     pub fn permit_put(&self, key: &str, options: &mut PutOptions) -> Result<(), Refusal> {
         self.need(Right::Create, key)?;
@@ -131,24 +134,18 @@ impl Principal {
         }
     }
 
-    /// As [`Principal::permit_put`], of a key that the execution finds: by the rules of now.
-    pub fn permit_later_put(&self, key: &str, options: &mut PutOptions) -> Result<(), Refusal> {
-        let refusal = || unauthenticated(&self.access, AuthResult::Wrong);
-        self.now().ok_or_else(refusal)?.permit_put(key, options)
-    }
-
-    /// The client by the rules of now, which may be others than when the request began; `None` where they do not know it.
-    pub fn now(&self) -> Option<Self> {
-        let policy = self.access.policy();
-        let subject = match self.by {
-            // The subject of a link is made of its terms.
-            AuthMethod::Link { .. } => &self.subject,
-            _ => policy.prove(&self.evidence, SystemTime::now())?,
-        };
-        Some(Self {
-            subject: Arc::clone(subject),
-            ..self.clone()
-        })
+    /// The same client by the rules of now, which may be others than when its request began.
+    pub fn by_now(&self) -> Result<Self, Refusal> {
+        let mut now = self.clone();
+        // The subject of a link is made of its terms.
+        if !matches!(self.by, AuthMethod::Link { .. }) {
+            let policy = self.access.policy();
+            let subject = policy.prove(&self.evidence, SystemTime::now());
+            let subject =
+                subject.ok_or_else(|| unauthenticated(&self.access, AuthResult::Wrong))?;
+            now.subject = Arc::clone(subject);
+        }
+        Ok(now)
     }
 
     /// Narrows a listing to the keys that may be listed; false where there is none.

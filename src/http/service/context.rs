@@ -277,7 +277,13 @@ impl RequestContext {
 
     /// Narrows a PUT of `key`, which the head of the request does not name, to what the client may store there now.
     pub fn permit_put(&self, key: &Key<'_>, options: &mut PutOptions) -> Result<(), Refusal> {
-        let permit = |principal: &Principal| principal.permit_later_put(key.as_str(), options);
+        let permit = |client: &Principal| client.by_now()?.permit_put(key.as_str(), options);
+        self.principal().map_or(Ok(()), permit)
+    }
+
+    /// Refuses to go on with the removal of `folder` where the client may not remove it now.
+    pub fn permit_removal(&self, folder: &Key<'_>) -> Result<(), Refusal> {
+        let permit = |client: &Principal| client.by_now()?.permit_removal(folder.as_str());
         self.principal().map_or(Ok(()), permit)
     }
 

@@ -116,7 +116,7 @@ async fn execute(
         Operation::MakeFolder(folder) => Box::pin(make_folder(service, folder, body)).await,
         Operation::RemoveFolder { folder, is_deep } => {
             request.guard.connection.record().end_with_client();
-            Box::pin(remove_folder(service, folder, is_deep)).await
+            Box::pin(remove_folder(request, folder, is_deep)).await
         }
         Operation::List(target) => Box::pin(list(service, *target)).await,
         Operation::Site(asked) => Box::pin(site(request, *asked)).await,
