@@ -1,12 +1,22 @@
-//! MKCOL, and DELETE of a folder. What its parts come to is the store's.
+//! MKCOL, and MOVE, COPY and DELETE of a folder. What its parts come to is the store's, but for a COPY: that is one of each value.
 
 use std::cell::Cell;
 
+use futures_util::future::join_all;
+
 use crate::http::body::request::Received;
-use crate::http::refusal::Refusal;
-use crate::http::response::outcome::Outcome;
-use crate::http::service::context::{RequestContext, Service};
-use crate::store::Key;
+use crate::http::head::path::check_depth;
+use crate::http::refusal::{HaltedFolder, Refusal};
+use crate::http::response::outcome::{CopiedFolder, Outcome};
+use crate::http::service::context::{RequestContext, Service, folder_path};
+use crate::http::service::operation::{FolderMove, MoveRequest};
+use crate::http::values::content_names::are_alike;
+use crate::http::values::moves::BadMove;
+use crate::http::values::moves::perform::relocate;
+use crate::store::{Error, Key, PAGE, Page, Stays};
+
+/// Values that are copied at once: few, so that long ones leave disk threads to others.
+const COPIED_AT_ONCE: usize = 8;
 
 /// Makes `folder`, unless there is a body.
 pub async fn make_folder(
@@ -39,10 +49,104 @@ pub async fn remove_folder(
     let mut removed = Box::new(removed.await?.ok_or(Refusal::NoSuchFolder)?);
     let failure = removed.failure.take().map(Refusal::from);
     match failure.or_else(|| refused.take()) {
-        Some(why) => Err(Refusal::OfFolder(Box::new(why), removed)),
+        Some(why) => Err(Refusal::OfFolder(Box::new(HaltedFolder {
+            why,
+            done: removed.removed,
+            verb: "removed",
+            folder: None,
+        }))),
         None if !is_deep => Err(Refusal::NeedsDepth {
             values: removed.met,
         }),
         None => Ok(Outcome::FolderRemoved(removed)),
     }
+}
+
+/// Gives the folder its other name, unless a key below it would be none there, or other rules would hold for it.
+pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome, Refusal> {
+    let (store, reactor) = (&service.store, service.reactor);
+    let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
+    if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
+        return Err(BadMove::OtherRules.into());
+    }
+    let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
+    let is_longer = to.len() > from.len() || to.split('/').count() > from.split('/').count();
+    let mut page = is_longer.then(|| Page::below(&asked.from, PAGE));
+    while let Some(listing) = store.next_page(reactor, &mut page).await? {
+        for (key, _) in &listing.keys {
+            check_depth(&asked.to(key)?, service.config.limits.max_key_depth)?;
+        }
+    }
+    match store.move_folder(asked.from, asked.to.clone()).await {
+        Err(Error::NameTaken(what)) => Err(BadMove::Taken(what, asked.overwrites).into()),
+        moved => Ok(moved.map(|()| Outcome::FolderMoved(asked.to))?),
+    }
+}
+
+/// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure ends it; a value
+/// that is refused alone is told.
+pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Outcome, Refusal> {
+    let service = &*request.service;
+    let (store, reactor) = (&service.store, service.reactor);
+    let first = Some(Page::below(&asked.from, PAGE));
+    let (mut page, mut is_there) = (first.clone(), store.has_folder(&asked.from).await?);
+    while let Some(listing) = store.next_page(reactor, &mut page).await? {
+        for (key, _) in &listing.keys {
+            is_there = true;
+            copy_of(request, &asked, key)?;
+        }
+    }
+    if !is_there {
+        return Err(Refusal::NoSuchFolder);
+    }
+    let (mut copied, mut stays) = (0, Stays::default());
+    let mut copy_all = async |mut page: Option<Page>| {
+        while let Some(listing) = store.next_page(reactor, &mut page).await? {
+            for some in listing.keys.chunks(COPIED_AT_ONCE) {
+                let copies = some.iter().map(async |(key, _)| {
+                    let copy = relocate(request, copy_of(request, &asked, key)?).await;
+                    copy.map(|made| !matches!(made, Outcome::NoValue))
+                });
+                let mut failure = Ok(());
+                for ((key, _), copy) in some.iter().zip(join_all(copies).await) {
+                    match copy {
+                        // It may have gone meanwhile.
+                        Ok(is_made) => copied += u64::from(is_made),
+                        Err(why) if why.row(&service.config).status.is_client_error() => {
+                            stays.add(key.as_str().to_owned(), why.to_string());
+                        }
+                        Err(why) => failure = Err(why),
+                    }
+                }
+                failure?;
+            }
+        }
+        Ok::<_, Refusal>(())
+    };
+    match copy_all(first).await {
+        Ok(()) => Ok(Outcome::FolderCopied(Box::new(CopiedFolder {
+            to: asked.to,
+            copied,
+            stays,
+        }))),
+        Err(why) => Err(Refusal::OfFolder(Box::new(HaltedFolder {
+            why,
+            done: copied,
+            verb: "copied",
+            folder: Some(folder_path(&asked.to)),
+        }))),
+    }
+}
+
+/// The COPY of the value of `key`, if the client has the rights to it.
+fn copy_of(
+    request: &RequestContext,
+    asked: &FolderMove,
+    key: &Key<'_>,
+) -> Result<MoveRequest, Refusal> {
+    let mut copy = asked.copy_of(key, &request.service.config)?;
+    if let Some(principal) = &request.context.principal {
+        principal.permit_move(&mut copy)?;
+    }
+    Ok(copy)
 }

@@ -19,6 +19,7 @@ use hyper::header::{
 };
 use hyper::http::response::Parts;
 use hyper::{Response, StatusCode, Version};
+use serde::Serialize;
 
 use crate::http::admin;
 use crate::http::archives;
@@ -38,7 +39,7 @@ use crate::http::values::conditional::Selection;
 use crate::http::values::fields::mark_private;
 use crate::http::values::representation::{ValueResponse, describe_stored, sent};
 use crate::http::watch::request::{accept_websocket, announce_events};
-use crate::store::RemovedFolder;
+use crate::store::Stays;
 
 /// The response to a request, by what came of it.
 pub fn render(
@@ -99,7 +100,8 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             })
         }
         Outcome::Discarded | Outcome::Deleted => empty(S::OK),
-        Outcome::FolderRemoved(removed) => folder_removed(&removed),
+        Outcome::FolderRemoved(removed) => of_folder(&removed, &removed.stays),
+        Outcome::FolderCopied(copied) => of_folder(&copied, &copied.stays),
         Outcome::NoValue => refuse(&Refusal::NoSuchKey, context, config),
         Outcome::Listed {
             text,
@@ -133,7 +135,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::FormStored(stored) => form_stored(&stored),
         Outcome::Options(request) => options(request, context, config),
         Outcome::NoContent | Outcome::Cancelled(_) => empty(S::NO_CONTENT),
-        Outcome::FolderMade | Outcome::UploadCreated => empty(S::CREATED),
+        Outcome::FolderMade | Outcome::FolderMoved(_) | Outcome::UploadCreated => empty(S::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
             uploads::describe(headers, &state, config);
         }),
@@ -212,14 +214,14 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
     )
 }
 
-/// What came of the removal of a folder: 409 where something stays, for then the folder does.
-fn folder_removed(removed: &RemovedFolder) -> Response<Body> {
-    let status = if removed.stays.count == 0 {
+/// The report of the removal or the copy of a folder: 409 where something stays, or was not copied.
+fn of_folder(report: &impl Serialize, stays: &Stays) -> Response<Body> {
+    let status = if stays.count == 0 {
         StatusCode::OK
     } else {
         StatusCode::CONFLICT
     };
-    let report = serde_json::to_string(removed).unwrap_or_default();
+    let report = serde_json::to_string(report).unwrap_or_default();
     unstored(status, "application/json", report + "\n")
 }
 

@@ -103,6 +103,11 @@ impl Cache {
         self.kept.remove(key.as_str());
     }
 
+    /// Forgets the values of all keys that begin with this.
+    pub fn forget_all(&self, prefix: &str) {
+        self.kept.retain(|key, _| !key.starts_with(prefix));
+    }
+
     /// Forgets `object`, unless another has its key.
     fn remove(&self, key: &str, object: &Arc<Object>) {
         let is_it = |kept: &Arc<Object>| Arc::ptr_eq(kept, object);

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::directory_fd::{
-    Blocking, Folder, NameKind, ValuesDir, is_no_folder, stamp, stat, unlink,
+    Blocking, Folder, NameKind, ValuesDir, is_no_folder, look_up, stamp, stat, unlink,
 };
 use super::empty_folders::NOT_EMPTY;
 use super::implicit::unmark_implicit;
@@ -240,6 +240,8 @@ const ONE_NAME: &str = "both keys lead to the same file, as its folder is mounte
 
 const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems, between which no value is moved as one change: copy it, and delete it";
 
+const NO_RENAME: &str = "the two folders lie on different file systems, or on one that has no rename which replaces nothing: copy the folder, and delete it";
+
 /// True if these are two names of one file, of which it can lose one.
 fn are_links(a: (&Folder<'_>, &str), b: (&Folder<'_>, &str)) -> bool {
     let [a, b] = [a, b].map(|(folder, name)| stat(folder, name));
@@ -320,6 +322,35 @@ pub fn remove_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
         Err(Errno::NOTEMPTY | Errno::EXIST) => Err(Error::Occupied(NOT_EMPTY.to_owned())),
         Err(errno) => Err(unpublished(path, "remove the folder", errno)),
     }
+}
+
+/// Gives the folder `from`, with all that is below it, the name `to`, which nothing has: one rename does it. The folders of `to` are made, and
+/// those of `from` go, as with a value.
+pub fn move_folder(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> {
+    let above = dir.folder(from.folder()).map_err(|errno| match errno {
+        errno if is_no_folder(errno) => Error::NoFolder,
+        errno => Error::new("open the folder", errno),
+    })?;
+    let made = dir.make_folder(to.folder());
+    let (folder, there) = made.map_err(|errno| no_folder(dir, to, "make the folder", errno))?;
+    // With the slash nothing but a directory is renamed.
+    let (name, flags) = (format!("{}/", from.name()), RenameFlags::NOREPLACE);
+    let rename = || rustix::fs::renameat_with(&above, &name, &folder, to.name(), flags);
+    let Err(errno) = retry_on_intr(rename) else {
+        dir.leave_folder(from.folder(), Some(&above));
+        return Ok(());
+    };
+    dir.remove_empty_folders(to.folder(), there);
+    Err(match errno {
+        Errno::NOENT | Errno::NOTDIR => Error::NoFolder,
+        Errno::EXIST => Error::NameTaken(match look_up(&folder, to.name()) {
+            Ok(NameKind::Value(..)) => "a value",
+            Ok(NameKind::Other) => "a link or device",
+            _ => A_FOLDER,
+        }),
+        Errno::XDEV | Errno::INVAL | Errno::NOSYS => Error::Occupied(NO_RENAME.to_owned()),
+        errno => unpublished(from, "rename", errno),
+    })
 }
 
 /// Keeps a large file alive while it loses its name, so that its blocks are freed on a disk thread.

@@ -32,10 +32,12 @@ pub struct Stays {
     /// The number of values and folders.
     #[serde(rename = "stayed")]
     pub count: u64,
+    /// The first of them.
     pub why: Vec<Stayed>,
 }
 
 impl Stays {
+    /// Adds the thing of this `name`, which stays for this `reason`.
     pub fn add(&mut self, name: String, reason: String) {
         self.count += 1;
         if self.why.len() < TOLD {

@@ -1,17 +1,19 @@
-//! Folders of a store: made, counted, and removed with their values.
+//! Folders of a store: made, counted, moved, and removed with their values.
 //!
 //! Values go page by page in the order of keys, some at a time, so that changes of others have their turn in between. Each goes only
 //! if it is still the one that the page has: what is stored meanwhile stays. A caller that gives up waiting ends it.
+
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use serde::Serialize;
 
 use super::empty_folders::Stays;
 use super::engine::Store;
-use crate::value::{Error, Key, ListedValue, Page, Preconditions, Prefixes, Tags};
+use crate::value::{Error, Key, ListedValue, Listing, Page, Preconditions, Tags};
 
 /// Values on a page.
-const PAGE: usize = 1000;
+pub const PAGE: usize = 1000;
 
 /// Values that are removed at once from a directory, and from an S3 store.
 const AT_ONCE: (usize, usize) = (64, 8);
@@ -44,6 +46,49 @@ impl Store {
         }
     }
 
+    /// True if there is a folder `path` without a value too, and where no listing has it: a kill may leave one that goes with its last value.
+    pub async fn has_folder(&self, path: &Key<'static>) -> Result<bool, Error> {
+        match self {
+            Self::Directory(directory) => directory.has_folder(path.clone()).await,
+            Self::S3(_) => Ok(false),
+        }
+    }
+
+    /// Fails where no folder can be moved; false where `from` and `to` have other bounds.
+    pub fn may_move_folder(&self, from: &Key<'_>, to: &Key<'_>) -> Result<bool, Error> {
+        match self {
+            Self::Directory(directory) => Ok(directory
+                .account()
+                .is_none_or(|account| account.holds_alike(from, to))),
+            Self::S3(_) => Err(Error::NotSupported {
+                name: "folder-move",
+                what: "in an S3 store the move of a folder would be copies and removals: COPY it, then DELETE it",
+            }),
+        }
+    }
+
+    /// Gives the folder `from`, with all that is below it, the name `to`, which nothing has.
+    pub async fn move_folder(&self, from: Key<'static>, to: Key<'static>) -> Result<(), Error> {
+        match self {
+            Self::Directory(directory) => directory.move_folder(from, to).await,
+            Self::S3(_) => self.may_move_folder(&from, &to).map(drop),
+        }
+    }
+
+    /// The page that is `next`, and then the one behind it; `None` behind the last.
+    pub async fn next_page(
+        &self,
+        reactor: usize,
+        next: &mut Option<Page>,
+    ) -> Result<Option<Arc<Listing>>, Error> {
+        let Some(page) = next.take() else {
+            return Ok(None);
+        };
+        let listing = self.list(reactor, page.clone()).await?;
+        *next = listing.next.clone().map(|after| Page { after, ..page });
+        Ok(Some(listing))
+    }
+
     /// Removes the values below the folder `path`, the folders below it, and the folder, if it `is_deep`; else it only counts the values.
     /// After each page of values it asks whether it `may_go_on`. `None` where there is no folder.
     pub async fn remove_folder(
@@ -54,34 +99,20 @@ impl Store {
         may_go_on: impl Fn() -> bool,
     ) -> Result<Option<RemovedFolder>, Error> {
         let mut removed = RemovedFolder::default();
-        // Also without a value, and where no listing has it: a kill may leave one that goes with its last value.
-        let mut is_there = match self {
-            Self::Directory(directory) => directory.has_folder(path.clone()).await?,
-            Self::S3(_) => false,
-        };
-        let mut page = Page {
-            prefix: format!("{path}/"),
-            after: String::new(),
-            limit: PAGE,
-            by_folder: false,
-            folders: false,
-            within: Prefixes::all(),
-        };
-        let is_over = loop {
-            let listing = self.list(reactor, page.clone()).await?;
+        let mut is_there = self.has_folder(&path).await?;
+        let mut page = Some(Page::below(&path, PAGE));
+        while let Some(listing) = self.next_page(reactor, &mut page).await? {
             is_there |= !listing.keys.is_empty();
             removed.met += listing.keys.len() as u64;
             if is_deep {
                 let removing = self.remove_values(reactor, &listing.keys, &mut removed);
                 removed.failure = removing.await.err();
             }
-            match &listing.next {
-                Some(next) if removed.failure.is_none() && may_go_on() => {
-                    page.after.clone_from(next);
-                }
-                next => break next.is_none() && removed.failure.is_none(),
+            if removed.failure.is_some() || (page.is_some() && !may_go_on()) {
+                break;
             }
-        };
+        }
+        let is_over = page.is_none() && removed.failure.is_none();
         if let (Self::Directory(directory), true) = (self, is_deep && is_over) {
             match directory.remove_folders(path).await {
                 // Of a value that stays the folders are not told beside it.

@@ -81,6 +81,13 @@ impl JournalState {
         }
     }
 
+    /// Fails while the journal has any such change: the key may lie below a folder that moves.
+    pub fn may_move_folders(&self) -> Result<(), Error> {
+        let doing = "make what the journal has of some keys";
+        let unwritten = self.unwritten();
+        unwritten.map_or(Ok(()), |_| Err(Error::new(doing, Errno::ACCESS)))
+    }
+
     /// Fails while the file of `key`, which is as `meta` says, may lack a change, or bytes that the kernel has dropped.
     pub fn may_read(&self, key: &Key<'_>, meta: Meta) -> Result<(), Error> {
         let Some(unwritten) = self.unwritten() else {

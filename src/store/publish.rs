@@ -16,10 +16,10 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use super::batch_reply;
 use super::changes::{Changes, Removal};
 use super::journal::Journal;
-use super::new_value::NewValue;
+use super::new_value::{NewValue, Place, Source};
 use super::write_context::WriteContext;
 use crate::transfer::spawn_vital;
-use crate::value::{Error, Key};
+use crate::value::{Error, Key, Version};
 
 mod acknowledge;
 mod decide;
@@ -85,6 +85,18 @@ impl Publisher {
     ) -> Result<(), Error> {
         let changed = self.hand_over(path, None, None, None, Some(change));
         changed.await.map(drop)
+    }
+
+    /// Gives the folder `from`, with all that is below it, the name `to`, in order with all changes of values.
+    pub async fn move_folder(&self, from: Key<'static>, to: Key<'static>) -> Result<(), Error> {
+        let version = Version::from_nanos(0);
+        let source = Source { key: from, version };
+        let value = NewValue {
+            place: Place::Key(Box::new(source)),
+            ..NewValue::default()
+        };
+        let moved = self.hand_over(to, Some(value), None, None, Some(FolderChange::Move));
+        moved.await.map(drop)
     }
 
     /// As [`Self::change`], for the server itself: removes the values of these keys for the reason `removal`, each if its condition holds.

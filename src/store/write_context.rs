@@ -18,7 +18,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::bounds::Account;
 use super::cache::Cache;
 use super::clock::Clock;
-use super::directory_fd::{Blocking, Folder, ValuesDir, is_no_folder};
+use super::directory_fd::{Blocking, Folder, ValuesDir, is_no_folder, open_folder};
 use super::journal_state::JournalState;
 use super::location::turns;
 use super::may_end::EXPIRING;
@@ -166,6 +166,13 @@ impl WriteContext {
         rustix::fs::syncfs(root)?;
         // An xfs that has shut down has nothing left to write, and says so to fstat alone.
         retry_on_intr(|| rustix::fs::fstat(root)).map(drop)
+    }
+
+    /// Where values are to be on the disk, has the kernel write what waits, so that the next sync of all files is short; whether it did. The
+    /// descriptor is its own: a failure is reported once to each, and this one is not the one to hear of it. Blocks.
+    pub fn write_ahead(&self) -> bool {
+        let root = || open_folder(&self.dir().root, ".");
+        self.durability == Durability::Disk && root().and_then(rustix::fs::syncfs).is_ok()
     }
 
     /// Puts `file` on the disk. Blocks.

@@ -44,6 +44,9 @@ pub enum Error {
     /// No folder can be made in one that is not there.
     #[error("there is no folder {0:?}: make it first")]
     NoParent(String),
+    /// There is no folder that could be moved.
+    #[error("there is no folder of this name")]
+    NoFolder,
     /// The condition of a change did not hold when it was to be made.
     #[error("the precondition does not hold")]
     Precondition,
@@ -143,6 +146,7 @@ impl Error {
                 | Self::Occupied(_)
                 | Self::NameTaken(_)
                 | Self::NoParent(_)
+                | Self::NoFolder
                 | Self::Precondition
                 | Self::HalfMoved(..)
                 | Self::Incomplete

@@ -31,6 +31,18 @@ struct Part {
 }
 
 impl Page {
+    /// The first page of at most `limit` keys below the folder `path`.
+    pub fn below(path: &Key<'_>, limit: usize) -> Self {
+        Self {
+            prefix: format!("{path}/"),
+            after: String::new(),
+            limit,
+            by_folder: false,
+            folders: false,
+            within: Prefixes::all(),
+        }
+    }
+
     /// The visible parts of this page, in the order of its items. A folder may come several times, once for each prefix in it.
     fn parts(&self) -> Vec<Part> {
         let all = |prefix: &str| Self {

@@ -64,6 +64,18 @@ impl Principal {
                 _ => self.need(Right::Read, asked.key.as_str()),
             },
             Operation::Move(request) => self.permit_move(request),
+            // As for a folder that is removed, and one that is made: of all keys that there could be below both.
+            Operation::MoveFolder(asked) => {
+                let below = format!("{}/", asked.from);
+                self.need(Right::Read, &below)?;
+                self.need(Right::Delete, &below)?;
+                self.need(Right::Create, &format!("{}/", asked.to))
+            }
+            // Each key is looked at before the first is copied, and when its turn comes.
+            Operation::CopyFolder(asked) => {
+                self.need(Right::List, &format!("{}/", asked.from))?;
+                self.need_any(Right::Create, &format!("{}/", asked.to))
+            }
             // For all keys that there could be below it: none is asked for afterwards.
             Operation::MakeFolder(folder) => self.need(Right::Create, &format!("{folder}/")),
             Operation::RemoveFolder { folder, .. } => self.permit_removal(folder.as_str()),
@@ -95,7 +107,7 @@ impl Principal {
     }
 
     /// Narrows a MOVE or COPY: at the source it is a GET and, if that loses its value, a DELETE, and at the destination a PUT.
-    fn permit_move(&self, request: &mut MoveRequest) -> Result<(), Refusal> {
+    pub fn permit_move(&self, request: &mut MoveRequest) -> Result<(), Refusal> {
         let from = request.from.as_str();
         self.need(Right::Read, from)?;
         if !request.is_copy {

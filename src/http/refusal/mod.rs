@@ -17,7 +17,7 @@ use crate::http::values::fields::BadField;
 use crate::http::values::moves::BadMove;
 use crate::http::values::other_store::OtherStore;
 use crate::http::watch::request::BadWatchRequest;
-use crate::store::{self, BadKey, Key, RemovedFolder};
+use crate::store::{self, BadKey, Key};
 
 /// The reason that a request is refused for.
 #[derive(Debug, thiserror::Error)]
@@ -44,15 +44,14 @@ pub enum Refusal {
     NoSuchFolder,
     #[error("a folder is made without a body: MKCOL takes none")]
     FolderWithBody,
-    #[error("a folder has no version, so its DELETE takes no precondition")]
+    #[error("a folder has no version, so a change of it takes no precondition")]
     FolderPrecondition,
     #[error(
         "with a folder goes all that is below it, which takes Depth: infinity (values: {values})"
     )]
     NeedsDepth { values: u64 },
-    /// The removal of a folder failed, after some of it had gone.
-    #[error("{0}; {n} values were removed before", n = .1.removed)]
-    OfFolder(Box<Refusal>, Box<RemovedFolder>),
+    #[error("{0}")]
+    OfFolder(Box<HaltedFolder>),
     #[error("bad key: '%' must be followed by two hexadecimal digits")]
     BadEscape,
     #[error("{0}")]
@@ -108,7 +107,7 @@ pub enum Refusal {
     )]
     If,
     #[error(
-        "a value takes GET, HEAD, PUT, DELETE, MOVE, COPY and OPTIONS, and a folder MKCOL and DELETE: store a value with PUT, and a form with files by POST to /-/upload"
+        "a value takes GET, HEAD, PUT, DELETE, MOVE, COPY and OPTIONS, and a folder MKCOL, MOVE, COPY and DELETE: store a value with PUT, and a form with files by POST to /-/upload"
     )]
     Method,
     #[error("this page knows {0}")]
@@ -175,6 +174,18 @@ pub struct HaltedForm {
     pub why: Refusal,
 }
 
+/// A removal or a copy of a folder that failed, perhaps after some of it was done.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}; {done} values were {verb} before")]
+pub struct HaltedFolder {
+    pub why: Refusal,
+    /// The values that were removed, or copied.
+    pub done: u64,
+    pub verb: &'static str,
+    /// The path of the folder that has changed, if it is not that of the request.
+    pub folder: Option<String>,
+}
+
 /// An archive that ended before all of its members were stored.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -194,7 +205,8 @@ impl Refusal {
     /// The reason itself, without the state of an upload, a form or an archive.
     pub fn reason(&self) -> &Self {
         match self {
-            Self::OfUpload(why, _) | Self::OfFolder(why, _) => why.reason(),
+            Self::OfUpload(why, _) => why.reason(),
+            Self::OfFolder(halted) => halted.why.reason(),
             Self::OfForm(halted) => halted.why.reason(),
             Self::OfArchive(halted) => halted.why.reason(),
             reason => reason,
@@ -223,6 +235,7 @@ impl From<store::Error> for Refusal {
         match error {
             store::Error::Incomplete => Self::CutOff,
             store::Error::Precondition => Self::Precondition,
+            store::Error::NoFolder => Self::NoSuchFolder,
             error => Self::Store(error),
         }
     }

@@ -145,7 +145,8 @@ impl Refusal {
             R::InconsistentLength => row(S::BAD_REQUEST, INCONSISTENT_LENGTH, &[]),
             R::UploadComplete => row(S::CONFLICT, "upload-complete", &[]),
             R::UploadTaken => row(S::CONFLICT, "upload-taken", &[]),
-            R::OfUpload(why, _) | R::OfFolder(why, _) => why.row(config),
+            R::OfUpload(why, _) => why.row(config),
+            R::OfFolder(halted) => halted.why.row(config),
             R::OfForm(halted) => halted.why.row(config),
             R::OfArchive(halted) => halted.why.row(config),
             R::Store(error) => failed(error, config),
@@ -162,7 +163,7 @@ impl Refusal {
             }
             Self::OfForm(halted) => halted.why.describe(headers, config),
             Self::OfArchive(halted) => halted.why.describe(headers, config),
-            Self::OfFolder(why, _) => why.describe(headers, config),
+            Self::OfFolder(halted) => halted.why.describe(headers, config),
             Self::Unsatisfiable { len } => put(headers, CONTENT_RANGE, unsatisfied(*len)),
             Self::Method | Self::Store(Error::NameTaken(_)) if !config.compat => {
                 allow(headers, Target::Values.methods(config));
@@ -210,11 +211,15 @@ fn moving(why: BadMove) -> Row {
     use StatusCode as S;
     match why {
         B::Destination => row(S::BAD_REQUEST, "bad-destination", &[]),
-        B::Overwrite | B::Field(_) => row(S::BAD_REQUEST, "bad-field", &[]),
+        B::Overwrite | B::Field(_) | B::Depth => row(S::BAD_REQUEST, "bad-field", &[]),
         // RFC 4918, sections 9.8.5 and 9.9.5.
         B::Elsewhere => row(S::BAD_GATEWAY, "other-destination", &[]),
         B::Same => row(S::FORBIDDEN, "same-key", &[]),
-        B::Folder => row(S::NOT_IMPLEMENTED, "folder-move", &[]),
+        B::Mixed => row(S::BAD_REQUEST, "folder-and-key", &[]),
+        B::Within => row(S::FORBIDDEN, "folder-within", &[]),
+        B::OtherRules => row(S::CONFLICT, "other-rules", &[]),
+        B::Taken(_, true) => row(S::CONFLICT, "folder-taken", &[]),
+        B::Taken(_, false) => row(S::PRECONDITION_FAILED, "folder-taken", &[]),
     }
 }
 
@@ -248,6 +253,7 @@ fn failed(error: &Error, config: &ServiceConfig) -> Row {
         E::Precondition => Refusal::Precondition.row(config),
         E::NameTaken(_) => row(S::METHOD_NOT_ALLOWED, "name-taken", &[]),
         E::NoParent(_) => row(S::CONFLICT, "no-parent", &[]),
+        E::NoFolder => Refusal::NoSuchFolder.row(config),
         E::Occupied(_) => row(S::CONFLICT, "occupied", &[]),
         E::HalfMoved(..) => row(S::CONFLICT, "half-moved", &[]),
         E::Unsynced(why) => failed(why, config),

@@ -2,6 +2,8 @@
 //!
 //! The executor makes it. The audit log and the renderer of responses read it. It has no status and no header.
 
+use serde::Serialize;
+
 use crate::http::admin;
 use crate::http::archives::{ArchiveFormat, Pieces};
 use crate::http::body::EndlessBody;
@@ -11,7 +13,7 @@ use crate::http::service::operation::OptionsRequest;
 use crate::http::ui::Document;
 use crate::http::uploads::state::UploadState;
 use crate::http::values::representation::ValueResponse;
-use crate::store::{Key, Published, RemovedFolder};
+use crate::store::{Key, Published, RemovedFolder, Stays};
 
 /// The outcome of a request.
 pub enum Outcome {
@@ -30,6 +32,10 @@ pub enum Outcome {
     /// A value was moved or copied.
     Relocated(Box<RelocatedValue>),
     FolderMade,
+    /// A folder was moved, and has this name now.
+    FolderMoved(Key<'static>),
+    /// Of a folder this was copied, and perhaps something was not.
+    FolderCopied(Box<CopiedFolder>),
     /// Of a folder this went, and perhaps something stays.
     FolderRemoved(Box<RemovedFolder>),
     NoValue,
@@ -82,6 +88,19 @@ pub struct RelocatedValue {
     pub published: Published,
     /// The key had no value before, and the client may know that.
     pub is_new: bool,
+}
+
+/// What came of the COPY of a folder.
+#[derive(Debug, Serialize)]
+pub struct CopiedFolder {
+    /// The name of the copy.
+    #[serde(skip)]
+    pub to: Key<'static>,
+    /// Values that were copied.
+    pub copied: u64,
+    /// Values that were not.
+    #[serde(flatten)]
+    pub stays: Stays,
 }
 
 /// A form whose files were stored.

@@ -36,7 +36,7 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::watch::feed::Subscribers;
 use crate::log::Throttle;
 use crate::metrics::ReactorCounters;
-use crate::store::{Error, Key, RemovedFolder, Store, Uploader};
+use crate::store::{Error, Key, Store, Uploader};
 
 /// The response to a request, as hyper takes it.
 pub type Answer = Result<Response<Body>, Infallible>;
@@ -148,6 +148,7 @@ impl Service {
             | Error::Occupied(_)
             | Error::NameTaken(_)
             | Error::NoParent(_)
+            | Error::NoFolder
             | Error::Precondition
             | Error::HalfMoved(..)
             | Error::NotSupported { .. }
@@ -337,7 +338,9 @@ pub fn audit_events(
             let path = halted.path.as_ref();
             (Vec::new(), path.map(|path| format!("/{path}")))
         }
-        Refusal::OfFolder(_, removed) if removed.removed > 0 => (changes_of(removed), None),
+        Refusal::OfFolder(halted) if halted.done > 0 => {
+            (vec![AuditEvent::Changed(halted.folder.clone())], None)
+        }
         _ => (Vec::new(), None),
     };
     let row = refusal.row(config);
@@ -353,7 +356,17 @@ pub fn audit_events(
 
 fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
     match outcome {
-        Outcome::FolderRemoved(removed) => changes_of(removed),
+        // Where nothing stays, the folder itself has gone.
+        Outcome::FolderRemoved(removed) if removed.removed > 0 || removed.stays.count == 0 => {
+            vec![AuditEvent::Changed(None)]
+        }
+        Outcome::FolderCopied(copied) if copied.copied > 0 => {
+            vec![AuditEvent::Changed(Some(folder_path(&copied.to)))]
+        }
+        Outcome::FolderMoved(to) => {
+            let destination = AuditEvent::Changed(Some(folder_path(to)));
+            vec![AuditEvent::Changed(None), destination]
+        }
         Outcome::Stored(_) | Outcome::Deleted | Outcome::FolderMade => {
             vec![AuditEvent::Changed(None)]
         }
@@ -371,16 +384,6 @@ fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
     }
 }
 
-/// The event of a folder of which something went.
-fn changes_of(removed: &RemovedFolder) -> Vec<AuditEvent> {
-    // Where nothing stays, the folder itself has gone.
-    let has_changed = removed.removed > 0 || removed.stays.count == 0;
-    has_changed
-        .then_some(AuditEvent::Changed(None))
-        .into_iter()
-        .collect()
-}
-
 fn changed(files: &[StoredFile]) -> Vec<AuditEvent> {
     let stored = files.iter().filter(|file| file.published.is_some());
     let events = stored.map(|file| AuditEvent::Changed(Some(path(&file.key))));
@@ -389,6 +392,11 @@ fn changed(files: &[StoredFile]) -> Vec<AuditEvent> {
 
 fn path(key: &Key<'_>) -> String {
     format!("/{}", encoded(key.as_str()))
+}
+
+/// The path of the folder of this name.
+pub fn folder_path(name: &Key<'_>) -> String {
+    path(name) + "/"
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::http::archives::pack::archive;
 use crate::http::archives::unpack::unpack;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
-use crate::http::folders::{make_folder, remove_folder};
+use crate::http::folders::{copy_folder, make_folder, move_folder, remove_folder};
 use crate::http::forms::perform::store_form;
 use crate::http::listing::perform::{folder_of, list, ui_page};
 use crate::http::refusal::Refusal;
@@ -113,6 +113,11 @@ async fn execute(
             })
         }
         Operation::Move(asked) => Box::pin(relocate(request, *asked)).await,
+        Operation::MoveFolder(asked) => Box::pin(move_folder(service, *asked)).await,
+        Operation::CopyFolder(asked) => {
+            request.guard.connection.record().end_with_client();
+            Box::pin(copy_folder(request, *asked)).await
+        }
         Operation::MakeFolder(folder) => Box::pin(make_folder(service, folder, body)).await,
         Operation::RemoveFolder { folder, is_deep } => {
             request.guard.connection.record().end_with_client();

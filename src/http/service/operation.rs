@@ -44,6 +44,10 @@ pub enum Operation<'a> {
     },
     /// Move or copy a value to another key.
     Move(Box<MoveRequest>),
+    /// Give a folder, with all that is below it, another name.
+    MoveFolder(Box<FolderMove>),
+    /// Copy each value below a folder.
+    CopyFolder(Box<FolderMove>),
     /// Make the folder of this name, to stay without a value.
     MakeFolder(Key<'static>),
     /// Remove the folder of this name with all that is below it, if it `is_deep`.
@@ -180,6 +184,16 @@ pub struct MoveRequest {
     pub may_tell: bool,
 }
 
+/// A MOVE or COPY of a folder.
+#[derive(Debug)]
+pub struct FolderMove {
+    /// The names of the folders.
+    pub from: Key<'static>,
+    pub to: Key<'static>,
+    /// Values that are in the way of a copy are replaced.
+    pub overwrites: bool,
+}
+
 /// The facts about a request that its response depends on.
 #[derive(Debug, Default)]
 pub struct ResponseContext {
@@ -204,6 +218,8 @@ impl Operation<'_> {
             | Self::Unpack(_)
             | Self::Delete { .. }
             | Self::Move(_)
+            | Self::MoveFolder(_)
+            | Self::CopyFolder(_)
             | Self::MakeFolder(_) => true,
             Self::RemoveFolder { is_deep, .. } => *is_deep,
             Self::Upload(_, request) => !matches!(request, UploadRequest::Offset),
@@ -227,6 +243,8 @@ impl Operation<'_> {
             Self::Form(request) => Operation::Form(request),
             Self::Delete { key, preconditions } => Operation::Delete { key, preconditions },
             Self::Move(request) => Operation::Move(request),
+            Self::MoveFolder(request) => Operation::MoveFolder(request),
+            Self::CopyFolder(request) => Operation::CopyFolder(request),
             Self::MakeFolder(folder) => Operation::MakeFolder(folder),
             Self::RemoveFolder { folder, is_deep } => Operation::RemoveFolder { folder, is_deep },
             Self::List(target) => Operation::List(target),

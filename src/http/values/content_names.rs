@@ -27,6 +27,15 @@ pub fn named_sha256(key: &Key<'_>, config: &ServiceConfig) -> Result<Option<[u8;
     })
 }
 
+/// True if the names of all keys below both folders follow the same rule, or none.
+pub fn are_alike(folders: [&Key<'_>; 2], config: &ServiceConfig) -> bool {
+    let named = &config.named_by_sha256;
+    let folders = folders.map(|folder| format!("{folder}/"));
+    let [from, to] = [&folders[0], &folders[1]].map(|folder| named.prefix_of(folder));
+    let mut whole = folders.iter();
+    from == to && whole.all(|folder| from.is_some() || named.below(folder).next().is_none())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

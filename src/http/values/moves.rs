@@ -1,4 +1,4 @@
-//! MOVE and COPY of a value (RFC 4918, sections 9.8 and 9.9): what the fields ask for, and the doing.
+//! MOVE and COPY of a value (RFC 4918, sections 9.8 and 9.9): what the fields ask for, and the doing. And what they ask for of a folder.
 
 pub mod perform;
 pub mod request;
@@ -20,7 +20,21 @@ pub enum BadMove {
     Field(&'static str),
     #[error("source and destination are the same key")]
     Same,
-    /// Everything that has to do with folders as a source or a destination.
-    #[error("folders are not moved or copied: name a key at both ends")]
-    Folder,
+    #[error(
+        "a folder is moved and copied to a folder, and a value to a key: of both names the last character is '/', or of none; the root has no name"
+    )]
+    Mixed,
+    #[error("a folder is moved and copied with all that is below it: Depth is infinity, or absent")]
+    Depth,
+    #[error("one of the two folders is the other, or lies in it")]
+    Within,
+    #[error(
+        "not the same bounds, or rules of names, hold for the two folders: move the values one by one, or COPY the folder and DELETE it"
+    )]
+    OtherRules,
+    /// By what, and whether it was to be replaced.
+    #[error(
+        "{0} has the name of the destination: the move of a folder neither replaces nor merges"
+    )]
+    Taken(&'static str, bool),
 }

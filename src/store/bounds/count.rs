@@ -8,11 +8,11 @@ use rustix::fs::Stat;
 
 use super::account::{Account, size_of};
 use super::names::{CHUNK, STUCK, Value, nanos, uptime};
-use super::rule::Total;
+use super::rule::{Bound, Total};
 use super::uses::{Uses, hash};
 use crate::store::clock;
 use crate::store::directory_fd::{Blocking, ValuesDir};
-use crate::value::Meta;
+use crate::value::{Key, Meta};
 
 /// The seconds in which file systems choose the blocks of what was written; until then the length of a value tells more.
 const DELAYED: i64 = 10;
@@ -103,6 +103,41 @@ impl Account {
         };
         self.note(&mut state, key, taken(stat), written, used);
         true
+    }
+
+    /// True if the same bounds hold for all keys below both folders, and count them by the same.
+    pub fn holds_alike(&self, from: &Key<'_>, to: &Key<'_>) -> bool {
+        let [from, to] = [from, to].map(|folder| format!("{folder}/"));
+        self.bounds.iter().all(|Bound { prefix, .. }| {
+            let is_of_part = prefix.is_of_part(&from) || prefix.is_of_part(&to);
+            !is_of_part && prefix.scope(&from) == prefix.scope(&to)
+        })
+    }
+
+    /// Counts the values below the folder `from`, which has moved, below `to`, with their uses. No change of them is in flight.
+    pub fn moved(&self, from: &str, to: &str) {
+        let below = format!("{from}/");
+        if !self.counts(&below) {
+            return;
+        }
+        let begin = Included(Box::from(below.as_str()));
+        loop {
+            let mut state = self.state.lock();
+            let names = state.names.after(&begin, &below);
+            let some = names.filter_map(|(_, value)| value.cloned()).take(CHUNK);
+            let some: Vec<_> = some.collect();
+            if some.is_empty() {
+                return;
+            }
+            for value in some {
+                self.forget(&mut state, &value.name);
+                let name = format!("{to}{}", &value.name[from.len()..]);
+                let (written, used) = (value.written.load(Relaxed), value.used.load(Relaxed));
+                if value.total().keys > 0 {
+                    self.note(&mut state, &name, value.size(), written, Some(used));
+                }
+            }
+        }
     }
 
     /// Begins to read the names that begin with `prefix` again: a name that is counted stays until [`Account::settle`].

@@ -177,6 +177,13 @@ impl Prefix {
         rest[name..].starts_with(&**after).then(|| &key[..len])
     }
 
+    /// True if it may hold for some keys below `folder`, which ends with `/`, and not for others.
+    pub fn is_of_part(&self, folder: &str) -> bool {
+        let is_below = self.before.starts_with(folder);
+        self.scope(folder).is_none()
+            && (is_below || self.after.is_some() && folder.starts_with(&*self.before))
+    }
+
     /// The beginning that all its keys have.
     pub fn common(&self) -> &str {
         &self.before

@@ -1,6 +1,6 @@
-//! Folders of a directory as things of their own: made to stay without a value, and removed with all folders below them.
+//! Folders of a directory as things of their own: made to stay without a value, moved, and removed with all folders below them.
 //!
-//! The publisher makes and removes the folder itself, in order with all changes of values, and syncs its name where that is promised. The
+//! The publisher makes, moves and removes the folder itself, in order with all changes of values, and syncs its name where that is promised. The
 //! folders below it are removed beside the publisher, which makes anew what a value needs. Values are not removed here.
 
 use std::sync::Arc;
@@ -17,6 +17,17 @@ impl Directory {
         let writing = self.writing()?;
         let made = writing.publisher.change_folder(path, FolderChange::Make);
         writing.writer.note(made.await)
+    }
+
+    /// Gives the folder `from`, with all that is below it, the name `to`, which nothing has.
+    pub async fn move_folder(&self, from: Key<'static>, to: Key<'static>) -> Result<(), Error> {
+        let writing = self.writing()?;
+        let writer = Arc::clone(&writing.writer);
+        // Beside the publisher, which waits for the rest.
+        let written = self.dir.disk.spawn(move || Ok(writer.write_ahead()));
+        written.await?;
+        let moved = writing.publisher.move_folder(from, to);
+        writing.writer.note(moved.await)
     }
 
     /// True if there is a folder `path`, also one that no listing has.

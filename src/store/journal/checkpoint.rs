@@ -58,7 +58,7 @@ struct CheckpointState {
     made: u64,
     /// The time of the next checkpoint, if there is anything to settle.
     due: Option<Instant>,
-    /// The publisher waits for a segment.
+    /// The publisher waits for a segment, or until all is settled.
     is_wanted: bool,
     /// The error of the last segment that could not be made. The next is made when the publisher waits for it.
     refusal: Option<Errno>,
@@ -219,6 +219,22 @@ impl Checkpoints {
             state.due = Some(Instant::now() + interval());
             self.changed.notify_all();
         }
+    }
+
+    /// Waits until a checkpoint has settled all that was made; fails where the next one fails. Blocks.
+    pub fn settle(&self) -> Result<(), Error> {
+        let mut state = self.state();
+        let is_settled = |state: &CheckpointState| !state.is_unsettled();
+        state.is_wanted |= !is_settled(&state);
+        self.changed.notify_all();
+        let waits = |state: &mut CheckpointState| state.is_wanted && !is_settled(state);
+        let state = self.changed.wait_while(state, waits);
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        if is_settled(&state) {
+            return Ok(());
+        }
+        let failed = Error::new("settle the journal", Errno::IO);
+        Err(state.failure.clone().unwrap_or(failed))
     }
 
     /// The end of the settled log.

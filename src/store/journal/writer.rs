@@ -50,6 +50,8 @@ pub trait Log {
     fn synced(&self) -> u64;
     /// Waits until more is synced. After an error, what is not synced yet never will be, and does not count.
     fn wait(&mut self) -> impl Future<Output = Result<(), Error>>;
+    /// Waits until the records of all that was made count no more: the files have it, on the disk. Blocks.
+    fn settle(&mut self) -> Result<(), Error>;
     /// Has `make` make all changes before `end`, while no checkpoint writes values anew. `make` returns the sequence numbers of records that do
     /// not hold, which later frames cancel.
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>);
@@ -243,6 +245,10 @@ impl Log for Journal {
             Err(_) => {}
         }
         Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        self.checkpoints.settle()
     }
 
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {

@@ -147,7 +147,7 @@ impl Batch {
             let from = from.as_ref().map(|from| from.folder());
             let folder = match made.syncs? {
                 NameOf::Value => key.folder(),
-                NameOf::Folder => key.as_str(),
+                NameOf::Folder | NameOf::MovedFolder => key.as_str(),
             };
             Some([Some(folder), from])
         });
@@ -169,9 +169,10 @@ impl Batch {
         changes: &Changes,
         wakes: &mut WakeBatch<PublishResult>,
     ) {
-        // Subscribers get no change whose outcome is unknown or was not acknowledged.
+        // Subscribers get no change whose outcome is unknown or was not acknowledged, nor each key of a folder.
         let is_known = |made: &AppliedChange| {
-            !matches!(made.outcome, Err(Error::Failed { .. } | Error::Unsynced(_)))
+            made.syncs != Some(NameOf::MovedFolder)
+                && !matches!(made.outcome, Err(Error::Failed { .. } | Error::Unsynced(_)))
         };
         if synced.is_ok() && self.made.iter().all(is_known) {
             let of_values = self.made.iter_mut();

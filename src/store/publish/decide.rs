@@ -33,6 +33,8 @@ pub enum FolderChange {
     Make,
     /// Remove it, if it is empty.
     Remove,
+    /// Give this name, which nothing has, to the folder that is the source of the value.
+    Move,
 }
 
 /// A change that is asked for, and where its outcome goes.
@@ -67,6 +69,8 @@ pub enum NameOf {
     Value,
     /// Subscribers are not told.
     Folder,
+    /// It was moved with all that is below it: subscribers are told to look anew.
+    MovedFolder,
 }
 
 /// A change that is over: its outcome, and where that goes.
@@ -132,11 +136,16 @@ impl ChangeRequest {
 
     /// It is not made, or is one of a folder.
     pub fn unmade(self, outcome: PublishResult) -> AppliedChange {
-        let is_there = matches!(outcome, Ok(_) | Err(Error::NameTaken(A_FOLDER)));
-        let of_folder = self.folder.is_some() && is_there;
+        let syncs = match (self.folder, &outcome) {
+            (Some(FolderChange::Move), Ok(_)) => Some(NameOf::MovedFolder),
+            (Some(FolderChange::Move) | None, _) => None,
+            (_, Ok(_) | Err(Error::NameTaken(A_FOLDER))) => Some(NameOf::Folder),
+            _ => None,
+        };
+        let from = self.source().map(|source| Box::new(source.key.clone()));
         AppliedChange {
-            event: of_folder.then_some((self.key, None, None, None)),
-            syncs: of_folder.then_some(NameOf::Folder),
+            event: syncs.map(|_| (self.key, None, None, from)),
+            syncs,
             outcome,
             reply_to: self.reply_to,
         }
@@ -238,8 +247,8 @@ pub trait Files {
     /// The value that the key will have in place of `base`.
     fn result(&self, change: &mut ChangeRequest, base: Option<Meta>)
     -> Result<Option<Meta>, Error>;
-    /// Makes this change of the folder `path`.
-    fn change_folder(&self, _path: &Key<'_>, _change: FolderChange) -> Result<(), Error> {
+    /// Makes this `change` of a folder.
+    fn change_folder(&self, _change: &ChangeRequest) -> Result<(), Error> {
         Ok(())
     }
     /// Writes the file of the value, if `change` has one.
@@ -346,10 +355,8 @@ pub fn has_source(
 pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending) -> Decision {
     let state = files.pending_state(pending, &change.key);
     match change.folder {
-        Some(of_folder) if state == PendingState::Nothing => {
-            return Decision::Answer(survive(|| {
-                files.change_folder(&change.key, of_folder).map(|()| None)
-            }));
+        Some(_) if state == PendingState::Nothing => {
+            return Decision::Answer(survive(|| files.change_folder(change).map(|()| None)));
         }
         // In order with the changes of values at, above or below its name.
         Some(_) => return Decision::Later,

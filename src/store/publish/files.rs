@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::bounds::{FRUITLESS, STEP, Victim, size_of};
 use super::super::changes::Removal;
@@ -13,7 +14,7 @@ use super::decide::{
     AppliedChange, ChangeRequest, Files, FolderChange, Pending, PendingState, Plan, has_source,
     is_refused, plan, survive,
 };
-use crate::value::{Error, Key, Meta};
+use crate::value::{Error, Key, Meta, folder_and_above};
 
 /// After this many creates in a row, a name to be put without a condition is linked without a stat. A wrong guess costs about
 /// five stats, so it must be right most of the time.
@@ -37,8 +38,8 @@ impl ValueFiles {
 
     /// Decides `change` by the files alone, and makes it; anew while other programs are in its way.
     pub fn make_at_once(&self, mut change: ChangeRequest) -> AppliedChange {
-        if let Some(of_folder) = change.folder {
-            let changed = survive(|| self.change_folder(&change.key, of_folder));
+        if change.folder.is_some() {
+            let changed = survive(|| self.change_folder(&change));
             return change.unmade(changed.map(|()| None));
         }
         match survive(|| self.try_to_make(&mut change)) {
@@ -105,6 +106,32 @@ impl ValueFiles {
             }
             self.dropped(change);
         }
+    }
+
+    /// Gives the folder `from` the name `to`. With `--durability disk` what is below it is on the disk before, and its new name before any
+    /// later change is decided: a cut of power leaves it under one of the two, with all that was acknowledged.
+    fn move_folder(&self, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> {
+        let writer = &self.writer;
+        let is_synced = writer.durability == Durability::Disk;
+        writer.journal.may_move_folders()?;
+        // With a journal all is settled by now.
+        if is_synced && !writer.journal.is_used.load(Relaxed) {
+            let synced = writer.sync_files();
+            synced.map_err(Error::errno_while("sync the file system"))?;
+        }
+        commit::move_folder(writer.dir(), from, to)?;
+        for folder in [from, to] {
+            writer.cache.forget_all(&format!("{folder}/"));
+        }
+        if let Some(account) = &writer.account {
+            account.moved(from.as_str(), to.as_str());
+        }
+        if !is_synced {
+            return Ok(());
+        }
+        let folders = folder_and_above(from.folder()).chain(folder_and_above(to.folder()));
+        let synced = writer.sync_names(&folders.map(Box::from).collect());
+        synced.map_err(Error::unsynced("sync the directory"))
     }
 
     fn look(&self, change: &ChangeRequest, is_assumed: bool) -> Result<Found<'_>, Error> {
@@ -193,10 +220,10 @@ impl Files for ValueFiles {
         Ok(Some(Meta::new(value.len, version).ending(end)))
     }
 
-    fn change_folder(&self, path: &Key<'_>, change: FolderChange) -> Result<(), Error> {
-        let dir = self.writer.dir();
-        match change {
-            FolderChange::Make => {
+    fn change_folder(&self, change: &ChangeRequest) -> Result<(), Error> {
+        let (dir, path) = (self.writer.dir(), &change.key);
+        match change.folder {
+            Some(FolderChange::Make) => {
                 if dir.folder(path.as_str()).is_err() {
                     if let Some(account) = &self.writer.account {
                         account.may_make_folder(path.as_str())?;
@@ -205,7 +232,10 @@ impl Files for ValueFiles {
                 }
                 commit::make_folder(dir, path)
             }
-            FolderChange::Remove => commit::remove_folder(dir, path),
+            Some(FolderChange::Remove) => commit::remove_folder(dir, path),
+            Some(FolderChange::Move) | None => change
+                .source()
+                .map_or(Ok(()), |source| self.move_folder(&source.key, path)),
         }
     }
 
@@ -231,7 +261,9 @@ impl Files for ValueFiles {
     }
 
     fn evictions(&self, change: &ChangeRequest) -> Vec<ChangeRequest> {
-        let (Some(account), Some(value)) = (&self.writer.account, &change.value) else {
+        let (Some(account), Some(value), None) =
+            (&self.writer.account, &change.value, change.folder)
+        else {
             return Vec::new();
         };
         let source = value.source().map(|source| source.key.as_str());

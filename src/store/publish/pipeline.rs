@@ -14,7 +14,8 @@ use tokio::sync::mpsc::Receiver;
 use super::super::journal::{FrameBuilder, Log};
 use super::acknowledge::Acknowledger;
 use super::decide::{
-    AppliedChange, ChangeRequest, Decision, Files, Pending, decide, is_refused, survive,
+    AppliedChange, ChangeRequest, Decision, Files, FolderChange, Pending, decide, is_refused,
+    survive,
 };
 use crate::value::{Error, Meta};
 
@@ -149,6 +150,14 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             && !frame.is_full()
             && let Some(mut change) = self.undecided.again.pop_front().or_else(&mut next)
         {
+            if change.folder == Some(FolderChange::Move) {
+                if group.entries.is_empty() {
+                    group.entries.push(self.decide_alone(change).await);
+                } else {
+                    self.undecided.again.push_front(change);
+                }
+                break;
+            }
             if may_change.is_ok() && self.make_room(&mut change, &mut group, &mut frame) {
                 waiting.push(change);
                 continue;
@@ -166,7 +175,8 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             return 0;
         }
         if frame.records > 0 {
-            self.make_ready_for(&frame).await;
+            // Until it goes to the segment of the one before it.
+            self.make_until(|log| log.has_room(&frame)).await;
             match self.log.append(frame) {
                 Ok((first, end)) => (group.first, group.end) = (first, Some(end)),
                 Err(error) => {
@@ -212,9 +222,21 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         makes_room
     }
 
-    /// Waits until `frame` goes to the segment of the one before it, or all groups are made.
-    async fn make_ready_for(&mut self, frame: &FrameBuilder) {
-        while !self.log.has_room(frame) {
+    /// Decides the move of a folder, once all before it is made and settled: a record names a key, so none may be left that a replay would
+    /// take for the key's of another folder. The frame after it is begun later.
+    async fn decide_alone(&mut self, mut change: ChangeRequest) -> Entry {
+        self.make_until(|_| false).await;
+        let may_move = self.files.check().and_then(|()| self.log.settle());
+        let decision = match may_move {
+            Ok(()) => decide(self.files, &mut change, &self.undecided.pending),
+            Err(error) => Decision::Answer(Err(error)),
+        };
+        Entry::new(change, decision)
+    }
+
+    /// Makes groups until `is_enough`, or all are made.
+    async fn make_until(&mut self, is_enough: impl Fn(&L) -> bool) {
+        while !is_enough(self.log) {
             // Groups that are synced already: no report comes for them.
             self.stage();
             self.make_ready();

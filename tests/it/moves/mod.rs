@@ -1,8 +1,10 @@
-//! Proves what MOVE and COPY of a value do: in words of the protocol, to the files, for watchers, and by the rules of access.
+//! Proves what MOVE and COPY of a value, and of a folder, do: in words of the protocol, to the files, for watchers, and by the rules of access.
 
 mod bounds;
 mod change;
+mod copied;
 mod fields;
+mod folders;
 mod rights;
 
 use crate::support::prelude::*;

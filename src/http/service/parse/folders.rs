@@ -1,23 +1,18 @@
 //! The parser of what is asked of folders, and of the methods of RFC 4918.
 
 use hyper::Method;
-use hyper::header::{HeaderName, HeaderValue};
 
 use super::RequestHead;
 use crate::http::archives::{ArchiveFormat, ArchiveRequest, BadArchive, UnpackRequest};
 use crate::http::head::path::{check_depth, folder};
-use crate::http::head::syntax::only;
 use crate::http::listing::perform::list_request;
 use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::refusal::Refusal;
-use crate::http::service::operation::{MoveRequest, Operation};
+use crate::http::service::operation::Operation;
 use crate::http::sites::perform::index_or;
 use crate::http::values::conditional::preconditions;
-use crate::http::values::fields::BadField;
+use crate::http::values::moves::request::{is_deep, relocation};
 use crate::store::{Error, Key};
-
-/// RFC 4918, section 10.2.
-const DEPTH: HeaderName = HeaderName::from_static("depth");
 
 impl<'a> RequestHead<'a> {
     /// A listing of a folder, or the index in its place, or an archive of it.
@@ -74,8 +69,7 @@ impl<'a> RequestHead<'a> {
             return Err(Refusal::ReadOnly);
         }
         self.refuses_if()?;
-        let request = MoveRequest::of(head, self.key(), is_copy, config)?;
-        Ok(Operation::Move(Box::new(request)))
+        relocation(head, is_copy, config)
     }
 
     /// True where the path is that of a folder.
@@ -117,13 +111,7 @@ impl<'a> RequestHead<'a> {
         if preconditions(headers).is_some() {
             return Err(Refusal::FolderPrecondition);
         }
-        let is_deep = match only(headers, &DEPTH).map(HeaderValue::as_bytes) {
-            Some(depth) if depth.eq_ignore_ascii_case(b"infinity") => true,
-            Some(b"0" | b"1") => false,
-            None if !headers.contains_key(&DEPTH) => false,
-            Some(_) => return Err(BadField::Syntax(DEPTH).into()),
-            None => return Err(BadField::Repeated(DEPTH).into()),
-        };
+        let is_deep = is_deep(headers)?.unwrap_or(false);
         Ok(Operation::RemoveFolder { folder, is_deep })
     }
 }

@@ -1,4 +1,4 @@
-//! The fields of a MOVE or COPY.
+//! The fields of a MOVE or COPY, of a value or of a folder.
 //!
 //! Destination names the key that gets the value: a path, or a URL of this server. If-Match and its like are preconditions of the target of
 //! the request, which is the source (RFC 9110, section 13.1); Destination-If-Match and Destination-If-None-Match are the same of the
@@ -13,14 +13,17 @@ use crate::http::head::allowlists::host_and_port;
 use crate::http::head::path::{check_depth, folder, key};
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
-use crate::http::service::operation::{MoveRequest, PutOptions};
+use crate::http::service::operation::{FolderMove, MoveRequest, Operation, PutOptions};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions;
 use crate::http::values::content_names::named_sha256;
+use crate::http::values::fields::BadField;
 use crate::http::values::moves::BadMove;
 use crate::store::{BadKey, DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
 const DESTINATION: HeaderName = HeaderName::from_static("destination");
+/// RFC 4918, section 10.2.
+const DEPTH: HeaderName = HeaderName::from_static("depth");
 const OVERWRITE: HeaderName = HeaderName::from_static("overwrite");
 static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
@@ -42,47 +45,128 @@ const NOT_TAKEN: [&str; 4] = [
 ];
 
 impl MoveRequest {
-    /// The request with this `head`, whose target is the key `from`.
-    pub fn of(
+    /// The request with this `head`, of a value.
+    fn of_value(
         head: &Parts,
-        from: Result<Key<'_>, Refusal>,
+        (from, to): (Key<'_>, Key<'_>),
         is_copy: bool,
         config: &ServiceConfig,
     ) -> Result<Self, Refusal> {
-        if let Some(name) = NOT_TAKEN
-            .into_iter()
-            .find(|name| head.headers.contains_key(*name))
-        {
-            return Err(BadMove::Field(name).into());
-        }
-        let to = destination(head, config)?;
-        let from = from
-            .map_err(|why| of_folder(why, head.uri.path()))?
-            .into_owned();
         if from == to {
             return Err(BadMove::Same.into());
         }
-        check_depth(&to, config.limits.max_key_depth)?;
-        let mut options = PutOptions {
-            preconditions: of_destination(&head.headers),
-            ..PutOptions::default()
-        };
-        options.expected.sha256 = named_sha256(&to, config)?;
+        let mut before = of_destination(&head.headers);
         if !overwrites(&head.headers)? {
-            let asked = options.preconditions.take();
-            options.preconditions = Some(Preconditions {
-                matching: asked.and_then(|asked| asked.matching),
+            before = Some(Preconditions {
+                matching: before.and_then(|asked| asked.matching),
                 ..Preconditions::NEW
             });
         }
         Ok(Self {
-            from,
-            to,
             is_copy,
             preconditions: preconditions(&head.headers),
+            ..Self::of_ends(from, to, before, config)?
+        })
+    }
+
+    /// A COPY that takes any value of `from`, and of `to` what `before` says.
+    fn of_ends(
+        from: Key<'_>,
+        to: Key<'_>,
+        before: Option<Preconditions>,
+        config: &ServiceConfig,
+    ) -> Result<Self, Refusal> {
+        check_depth(&to, config.limits.max_key_depth)?;
+        let mut options = PutOptions {
+            preconditions: before,
+            ..PutOptions::default()
+        };
+        options.expected.sha256 = named_sha256(&to, config)?;
+        Ok(Self {
+            from: from.into_owned(),
+            to: to.into_owned(),
+            is_copy: true,
+            preconditions: None,
             options,
             may_tell: true,
         })
+    }
+}
+
+/// The operation that a MOVE or COPY with this `head` asks for.
+pub fn relocation(
+    head: &Parts,
+    is_copy: bool,
+    config: &ServiceConfig,
+) -> Result<Operation<'static>, Refusal> {
+    if let Some(name) = NOT_TAKEN
+        .into_iter()
+        .find(|name| head.headers.contains_key(*name))
+    {
+        return Err(BadMove::Field(name).into());
+    }
+    let to = destination(head, config)?;
+    let (from, to) = (head.uri.path(), to.path());
+    if let (Ok(Some(from)), Ok(Some(to))) = (folder(from), folder(to)) {
+        let asked = Box::new(FolderMove::of(&head.headers, &from, &to)?);
+        return Ok(if is_copy {
+            Operation::CopyFolder(asked)
+        } else {
+            Operation::MoveFolder(asked)
+        });
+    }
+    let key = |path| {
+        let key = key(path, false);
+        key.map_err(|why| of_no_key(why, path))
+    };
+    // In this order: of two ends that are none the destination is told.
+    let to = key(to)?;
+    let ends = (key(from)?, to);
+    let request = MoveRequest::of_value(head, ends, is_copy, config)?;
+    Ok(Operation::Move(Box::new(request)))
+}
+
+impl FolderMove {
+    /// The request with these `headers`, of the folders with these names, which end with `/`.
+    fn of(headers: &HeaderMap, from: &str, to: &str) -> Result<Self, Refusal> {
+        if is_deep(headers)? == Some(false) {
+            return Err(BadMove::Depth.into());
+        }
+        if preconditions(headers).is_some() || of_destination(headers).is_some() {
+            return Err(Refusal::FolderPrecondition);
+        }
+        if from.starts_with(to) || to.starts_with(from) {
+            return Err(BadMove::Within.into());
+        }
+        let name = |folder: &str| Key::new(folder.trim_end_matches('/').to_owned());
+        Ok(Self {
+            from: name(from)?,
+            to: name(to)?,
+            overwrites: overwrites(headers)?,
+        })
+    }
+
+    /// The key that a value of `from`, below the first folder, gets.
+    pub fn to(&self, from: &Key<'_>) -> Result<Key<'static>, Refusal> {
+        let below = &from.as_str()[self.from.as_str().len()..];
+        Ok(Key::new(format!("{}{below}", self.to))?)
+    }
+
+    /// The COPY of the value of `from`, which lies below the first folder.
+    pub fn copy_of(&self, from: &Key<'_>, config: &ServiceConfig) -> Result<MoveRequest, Refusal> {
+        let before = (!self.overwrites).then_some(Preconditions::NEW);
+        MoveRequest::of_ends(from.clone(), self.to(from)?, before, config)
+    }
+}
+
+/// Whether Depth asks for all that is below a folder; `None` where it is not sent.
+pub fn is_deep(headers: &HeaderMap) -> Result<Option<bool>, BadField> {
+    match only(headers, &DEPTH).map(HeaderValue::as_bytes) {
+        Some(depth) if depth.eq_ignore_ascii_case(b"infinity") => Ok(Some(true)),
+        Some(b"0" | b"1") => Ok(Some(false)),
+        None if !headers.contains_key(&DEPTH) => Ok(None),
+        Some(_) => Err(BadField::Syntax(DEPTH)),
+        None => Err(BadField::Repeated(DEPTH)),
     }
 }
 
@@ -109,33 +193,30 @@ fn of_destination(headers: &HeaderMap) -> Option<Preconditions> {
     preconditions(&meant)
 }
 
-/// The key that Destination names.
-fn destination(head: &Parts, config: &ServiceConfig) -> Result<Key<'static>, Refusal> {
+/// The URL of this server that Destination is.
+fn destination(head: &Parts, config: &ServiceConfig) -> Result<Uri, BadMove> {
     let text = only(&head.headers, &DESTINATION).ok_or(BadMove::Destination)?;
     let text = text.to_str().map_err(|_| BadMove::Destination)?.trim();
     let uri: Uri = match text.parse() {
         Ok(uri) if !text.contains(['#', '?']) => uri,
-        _ => return Err(BadMove::Destination.into()),
+        _ => return Err(BadMove::Destination),
     };
     match uri.scheme() {
         None if text.starts_with('/') => {}
-        None => return Err(BadMove::Destination.into()),
+        None => return Err(BadMove::Destination),
         Some(scheme) => {
             let port = match scheme {
                 scheme if *scheme == Scheme::HTTP => "80",
                 scheme if *scheme == Scheme::HTTPS => "443",
-                _ => return Err(BadMove::Elsewhere.into()),
+                _ => return Err(BadMove::Elsewhere),
             };
             let authority = uri.authority().map_or("", |it| it.as_str());
             if !is_ours(authority, port, head, config) {
-                return Err(BadMove::Elsewhere.into());
+                return Err(BadMove::Elsewhere);
             }
         }
     }
-    match key(uri.path(), false) {
-        Ok(key) => Ok(key.into_owned()),
-        Err(why) => Err(of_folder(why, uri.path())),
-    }
+    Ok(uri)
 }
 
 /// True for an `authority` by which this server is asked, or may be asked at the same port. Where it has no port, this one is meant.
@@ -162,12 +243,12 @@ fn is_ours(authority: &str, port: &str, head: &Parts, config: &ServiceConfig) ->
 }
 
 /// The refusal of a path that is no key: of a folder, one of its own.
-fn of_folder(why: Refusal, path: &str) -> Refusal {
+fn of_no_key(why: Refusal, path: &str) -> Refusal {
     match why {
         Refusal::NoSuchPath if path != "/" => BadMove::Destination.into(),
-        Refusal::NoSuchPath | Refusal::Folder => BadMove::Folder.into(),
+        Refusal::NoSuchPath => BadMove::Mixed.into(),
         Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(path), Ok(Some(_))) => {
-            BadMove::Folder.into()
+            BadMove::Mixed.into()
         }
         why => why,
     }

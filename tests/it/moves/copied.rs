@@ -1,0 +1,195 @@
+//! COPY of a folder: value by value, after the rights to all.
+
+use super::send;
+use crate::support::prelude::*;
+use crate::support::s3::hex;
+use sha2::{Digest, Sha256};
+
+fn copy(server: &TestServer, from: &str, to: &str, lines: &str) -> Response {
+    send(&mut server.connect(), "COPY", from, to, lines)
+}
+
+/// What a report says: how many were copied, and which not.
+fn report(answer: &Response) -> (u64, u64, Vec<String>) {
+    let report = answer.json();
+    let number = |name: &str| report[name].as_u64().expect("a number");
+    let why = report["why"].as_array().expect("a list").iter();
+    let why = why.map(|left| left["name"].as_str().expect("a name").to_owned());
+    (number("copied"), number("stayed"), why.collect())
+}
+
+#[test]
+fn each_value_is_copied_with_its_attributes() {
+    let server = TestServer::start(&[]);
+    let lines = "Content-Type: text/x-own\r\nContent-Language: eo\r\n";
+    let values = [("1", 5), ("b/2", 200_000), ("b/c/3", 0)];
+    for (n, (name, length)) in (0..).zip(values) {
+        server.store_as(&format!("a/{name}"), lines, pattern(n, length));
+    }
+    server.store("a-b", "v");
+    let copied = copy(&server, "/a/", "/x/y/", "Depth: infinity\r\n");
+    assert_eq!((copied.status, report(&copied)), (200, (3, 0, vec![])));
+    for (n, (name, length)) in (0..).zip(values) {
+        for folder in ["a", "x/y"] {
+            let found = server.get(&format!("{folder}/{name}"));
+            assert!(found.body == pattern(n, length), "{folder}/{name}");
+            assert_eq!(found.must("content-type"), "text/x-own");
+            assert_eq!(found.must("content-language"), "eo");
+        }
+    }
+    let all = [
+        "a-b",
+        "a/1",
+        "a/b/2",
+        "a/b/c/3",
+        "x/y/1",
+        "x/y/b/2",
+        "x/y/b/c/3",
+    ];
+    server.dir.assert_holds(&all);
+    copy(&server, "/none/", "/b/", "").says(404, "no folder of this name");
+    let moved = send(&mut server.connect(), "MOVE", "/a/", "/b/", "");
+    if is_s3() {
+        moved.says(501, "COPY it, then DELETE it");
+    } else {
+        assert_eq!(moved.status, 201);
+    }
+}
+
+#[test]
+fn values_in_the_way_are_replaced_unless_overwrite_says_no() {
+    directory_only!("the real store of the tests copies long values under no condition");
+    let server = TestServer::start(&[]);
+    for key in ["a/1", "a/2", "a/3"] {
+        server.store(key, key);
+    }
+    for key in ["b/2", "b/own"] {
+        server.store(key, "old");
+    }
+    let kept = copy(&server, "/a/", "/b/", "Overwrite: F\r\n");
+    let left = vec!["a/2".to_owned()];
+    assert_eq!((kept.status, report(&kept)), (409, (2, 1, left)));
+    assert_eq!(server.get("b/2").body, b"old");
+    let replaced = copy(&server, "/a/", "/b/", "");
+    assert_eq!((replaced.status, report(&replaced).0), (200, 3));
+    assert_eq!(server.get("b/2").body, b"a/2");
+    assert_eq!(server.get("b/own").body, b"old", "nothing else is touched");
+    // A name that cannot be had costs its value alone.
+    server.store("a/4/k", "v");
+    server.store("c/4", "v");
+    let partly = copy(&server, "/a/", "/c/", "");
+    let left = vec!["a/4/k".to_owned()];
+    assert_eq!((partly.status, report(&partly)), (409, (3, 1, left)));
+    assert_eq!(server.ask("MKCOL", "empty").status, 201);
+    let none = copy(&server, "/empty/", "/d/", "");
+    assert_eq!((none.status, report(&none)), (200, (0, 0, vec![])));
+    assert!(!server.dir.file("d").exists());
+}
+
+#[test]
+fn where_one_right_to_one_key_is_missing_nothing_is_copied() {
+    let token = |name: &str| format!("dst_{name}-0123456789abcdef0123456789abcdef");
+    // What each subject lacks.
+    let subjects = [
+        ("none", ""),
+        ("read", "from/2"),
+        ("create", "to/2"),
+        ("list", "from/"),
+    ];
+    let mut policy = String::new();
+    for (name, lacks) in subjects {
+        let digest = hex(&Sha256::digest(token(name)));
+        policy += &format!("[[subject]]\nname = \"{name}\"\ntoken = \"sha256:{digest}\"\n");
+        let mut rule = |prefix: &str, right: &str| {
+            if (right, prefix) != (name, lacks) {
+                policy += &format!(
+                    "[[rule]]\nwho = [\"{name}\"]\nprefix = \"{prefix}\"\nmay = [\"{right}\"]\n"
+                );
+            }
+        };
+        rule("from/", "list");
+        for key in ["1", "2", "3"] {
+            rule(&format!("from/{key}"), "read");
+            rule(&format!("to/{key}"), "create");
+        }
+    }
+    let dir = DataDir::temporary();
+    let path = dir.write_private("access.toml", &policy);
+    let server = Launch::new(&["--access", &path]).on(&dir).start();
+    for key in ["from/1", "from/2", "from/3"] {
+        dir.place(key, "v");
+    }
+    for name in ["read", "create", "list"] {
+        let line = format!("Authorization: Bearer {}\r\n", token(name));
+        assert_eq!(copy(&server, "/from/", "/to/", &line).status, 403, "{name}");
+        dir.assert_holds(&["from/1", "from/2", "from/3"]);
+    }
+    assert_eq!(copy(&server, "/from/", "/to/", "").status, 401);
+    let line = format!("Authorization: Bearer {}\r\n", token("none"));
+    dir.place("to/3", "old");
+    let copied = copy(&server, "/from/", "/to/", &line);
+    // Who may create and not replace leaves what is there.
+    let left = vec!["from/3".to_owned()];
+    assert_eq!((copied.status, report(&copied)), (409, (2, 1, left)));
+    assert_eq!(server.dir.read("to/3"), b"old");
+    assert_eq!(server.dir.read("to/2"), b"v");
+}
+
+#[test]
+fn a_full_bound_ends_it_and_tells_how_much_was_copied() {
+    directory_only!("bounds");
+    let bound = r#"prefix = "q/", max-keys = 2, full = "refuse""#;
+    let server = TestServer::start(&["--bound", bound]);
+    for n in 0..20 {
+        server.store(&format!("a/{n:02}"), "v");
+    }
+    copy(&server, "/a/", "/q/b/", "").says(507, "2 values were copied before");
+    assert_eq!(server.get("q/b/00").status, 200);
+}
+
+#[test]
+fn a_client_that_leaves_ends_it() {
+    directory_only!("moves of folders");
+    http1_only!("a client that resets its connection");
+    let server = TestServer::start(&["--threads", "1"]);
+    let count = 20_000;
+    for n in 0..count {
+        server.dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
+    }
+    let mut raw = server.connect();
+    raw.send("COPY /f/ HTTP/1.1\r\nHost: t\r\nDestination: /g/\r\n\r\n");
+    let copied = || server.dir.names().len() - count;
+    eventually("some of it is copied", || copied() > 0);
+    raw.reset();
+    let mut before = copied();
+    eventually("no more is copied", || {
+        thread::sleep(Duration::from_millis(100)); // a time without a change is what is tested
+        let now = copied();
+        std::mem::replace(&mut before, now) == now
+    });
+    assert!(before < count, "all of it was copied");
+}
+
+/// One client's folder is not another's wait.
+#[test]
+fn others_have_their_turn_and_are_found_in_the_feed() {
+    directory_only!("the feed of changes");
+    let server = TestServer::start(&["--threads", "1"]);
+    for n in 0..2_500 {
+        server.dir.place(&format!("f/{n:04}"), "v");
+    }
+    let mut events = Events::open(&server, "?prefix=g/", "");
+    let (copied, during) = thread::scope(|scope| {
+        let copying = scope.spawn(|| copy(&server, "/f/", "/g/", ""));
+        let (mut during, mut writer) = (0, Client::new(server.addr));
+        while !copying.is_finished() {
+            assert_eq!(writer.put("other", "v").status, 200);
+            during += 1;
+        }
+        (copying.join().expect("an answer"), during)
+    });
+    assert_eq!(report(&copied), (2_500, 0, vec![]));
+    assert!(during > 10, "{during} values were stored meanwhile");
+    let told = (0..2_500).map(|_| events.next().expect("an event").key);
+    assert_eq!(told.collect::<BTreeSet<_>>().len(), 2_500);
+}

@@ -1,0 +1,437 @@
+//! MOVE of a folder: what goes with it, what is in its way, what it takes, and what others see.
+
+use super::{etag, send};
+use crate::support::prelude::*;
+use crate::support::s3::hex;
+use sha2::{Digest, Sha256};
+
+const MODES: [&[&str]; 3] = [
+    &[],
+    &["--durability", "disk"],
+    &["--durability", "disk", "--journal", "off"],
+];
+
+fn shift(server: &TestServer, from: &str, to: &str, lines: &str) -> Response {
+    send(&mut server.connect(), "MOVE", from, to, lines)
+}
+
+#[test]
+fn a_folder_moves_with_all_that_is_below_it() {
+    directory_only!("moves of folders");
+    for args in MODES {
+        let dir = DataDir::temporary();
+        let mut server = Launch::new(args).on(&dir).start();
+        let lines = "Content-Type: text/x-own\r\nContent-Language: eo\r\n";
+        let values = [("1", 5), ("b/2", 200_000), ("b/c/3", 0), ("b/4", 20_000)];
+        for (n, (name, length)) in (0..).zip(values) {
+            server.store_as(&format!("in/a/{name}"), lines, pattern(n, length));
+        }
+        assert_eq!(server.ask("MKCOL", "in/a/empty").status, 201);
+        symlink("nowhere", dir.file("in/a/link")).expect("a link");
+        fs::write(dir.file(b"in/a/\xff"), "no key").expect("a file");
+        chmod(dir.file("in/a/b"), 0o751);
+        let tags = values.map(|(name, _)| etag(&server, &format!("in/a/{name}")));
+        let moved = shift(&server, "/in/a/", "/x/y/z/", "Depth: infinity\r\n");
+        assert_eq!((moved.status, moved.body.len()), (201, 0), "{moved:?}");
+        let is_there = |server: &TestServer, at: &str| {
+            for ((n, (name, length)), tag) in (0..).zip(values).zip(&tags) {
+                let found = server.get(&format!("{at}/{name}"));
+                assert!(found.body == pattern(n, length), "{at}/{name}");
+                assert_eq!(found.must("etag"), tag);
+                assert_eq!(found.must("content-type"), "text/x-own");
+                assert_eq!(found.must("content-language"), "eo");
+            }
+            let mode = fs::metadata(dir.file(format!("{at}/b"))).expect("a folder");
+            assert_eq!(mode.mode() & 0o777, 0o751);
+            assert!(dir.file(format!("{at}/empty")).is_dir());
+            assert!(dir.file(format!("{at}/link")).is_symlink());
+            assert!(dir.file([at.as_bytes(), b"/\xff"].concat()).is_file());
+        };
+        is_there(&server, "x/y/z");
+        assert_eq!(server.get("in/a/1").status, 404);
+        assert!(!dir.file("in").exists(), "it was made for the folder below");
+        server.kill();
+        let server = Launch::new(args).on(&dir).start();
+        is_there(&server, "x/y/z");
+        // What was made for it goes, and what is its own stays.
+        assert_eq!(shift(&server, "/x/y/z/", "/x/", "").status, 403);
+        assert_eq!(shift(&server, "/x/y/z%2F", "http://t/a%2F", "").status, 201);
+        is_there(&server, "a");
+        assert!(!dir.file("x").exists());
+    }
+}
+
+#[test]
+fn a_folder_that_a_put_made_goes_with_its_last_value_under_its_new_name_too() {
+    directory_only!("moves of folders");
+    let server = TestServer::start(&[]);
+    assert_eq!(server.ask("MKCOL", "stays").status, 201);
+    server.store("stays/k", "v");
+    server.store("goes/k", "v");
+    assert_eq!(shift(&server, "/stays/", "/a/", "").status, 201);
+    assert_eq!(shift(&server, "/goes/", "/b/", "").status, 201);
+    for key in ["a/k", "b/k"] {
+        assert_eq!(server.ask("DELETE", key).status, 200);
+    }
+    server.dir.assert_holds(&["a"]);
+    // Also without a value.
+    assert_eq!(shift(&server, "/a/", "/c/", "").status, 201);
+    server.dir.assert_holds(&["c"]);
+}
+
+#[test]
+fn nothing_is_replaced_or_merged() {
+    directory_only!("moves of folders");
+    for args in MODES {
+        let server = Launch::new(args).start();
+        for key in ["a/k", "full/k", "value"] {
+            server.store(key, key);
+        }
+        assert_eq!(server.ask("MKCOL", "empty").status, 201);
+        symlink("nowhere", server.dir.file("link")).expect("a link");
+        let all = ["a/k", "empty", "full/k", "link", "value"];
+        for (to, what) in [
+            ("/full/", "a folder has"),
+            ("/empty/", "a folder has"),
+            ("/value/", "a value has"),
+            ("/link/", "a link or device has"),
+        ] {
+            shift(&server, "/a/", to, "").says(409, what);
+            shift(&server, "/a/", to, "Overwrite: T\r\n").says(409, what);
+            shift(&server, "/a/", to, "Overwrite: F\r\n").says(412, what);
+        }
+        shift(&server, "/a/", "/value/b/c/", "").says(409, "\"value\" is a value");
+        for from in ["/none/", "/none/at/all/", "/value/", "/value/b/", "/link/"] {
+            shift(&server, from, "/new/deep/", "").says(404, "no folder of this name");
+        }
+        server.dir.assert_holds(&all);
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    directory_only!("moves of folders");
+    let dir = DataDir::temporary();
+    let server = TestServer::start(&[]);
+    for key in ["a/b/k", "k"] {
+        server.store(key, "v");
+        dir.place(key, "v");
+    }
+    for method in ["MOVE", "COPY"] {
+        let ask = |from: &str, to: &str, lines: &str| {
+            send(&mut server.connect(), method, from, to, lines)
+        };
+        for (from, to) in [
+            ("/a/", "/a/"),
+            ("/a/", "/a/x/"),
+            ("/a/", "/%61/b/"),
+            ("/a/b/", "/a/"),
+        ] {
+            ask(from, to, "").says(403, "one of the two folders");
+        }
+        for (from, to) in [
+            ("/a/", "/b"),
+            ("/k", "/b/"),
+            ("/a/", "/"),
+            ("/", "/b/"),
+            ("/k", "/"),
+        ] {
+            ask(from, to, "").says(400, "a folder is moved and copied to a folder");
+        }
+        for depth in ["0", "1"] {
+            ask("/a/", "/b/", &format!("Depth: {depth}\r\n")).says(400, "Depth is infinity");
+        }
+        ask("/a/", "/b/", "Depth: deep\r\n").says(400, "bad depth");
+        for field in [
+            "If-Match: *",
+            "If-None-Match: \"x\"",
+            "Destination-If-Match: *",
+        ] {
+            ask("/a/", "/b/", &format!("{field}\r\n")).says(400, "takes no precondition");
+        }
+        ask("/a/", "/b/", "X-Delete-After: 60\r\n").says(400, "take no x-delete-after");
+        ask("/a/", "/b/", "Overwrite: f\r\n").says(400, "Overwrite is T or F");
+        ask("/a/", "/b/", "If: (<urn:x>)\r\n").says(501, "locks");
+        ask("/a/", "http://elsewhere.example/b/", "").says(502, "of this server");
+        ask("/a/", "/-/", "").says(400, "Destination");
+        ask("/a/", "/.data-server/", "").says(400, "the server's own");
+        for (option, status) in [("--read-only", 403), ("--compat", 404)] {
+            let other = Launch::new(&[option]).on(&dir).start();
+            let refused = send(&mut other.connect(), method, "/a/", "/b/", "");
+            assert_eq!(refused.status, status, "{method} {option}");
+        }
+    }
+    server.dir.assert_holds(&["a/b/k", "k"]);
+}
+
+#[test]
+fn no_key_gets_too_long_or_too_deep() {
+    directory_only!("moves of folders");
+    let server = TestServer::start(&["--max-key-depth", "6"]);
+    let longest = format!(
+        "a/{}",
+        [
+            "k".repeat(250),
+            "k".repeat(250),
+            "k".repeat(250),
+            "k".repeat(200)
+        ]
+        .join("/")
+    );
+    server.store(&longest, "v");
+    server.store("b/1/2/3/4/5", "v");
+    let up_to = 1024 - (longest.len() - 1);
+    let longer = "x".repeat(up_to + 1);
+    for method in ["MOVE", "COPY"] {
+        let ask = |from: &str, to: &str| send(&mut server.connect(), method, from, to, "");
+        ask("/a/", &format!("/{longer}/")).says(414, "at most 1024 bytes");
+        ask("/b/", "/c/d/").says(400, "more segments than");
+    }
+    server.dir.assert_holds(&[&longest, "b/1/2/3/4/5"]);
+    let fits = "x".repeat(up_to);
+    assert_eq!(shift(&server, "/a/", &format!("/{fits}/"), "").status, 201);
+    let moved = format!("{fits}{}", &longest[1..]);
+    assert_eq!(server.get(&moved).body, b"v");
+    assert_eq!(shift(&server, &format!("/{fits}/"), "/a/", "").status, 201);
+    assert_eq!(shift(&server, "/b/1/2/", "/c/d/e/f/", "").status, 400);
+    assert_eq!(shift(&server, "/b/1/2/", "/c/d/", "").status, 201);
+    assert_eq!(server.get("c/d/3/4/5").body, b"v");
+}
+
+/// A right that holds for a part alone, at either end, moves nothing.
+#[test]
+fn it_takes_the_rights_to_all_that_could_be_below_either_end() {
+    directory_only!("moves of folders");
+    const NAMES: [&str; 3] = ["read", "delete", "create"];
+    let token = |name: &str| format!("dst_{name}-0123456789abcdef0123456789abcdef");
+    let mut policy = String::new();
+    // A subject for each set of rights that hold for all, where the others hold for one key.
+    for set in 0..8 {
+        let name = format!("s{set}");
+        let digest = hex(&Sha256::digest(token(&name)));
+        policy += &format!("[[subject]]\nname = \"{name}\"\ntoken = \"sha256:{digest}\"\n");
+        for (n, right) in NAMES.iter().enumerate() {
+            let end = if *right == "create" { "to/" } else { "from/" };
+            let part = if set >> n & 1 == 1 { "" } else { "k" };
+            policy += &format!(
+                "[[rule]]\nwho = [\"{name}\"]\nprefix = \"{end}{part}\"\nmay = [\"{right}\"]\n"
+            );
+        }
+    }
+    let dir = DataDir::temporary();
+    let path = dir.write_private("access.toml", &policy);
+    let server = Launch::new(&["--access", &path]).on(&dir).start();
+    for set in 0..8 {
+        for key in ["from/k", "from/other"] {
+            dir.place(key, "v");
+        }
+        let line = format!("Authorization: Bearer {}\r\n", token(&format!("s{set}")));
+        let answer = shift(&server, "/from/", "/to/", &line);
+        let is_allowed = set == 7;
+        assert_eq!(answer.status, if is_allowed { 201 } else { 403 }, "{set}");
+        let end = if is_allowed { "to" } else { "from" };
+        dir.assert_holds(&[&format!("{end}/k"), &format!("{end}/other")]);
+    }
+    assert_eq!(shift(&server, "/to/", "/from/", "").status, 401);
+}
+
+#[test]
+fn between_other_bounds_or_rules_of_names_no_folder_moves() {
+    directory_only!("bounds");
+    let dir = DataDir::temporary();
+    let config = dir.outside("config.toml");
+    fs::write(
+        &config,
+        "[[content]]\nprefix = \"cas/\"\nname = \"sha256\"\n",
+    )
+    .unwrap();
+    let bounds = [
+        r#"prefix = "", max-keys = 100, full = "refuse""#,
+        r#"prefix = "q/", max-keys = 4, full = "refuse""#,
+        r#"prefix = "home/{name}/", max-keys = 2, full = "refuse""#,
+        r#"prefix = "part/of/", max-keys = 2, full = "refuse""#,
+    ];
+    let bounds: Vec<_> = bounds.iter().flat_map(|bound| ["--bound", bound]).collect();
+    for way in MODES {
+        let args = [&["--config", config.to_str().unwrap()], way, &bounds].concat();
+        let server = Launch::new(&args).on(&dir).start();
+        let digits = "4c94485e0c21ae6c41ce1dfe7b6bfaceea5ab68e40a2476f50208e526f506080";
+        for key in [
+            "a/k",
+            "q/a/1",
+            "q/a/2",
+            "q/a/3",
+            "home/ann/a/1",
+            "home/ann/a/2",
+            "part/k",
+        ] {
+            server.store(key, "v");
+        }
+        server.store(&format!("cas/a/{digits}"), "v");
+        for (from, to) in [
+            ("/a/", "/q/b/"),
+            ("/q/a/", "/b/"),
+            ("/q/", "/b/"),
+            ("/home/ann/", "/home/bob/"),
+            ("/home/ann/a/", "/home/bob/a/"),
+            ("/home/", "/b/"),
+            ("/part/", "/b/"),
+            ("/a/", "/part/"),
+            ("/a/", "/cas/b/"),
+            ("/cas/a/", "/b/"),
+            ("/cas/", "/b/"),
+        ] {
+            shift(&server, from, to, "").says(409, "not the same bounds");
+        }
+        for (from, to) in [
+            ("/a/", "/b/"),
+            ("/q/a/", "/q/x/b/"),
+            ("/home/ann/a/", "/home/ann/b/"),
+            ("/cas/a/", "/cas/b/"),
+        ] {
+            assert_eq!(shift(&server, from, to, "").status, 201, "{from}");
+        }
+        // The account has each value once, under its new name.
+        server.store("q/more", "v");
+        assert_eq!(server.put("q/too-many", "v").status, 507);
+        assert_eq!(server.put("home/ann/c", "v").status, 507);
+        server.store("q/x/b/1", "replaced");
+        assert_eq!(server.ask("DELETE", "q/x/b/1").status, 200);
+        server.store("q/again", "v");
+        assert_eq!(server.put("q/too-many", "v").status, 507);
+        drop(server);
+        dir.clear();
+    }
+}
+
+/// Values keep their uses: what is evicted next is what was used longest ago.
+#[test]
+fn a_move_within_a_bound_evicts_nothing() {
+    directory_only!("bounds");
+    for way in MODES {
+        let args = [&["--bound", r#"prefix = "c/", max-keys = 4"#], way].concat();
+        let server = TestServer::start(&args);
+        for key in ["c/a/1", "c/a/2", "c/b/1", "c/b/2"] {
+            server.store(key, "v");
+            pass(Duration::from_millis(12));
+        }
+        assert_eq!(server.get("c/a/1").status, 200);
+        assert_eq!(shift(&server, "/c/a/", "/c/x/", "").status, 201);
+        server
+            .dir
+            .assert_holds(&["c/b/1", "c/b/2", "c/x/1", "c/x/2"]);
+        server.store("c/new/1", "v");
+        server
+            .dir
+            .assert_holds(&["c/b/1", "c/b/2", "c/new/1", "c/x/1"]);
+    }
+}
+
+#[test]
+fn watchers_are_told_to_look_anew_and_audited_are_both_names() {
+    directory_only!("the feed");
+    let mut server = TestServer::start(&["--audit-log"]);
+    let mut events = Events::open(&server, "", "");
+    server.store("a/k", "v");
+    assert_eq!(events.next().expect("an event").key, "a/k");
+    shift(&server, "/a/", "/a/b/", "").says(403, "");
+    shift(&server, "/none/", "/b/", "").says(404, "");
+    assert_eq!(shift(&server, "/a/", "/b c/", "").status, 400);
+    assert_eq!(shift(&server, "/a/", "/b%20c/", "").status, 201);
+    assert!(events.next().expect("an event").is_resync());
+    server.store("b%20c/k", "v");
+    assert_eq!(events.next().expect("an event").key, "b c/k");
+    server.stop();
+    let audited = server.logged("audit");
+    let moves = audited.iter().filter(|event| event.has("peer"));
+    let moves = moves.filter(|event| event.field("method") == "MOVE");
+    let keys: BTreeSet<_> = moves.map(|event| event.field("key")).collect();
+    assert!(keys.iter().eq(["/a/", "/b%20c/"]), "{keys:?}");
+}
+
+/// Of a value in memory neither name lies.
+#[test]
+fn what_was_read_from_memory_is_found_under_its_new_name_alone() {
+    directory_only!("moves of folders");
+    let server = TestServer::start(&[]);
+    for (key, value) in [("a/k", "of a"), ("b/k", "of b")] {
+        server.store(key, value);
+    }
+    let hot = |key: &str, expected: Option<&str>| {
+        for _ in 0..20 {
+            let found = server.get(key);
+            let value = expected.map_or(&b""[..], str::as_bytes);
+            let status = if expected.is_some() { 200 } else { 404 };
+            assert_eq!(found.status, status, "{key}");
+            assert!(status == 404 || found.body == value, "{key}");
+        }
+    };
+    hot("a/k", Some("of a"));
+    hot("b/k", Some("of b"));
+    for (from, to) in [("/a/", "/c/"), ("/b/", "/a/"), ("/c/", "/b/")] {
+        assert_eq!(shift(&server, from, to, "").status, 201);
+    }
+    hot("a/k", Some("of b"));
+    hot("b/k", Some("of a"));
+    hot("c/k", None);
+}
+
+/// A reader meets each value whole, under a name that it had, or none; a writer to either name is heard.
+#[test]
+fn readers_and_writers_beside_it_meet_no_value_of_another_key() {
+    directory_only!("moves of folders");
+    for args in MODES {
+        let server = Launch::new(&[&["--threads", "2"], args].concat()).start();
+        let value = |n: usize| pattern(n as u64, [10, 3_000, 80_000][n % 3]);
+        for n in 0..6 {
+            server.store(&format!("a/{n}/k"), value(n));
+        }
+        let done = AtomicBool::new(false);
+        let (mut met, mut written) = (0, 0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0..scaled(60, 1_000) {
+                    let (from, to) = [("/a/", "/x/b/"), ("/x/b/", "/a/")][n % 2];
+                    assert_eq!(shift(&server, from, to, "").status, 201);
+                }
+                done.store(true, Ordering::SeqCst);
+            });
+            let writes = scope.spawn(|| {
+                let mut written = 0;
+                let mut session = Client::new(server.addr);
+                while !done.load(Ordering::SeqCst) {
+                    // Of a folder that is neither.
+                    let key = format!("other/{written}");
+                    assert_eq!(session.put(&key, "v").status, 200);
+                    assert_eq!(session.ask("DELETE", &key).status, 200);
+                    written += 1;
+                }
+                written
+            });
+            let mut session = Client::new(server.addr);
+            while !done.load(Ordering::SeqCst) {
+                for n in 0..6 {
+                    for folder in ["a", "x/b"] {
+                        let found = session.ask("GET", &format!("{folder}/{n}/k"));
+                        let is_right = found.status == 404 || found.body == value(n);
+                        assert!(is_right, "{folder}/{n}/k: {}", found.status);
+                        met += usize::from(found.status == 200);
+                    }
+                }
+                let listed = session.ask("GET", "?format=text");
+                for key in String::from_utf8(listed.body).expect("text").lines() {
+                    let is_known = ["a/", "x/b/", "other/"]
+                        .iter()
+                        .any(|it| key.starts_with(it));
+                    assert!(is_known, "{key}");
+                }
+            }
+            written = writes.join().expect("a writer");
+        });
+        assert!(
+            met > 0 && written > 0,
+            "{met} values met, {written} written"
+        );
+        say(&format!("{met} values met, {written} written beside moves"));
+    }
+}
