@@ -6,9 +6,9 @@ use futures_util::future::join_all;
 
 use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
-use crate::http::refusal::{HaltedFolder, Refusal};
+use crate::http::refusal::Refusal;
 use crate::http::response::outcome::{CopiedFolder, Outcome};
-use crate::http::service::context::{RequestContext, Service, folder_path};
+use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{FolderMove, MoveRequest};
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::BadMove;
@@ -49,12 +49,7 @@ pub async fn remove_folder(
     let mut removed = Box::new(removed.await?.ok_or(Refusal::NoSuchFolder)?);
     let failure = removed.failure.take().map(Refusal::from);
     match failure.or_else(|| refused.take()) {
-        Some(why) => Err(Refusal::OfFolder(Box::new(HaltedFolder {
-            why,
-            done: removed.removed,
-            verb: "removed",
-            folder: None,
-        }))),
+        Some(why) => Err(Refusal::OfFolder(Box::new(why), removed.removed, "removed")),
         None if !is_deep => Err(Refusal::NeedsDepth {
             values: removed.met,
         }),
@@ -103,15 +98,18 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
     let mut copy_all = async |mut page: Option<Page>| {
         while let Some(listing) = store.next_page(reactor, &mut page).await? {
             for some in listing.keys.chunks(COPIED_AT_ONCE) {
-                let copies = some.iter().map(async |(key, _)| {
-                    let copy = relocate(request, copy_of(request, &asked, key)?).await;
-                    copy.map(|made| !matches!(made, Outcome::NoValue))
-                });
+                let outcomes = some
+                    .iter()
+                    .map(async |(key, _)| relocate(request, copy_of(request, &asked, key)?).await);
                 let mut failure = Ok(());
-                for ((key, _), copy) in some.iter().zip(join_all(copies).await) {
-                    match copy {
-                        // It may have gone meanwhile.
-                        Ok(is_made) => copied += u64::from(is_made),
+                for ((key, _), outcome) in some.iter().zip(join_all(outcomes).await) {
+                    match outcome {
+                        Ok(Outcome::Relocated(made)) => {
+                            copied += 1;
+                            request.audit_changed(&made.key);
+                        }
+                        // It has gone meanwhile.
+                        Ok(_) => {}
                         Err(why) if why.row(&service.config).status.is_client_error() => {
                             stays.add(key.as_str().to_owned(), why.to_string());
                         }
@@ -123,19 +121,13 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
         }
         Ok::<_, Refusal>(())
     };
-    match copy_all(first).await {
-        Ok(()) => Ok(Outcome::FolderCopied(Box::new(CopiedFolder {
-            to: asked.to,
-            copied,
-            stays,
-        }))),
-        Err(why) => Err(Refusal::OfFolder(Box::new(HaltedFolder {
-            why,
-            done: copied,
-            verb: "copied",
-            folder: Some(folder_path(&asked.to)),
-        }))),
+    if let Err(why) = copy_all(first).await {
+        return Err(Refusal::OfFolder(Box::new(why), copied, "copied"));
     }
+    Ok(Outcome::FolderCopied(Box::new(CopiedFolder {
+        copied,
+        stays,
+    })))
 }
 
 /// The COPY of the value of `key`, if the client has the rights to it.

@@ -15,6 +15,7 @@ mod disk;
 mod eio;
 mod exhaustion;
 mod faults;
+mod folder_moves;
 mod folders;
 mod heal;
 mod http2;

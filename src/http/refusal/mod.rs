@@ -50,8 +50,9 @@ pub enum Refusal {
         "with a folder goes all that is below it, which takes Depth: infinity (values: {values})"
     )]
     NeedsDepth { values: u64 },
-    #[error("{0}")]
-    OfFolder(Box<HaltedFolder>),
+    /// The removal or the copy of a folder failed, after this was done to so many values.
+    #[error("{0}; {1} values were {2} before")]
+    OfFolder(Box<Refusal>, u64, &'static str),
     #[error("bad key: '%' must be followed by two hexadecimal digits")]
     BadEscape,
     #[error("{0}")]
@@ -174,18 +175,6 @@ pub struct HaltedForm {
     pub why: Refusal,
 }
 
-/// A removal or a copy of a folder that failed, perhaps after some of it was done.
-#[derive(Debug, thiserror::Error)]
-#[error("{why}; {done} values were {verb} before")]
-pub struct HaltedFolder {
-    pub why: Refusal,
-    /// The values that were removed, or copied.
-    pub done: u64,
-    pub verb: &'static str,
-    /// The path of the folder that has changed, if it is not that of the request.
-    pub folder: Option<String>,
-}
-
 /// An archive that ended before all of its members were stored.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -205,8 +194,7 @@ impl Refusal {
     /// The reason itself, without the state of an upload, a form or an archive.
     pub fn reason(&self) -> &Self {
         match self {
-            Self::OfUpload(why, _) => why.reason(),
-            Self::OfFolder(halted) => halted.why.reason(),
+            Self::OfUpload(why, _) | Self::OfFolder(why, ..) => why.reason(),
             Self::OfForm(halted) => halted.why.reason(),
             Self::OfArchive(halted) => halted.why.reason(),
             reason => reason,

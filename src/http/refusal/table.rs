@@ -145,8 +145,7 @@ impl Refusal {
             R::InconsistentLength => row(S::BAD_REQUEST, INCONSISTENT_LENGTH, &[]),
             R::UploadComplete => row(S::CONFLICT, "upload-complete", &[]),
             R::UploadTaken => row(S::CONFLICT, "upload-taken", &[]),
-            R::OfUpload(why, _) => why.row(config),
-            R::OfFolder(halted) => halted.why.row(config),
+            R::OfUpload(why, _) | R::OfFolder(why, ..) => why.row(config),
             R::OfForm(halted) => halted.why.row(config),
             R::OfArchive(halted) => halted.why.row(config),
             R::Store(error) => failed(error, config),
@@ -163,7 +162,7 @@ impl Refusal {
             }
             Self::OfForm(halted) => halted.why.describe(headers, config),
             Self::OfArchive(halted) => halted.why.describe(headers, config),
-            Self::OfFolder(halted) => halted.why.describe(headers, config),
+            Self::OfFolder(why, ..) => why.describe(headers, config),
             Self::Unsatisfiable { len } => put(headers, CONTENT_RANGE, unsatisfied(*len)),
             Self::Method | Self::Store(Error::NameTaken(_)) if !config.compat => {
                 allow(headers, Target::Values.methods(config));

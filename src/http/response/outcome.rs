@@ -93,9 +93,6 @@ pub struct RelocatedValue {
 /// What came of the COPY of a folder.
 #[derive(Debug, Serialize)]
 pub struct CopiedFolder {
-    /// The name of the copy.
-    #[serde(skip)]
-    pub to: Key<'static>,
     /// Values that were copied.
     pub copied: u64,
     /// Values that were not.

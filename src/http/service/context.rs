@@ -338,9 +338,7 @@ pub fn audit_events(
             let path = halted.path.as_ref();
             (Vec::new(), path.map(|path| format!("/{path}")))
         }
-        Refusal::OfFolder(halted) if halted.done > 0 => {
-            (vec![AuditEvent::Changed(halted.folder.clone())], None)
-        }
+        Refusal::OfFolder(_, 1.., "removed") => (vec![AuditEvent::Changed(None)], None),
         _ => (Vec::new(), None),
     };
     let row = refusal.row(config);
@@ -360,11 +358,8 @@ fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
         Outcome::FolderRemoved(removed) if removed.removed > 0 || removed.stays.count == 0 => {
             vec![AuditEvent::Changed(None)]
         }
-        Outcome::FolderCopied(copied) if copied.copied > 0 => {
-            vec![AuditEvent::Changed(Some(folder_path(&copied.to)))]
-        }
         Outcome::FolderMoved(to) => {
-            let destination = AuditEvent::Changed(Some(folder_path(to)));
+            let destination = AuditEvent::Changed(Some(path(to) + "/"));
             vec![AuditEvent::Changed(None), destination]
         }
         Outcome::Stored(_) | Outcome::Deleted | Outcome::FolderMade => {
@@ -392,11 +387,6 @@ fn changed(files: &[StoredFile]) -> Vec<AuditEvent> {
 
 fn path(key: &Key<'_>) -> String {
     format!("/{}", encoded(key.as_str()))
-}
-
-/// The path of the folder of this name.
-pub fn folder_path(name: &Key<'_>) -> String {
-    path(name) + "/"
 }
 
 #[cfg(test)]

@@ -139,12 +139,18 @@ fn where_one_right_to_one_key_is_missing_nothing_is_copied() {
 fn a_full_bound_ends_it_and_tells_how_much_was_copied() {
     directory_only!("bounds");
     let bound = r#"prefix = "q/", max-keys = 2, full = "refuse""#;
-    let server = TestServer::start(&["--bound", bound]);
+    let mut server = TestServer::start(&["--bound", bound, "--audit-log"]);
     for n in 0..20 {
         server.store(&format!("a/{n:02}"), "v");
     }
     copy(&server, "/a/", "/q/b/", "").says(507, "2 values were copied before");
     assert_eq!(server.get("q/b/00").status, 200);
+    server.stop();
+    let audited = server.logged("audit");
+    let copies = audited.iter().filter(|event| event.has("peer"));
+    let copies = copies.filter(|event| event.field("method") == "COPY");
+    let keys: Vec<_> = copies.map(|event| event.field("key")).collect();
+    assert_eq!(keys, ["/q/b/00", "/q/b/01"]);
 }
 
 #[test]

@@ -1,0 +1,393 @@
+//! Folders that move all the time, while values below them are written and removed, the server is killed, or power is cut: what was
+//! acknowledged is under one of the two names of a move, all of it, and nothing under the other.
+//!
+//! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture folder_moves` draws the same requests again.
+
+use crate::disk::{Disk, Image, Kind};
+use crate::prelude::*;
+
+const CLIENTS: usize = 4;
+
+/// Where the folder of a client may be: in the root, in one that all share, or in one that comes and goes.
+const PLACES: [&str; 3] = ["", "a/", "b/c/"];
+
+/// Values of a folder.
+const VALUES: [&str; 4] = ["0", "1", "d/2", "d/e/3"];
+
+/// On both sides of what the journal has, and of what is sent from memory.
+const LENGTHS: [usize; 3] = [100, 20_000, 70_000];
+
+/// Acknowledged changes, without which an end of a server counts for nothing.
+const ENOUGH: usize = 100;
+
+/// All values of one client, by key.
+type Values = BTreeMap<String, Arc<Vec<u8>>>;
+
+/// What one client has, as acknowledged, and what it may have instead, by a request without an answer.
+struct Tree {
+    name: String,
+    has: Values,
+    doubt: Option<Values>,
+}
+
+/// A request, the answer that it must have, and what there is after it.
+struct Ask {
+    bytes: Vec<u8>,
+    status: u16,
+    after: Values,
+    moves: bool,
+}
+
+impl Tree {
+    fn folder(&self, place: &str) -> String {
+        format!("{place}{}/", self.name)
+    }
+
+    fn next(&self, dice: &mut Random) -> Ask {
+        let mut after = self.has.clone();
+        // As a rule where something is.
+        let keys: Vec<_> = self.has.keys().collect();
+        let folder = PLACES.map(|place| self.folder(place)).into_iter();
+        let met = |key: &String| folder.clone().find(|folder| key.starts_with(folder));
+        let folder = match dice.usize(..5) {
+            1.. if !keys.is_empty() => met(one_of(dice, &keys)).expect("a folder"),
+            _ => self.folder(one_of(dice, &PLACES)),
+        };
+        let key = format!("{folder}{}", one_of(dice, &VALUES));
+        let request = |method: &str, path: &str, lines: &str| {
+            format!("{method} /{path} HTTP/1.1\r\nHost: t\r\n{lines}\r\n").into_bytes()
+        };
+        let is_there = |folder: &str| self.has.keys().any(|key| key.starts_with(folder));
+        let (bytes, status, moves) = match dice.u64(..7) {
+            0 | 1 => {
+                let length = one_of(dice, &LENGTHS);
+                let value = pattern(dice.u64(..), length);
+                let bytes = [put_head(&key, length).as_bytes(), &value].concat();
+                after.insert(key, Arc::new(value));
+                (bytes, 200, false)
+            }
+            2 | 3 => {
+                let key = keys.get(dice.usize(..8)).map_or(key, |key| (*key).clone());
+                let is_there = after.remove(&key).is_some();
+                let status = if is_there { 200 } else { 404 };
+                (request("DELETE", &key, ""), status, false)
+            }
+            _ => {
+                let to = self.folder(one_of(dice, &PLACES));
+                let status = match () {
+                    () if to == folder => 403,
+                    () if !is_there(&folder) => 404,
+                    () if is_there(&to) => 409,
+                    () => 201,
+                };
+                if status == 201 {
+                    let moved = |(key, value): (String, _)| match key.strip_prefix(&folder) {
+                        Some(below) => (format!("{to}{below}"), value),
+                        None => (key, value),
+                    };
+                    after = after.into_iter().map(moved).collect();
+                }
+                let line = format!("Destination: /{to}\r\n");
+                (request("MOVE", &folder, &line), status, status == 201)
+            }
+        };
+        Ask {
+            bytes,
+            status,
+            after,
+            moves,
+        }
+    }
+
+    /// Takes what is found for what it is; or what is wrong with it.
+    fn look(&mut self, server: &TestServer) -> Result<(), String> {
+        let (mut session, mut found) = (Client::new(server.addr), Values::new());
+        for place in PLACES {
+            for name in VALUES {
+                let key = format!("{}{name}", self.folder(place));
+                let got = session.ask("GET", &key);
+                match got.status {
+                    200 => drop(found.insert(key, Arc::new(got.body))),
+                    404 => {}
+                    status => return Err(format!("{key}: {status}")),
+                }
+            }
+        }
+        if found == self.has || Some(&found) == self.doubt.as_ref() {
+            (self.has, self.doubt) = (found, None);
+            return Ok(());
+        }
+        let told = |values: &Values| {
+            let told = values.iter().map(|(key, value)| {
+                let sum: u64 = value.iter().map(|&byte| u64::from(byte)).sum();
+                format!("{key} ({} bytes, {sum})", value.len())
+            });
+            told.collect::<Vec<_>>().join(", ")
+        };
+        Err(format!(
+            "found {}; acknowledged {}; asked for {:?}",
+            told(&found),
+            told(&self.has),
+            self.doubt.as_ref().map(told)
+        ))
+    }
+}
+
+struct Movers {
+    trees: Vec<Tree>,
+    dice: Random,
+    seed: u64,
+    changes: usize,
+    moves: usize,
+}
+
+impl Movers {
+    fn new(what: &str) -> Self {
+        let seed = seed(what);
+        let tree = |n: usize| Tree {
+            name: format!("t{n}"),
+            has: Values::new(),
+            doubt: None,
+        };
+        Self {
+            trees: (0..CLIENTS).map(tree).collect(),
+            dice: Random::with_seed(seed),
+            seed,
+            changes: 0,
+            moves: 0,
+        }
+    }
+
+    /// Has the clients work until enough is acknowledged, and then makes `end` while they go on.
+    fn work(&mut self, server: &TestServer, end: impl FnOnce()) {
+        let (acknowledged, moves) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let over = AtomicBool::new(false);
+        let enough = ENOUGH + self.dice.usize(..ENOUGH);
+        let (addr, seed) = (server.addr, self.seed);
+        thread::scope(|scope| {
+            for tree in &mut self.trees {
+                let mut dice = self.dice.fork();
+                let (acknowledged, moves, over) = (&acknowledged, &moves, &over);
+                scope.spawn(move || {
+                    let Ok(mut raw) = Raw::try_connect(addr) else {
+                        return;
+                    };
+                    while !over.load(Ordering::SeqCst) {
+                        let ask = tree.next(&mut dice);
+                        tree.doubt = Some(ask.after.clone());
+                        let answer = raw.offer(&ask.bytes).ok().and_then(|()| {
+                            let head = raw.try_head()?;
+                            raw.try_take(head.length()).map(|_| head.status)
+                        });
+                        match answer {
+                            Some(status) if status == ask.status => {
+                                (tree.has, tree.doubt) = (ask.after, None);
+                                acknowledged.fetch_add(1, Ordering::SeqCst);
+                                moves.fetch_add(usize::from(ask.moves), Ordering::SeqCst);
+                            }
+                            // The disk or the server fails.
+                            None | Some(500..) => return,
+                            Some(status) => {
+                                let asked =
+                                    String::from_utf8_lossy(&ask.bytes[..60.min(ask.bytes.len())])
+                                        .into_owned();
+                                panic!("seed {seed}: {status}, not {}: {asked}", ask.status)
+                            }
+                        }
+                    }
+                });
+            }
+            let comes = || acknowledged.load(Ordering::SeqCst) >= enough;
+            within(Duration::from_secs(60), comes);
+            end();
+            over.store(true, Ordering::SeqCst);
+        });
+        let acknowledged = acknowledged.into_inner();
+        assert!(
+            acknowledged >= ENOUGH,
+            "{acknowledged} changes count for nothing"
+        );
+        self.changes += acknowledged;
+        self.moves += moves.into_inner();
+    }
+
+    fn look(&mut self, server: &TestServer) {
+        for tree in &mut self.trees {
+            let seen = tree.look(server);
+            seen.unwrap_or_else(|wrong| panic!("seed {}: {wrong}", self.seed));
+        }
+    }
+}
+
+const WAYS: [&[&str]; 3] = [
+    &["--durability", "os"],
+    &["--durability", "disk"],
+    &["--durability", "disk", "--journal", "off"],
+];
+
+#[test]
+fn a_killed_server_leaves_a_folder_under_one_name() {
+    let (dir, mut movers) = (DataDir::temporary(), Movers::new("folder moves"));
+    let kills = scaled(12, 300);
+    for kill in 0..kills {
+        let server = Launch::new(WAYS[kill % 3]).on(&dir).start();
+        movers.work(&server, || server.signal(Signal::KILL));
+        drop(server);
+        let mut server = Launch::new(&[]).on(&dir).start();
+        movers.look(&server);
+        server.stop();
+    }
+    counted!(
+        "{kills} kills, {} changes, {} moves of folders: each under one name",
+        movers.changes,
+        movers.moves
+    );
+}
+
+#[test]
+fn a_power_cut_leaves_a_folder_under_one_name_with_all_that_was_acknowledged() {
+    Image::each(
+        &Kind::ALL,
+        "power cut among moves of folders",
+        |what, mut disk| {
+            let mut movers = Movers::new(what);
+            let cuts = scaled(4, 60);
+            for cut in 0..cuts {
+                let mut server = Launch::new(WAYS[1 + cut % 2]).on(&disk.dir()).start();
+                movers.work(&server, || disk.cut());
+                server.kill();
+                drop(server);
+                disk.revive();
+                let mut server = Launch::new(&[]).on(&disk.dir()).start();
+                movers.look(&server);
+                server.stop();
+            }
+            counted!(
+                "{what}: {cuts} cuts, {} changes, {} moves of folders",
+                movers.changes,
+                movers.moves
+            );
+        },
+    );
+}
+
+/// Planted: what a move in two steps leaves, and a value that comes back under the old name.
+#[test]
+fn a_folder_with_two_names_or_half_of_one_is_found_out() {
+    let server = TestServer::start(&[]);
+    let mut movers = Movers::new("planted moves of folders");
+    let tree = &mut movers.trees[0];
+    for name in VALUES {
+        let key = format!("{}{name}", tree.folder("a/"));
+        server.store(&key, b"v");
+        tree.has.insert(key, Arc::new(b"v".to_vec()));
+    }
+    tree.look(&server).expect("as it is");
+    let copy = format!("{}0", tree.folder(""));
+    server.store(&copy, b"v");
+    assert!(tree.look(&server).is_err());
+    for key in [copy, format!("{}1", tree.folder("a/"))] {
+        assert_eq!(server.ask("DELETE", &key).status, 200);
+    }
+    assert!(tree.look(&server).is_err());
+}
+
+/// The keys of a listing, in its order.
+fn listed(session: &mut Client) -> Vec<String> {
+    let got = session.ask("GET", "?limit=10000");
+    let page: serde_json::Value = serde_json::from_slice(&got.body).expect("a listing");
+    let keys = page["keys"].as_array().expect("keys").iter();
+    keys.map(|entry| entry["key"].as_str().expect("a key").to_owned())
+        .collect()
+}
+
+/// A server and a hand move the same folders, beside listings: each listing has what stays, in order; at rest it is what lies in the
+/// directory, where each folder is once, whole.
+#[test]
+fn folders_moved_by_hand_and_by_the_server_at_once_are_listed_as_they_are() {
+    let mut dice = Random::with_seed(seed("folders moved by two"));
+    let (rounds, steps) = scaled((4, 100), (20, 1_000));
+    for index in ["128MiB", "0"] {
+        let dir = DataDir::in_memory();
+        let server = Launch::new(&["--threads", "2", "--listing-index", index])
+            .on(&dir)
+            .start();
+        let stays: Vec<_> = (0..1_500).map(|n| format!("stays/{n:04}")).collect();
+        for key in &stays {
+            dir.place(key, "v");
+        }
+        let places = ["", "p/", "q/"];
+        for folder in ["p", "q"] {
+            assert_eq!(server.ask("MKCOL", folder).status, 201);
+        }
+        for n in 0..6 {
+            for name in VALUES {
+                server.store(&format!("t{n}/{name}"), format!("{n}/{name}"));
+            }
+        }
+        let (by_server, by_hand, listings) = [const { AtomicUsize::new(0) }; 3].into();
+        for _ in 0..rounds {
+            let over = AtomicUsize::new(0);
+            let mut draw = || {
+                let mut dice = dice.fork();
+                move || {
+                    let n = dice.usize(..6);
+                    [0; 2].map(|_| format!("{}t{n}", one_of(&mut dice, &places)))
+                }
+            };
+            let (mut of_server, mut of_hand) = (draw(), draw());
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    for _ in 0..steps {
+                        let [from, to] = of_server();
+                        let line = format!("Destination: /{to}/\r\n");
+                        let moved = server.request("MOVE", &format!("/{from}/"), &line, b"");
+                        assert!([201, 403, 404, 409].contains(&moved.status), "{moved:?}");
+                        by_server.fetch_add(usize::from(moved.status == 201), Ordering::SeqCst);
+                    }
+                    over.fetch_add(1, Ordering::SeqCst);
+                });
+                scope.spawn(|| {
+                    for _ in 0..steps {
+                        let [from, to] = of_hand().map(|name| dir.file(name));
+                        let moved = fs::rename(from, to).is_ok();
+                        by_hand.fetch_add(usize::from(moved), Ordering::SeqCst);
+                        thread::yield_now();
+                    }
+                    over.fetch_add(1, Ordering::SeqCst);
+                });
+                let mut session = Client::new(server.addr);
+                while over.load(Ordering::SeqCst) < 2 {
+                    let keys = listed(&mut session);
+                    assert!(keys.is_sorted_by(|a, b| a < b), "out of order");
+                    let kept = keys.iter().filter(|key| key.starts_with("stays/"));
+                    assert!(kept.eq(&stays), "what stays is missing");
+                    listings.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            let truth = dir.values();
+            let names: Vec<_> = truth
+                .keys()
+                .map(|key| String::from_utf8_lossy(key))
+                .collect();
+            assert!(listed(&mut Client::new(server.addr)) == names, "{names:?}");
+            for n in 0..6 {
+                for name in VALUES {
+                    let is_it = |(key, value): &(&Vec<u8>, &Vec<u8>)| {
+                        **value == format!("{n}/{name}").into_bytes()
+                            && key.ends_with(format!("t{n}/{name}").as_bytes())
+                    };
+                    let found = truth.iter().filter(is_it).count();
+                    assert_eq!(found, 1, "t{n}/{name}: {names:?}");
+                }
+            }
+            assert_eq!(truth.len(), stays.len() + 6 * VALUES.len());
+        }
+        let [by_server, by_hand, listings] =
+            [by_server, by_hand, listings].map(AtomicUsize::into_inner);
+        assert!(by_server > 0 && by_hand > 0 && listings > 0);
+        counted!(
+            "index {index}: {by_server} folders moved by the server, {by_hand} by hand, {listings} listings"
+        );
+    }
+}
