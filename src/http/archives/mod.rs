@@ -8,6 +8,7 @@ pub mod tar;
 pub mod unpack;
 pub mod zip;
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 
 use futures_util::Stream;
@@ -22,7 +23,7 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions;
 use crate::http::values::digest_fields::are_announced;
 use crate::http::values::fields::end;
-use crate::store::{Digests, Error, Page, Preconditions, WriteCondition};
+use crate::store::{BadKey, Digests, Error, Key, Page, Preconditions, WriteCondition};
 
 /// A format of archives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ const OF_LISTINGS: [&str; 4] = ["prefix", "after", "limit", "delimiter"];
 impl ArchiveFormat {
     /// The format that the query names; `None` where it asks for no archive.
     pub fn of(query: Option<&str>) -> Result<Option<Self>, BadArchive> {
-        let query = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        let query = parameters(query);
         let Some((_, format)) = query.clone().find(|(name, _)| name == "archive") else {
             return Ok(None);
         };
@@ -76,6 +77,36 @@ pub struct ArchiveRequest {
     pub format: ArchiveFormat,
     /// The first page of the keys. Its prefix is the name of the folder with the `/` at its end; empty for the root.
     pub page: Page,
+    /// The keys and the folders that the archive has alone, if it is not of all, in the order of their keys.
+    pub selected: Option<VecDeque<String>>,
+}
+
+fn parameters(query: Option<&str>) -> form_urlencoded::Parse<'_> {
+    form_urlencoded::parse(query.unwrap_or_default().as_bytes())
+}
+
+/// The name of the parameter that selects a value, or a folder, whose name ends with `/`; it may be repeated.
+pub const FILES: &str = "files";
+
+/// The keys and the folders below `folder` that the query selects, if it selects some: each once, in the order of their keys.
+pub fn selected(query: Option<&str>, folder: &str) -> Result<Option<VecDeque<String>>, BadKey> {
+    let mut all = Vec::new();
+    for (_, name) in parameters(query).filter(|(name, _)| name == FILES) {
+        if name.is_empty() {
+            return Err(BadKey::Empty);
+        }
+        let path = format!("{folder}{name}");
+        // The rules are for keys: one below a folder has to be valid.
+        let below = if path.ends_with('/') { "k" } else { "" };
+        Key::new(format!("{path}{below}"))?;
+        all.push(path);
+    }
+    all.sort_unstable();
+    // What is in a selected folder stands behind it.
+    all.dedup_by(|later, kept| {
+        later == kept || (kept.ends_with('/') && later.starts_with(&**kept))
+    });
+    Ok((!all.is_empty()).then(|| all.into()))
 }
 
 /// A request to store the members of the tar in its body, below a folder.

@@ -5,6 +5,7 @@
 //! left out. One that cannot be read, or that the client may no longer read, ends the archive before its end, and so its body: no client
 //! takes it for whole.
 
+use std::collections::VecDeque;
 use std::future::{poll_fn, ready};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,8 +37,18 @@ const NO_ROOM: Error =
 
 /// Answers the archive that was `asked` for.
 pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<Outcome, Refusal> {
-    let ArchiveRequest { format, page } = asked;
-    let folder = page.prefix.clone();
+    let ArchiveRequest {
+        format,
+        page,
+        selected,
+    } = asked;
+    let (folder, selects) = (page.prefix.clone(), selected.is_some());
+    let of_all = || [folder.clone()].into();
+    let prefixes = selected.unwrap_or_else(of_all).into_iter();
+    let pages = prefixes.map(|prefix| Page {
+        prefix,
+        ..page.clone()
+    });
     let (sender, mut pieces) = channel(1);
     let packer = Packer {
         service: Rc::clone(&request.service),
@@ -48,14 +59,17 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         out: BytesMut::new(),
         pieces: sender,
     };
-    let failed = stream::once(packer.pack(page)).filter_map(|it| ready(it.err().map(Err)));
+    let packing = packer.pack(pages.collect(), selects);
+    let failed = stream::once(packing).filter_map(|it| ready(it.err().map(Err)));
     let pieces = stream::poll_fn(move |cx| pieces.poll_recv(cx)).map(Ok);
     let made = stream::select_with_strategy(pieces, failed, |(): &mut ()| PollNext::Left);
     let mut made: Pieces = Box::pin(made);
-    if !request.is_head() {
+    if selects || !request.is_head() {
         // What fails at once is an error, and no archive that breaks off.
-        let first = made.try_next().await?;
-        made = Box::pin(stream::iter(first.map(Ok)).chain(made));
+        let Some(first) = made.try_next().await? else {
+            return Ok(Outcome::NoValue);
+        };
+        made = Box::pin(stream::iter([Ok(first)]).chain(made));
     }
     Ok(Outcome::Archive {
         format,
@@ -80,16 +94,19 @@ struct Packer {
 }
 
 impl Packer {
-    /// Sends the archive of the keys from `first` on.
-    async fn pack(mut self, first: Page) -> Result<(), Error> {
+    /// Sends the archive of the keys on these pages and those behind them; sends nothing if it is one of a selection, and no key has a value.
+    async fn pack(mut self, mut pages: VecDeque<Page>, selects: bool) -> Result<(), Error> {
         if self.zip.is_some() {
-            self.reserve_for(first.clone()).await?;
+            self.reserve_for(pages.clone()).await?;
         }
-        let mut next = Some(first);
-        while let Some(keys) = self.list(&mut next).await? {
+        let mut has_members = !selects;
+        while let Some(keys) = self.list(&mut pages).await? {
             for key in keys {
-                self.send_member(&key).await?;
+                has_members |= self.send_member(&key).await?;
             }
+        }
+        if !has_members {
+            return Ok(());
         }
         let end = self.zip.take().map_or_else(tar::end_mark, Zip::finish);
         for piece in end {
@@ -100,9 +117,9 @@ impl Packer {
     }
 
     /// Reserves the memory for the directory of a zip of the keys that there are now, and of some more.
-    async fn reserve_for(&mut self, first: Page) -> Result<(), Error> {
-        let (mut next, mut len) = (Some(first), BATCH);
-        while let Some(keys) = self.list(&mut next).await? {
+    async fn reserve_for(&mut self, mut pages: VecDeque<Page>) -> Result<(), Error> {
+        let mut len = BATCH;
+        while let Some(keys) = self.list(&mut pages).await? {
             let lens = keys.iter().map(|key| record_len(self.name(key)));
             len += lens.sum::<usize>();
             if len > self.service.directories.available_permits() {
@@ -113,16 +130,24 @@ impl Packer {
         Ok(())
     }
 
-    /// The keys of the `next` page that the client may read, which then is the one behind it; `None` behind the last.
-    async fn list(&self, next: &mut Option<Page>) -> Result<Option<Vec<Key<'static>>>, Error> {
-        let Some(page) = next.take() else {
+    /// The keys of the first page that the client may read, which the page behind it then replaces; `None` behind the last.
+    async fn list(&self, pages: &mut VecDeque<Page>) -> Result<Option<Vec<Key<'static>>>, Error> {
+        let Some(page) = pages.pop_front() else {
             return Ok(None);
         };
-        let (store, reactor) = (&self.service.store, self.service.reactor);
-        let listing = store.list(reactor, page.clone()).await?;
-        *next = listing.next.clone().map(|after| Page { after, ..page });
         let principal = self.principal.as_deref();
         let may_read = |key: &&Key<'_>| principal.is_none_or(|it| it.may_read(key.as_str()));
+        if !page.prefix.is_empty() && !page.prefix.ends_with('/') {
+            // One value, which was selected: if it is not there, it is left out when its turn comes.
+            let key = page.within.has(&page.prefix).then_some(page.prefix);
+            let key = key.and_then(|key| Key::new(key).ok());
+            return Ok(Some(key.filter(|key| may_read(&key)).into_iter().collect()));
+        }
+        let (store, reactor) = (&self.service.store, self.service.reactor);
+        let listing = store.list(reactor, page.clone()).await?;
+        if let Some(after) = listing.next.clone() {
+            pages.push_front(Page { after, ..page });
+        }
         let keys = listing.keys.iter().map(|(key, _)| key);
         Ok(Some(keys.filter(may_read).cloned().collect()))
     }
@@ -132,8 +157,8 @@ impl Packer {
         &key.as_str()[self.folder_len..]
     }
 
-    /// Sends the value of `key`, if there is still one.
-    async fn send_member(&mut self, key: &Key<'static>) -> Result<(), Error> {
+    /// Sends the value of `key`, if there is still one: then it is true.
+    async fn send_member(&mut self, key: &Key<'static>) -> Result<bool, Error> {
         let may_read = |client: &Rc<Principal>| {
             let client = client.by_now();
             client.is_ok_and(|client| client.may_read(key.as_str()))
@@ -142,7 +167,7 @@ impl Packer {
             return Err(Error::Incomplete);
         }
         let Some((len, modified, mut content)) = open(&self.service, key).await? else {
-            return Ok(());
+            return Ok(false);
         };
         let name = self.name(key);
         // A zip has the sum of the bytes, so they are read.
@@ -175,7 +200,7 @@ impl Packer {
             Some(zip) => zip.end(&mut self.out, sum.finalize()),
         }
         self.flush(BATCH).await;
-        Ok(())
+        Ok(true)
     }
 
     /// Sends a piece, a short one together with others.

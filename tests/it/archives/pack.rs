@@ -2,7 +2,7 @@
 
 use sha2::Digest as _;
 
-use super::{printed, program, read};
+use super::{names_in, printed, program, read};
 use crate::support::prelude::*;
 
 /// Names that are hard to write in one format or another, with the length of each value.
@@ -312,4 +312,96 @@ fn a_parameter_of_listings_is_refused_beside_archive() {
             server.request("PUT", &target, "", b"").says(400, &says);
         }
     }
+}
+
+#[test]
+fn an_archive_of_a_selection_has_it_alone_in_the_order_of_keys() {
+    let server = TestServer::start(&[]);
+    for key in ["a", "a b&c+d", "b", "sub/x", "sub/y/z", "sub2/x"] {
+        server.dir.place(&format!("d/{key}"), key);
+    }
+    for (query, expected) in [
+        ("files=b&files=a", "a b"),
+        ("files=sub/&files=b&files=a", "a b sub/x sub/y/z"),
+        // Each once, however often it is selected.
+        (
+            "files=sub/x&files=sub/&files=sub/y/&files=sub/",
+            "sub/x sub/y/z",
+        ),
+        ("files=sub/y/z&files=b&files=b", "b sub/y/z"),
+        // What is not there is left out: a value, a folder, and a folder in place of a value.
+        ("files=gone&files=b&files=gone/&files=sub2&files=a/", "b"),
+        ("files=a%20b%26c%2Bd&x=y", "a%20b&c+d"),
+        ("files=a+b%26c%2Bd", "a%20b&c+d"),
+    ] {
+        let expected = words(expected)
+            .into_iter()
+            .map(|name| name.replace("%20", " "));
+        let expected: Vec<_> = expected.collect();
+        let got = |format: &str| {
+            let target = format!("/d/?archive={format}&{query}");
+            let got = server.request("GET", &target, "", b"");
+            assert_eq!(got.status, 200, "{query}");
+            assert_eq!(server.request("HEAD", &target, "", b"").status, 200);
+            got
+        };
+        let tar = read(&got("tar").body);
+        assert!(
+            tar.iter().map(|(name, _)| name).eq(&expected),
+            "{query}: {tar:?}"
+        );
+        assert!(tar.iter().all(|(name, data)| name.as_bytes() == data));
+        assert_eq!(names_in(&got("zip").body), expected, "{query}");
+    }
+    let of_root = server.request("GET", "/?archive=tar&files=d/sub/&files=d/b", "", b"");
+    let names: Vec<_> = read(&of_root.body)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(names, ["d/b", "d/sub/x", "d/sub/y/z"]);
+    for (query, status) in [
+        ("files=gone", 404),
+        ("files=gone/&files=sub", 404),
+        ("files=", 400),
+        ("files=a&files=", 400),
+        ("files=/", 400),
+        ("files=a//b", 400),
+        ("files=/a", 400),
+        ("files=../e", 400),
+        ("files=./", 400),
+        ("files=a%00", 400),
+        (&format!("files={}", "x".repeat(256)), 414),
+        ("files=a&prefix=a", 400),
+    ] {
+        for format in ["tar", "zip"] {
+            for method in ["GET", "HEAD"] {
+                let target = format!("/d/?archive={format}&{query}");
+                let got = server.request(method, &target, "", b"");
+                assert_eq!(got.status, status, "{method} {query}");
+            }
+        }
+    }
+    let own = server.request("GET", "/?archive=tar&files=.data-server/", "", b"");
+    assert_eq!(own.status, 400);
+    let put = server.request("PUT", "/d/?archive=tar&files=a", "", &super::tar([]));
+    put.says(400, "it has no parameter files");
+}
+
+/// Of a folder with more keys than a page, between others; and as many names as a head has room for.
+#[test]
+fn an_archive_of_a_long_selection_has_it_whole() {
+    let server = TestServer::start(&[]);
+    let many: Vec<String> = (0..2500).map(|n| format!("many/{n:04}")).collect();
+    for name in many.iter().map(String::as_str).chain(["a", "n", "z"]) {
+        server.dir.place(name, name);
+    }
+    let got = server.request("GET", "/?archive=tar&files=z&files=many/&files=a", "", b"");
+    let names = read(&got.body).into_iter().map(|(name, _)| name);
+    let expected = ["a".to_owned()].into_iter().chain(many.iter().cloned());
+    assert!(names.eq(expected.chain(["z".to_owned()])));
+    let query: String = many.iter().map(|name| format!("&files={name}")).collect();
+    let got = server.request("GET", &format!("/?archive=zip{query}"), "", b"");
+    assert_eq!(names_in(&got.body), many);
+    let longer = format!("/?archive=zip{}", query.repeat(2));
+    assert_eq!(server.request("GET", &longer, "", b"").status, 431);
 }

@@ -91,7 +91,26 @@ fn an_archive_has_the_keys_that_a_client_may_list_and_read() {
                 let names = names_in(&zip.body);
                 assert!(names.iter().eq(seen.iter().map(|(name, _)| name)), "{says}");
             }
-            asked += 2;
+            // Of all of them selected by name, and of their folder.
+            let names = KEYS.iter().filter_map(|key| key.strip_prefix(folder));
+            let names: String = names.map(|name| format!("&files={name}")).collect();
+            for names in [&names, "&files=in/&files=out/&files=a&files=d/"] {
+                let got = server.request("GET", &(target.clone() + names), &bearer(set), b"");
+                let is_seen = |(name, _): &&(String, _)| {
+                    let folder = name.split_inclusive('/').next();
+                    let folder = folder.map(|first| format!("&files={first}"));
+                    names.contains(&format!("&files={name}"))
+                        || folder.is_some_and(|it| names.contains(&it))
+                };
+                let seen: Vec<_> = seen.iter().filter(is_seen).cloned().collect();
+                let may_ask = may_see && folder != "d/out/";
+                match got.status {
+                    200 => assert_eq!(read(&got.body), seen, "{says} {names}"),
+                    404 => assert!(may_ask && seen.is_empty(), "{says} {names}"),
+                    status => assert!(status == 403 && !may_ask, "{says} {names}"),
+                }
+            }
+            asked += 4;
         }
     }
     say(&format!("{asked} archives have what the rules say"));

@@ -3,7 +3,9 @@
 use hyper::Method;
 
 use super::RequestHead;
-use crate::http::archives::{ArchiveFormat, ArchiveRequest, BadArchive, UnpackRequest};
+use crate::http::archives::{
+    ArchiveFormat, ArchiveRequest, BadArchive, FILES, UnpackRequest, selected,
+};
 use crate::http::head::path::{check_depth, folder};
 use crate::http::listing::perform::list_request;
 use crate::http::listing::{ListFormat, ListTarget, Query};
@@ -19,8 +21,11 @@ impl<'a> RequestHead<'a> {
     pub(super) fn below(&self, folder: &str) -> Result<Operation<'a>, Refusal> {
         if let Some(format) = ArchiveFormat::of(self.head.uri.query())? {
             let target = ListTarget::new(folder.to_owned(), Query::default(), ListFormat::Json);
-            let page = target.page;
-            let request = ArchiveRequest { format, page };
+            let request = ArchiveRequest {
+                format,
+                page: target.page,
+                selected: selected(self.head.uri.query(), folder)?,
+            };
             return Ok(Operation::Archive(Box::new(request)));
         }
         let listing = list_request(self.head, folder.to_owned())?;
@@ -50,6 +55,9 @@ impl<'a> RequestHead<'a> {
         self.refuses_if()?;
         if self.common.resumable && config.resumes() {
             return Err(BadArchive::Field("Upload-Complete").into());
+        }
+        if selected(head.uri.query(), "")?.is_some() {
+            return Err(BadArchive::Parameter(FILES).into());
         }
         let request = UnpackRequest::of(format, folder, &head.headers)?;
         Ok(Operation::Unpack(Box::new(request)))
