@@ -13,13 +13,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use data_encoding::HEXLOWER;
-use form_urlencoded::byte_serialize;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::access::{
     Access, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, Policy, Right, Rule, read_secret,
 };
-use crate::http::{folder_of_path, key_of_path};
+use crate::http::{SignedLink, folder_of_path, key_of_path};
 use crate::lifecycle::ask_reload;
 use crate::store::{self, bounds::Bound};
 use crate::transfer::random;
@@ -352,12 +351,11 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
         }
         (None, Some(file)) => {
             let policy = Access::read(file.clone())?.policy();
-            let Some(link_key) = policy.link_keys.get(&**by) else {
+            if !policy.link_keys.contains_key(&**by) {
                 let why = format!("{}: there is no link-key {by:?}", file.display());
                 return Err(UsageError(why).into());
-            };
-            let signature = link_key.sign(&terms);
-            signature.filter(|signature| policy.by_link(by, &terms, signature, now).is_some())
+            }
+            policy.sign(by, &terms, now)
         }
         (None, None) => None,
     };
@@ -366,9 +364,11 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
             "links of the link-key {by:?} do not count for this: see its prefix and its subject"
         )));
     };
-    let by: String = byte_serialize(by.as_bytes()).collect();
-    let max = max.map_or_else(String::new, |max| format!("&max={max}"));
-    Ok(format!(
-        "{url}?expires={expires}&by={by}{max}&signature={signature}\n"
-    ))
+    let link = SignedLink {
+        expires,
+        by: by.clone(),
+        max,
+        signature,
+    };
+    Ok(format!("{url}?{}\n", link.query()))
 }

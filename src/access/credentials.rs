@@ -6,7 +6,7 @@
 //! compared in constant time. No secret is in a `Debug` output. Knows no URL.
 
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use argon2::password_hash::phc;
 use argon2::{Argon2, Params, PasswordHasher, PasswordVerifier};
@@ -104,6 +104,9 @@ impl fmt::Debug for PasswordHash {
     }
 }
 
+/// The longest that a link lasts which the server signs, where its key says nothing: a day.
+const LASTS: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// SHA-256 of a token: what is kept of it.
 pub type TokenDigest = [u8; 32];
 
@@ -176,6 +179,8 @@ pub struct LinkKey {
     pub prefix: Box<str>,
     /// The subject whose rights the links have, if there is one.
     pub subject: Option<Box<str>>,
+    /// The longest that a link lasts which the server signs for a client.
+    pub lasts: Duration,
 }
 
 impl LinkKey {
@@ -185,6 +190,7 @@ impl LinkKey {
             secret: secret.into(),
             prefix: prefix.into(),
             subject: subject.map(Box::from),
+            lasts: LASTS,
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use toml::Spanned;
 use toml::value::Datetime;
 
 use super::credentials::{Credentials, LinkKey, PasswordHash, TokenDigest};
+use super::htpasswd::parse_htpasswd;
 use super::policy::{Existing, Policy, Right, Rule, check_name};
 use crate::file_error::unreadable;
 use crate::value::check_prefix;
@@ -99,6 +100,11 @@ impl Reading<'_> {
                 let why = format!("{taken} is another subject's already");
                 self.wrong(entry.name.span().start, why)
             })?;
+            if let Some(by) = &entry.shares {
+                policy
+                    .shares
+                    .insert(name.into(), by.get_ref().as_str().into());
+            }
         }
         for (name, hash) in hashes {
             let credentials = Credentials {
@@ -223,11 +229,19 @@ impl Reading<'_> {
         let secret = secret.map_err(|why| self.wrong(entry.secret_file.span().start, why))?;
         check_mode(&path)?;
         let subject = entry.subject.as_ref().map(|name| name.get_ref().as_str());
-        Ok(LinkKey::new(&secret, prefix, subject))
+        let mut link_key = LinkKey::new(&secret, prefix, subject);
+        if let Some(lasts) = &entry.lasts {
+            let why = "lasts is a duration of a second or more, as 7d";
+            let read = humantime::parse_duration(lasts.get_ref()).ok();
+            let read = read.filter(|read| *read >= Duration::from_secs(1));
+            link_key.lasts = read.ok_or_else(|| self.wrong(lasts.span().start, why))?;
+        }
+        Ok(link_key)
     }
 
-    /// Warns of each name in a rule or a link key that no subject has. Such a name gives no client a right. The file is not refused for
-    /// it: an operator revokes a right by removing the subject, and the old rules would stay in force.
+    /// Warns of each name in a rule or a link key that no subject has, and of each in a subject that no link key has. Such a name gives no
+    /// client a right. The file is not refused for it: an operator revokes a right by removing the subject or the link key, and the old
+    /// rules would stay in force.
     fn check_names(&self, file: &File, policy: &mut Policy) -> Result<(), BadAccess> {
         let reserved = HashSet::from([Rule::EVERY_SUBJECT, Rule::ANONYMOUS]);
         let mut unknown = Vec::new();
@@ -245,6 +259,13 @@ impl Reading<'_> {
         for (name, at) in unknown {
             let warning = self.wrong(at, format!("there is no subject {name:?}"));
             policy.warnings.push(warning.to_string());
+        }
+        for by in file.subject.iter().filter_map(|it| it.shares.as_ref()) {
+            if !policy.link_keys.contains_key(by.get_ref().as_str()) {
+                let why = format!("there is no link-key {:?}", by.get_ref());
+                let warning = self.wrong(by.span().start, why);
+                policy.warnings.push(warning.to_string());
+            }
         }
         Ok(())
     }
@@ -340,6 +361,7 @@ struct SubjectEntry {
     password: Option<Spanned<String>>,
     certificate: Option<Spanned<OneOrMore>>,
     not_after: Option<Spanned<Datetime>>,
+    shares: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -349,6 +371,7 @@ struct LinkKeyEntry {
     secret_file: Spanned<PathBuf>,
     prefix: Option<Spanned<String>>,
     subject: Option<Spanned<String>>,
+    lasts: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -372,52 +395,6 @@ impl OneOrMore {
         match self {
             Self::One(one) => std::slice::from_ref(one),
             Self::More(more) => more,
-        }
-    }
-}
-
-/// The hashes of a file as htpasswd writes it, by name; else the number of the line that is wrong, and why.
-fn parse_htpasswd(text: &str) -> Result<HashMap<String, PasswordHash>, (usize, String)> {
-    let mut hashes = HashMap::new();
-    for (at, line) in text.lines().enumerate() {
-        let wrong = |why: String| (at + 1, why);
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let (name, hash) = line
-            .split_once(':')
-            .ok_or_else(|| wrong("a line is a name, a colon and a hash".to_owned()))?;
-        check_name(name).map_err(|why| wrong(why.to_owned()))?;
-        let hash = PasswordHash::new(hash);
-        let hash = hash.map_err(|why| wrong(format!("{why} (htpasswd -B makes one)")))?;
-        if hashes.insert(name.to_owned(), hash).is_some() {
-            return Err(wrong(format!("{name} stands here twice")));
-        }
-    }
-    Ok(hashes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_line_is_a_name_and_a_hash_that_is_known() {
-        let hash = bcrypt::hash(b"secret", 4).unwrap();
-        let good = format!("# users\n\nann:{hash}\nbob:{hash}\n");
-        let mut names: Vec<_> = parse_htpasswd(&good).unwrap().into_keys().collect();
-        names.sort();
-        assert_eq!(names, ["ann", "bob"]);
-        for (bad, line, part) in [
-            ("ann".to_owned(), 1, "a colon"),
-            (format!("ann:{hash}\nann:{hash}"), 2, "twice"),
-            ("\na:$apr1$x$y".to_owned(), 2, "htpasswd -B"),
-            (format!("a b:{hash}"), 1, "letters"),
-        ] {
-            let (at, why) = parse_htpasswd(&bad).unwrap_err();
-            assert_eq!(at, line, "{bad}");
-            assert!(why.contains(part), "{why}");
         }
     }
 }

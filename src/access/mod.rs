@@ -7,6 +7,7 @@
 mod attempts;
 mod credentials;
 mod file;
+mod htpasswd;
 mod passwords;
 mod policy;
 

@@ -100,6 +100,8 @@ pub struct Policy {
     pub passwords: HashMap<Box<str>, PasswordHash>,
     /// The keys of signed links, by name.
     pub link_keys: HashMap<Box<str>, LinkKey>,
+    /// The name of the link key by which the server signs links for a subject, by the name of that.
+    pub shares: HashMap<Box<str>, Box<str>>,
     /// The parts of the file that mean nothing, a sentence each.
     pub warnings: Vec<String>,
     /// The prefixes that may cover other keys than was meant, a sentence each.
@@ -210,6 +212,22 @@ impl Policy {
             grant: Grant::new(&[(terms.key, &[right])]),
             ..Subject::default()
         })
+    }
+
+    /// The signature of a link of the key `by` with these terms; `None` where no such link counts at the time `now`.
+    pub fn sign(&self, by: &str, terms: &LinkTerms<'_>, now: SystemTime) -> Option<String> {
+        let signature = self.link_keys.get(by)?.sign(terms)?;
+        self.by_link(by, terms, &signature, now)?;
+        Some(signature)
+    }
+
+    /// The keys to which the server signs links for `subject`, where it may read them.
+    pub fn shared(&self, subject: &Subject) -> Prefixes {
+        let by = self.shares.get(&subject.name);
+        let link_key = by.and_then(|by| self.link_keys.get(by));
+        let of_key = link_key.map(|link_key| Prefixes::new([&*link_key.prefix]));
+        let may_link = subject.grant.keys(Right::Link);
+        may_link.and(&of_key.unwrap_or_default())
     }
 
     /// The first rule that allows `right` on `key` to the subject `name`, or to anonymous clients. A listing or a feed is

@@ -32,7 +32,7 @@ mod watch;
 
 pub use crate::store::BodySource;
 pub use admin::Admin;
-pub use auth::credentials::{AuthCache, ClientCertificate};
+pub use auth::credentials::{AuthCache, ClientCertificate, SignedLink};
 pub use body::request::{RequestBody, Stream, StreamBody, content_length};
 pub use body::response::Body;
 pub use body::sources::Region;

@@ -122,6 +122,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         } => with(plain(S::OK, Body::of(Content::Made(pieces))), |headers| {
             archives::describe(headers, format, &folder, config);
         }),
+        Outcome::Shared { link, .. } => unstored(S::OK, plain::TEXT, link),
         Outcome::Unpacked(text) => unstored(S::OK, "application/json", text),
         Outcome::Ui {
             document,

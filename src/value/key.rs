@@ -208,6 +208,13 @@ impl Prefixes {
         key.starts_with(prefix).then_some(prefix)
     }
 
+    /// The keys that both have.
+    pub fn and(&self, other: &Self) -> Self {
+        let within = |all: &Self, prefix: &&str| all.has(prefix);
+        let ours = self.iter().filter(|prefix| within(other, prefix));
+        Self::new(ours.chain(other.iter().filter(|prefix| within(self, prefix))))
+    }
+
     /// True when it may have keys that begin with `start`.
     pub fn may_have_below(&self, start: &str) -> bool {
         self.has(start) || self.below(start).next().is_some()
@@ -338,6 +345,7 @@ mod tests {
         #[test]
         fn a_key_is_in_the_set_when_it_begins_with_a_prefix(
             given in prop::collection::vec("[ab/]{0,4}", 0..6),
+            other in prop::collection::vec("[ab/]{0,4}", 0..6),
             key in "[ab/]{0,6}",
         ) {
             let set = Prefixes::new(given.iter().map(String::as_str));
@@ -349,6 +357,8 @@ mod tests {
             prop_assert_eq!(set.is_empty(), given.is_empty());
             let below: Vec<_> = set.below("").filter(|prefix| prefix.starts_with(&key)).collect();
             prop_assert_eq!(set.below(&key).collect::<Vec<_>>(), below);
+            let other = Prefixes::new(other.iter().map(String::as_str));
+            prop_assert_eq!(set.and(&other).has(&key), set.has(&key) && other.has(&key));
             let kept: Vec<_> = set.below("").collect();
             prop_assert!(kept.windows(2).all(|pair| pair[0] < pair[1] && !pair[1].starts_with(pair[0])));
         }

@@ -24,6 +24,7 @@ mod prompt;
 mod rename;
 mod resume;
 mod search;
+mod share;
 mod sign_in;
 mod sites;
 mod subpath;

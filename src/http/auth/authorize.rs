@@ -86,6 +86,10 @@ impl Principal {
                 self.need_any(Right::Read, &request.page.prefix)?;
                 self.permit_list(&mut request.page)
             }
+            Operation::Share(request) => {
+                self.need(Right::Link, request.key.as_str())?;
+                self.need(Right::Read, request.key.as_str())
+            }
             Operation::Unpack(request) => self.need_any(Right::Create, &request.folder),
             Operation::Page(Page::Metrics, _) => self.need_any(Right::Metrics, ""),
             Operation::Watch(request) => self.need_any(Right::Watch, &request.prefix),

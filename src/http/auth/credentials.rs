@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
-use form_urlencoded::parse;
+use form_urlencoded::{byte_serialize, parse};
 
 use crate::access::{Access, Evidence, Source, Subject};
 
@@ -106,11 +106,26 @@ impl<'a> AuthorizationFields<'a> {
 /// A signed link. Its signature is in no `Debug` output.
 #[derive(Default)]
 pub struct SignedLink {
+    /// The end, in seconds since 1970.
     pub expires: u64,
     /// The name of the key that it is signed with.
     pub by: String,
+    /// The longest value that it may store, in bytes.
     pub max: Option<u64>,
+    /// The signature, in base64url.
     pub signature: String,
+}
+
+impl SignedLink {
+    /// The query of the link.
+    pub fn query(&self) -> String {
+        let by: String = byte_serialize(self.by.as_bytes()).collect();
+        let max = self.max.map_or_else(String::new, |max| format!("&max={max}"));
+        format!(
+            "expires={}&by={by}{max}&signature={}",
+            self.expires, self.signature
+        )
+    }
 }
 
 /// The reason that a link is refused for.

@@ -5,6 +5,8 @@
 
 pub mod authorize;
 pub mod credentials;
+pub mod share;
+pub mod sign;
 
 use std::rc::Rc;
 use std::sync::Arc;

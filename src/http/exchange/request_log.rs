@@ -97,6 +97,8 @@ pub struct Audit {
 pub enum AuditEvent {
     /// The store was changed.
     Changed(Option<String>),
+    /// A link to the value was signed, for so many seconds.
+    Shared(u64),
     /// The client was refused, with the problem of this name.
     Refused(&'static str, Option<String>),
 }
@@ -145,23 +147,24 @@ impl LogEntry {
         let subject = self.subject.as_deref().unwrap_or("-");
         let [query, range, agent, referrer] = self.fields();
         let request_id = self.request_id();
-        let write = |result, problem, path: Option<&str>| {
+        let write = |result, problem, path: Option<&str>, lasts: Option<u64>| {
             let key = path.unwrap_or(target);
             tracing::info!(
                 target: "audit",
-                %peer, subject, by, tried, result, problem, method, key, status, received, request_id, query, range, agent, referrer
+                %peer, subject, by, tried, result, problem, method, key, lasts, status, received, request_id, query, range, agent, referrer
             );
         };
         for event in &audit.events {
             match event {
-                AuditEvent::Changed(path) => write("changed", None, path.as_deref()),
+                AuditEvent::Changed(path) => write("changed", None, path.as_deref(), None),
+                AuditEvent::Shared(lasts) => write("shared", None, None, Some(*lasts)),
                 AuditEvent::Refused(problem, path) => {
-                    write("refused", Some(*problem), path.as_deref());
+                    write("refused", Some(*problem), path.as_deref(), None);
                 }
             }
         }
         if audit.is_open {
-            write("unknown", None, None);
+            write("unknown", None, None, None);
         }
     }
 

@@ -138,7 +138,11 @@ pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Outco
     let principal = request.principal();
     let subject = principal.map(|principal| &*principal.subject);
     let signs_out = principal.is_some_and(|principal| principal.by == AuthMethod::Basic);
-    let rights = PageRights::new(subject, service.config.read_only, signs_out);
+    let mut rights = PageRights::new(subject, service.config.read_only, signs_out);
+    if let Some(principal) = principal {
+        let policy = principal.access.policy();
+        rights = rights.with_shared(&policy.shared(&principal.subject));
+    }
     let page = asked.target.page.clone();
     let listing = service.store.list(service.reactor, page).await?;
     let (next, takes_long) = (asked.target.next_link(&listing), asked.takes_gzip);

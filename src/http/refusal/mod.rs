@@ -7,6 +7,7 @@ pub mod table;
 use crate::access::{Existing, Right};
 use crate::http::archives::BadArchive;
 use crate::http::auth::credentials::BadLink;
+use crate::http::auth::share::BadShare;
 use crate::http::forms::{BadForm, StoredFile};
 use crate::http::head::allowlists::NotAllowlisted;
 use crate::http::head::syntax::FramingError;
@@ -127,6 +128,8 @@ pub enum Refusal {
     Exists(Existing),
     #[error("{0}")]
     BadLink(#[from] BadLink),
+    #[error("{0}")]
+    BadShare(#[from] BadShare),
     #[error("too many wrong tokens or passwords from this address: wait {retry_after} s")]
     TooManyFailures { retry_after: u64 },
     #[error("too many passwords are being checked: try again in a moment")]

@@ -10,6 +10,7 @@ use hyper::header::{
 
 use crate::access::Existing;
 use crate::http::archives::BadArchive;
+use crate::http::auth::share::BadShare;
 use crate::http::head::syntax::{FramingError, put};
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::Target;
@@ -134,6 +135,10 @@ impl Refusal {
             R::Exists(Existing::Conflict) => row(S::CONFLICT, "exists", &[Audited]),
             R::Exists(Existing::Precondition) => row(S::PRECONDITION_FAILED, "exists", &[Audited]),
             R::CertificateEnded => row(S::FORBIDDEN, "certificate-ended", &[Audited, Closes]),
+            R::BadShare(BadShare::Query | BadShare::TooLong(_)) => {
+                row(S::BAD_REQUEST, "bad-query", &[])
+            }
+            R::BadShare(_) => row(S::FORBIDDEN, "no-share", &[Audited]),
             R::BadLink(_) => row(S::FORBIDDEN, "bad-link", &[Audited]),
             R::TooManyFailures { .. } => row(S::TOO_MANY_REQUESTS, "too-many-failures", &[Audited]),
             R::ChecksBusy => row(S::SERVICE_UNAVAILABLE, "checks-busy", &[]),

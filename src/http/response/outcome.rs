@@ -54,6 +54,11 @@ pub enum Outcome {
     },
     /// All members of an archive were stored, or left out as was asked; this text counts them.
     Unpacked(Vec<u8>),
+    /// A link to a value was signed, for so many seconds.
+    Shared {
+        link: String,
+        lasts: u64,
+    },
     /// The page for browsers, unless it `is_known` to the client.
     Ui {
         document: Document,

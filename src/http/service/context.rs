@@ -373,6 +373,7 @@ fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
             let destination = AuditEvent::Changed(Some(path(&value.key)));
             source.into_iter().chain([destination]).collect()
         }
+        Outcome::Shared { lasts, .. } => vec![AuditEvent::Shared(*lasts)],
         Outcome::Upload(outcome, _) => changes(outcome),
         Outcome::FormStored(stored) => changed(&stored.files),
         _ => Vec::new(),

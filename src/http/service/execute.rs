@@ -7,6 +7,7 @@ use std::pin::pin;
 use crate::failpoint;
 use crate::http::archives::pack::archive;
 use crate::http::archives::unpack::unpack;
+use crate::http::auth::sign::sign;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
 use crate::http::folders::{copy_folder, make_folder, move_folder, remove_folder};
@@ -127,6 +128,7 @@ async fn execute(
         Operation::Site(asked) => Box::pin(site(request, *asked)).await,
         Operation::Archive(asked) => Box::pin(archive(request, *asked)).await,
         Operation::Unpack(asked) => Box::pin(unpack(request, *asked, body)).await,
+        Operation::Share(asked) => sign(request.principal(), &asked),
         Operation::Ui(asked) => Box::pin(ui_page(request, *asked)).await,
         Operation::Redirect(to) | Operation::SignIn(to) => Ok(Outcome::Redirect(to)),
         Operation::Options(asked) => Ok(Outcome::Options(asked)),

@@ -11,6 +11,7 @@ use crate::access::Existing;
 use crate::http::admin::{MetricsFormat, Page};
 use crate::http::archives::{ArchiveRequest, UnpackRequest};
 use crate::http::auth::credentials::Principal;
+use crate::http::auth::share::ShareRequest;
 use crate::http::forms::FormRequest;
 use crate::http::listing::ListTarget;
 use crate::http::service_config::ServiceConfig;
@@ -62,6 +63,8 @@ pub enum Operation<'a> {
     Archive(Box<ArchiveRequest>),
     /// Store the members of the archive in the body.
     Unpack(Box<UnpackRequest>),
+    /// Answer a signed link to a value.
+    Share(Box<ShareRequest>),
     /// Answer the page for browsers.
     Ui(Box<UiRequest>),
     /// Have the client sign in, and lead it to this address.
@@ -251,6 +254,7 @@ impl Operation<'_> {
             Self::Site(request) => Operation::Site(request),
             Self::Archive(request) => Operation::Archive(request),
             Self::Unpack(request) => Operation::Unpack(request),
+            Self::Share(request) => Operation::Share(request),
             Self::Ui(request) => Operation::Ui(request),
             Self::SignIn(to) => Operation::SignIn(to),
             Self::Redirect(to) => Operation::Redirect(to),

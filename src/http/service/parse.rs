@@ -15,6 +15,7 @@ use hyper::{Method, Version};
 use crate::http::admin::MetricsFormat;
 use crate::http::auth::authorize::{is_open, link_kind};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
+use crate::http::auth::share::{ShareRequest, is_share};
 use crate::http::auth::{Guard, Identified};
 use crate::http::body::request::RequestBody;
 use crate::http::client::Client;
@@ -174,6 +175,11 @@ impl<'a> RequestHead<'a> {
             Method::PUT => self.put(),
             // Clients that only know resumable uploads create them by POST.
             Method::POST if self.common.resumable && config.resumes() => self.put(),
+            Method::POST if !config.compat && is_share(head.uri.query()) => {
+                let key = self.changed_key()?.into_owned();
+                let request = ShareRequest::of(head, key, self.client, config)?;
+                Ok(Operation::Share(Box::new(request)))
+            }
             Method::DELETE if self.is_folder() => self.remove_folder(),
             Method::DELETE => {
                 let key = self.key()?.into_owned();

@@ -42,6 +42,7 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("naming.js", include_str!("naming.js")),
     ("folders.js", include_str!("folders.js")),
     ("rename.js", include_str!("rename.js")),
+    ("share.js", include_str!("share.js")),
     ("preview.js", include_str!("preview.js")),
     ("edit.js", include_str!("edit.js")),
     ("keyboard.js", include_str!("keyboard.js")),
@@ -256,6 +257,8 @@ pub struct PageRights {
     delete: Prefixes,
     watch: Prefixes,
     metrics: bool,
+    /// The keys to which the server signs links for the client.
+    share: Prefixes,
     /// The name of the client; empty for an anonymous one, `None` where there are no rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Box<str>>,
@@ -288,10 +291,17 @@ impl PageRights {
             // A server that changes nothing has nothing to tell.
             watch: shown(Right::Watch, !read_only),
             metrics: keys(Right::Metrics).may_have_below(""),
+            share: Prefixes::default(),
             list,
             name: subject.map(name),
             signs_out,
         }
+    }
+
+    /// The same, where the server signs links to these keys for the client.
+    pub fn with_shared(self, keys: &Prefixes) -> Self {
+        let share = keys.and(&self.list);
+        Self { share, ..self }
     }
 
     /// True where all of `folder` may be listed.
@@ -427,17 +437,21 @@ mod tests {
             ("p", &[Delete]),
             ("hidden/", &[Watch]),
         ]);
-        let text = |rights| serde_json::to_string(rights).unwrap();
+        let text = |rights: &PageRights| serde_json::to_string(rights).unwrap();
         let rights = PageRights::new(Some(&client), false, false);
-        let json = r#"{"list":["pub/"],"read":["pub/"],"create":["pub/in"],"write":["pub/in"],"delete":["p"],"watch":["pub/"],"metrics":false,"name":""}"#;
+        let json = r#"{"list":["pub/"],"read":["pub/"],"create":["pub/in"],"write":["pub/in"],"delete":["p"],"watch":["pub/"],"metrics":false,"share":[],"name":""}"#;
         assert_eq!(text(&rights), json);
         let rights = PageRights::new(Some(&client), true, false);
         assert_eq!(
             text(&rights),
-            r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[],"watch":[],"metrics":false,"name":""}"#
+            r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[],"watch":[],"metrics":false,"share":[],"name":""}"#
         );
+        let shared = Prefixes::new(["pub/x", "box/5e1f/"]);
+        let json = r#""share":["pub/x"],"name":""}"#;
+        let rights = rights.with_shared(&shared);
+        assert!(text(&rights).ends_with(json));
         let all = PageRights::new(None, false, false);
-        let json = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true}"#;
+        let json = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true,"share":[]}"#;
         assert_eq!(text(&all), json);
     }
 

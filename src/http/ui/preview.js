@@ -59,7 +59,7 @@ const Preview = (() => {
     current = { key };
     $("preview-title").textContent = shown(key);
     $("preview-facts").textContent = "";
-    for (const id of ["preview-delete", "preview-rename", "preview-edit"]) $(id).hidden = true;
+    for (const id of ["preview-delete", "preview-share", "preview-rename", "preview-edit"]) $(id).hidden = true;
     $("preview-download").hidden = !Rights.has("read", key);
     $("preview-download").href = path(key);
     $("preview-download").download = key.split("/").at(-1);
@@ -74,7 +74,7 @@ const Preview = (() => {
       if (mine.signal.aborted) return;
       if (error.status !== 404) return show(make("p", {}, `No preview: ${error.message}`));
       show(make("p", {}, current.etag ? "This file is gone." : "There is no such file."));
-      for (const id of ["preview-delete", "preview-rename", "preview-download"]) $(id).hidden = true;
+      for (const id of ["preview-delete", "preview-share", "preview-rename", "preview-download"]) $(id).hidden = true;
     }
   }
 
@@ -90,6 +90,7 @@ const Preview = (() => {
     const may = (right) => Rights.has(right, entry.key);
     $("preview-facts").textContent = `${Format.bytes(entry.size)}, ${Format.day.format(new Date(entry.modified))}`;
     $("preview-delete").hidden = !may("delete");
+    $("preview-share").hidden = !Share.may(entry.key);
     $("preview-rename").hidden = !Rename.may(entry.key);
     outline();
   }
@@ -241,6 +242,7 @@ const Preview = (() => {
   $("preview-previous").addEventListener("click", () => step(-1));
   $("preview-next").addEventListener("click", () => step(1));
   $("preview-delete").addEventListener("click", () => thenClose(Removal.one));
+  $("preview-share").addEventListener("click", () => Share.open(current));
   $("preview-rename").addEventListener("click", () => thenClose(Rename.open));
   const isOnTop = () => $("preview").open && document.querySelectorAll("dialog[open]").length === 1;
 

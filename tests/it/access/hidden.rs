@@ -124,7 +124,7 @@ fn the_page_offers_what_its_client_may_do_and_names_no_other_prefix() {
     let server = serve(&text.concat(), &[]);
     server.dir.place("in/1", "v");
     server.dir.place("out/1", "v");
-    let json = r#"{"list":["in/","out/"],"read":["out/"],"create":["in/"],"write":[],"delete":["out/own-"],"watch":["out/"],"metrics":false,"name":"ann"}"#;
+    let json = r#"{"list":["in/","out/"],"read":["out/"],"create":["in/"],"write":[],"delete":["out/own-"],"watch":["out/"],"metrics":false,"share":[],"name":"ann"}"#;
     let rights = format!("data-rights=\"{}\"", json.replace('"', "&quot;"));
     for (target, has_form) in [("/", false), ("/in/", true), ("/out/", false)] {
         let lines = bearer("ann") + "Accept: text/html\r\n";

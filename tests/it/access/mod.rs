@@ -11,6 +11,7 @@ mod links;
 mod reload;
 mod rights;
 mod shares;
+mod sharing;
 mod sign_in;
 mod sites;
 

@@ -79,6 +79,9 @@ const CASES: &[Case] = &[
     ("GET", "/-/ready", "", &[], 200),
     ("OPTIONS", "/in/there", "", &[], 204),
     ("POST", "/-/upload", FORM, &[], 400),
+    // It takes two rights, and a subject with `shares`.
+    ("POST", "/in/there?share", "", &["never"], 200),
+    ("POST", "/out/there?share", "", &["never"], 200),
     ("GET", "/-/none", "", &[], 404),
     ("PATCH", "/in/there", "Content-Length: 0\r\n", &[], 405),
 ];
@@ -110,6 +113,7 @@ const COMPAT: &[Case] = &[
     ("PUT", "/out-there", "", &[], 304),
     ("OPTIONS", "/in-there", "", &[], 404),
     ("POST", "/-/upload", FORM, &[], 404),
+    ("POST", "/in-there?share", "", &[], 404),
     ("PATCH", "/in-there", "Content-Length: 0\r\n", &[], 404),
 ];
 

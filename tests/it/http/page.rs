@@ -92,10 +92,10 @@ fn read_only_has_the_page_and_offers_no_change() {
         let (rights, _) = rights.split_once('"').expect("their end");
         (rights.replace("&quot;", "\""), page.contains("id=\"send\""))
     };
-    let all = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true}"#.to_owned();
+    let all = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true,"share":[]}"#.to_owned();
     assert_eq!(rights(&[]), (all, true));
     let reads =
-        r#"{"list":[""],"read":[""],"create":[],"write":[],"delete":[],"watch":[],"metrics":true}"#
+        r#"{"list":[""],"read":[""],"create":[],"write":[],"delete":[],"watch":[],"metrics":true,"share":[]}"#
             .to_owned();
     assert_eq!(rights(&["--read-only"]), (reads, false));
 }

@@ -1,0 +1,93 @@
+//! Requests for links to share: a POST to `/key?share=1h` asks for a signed link by which others may read the value of this key for that
+//! time. Pure; [`sign`](super::sign) answers it.
+//!
+//! The address of a link has the names by which the client asked, and only the client gets it.
+
+use std::time::Duration;
+
+use form_urlencoded::parse;
+use humantime::{format_duration, parse_duration};
+use hyper::header::HeaderName;
+use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
+
+use crate::http::client::Client;
+use crate::http::head::syntax::only;
+use crate::http::service_config::ServiceConfig;
+use crate::store::Key;
+
+/// A request for a link to share.
+#[derive(Debug)]
+pub struct ShareRequest {
+    pub key: Key<'static>,
+    /// The time that the link is to last, if the client says it.
+    pub lasts: Option<Duration>,
+    /// The address of the server's root, as far as it is known, without a `/` at the end.
+    pub base: String,
+}
+
+/// The reason that no link is made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadShare {
+    #[error(
+        "share is the time that a link lasts, a second or more, as share=1h or share=7d, and there is no parameter beside it"
+    )]
+    Query,
+    #[error("a link lasts at most {} here", format_duration(*.0))]
+    TooLong(Duration),
+    #[error(
+        "this server signs no links for you: that takes --access, and in its file `shares` of your subject, the name of a link-key"
+    )]
+    NotOffered,
+    #[error("links of this link-key do not count for this key: see its prefix and its subject")]
+    NotCounted,
+}
+
+/// True where a link is asked for.
+pub fn is_share(query: Option<&str>) -> bool {
+    let query = query.unwrap_or_default();
+    parse(query.as_bytes()).any(|(name, _)| name == "share")
+}
+
+impl ShareRequest {
+    /// The request with this `head` for a link to `key`.
+    pub fn of(
+        head: &Parts,
+        key: Key<'static>,
+        client: Client,
+        config: &ServiceConfig,
+    ) -> Result<Self, BadShare> {
+        let mut query = parse(head.uri.query().unwrap_or_default().as_bytes());
+        let (Some((_, lasts)), None) = (query.next(), query.next()) else {
+            return Err(BadShare::Query);
+        };
+        let lasts = (!lasts.is_empty()).then(|| parse_duration(&lasts));
+        let lasts = lasts.transpose().map_err(|_| BadShare::Query)?;
+        if lasts.is_some_and(|lasts| lasts.as_secs() == 0) {
+            return Err(BadShare::Query);
+        }
+        let base = base(head, client, config).unwrap_or_default();
+        Ok(Self { key, lasts, base })
+    }
+}
+
+/// The address at which the client has this server; a proxy says how it was asked. `None` where the client names no host.
+fn base(head: &Parts, client: Client, config: &ServiceConfig) -> Option<String> {
+    let value = |name| only(&head.headers, &HeaderName::from_static(name));
+    let field = |name| value(name)?.to_str().ok();
+    let of_proxy = |name| field(name).filter(|_| !config.trusted_proxies.is_empty());
+    let hosts = &config.allowed.hosts;
+    let is_ours = |host: &&str| {
+        let is_authority = host.parse::<Authority>().is_ok() && !host.contains('@');
+        is_authority && hosts.allow(host.as_bytes(), client.by_loopback)
+    };
+    let target = head.uri.authority().map(Authority::as_str);
+    let names = [of_proxy("x-forwarded-host"), target, field("host")];
+    let host = names.into_iter().flatten().find(is_ours)?;
+    let is_https = client.by_tls || of_proxy("x-forwarded-proto") == Some("https");
+    let scheme = if is_https { "https" } else { "http" };
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/%".contains(&b);
+    let prefix = of_proxy("x-forwarded-prefix").map(|prefix| prefix.trim_end_matches('/'));
+    let prefix = prefix.filter(|it| it.starts_with('/') && it.bytes().all(is_plain));
+    Some(format!("{scheme}://{host}{}", prefix.unwrap_or_default()))
+}

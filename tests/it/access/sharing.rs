@@ -1,0 +1,411 @@
+//! Proves that the server signs a link for a client that may read and share the value, for no longer than its rules say, and for nobody
+//! else: not for a page of another origin, for one who has only a link, and by no other name of the server.
+
+use std::time::UNIX_EPOCH;
+
+use super::{basic, bearer, reread, rule, serve_on, subject, write};
+use crate::support::prelude::*;
+
+const SECRET: &str = "planted-secret-of-shares-0123456789abcdef";
+const PASSWORD: &str = "open sesame";
+
+/// A link key with this name and these lines besides.
+fn key(name: &str, rest: &str) -> String {
+    format!("[[link-key]]\nname = \"{name}\"\nsecret-file = \"k.key\"\n{rest}")
+}
+
+/// A subject for which the server signs links by this key.
+fn sharer(name: &str, by: &str) -> String {
+    subject(name) + &format!("shares = \"{by}\"\n")
+}
+
+const ALL: [&str; 4] = ["read", "write", "list", "link"];
+
+fn policy() -> String {
+    let hash = bcrypt::hash(PASSWORD, 4).expect("a hash");
+    [
+        sharer("ann", "k1"),
+        format!("[[subject]]\nname = \"bob\"\npassword = \"{hash}\"\nshares = \"k1\"\n"),
+        subject("carl"),
+        rule("*", "", &ALL),
+        key("k1", "lasts = \"2h\"\n"),
+    ]
+    .concat()
+}
+
+fn start(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
+    dir.write_private("k.key", SECRET);
+    serve_on(dir, text, args)
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.expect("after 1970").as_secs()
+}
+
+/// The target of the link in an answer, and its end.
+#[track_caller]
+fn link(got: &Response) -> (String, u64) {
+    assert_eq!(got.status, 200, "{}", got.text());
+    let text = got.text();
+    let url = text.strip_suffix('\n').expect("a line");
+    let (_, target) = url.split_once("://t/").expect("the host that was asked");
+    let end = target.split_once("expires=").expect("an end").1;
+    let end = end.split('&').next().and_then(|end| end.parse().ok());
+    (format!("/{target}"), end.expect("a number"))
+}
+
+#[test]
+fn a_link_to_share_reads_its_value_for_its_time_and_nothing_else() {
+    let dir = DataDir::temporary();
+    let mut server = start(
+        &dir,
+        &policy(),
+        &["--audit-log", "--access-log", "--log-level", "trace"],
+    );
+    dir.place("in/a b", "value");
+    dir.place("in/other", "other");
+    let share =
+        |query: &str| server.request("POST", &format!("/in/a%20b?{query}"), &bearer("ann"), b"");
+    for (query, lasts) in [
+        ("share=1h", 3600),
+        ("share", 7200),
+        ("share=", 7200),
+        ("share=2h", 7200),
+    ] {
+        let before = now();
+        let got = share(query);
+        let (target, end) = link(&got);
+        assert!(
+            (before + lasts..=now() + lasts).contains(&end),
+            "{query}: {end}"
+        );
+        assert!(target.starts_with("/in/a%20b?expires="), "{target}");
+        assert_eq!(got.must("content-type"), "text/plain; charset=utf-8");
+        assert!(got.must("cache-control").contains("no-store"));
+        // Again and again, by anybody.
+        for _ in 0..2 {
+            assert_eq!(server.request("GET", &target, "", b"").body, b"value");
+        }
+        let (_, of_link) = target.split_once('?').expect("a query");
+        for (method, target, status) in [
+            ("HEAD", target.clone(), 200),
+            ("PUT", target.clone(), 403),
+            ("DELETE", target.clone(), 401),
+            ("GET", format!("/in/other?{of_link}"), 403),
+            ("GET", format!("/?{of_link}"), 401),
+            ("GET", target.replace("expires=", "expires=1"), 403),
+            // A link makes no links.
+            ("POST", format!("/in/a%20b?share&{of_link}"), 400),
+            ("POST", target, 405),
+        ] {
+            let got = server.request(method, &target, "", b"");
+            assert_eq!(got.status, status, "{method} {target}");
+        }
+    }
+    for (query, said) in [
+        ("share=3h", "a link lasts at most 2h here"),
+        ("share=9999999y", "a link lasts at most 2h here"),
+        ("share=0s", "share=1h"),
+        ("share=500ms", "share=1h"),
+        ("share=-1h", "share=1h"),
+        ("share=1", "share=1h"),
+        ("share=99999999999999999999y", "share=1h"),
+        ("share=1h&share=2h", "share=1h"),
+        ("share=1h&max=1", "share=1h"),
+    ] {
+        share(query).says(400, said);
+    }
+    let of_folder = server.request("POST", "/in/?share", &bearer("ann"), b"");
+    assert_eq!(of_folder.status, 400);
+    assert_eq!(
+        server
+            .request("POST", "/in/a%20b", &bearer("ann"), b"")
+            .status,
+        405
+    );
+    // It ends with its time, and all end with their key.
+    let (short, _) = link(&share("share=1s"));
+    eventually("it ends", || {
+        let got = server.request("GET", &short, "", b"");
+        got.text() == "this link has expired\n"
+    });
+    let (long, _) = link(&share("share=1h"));
+    write(
+        &dir,
+        &policy().replace("name = \"k1\"\nsecret", "name = \"k2\"\nsecret"),
+    );
+    reread(&server);
+    assert_eq!(server.request("GET", &long, "", b"").status, 403);
+    share("share=1h").says(403, "`shares` of your subject");
+    server.stop();
+    let log = server.log().join("\n");
+    assert!(!log.contains(SECRET), "{log}");
+    for target in [&short, &long] {
+        let (_, signature) = target.split_once("signature=").expect("a signature");
+        assert!(!log.contains(signature), "{log}");
+    }
+    // Who signed what, and for how long.
+    let told = server.logged("audit").into_iter();
+    let told = told.filter(|event| event.has("peer") && event.field("result") == "shared");
+    let names = ["subject", "by", "method", "key", "lasts", "status"];
+    let told = told.map(|event| names.map(|name| event.field(name)).join(" "));
+    let told: Vec<String> = told.collect();
+    let line = |lasts| format!("ann token POST /in/a%20b {lasts} 200");
+    assert_eq!(told, [3600, 7200, 7200, 7200, 1, 3600].map(line));
+}
+
+#[test]
+fn a_link_lasts_a_day_where_its_key_says_nothing_and_no_longer_than_its_subject() {
+    let dir = DataDir::temporary();
+    let soon = now() + 600;
+    let soon = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(soon));
+    let text = [
+        sharer("ann", "k1"),
+        sharer("eve", "k1") + &format!("not-after = {soon}\n"),
+        rule("*", "", &ALL),
+        key("k1", ""),
+    ];
+    let server = start(&dir, &text.concat(), &[]);
+    let share = |who, query: &str| {
+        let got = server.request("POST", &format!("/k?{query}"), &bearer(who), b"");
+        link(&got).1 - now()
+    };
+    assert!((86_300..=86_400).contains(&share("ann", "share")));
+    for query in ["share", "share=1h"] {
+        assert!(share("eve", query) <= 600);
+    }
+    assert!(share("eve", "share=1m") <= 60);
+    for (lasts, is_good) in [
+        ("\"1s\"", true),
+        ("\"0s\"", false),
+        ("\"1\"", false),
+        ("1", false),
+    ] {
+        let path = write(&dir, &key("k1", &format!("lasts = {lasts}\n")));
+        let mut check = Command::new(env!("CARGO_BIN_EXE_data-server"));
+        let check = check.args(["access", "check", &path]).output();
+        let check = check.expect("it runs");
+        assert_eq!(check.status.success(), is_good, "{lasts}: {check:?}");
+    }
+}
+
+/// For each set of rights of the client to what begins with `in/`, each link key that its subject may name, and each key.
+#[test]
+fn a_link_is_made_where_the_rules_say_and_nowhere_else() {
+    const KEYS: [&str; 6] = ["none", "k1", "below", "of-most", "of-reader", "of-gone"];
+    const SET: [&str; 3] = ["read", "link", "list"];
+    let may = |set: usize| {
+        let has = SET.iter().enumerate().filter(|(n, _)| set >> n & 1 == 1);
+        has.map(|(_, right)| *right).collect::<Vec<_>>()
+    };
+    let mut text = [
+        key("k1", ""),
+        key("below", "prefix = \"in/below/\"\n"),
+        key("of-most", "subject = \"most\"\n"),
+        key("of-reader", "subject = \"reader\"\n"),
+        key("of-gone", "subject = \"gone\"\n"),
+        subject("most"),
+        subject("reader"),
+        rule("most", "in/k", &["read", "link"]),
+        rule("reader", "", &["read"]),
+    ]
+    .concat();
+    for by in KEYS {
+        for set in 0..1 << SET.len() {
+            let name = format!("{by}-{set}");
+            text += &sharer(&name, by);
+            if set > 0 {
+                text += &rule(&name, "in/", &may(set));
+            }
+        }
+    }
+    let dir = DataDir::temporary();
+    let server = start(&dir, &text, &[]);
+    let (mut asked, mut made) = (0, 0);
+    for by in KEYS {
+        for set in 0..1 << SET.len() {
+            for at in ["in/k", "in/below/k", "out/k"] {
+                dir.place(at, at);
+                let name = format!("{by}-{set}");
+                let got = server.request("POST", &format!("/{at}?share"), &bearer(&name), b"");
+                let is_ours = set & 3 == 3 && at.starts_with("in/");
+                let counts = match by {
+                    "k1" => true,
+                    "below" => at == "in/below/k",
+                    "of-most" => at == "in/k",
+                    _ => false,
+                };
+                let says = format!("{name} {at}: {}", got.text());
+                asked += 1;
+                if is_ours && counts {
+                    let (target, _) = link(&got);
+                    let read = server.request("GET", &target, "", b"");
+                    assert_eq!(read.text(), at, "{says}");
+                    made += 1;
+                } else {
+                    assert_eq!(got.status, 403, "{says}");
+                }
+                let nobody = server.request("POST", &format!("/{at}?share"), "", b"");
+                assert_eq!(nobody.status, 401);
+                // The page offers it where this subject may have one; a subject of the link key is for the server to ask.
+                if set == 7 {
+                    let page = "Accept: text/html\r\n";
+                    let page = server.request("GET", "/", &(bearer(&name) + page), b"");
+                    let page = HtmlPage::parse(&page.body);
+                    let rights = page.element("keys-view").attribute("data-rights");
+                    let rights: serde_json::Value =
+                        serde_json::from_str(rights.expect("rights")).expect("JSON");
+                    let shown = rights["share"].as_array().expect("prefixes").iter();
+                    let mut shown = shown.map(|prefix| prefix.as_str().expect("text"));
+                    let is_shown = shown.any(|prefix| at.starts_with(prefix));
+                    let is_of_key = by != "none" && (by != "below" || at == "in/below/k");
+                    assert_eq!(is_shown, is_ours && is_of_key, "{says}");
+                }
+            }
+        }
+    }
+    say(&format!(
+        "{asked} requests for links answered as the rules say, {made} links made"
+    ));
+}
+
+/// What a page of another origin can have a browser send with the password that it keeps, or without one.
+#[test]
+fn a_page_of_another_origin_makes_no_link() {
+    let dir = DataDir::temporary();
+    let text = policy() + &rule("anonymous", "", &["list"]);
+    for args in [&[][..], &["--cors-origin", "*"], &["--cors-origin", "null"]] {
+        let server = start(&dir, &text, args);
+        let own = format!("{}://t", if is_tls() { "https" } else { "http" });
+        for (page, is_own) in [
+            (String::new(), true),
+            (format!("Origin: {own}"), true),
+            ("Sec-Fetch-Site: same-origin".to_owned(), true),
+            ("Sec-Fetch-Site: cross-site".to_owned(), false),
+            ("Sec-Fetch-Site: same-site".to_owned(), false),
+            ("Origin: https://evil.example".to_owned(), false),
+            // A stored page, which has a sandbox.
+            ("Origin: null".to_owned(), false),
+            (
+                "Sec-Fetch-Site: cross-site\r\nOrigin: null".to_owned(),
+                false,
+            ),
+        ] {
+            let page = page + "\r\n";
+            let page = page.trim_start();
+            for body in ["", "Content-Type: text/plain\r\n"] {
+                let lines = basic("bob", PASSWORD) + page + body;
+                let got = server.request("POST", "/k?share", &lines, b"");
+                assert_eq!(
+                    got.status,
+                    if is_own { 200 } else { 403 },
+                    "{args:?} {page}"
+                );
+            }
+        }
+        // No page can ask for it by a link or an image.
+        let got = server.request("GET", "/k?share=1h", &basic("bob", PASSWORD), b"");
+        assert_eq!(got.status, 404);
+    }
+}
+
+#[test]
+fn a_link_has_the_names_by_which_the_server_is_asked_and_no_others() {
+    clear_only!("the scheme");
+    let dir = DataDir::temporary();
+    let prefixed = "X-Forwarded-Prefix: /files/\r\n";
+    let proxied = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: store.example\r\n";
+    for trusts in [false, true] {
+        let trust: &[&str] = if trusts {
+            &["--trusted-proxy", "127.0.0.0/8"]
+        } else {
+            &[]
+        };
+        let names = ["--allowed-host", "store.example,other.example"];
+        let server = start(&dir, &policy(), &[&names[..], trust].concat());
+        let asked = |target: &str, host: &str, lines: &str| {
+            let ann = bearer("ann");
+            let head = format!("POST {target} HTTP/1.1\r\n{host}{ann}{lines}\r\n");
+            server.connect().ask(head)
+        };
+        let base = |lines: &str| {
+            let got = asked("/a%2Fb%22?share", "Host: other.example:81\r\n", lines);
+            let text = got.text();
+            let (base, _) = text
+                .split_once("/a/b%22?expires=")
+                .unwrap_or_else(|| panic!("{text}"));
+            base.to_owned()
+        };
+        let plain = "http://other.example:81";
+        for (lines, of_proxy) in [
+            ("", plain),
+            (proxied, "https://store.example"),
+            (prefixed, "http://other.example:81/files"),
+            ("X-Forwarded-Host: evil.example\r\n", plain),
+            ("X-Forwarded-Host: store.example@evil.example\r\n", plain),
+            ("X-Forwarded-Host: store.example/evil\r\n", plain),
+            (
+                "X-Forwarded-Host: store.example\r\nX-Forwarded-Host: evil.example\r\n",
+                plain,
+            ),
+            ("X-Forwarded-Proto: javascript\r\n", plain),
+            ("X-Forwarded-Prefix: @evil.example\r\n", plain),
+            ("X-Forwarded-Prefix: /\"><b>\r\n", plain),
+            ("X-Forwarded-Prefix: /?a=\r\n", plain),
+        ] {
+            assert_eq!(
+                base(lines),
+                if trusts { of_proxy } else { plain },
+                "{lines}"
+            );
+        }
+        let hostile = asked("/a?share", "Host: evil.example\r\n", "");
+        assert_eq!(hostile.status, 421);
+        let absolute = asked("http://store.example/a?share", "Host: t\r\n", "");
+        assert!(
+            absolute
+                .text()
+                .starts_with("http://store.example/a?expires=")
+        );
+        let none = asked("/a?share", "Host:\r\n", "");
+        assert!(none.text().starts_with("/a?expires="), "{}", none.text());
+    }
+}
+
+#[test]
+fn a_link_is_made_where_nothing_may_be_changed_and_not_without_rules() {
+    let dir = DataDir::temporary();
+    let share = |server: &TestServer, lines: &str| server.request("POST", "/k?share", lines, b"");
+    let server = start(&dir, &policy(), &["--read-only"]);
+    assert_eq!(share(&server, &bearer("ann")).status, 200);
+    share(&server, &bearer("carl")).says(403, "`shares` of your subject");
+    assert_eq!(share(&server, &bearer("unknown")).status, 401);
+    assert_eq!(share(&server, "").status, 401);
+    drop(server);
+    let server = Launch::new(&[]).on(&dir).start();
+    let got = share(&server, "Accept: application/problem+json\r\n");
+    assert_eq!(got.status, 403);
+    assert_eq!(got.json()["type"], "urn:data-server:problem:no-share");
+    drop(server);
+    if !taken(&[&["--compat"]]).is_empty() {
+        let server = start(&dir, &policy(), &["--compat"]);
+        assert_eq!(share(&server, &bearer("ann")).status, 404);
+    }
+}
+
+/// A link key that is removed to end its links leaves the rest of the file in force.
+#[test]
+fn a_subject_whose_link_key_is_gone_is_warned_of() {
+    let dir = DataDir::temporary();
+    let path = write(&dir, &sharer("ann", "gone"));
+    let check = Command::new(env!("CARGO_BIN_EXE_data-server"))
+        .args(["access", "check", &path])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8(check.stdout).expect("text");
+    assert!(
+        check.status.success() && said.contains("there is no link-key \"gone\""),
+        "{said}"
+    );
+}
