@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::attributes::Attributes;
 use super::directory::Directory;
-use super::engine::{Found, Published, Store, condition, holds};
+use super::engine::{Found, Published, Store, check, condition, holds};
 use super::new_value::{NewValue, Place, Source};
 use super::object::Object;
 use super::publish::Condition;
@@ -63,6 +63,9 @@ impl Store {
     ) -> Result<Option<Relocated>, Error> {
         match (self, found) {
             (Self::Directory(directory), Found::File(object)) if how.is_copy => {
+                if let Some(preconditions) = &how.preconditions {
+                    check(directory, &how.to, preconditions).await?;
+                }
                 directory.copy(&object, how, head).await.map(Some)
             }
             (Self::Directory(directory), Found::File(object)) => {
@@ -110,7 +113,8 @@ async fn relocate_object(
             Err(Error::OutcomeUnknown { is_late: false })
         }
         Err(Error::TimedOut) => Err(Error::OutcomeUnknown { is_late: true }),
-        Err(error) => Err(error),
+        Err(error @ Error::OutcomeUnknown { .. }) => Err(error),
+        Err(error) => Err(error.in_doubt()),
     }
 }
 

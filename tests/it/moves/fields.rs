@@ -263,6 +263,19 @@ fn what_would_be_dropped_and_change_what_is_done_is_refused() {
     server.dir.assert_holds(&["a"]);
 }
 
+/// As of a PUT, whose conditions are decided before its body is read.
+#[test]
+fn nothing_is_copied_over_what_may_not_be_replaced() {
+    directory_only!("free space");
+    let server = TestServer::start(&["--min-free", "1000TB"]);
+    server.dir.place("a", pattern(1, 200_000));
+    server.dir.place("b", "v");
+    let mut raw = server.connect();
+    assert_eq!(send(&mut raw, "COPY", "/a", "/b", "").status, 507);
+    let kept = send(&mut raw, "COPY", "/a", "/b", "Overwrite: F\r\n");
+    assert_eq!(kept.status, 412);
+}
+
 /// A condition that is not tested does not hold.
 #[test]
 fn no_change_is_made_under_the_field_if_of_webdav() {

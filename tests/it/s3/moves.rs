@@ -109,8 +109,18 @@ fn a_move_that_is_overtaken_after_its_copy_says_so() {
     for key in ["from", "to"] {
         assert_eq!(server.get(key).body, b"v", "{key}");
     }
-    // Busy says of a request that nothing was done.
-    stub.fail("DELETE", "from", Fault::Refuse(503, "SlowDown", None), 20);
-    let busy = relocate(&server, "MOVE", "");
-    assert_eq!((busy.status, &*reason(&busy)), (502, "outcome-unknown"));
+    // These say of a request that nothing was done.
+    for (fault, status, name) in [
+        (
+            Fault::Refuse(403, "AccessDenied", None),
+            500,
+            "store-failed",
+        ),
+        (Fault::Refuse(503, "SlowDown", None), 502, "outcome-unknown"),
+    ] {
+        stub.fail("DELETE", "from", fault, 20);
+        let failed = relocate(&server, "MOVE", "");
+        assert_eq!((failed.status, &*reason(&failed)), (status, name));
+        stub.heal();
+    }
 }
