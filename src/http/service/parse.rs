@@ -226,6 +226,7 @@ impl<'a> RequestHead<'a> {
             Method::POST if config.read_only => Err(Refusal::ReadOnly),
             Method::POST => {
                 self.needs_length()?;
+                self.refuses_if()?;
                 let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
                 Ok(Operation::Form(Box::new(request.ok_or(Refusal::NoForm)?)))
             }
@@ -240,6 +241,9 @@ impl<'a> RequestHead<'a> {
             return Ok(self.options(Target::Upload));
         }
         self.needs_length()?;
+        if !head.method.is_safe() {
+            self.refuses_if()?;
+        }
         let request = UploadRequest::of(&head.method, &head.headers, self.len)?;
         Ok(Operation::Upload(id?, request))
     }

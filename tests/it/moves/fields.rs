@@ -284,7 +284,11 @@ fn no_change_is_made_under_the_field_if_of_webdav() {
     let lines = "If: (<urn:uuid:181d4fae-7d8c-11d0-a765-00a0c91e6bf2>)\r\nDestination: /b\r\n";
     server.dir.place("a", "v");
     fs::create_dir(server.dir.file("folder")).expect("a folder");
+    let upload = Resumable::create(&mut server.connect(), "part", "", b"first ");
     for (method, path) in [
+        ("POST", "/-/upload"),
+        ("PATCH", &upload.path),
+        ("DELETE", &upload.path),
         ("MOVE", "/a"),
         ("COPY", "/a"),
         ("PUT", "/a"),
