@@ -20,21 +20,11 @@ fn a_value_moves_with_its_bytes_and_attributes_and_has_a_new_tag() {
         let server = Launch::new(args).start();
         let mut raw = server.connect();
         for (n, length) in (0..).zip(LENGTHS) {
-            let value = pattern(n, length);
-            let lines = "Content-Type: text/x-own\r\nContent-Language: eo\r\n";
-            let put = ask(&mut raw, "PUT", "/from/k", lines, &value);
-            assert_eq!(put.status, 200);
+            let (value, put) = store(&mut raw, "/from/k", n, length);
             let moved = send(&mut raw, "MOVE", "/from/k", "/to/deep/k", "");
             assert_eq!((moved.status, moved.body.len()), (201, 0), "{moved:?}");
-            let found = raw.get("to/deep/k");
-            assert_eq!((found.status, &found.body), (200, &value));
-            assert_eq!(found.header("content-type"), Some("text/x-own"));
-            assert_eq!(found.header("content-language"), Some("eo"));
-            for field in ["etag", "last-modified"] {
-                assert_eq!(found.header(field), moved.header(field), "{field}");
-                assert!(found.header(field).is_some());
-            }
-            assert_ne!(found.header("etag"), put.header("etag"));
+            assert_has(&mut raw, "to/deep/k", &value, &moved);
+            assert_ne!(moved.header("etag"), put.header("etag"));
             assert_eq!(raw.get("from/k").status, 404);
             server.dir.assert_holds(&["to/deep/k"]);
             assert!(!server.dir.file("from").exists(), "its folder is gone");
@@ -53,21 +43,35 @@ fn a_copy_has_the_bytes_and_attributes_and_leaves_the_source() {
         let server = Launch::new(args).start();
         let mut raw = server.connect();
         for (n, length) in (0..).zip(LENGTHS) {
-            let value = pattern(n, length);
-            let lines = "Content-Type: text/x-own\r\nContent-Language: eo\r\n";
-            let put = ask(&mut raw, "PUT", "/k", lines, &value);
+            let (value, put) = store(&mut raw, "/k", n, length);
             let copied = send(&mut raw, "COPY", "/k", "/in/copy", "");
             assert_eq!(copied.status, if n == 0 { 201 } else { 204 }, "{copied:?}");
-            let found = raw.get("in/copy");
-            assert_eq!((found.status, &found.body), (200, &value));
-            assert_eq!(found.header("content-type"), Some("text/x-own"));
-            assert_eq!(found.header("content-language"), Some("eo"));
-            assert_eq!(found.header("etag"), copied.header("etag"));
-            let source = raw.get("k");
-            assert_eq!(source.header("etag"), put.header("etag"));
-            assert_eq!(source.body, value);
+            assert_has(&mut raw, "in/copy", &value, &copied);
+            assert_has(&mut raw, "k", &value, &put);
             server.dir.assert_holds(&["in/copy", "k"]);
         }
+    }
+}
+
+/// Stores a value of this length with attributes of its own; the value, and the answer.
+fn store(raw: &mut Raw, path: &str, n: u64, length: usize) -> (Vec<u8>, Response) {
+    let value = pattern(n, length);
+    let lines = "Content-Type: text/x-own\r\nContent-Language: eo\r\n";
+    let put = ask(raw, "PUT", path, lines, &value);
+    assert_eq!(put.status, 200);
+    (value, put)
+}
+
+/// Asserts that `key` has this value with those attributes, and the validators that are `told`.
+#[track_caller]
+fn assert_has(raw: &mut Raw, key: &str, value: &[u8], told: &Response) {
+    let found = raw.get(key);
+    assert_eq!(found.status, 200);
+    assert!(found.body == value, "{} bytes", found.body.len());
+    assert_eq!(found.header("content-type"), Some("text/x-own"));
+    assert_eq!(found.header("content-language"), Some("eo"));
+    for field in ["etag", "last-modified"] {
+        assert_eq!(found.must(field), told.must(field), "{field}");
     }
 }
 
@@ -342,4 +346,50 @@ fn group_and_others_get_no_right_that_they_lacked_on_the_replaced_file() {
             server.dir.remove("new");
         }
     }
+}
+
+/// Two paths of one file are no hard links: to remove one of them would remove the value.
+#[test]
+fn nothing_moves_between_two_paths_of_one_file() {
+    directory_only!("moves");
+    let left_out = "a folder that is mounted twice";
+    for args in MODES {
+        let server = Launch::new(args).start();
+        let mut raw = server.connect();
+        for length in [5, 200_000] {
+            raw.put("a/k", pattern(1, length));
+            fs::create_dir_all(server.dir.file("b")).expect("a folder");
+            let [a, b] = ["a", "b"].map(|name| server.dir.file(name));
+            let mounted = Mounted::by(&["mount", "--bind", text(&a)], &b);
+            let mounted = needed!(available(left_out, mounted));
+            let tag = etag(&server, "a/k");
+            let refused = send(&mut raw, "MOVE", "/a/k", "/b/k", "");
+            refused.says(409, "both keys lead to the same file");
+            assert_eq!(etag(&server, "a/k"), tag);
+            mounted.end();
+            assert_eq!(raw.get("a/k").body, pattern(1, length));
+        }
+    }
+}
+
+/// As FUSE and NFS: the file has both names for a moment. A move that fails then leaves it the old one alone.
+#[test]
+fn without_a_rename_that_replaces_nothing_a_value_moves_or_stays_as_it_was() {
+    directory_only!("moves");
+    tracing_only!("a file system without such a rename");
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    raw.put("a", "v");
+    let tag = etag(&server, "a");
+    let lacks = "inject=renameat2:error=EINVAL";
+    let fails = "inject=unlinkat:error=EPERM:when=1";
+    let trace = "trace=renameat2,unlinkat";
+    let tracer = Attached::to(&server, &["-e", trace, "-e", lacks, "-e", fails]);
+    assert_eq!(send(&mut raw, "MOVE", "/a", "/b", "").status, 403);
+    server.dir.assert_holds(&["a"]);
+    assert_eq!(etag(&server, "a"), tag);
+    assert_eq!(send(&mut raw, "MOVE", "/a", "/b", "").status, 201);
+    drop(tracer.detach());
+    server.dir.assert_holds(&["b"]);
+    assert_eq!(raw.get("b").body, b"v");
 }
