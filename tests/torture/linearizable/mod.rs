@@ -15,7 +15,7 @@ use std::fmt;
 
 use crate::prelude::*;
 use player::{Player, Rules, Stage};
-use register::{Asked, Event, Only, Told, beginning, has_order, is_linearizable, lies};
+use register::{Asked, Event, Only, Told, UNHEARD, beginning, has_order, is_linearizable, lies};
 
 const CLIENTS: usize = 16;
 const KEYS: usize = 8;
@@ -28,6 +28,54 @@ const PAUSES: usize = 3;
 
 /// Plays a history of so many operations, and returns what all saw, by key.
 fn record(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>> {
+    gather(played(
+        args,
+        &Stage::new(Rules::All),
+        CLIENTS,
+        dice,
+        operations,
+    ))
+}
+
+/// As [`record`], where values also move between the keys of a pair: by pair.
+fn record_moves(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>> {
+    let stage = Stage {
+        tags: Some(Mutex::default()),
+        ..Stage::new(Rules::All)
+    };
+    let players = played(args, &stage, CLIENTS / 2, dice, operations);
+    let mut events: Vec<_> = players
+        .into_iter()
+        .flat_map(|player| player.events)
+        .collect();
+    let done = events.iter().filter(|(_, event)| event.told == Told::Done);
+    let heard: HashSet<u32> = done
+        .filter_map(|(_, event)| match event.asked {
+            Asked::Put(version, _) => Some(version.tag),
+            Asked::Move(tag, ..) => Some(tag),
+            _ => None,
+        })
+        .collect();
+    let mut pairs = vec![Vec::new(); KEYS / 2];
+    for (key, event) in &mut events {
+        event.of = *key % 2;
+        let unheard = event
+            .known()
+            .filter(|version| !heard.contains(&version.tag));
+        unheard.for_each(|version| version.tag |= UNHEARD);
+        pairs[*key / 2].push(*event);
+    }
+    pairs
+}
+
+/// Plays a history of so many operations by so many clients.
+fn played(
+    args: &[&str],
+    stage: &Stage,
+    clients: usize,
+    dice: &mut Random,
+    operations: usize,
+) -> Vec<Player> {
     // In memory there is no journal.
     let dir = if args.contains(&"disk") {
         DataDir::temporary()
@@ -35,13 +83,12 @@ fn record(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>
         DataDir::in_memory()
     };
     let launch = || Launch::new(args).on(&dir).start();
-    let stage = Stage::new(Rules::All);
-    let mut players: Vec<_> = (0..CLIENTS).map(|_| Player::new(dice.fork())).collect();
+    let mut players: Vec<_> = (0..clients).map(|_| Player::new(dice.fork())).collect();
     for life in 1..=LIVES {
         let mut server = launch();
         stage.ending.unsay();
         let until = operations * life / LIVES;
-        live(&server, &stage, &mut players, dice, until, life < LIVES);
+        live(&server, stage, &mut players, dice, until, life < LIVES);
         if life < LIVES {
             assert_eq!(server.exit(), None, "killed");
             continue;
@@ -49,12 +96,12 @@ fn record(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>
         // The last word on each key.
         let mut client = Client::new(server.addr);
         for key in 0..KEYS {
-            assert!(players[0].round(key, Asked::Get, "", &stage, &mut client));
+            assert!(players[0].round(key, Asked::Get, "", stage, &mut client));
         }
         dir.assert_nothing_staged();
         server.stop();
     }
-    gather(players)
+    players
 }
 
 /// One life of the server, with pauses, until so many operations were made in all.
@@ -218,6 +265,29 @@ fn every_key_is_a_linearizable_register_with_compare_and_swap() {
     }
     assert!(counts.told(Told::Unknown) >= histories * CLIENTS / 2);
     assert!(counts.lies >= histories * KEYS / 2);
+}
+
+/// A MOVE is one event of both keys, also where the server is killed.
+#[test]
+fn every_pair_of_keys_is_linearizable_while_values_move_between_them() {
+    let ways = [
+        "--durability os --threads 2",
+        "--durability disk --threads 1",
+        "--durability disk --journal off --threads 8",
+    ];
+    let (histories, operations) = (scaled(3, 60), scaled(1_200, 10_000));
+    let mut dice = Random::with_seed(seed("linearizable-moves"));
+    let mut counts = Counts::default();
+    for history in 0..histories {
+        let way = words(ways[history % 3]);
+        counts.add(record_moves(&way, &mut dice, operations));
+    }
+    let moves = |told| counts.count(|e| e.told == told && matches!(e.asked, Asked::Move(..)));
+    let (moved, refused) = (moves(Told::Done), moves(Told::Refused));
+
+    counted!("linearizable with moves: {moved} moved, {refused} moves refused: {counts}");
+    assert!(moved >= 20 * histories && refused >= 20 * histories);
+    counts.assert_proves();
 }
 
 /// A bound that has room for half of them: an eviction is a DELETE at some moment that nobody asked for.

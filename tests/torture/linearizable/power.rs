@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::player::{Player, Rules, Stage};
-use super::register::{Asked, Only, Told, at};
+use super::register::{Asked, Only, Told, Value, at};
 use super::remote::operations;
 use super::{CLIENTS, Counts, KEYS, check, gather};
 use crate::disk::{Disk, Image, Kind};
@@ -23,7 +23,7 @@ struct Registers {
     stage: Stage,
     dice: Random,
     /// What each had after the last cut.
-    found: [Option<u32>; KEYS],
+    found: [Value; KEYS],
     counts: Counts,
 }
 
@@ -74,7 +74,7 @@ impl Registers {
         for (key, mut events) in gather(players).into_iter().enumerate() {
             let last = events.pop().expect("the last word");
             self.counts.events.extend(&events);
-            let written = |write| at(0, 0, Asked::Put(write, Only::Always), Told::Done);
+            let written = |version| at(0, 0, Asked::Put(version, Only::Always), Told::Done);
             let before = self.found[key].map(written);
             events.retain(|event| matches!(event.told, Told::Done | Told::Unknown));
             let history: Vec<_> = before.into_iter().chain(events).chain([last]).collect();
