@@ -15,7 +15,7 @@ use crate::store::Prefixes;
 
 /// The configuration of the service.
 #[derive(Clone, Debug)]
-#[cfg_attr(test, derive(Default))]
+#[cfg_attr(any(test, fuzzing), derive(Default))]
 pub struct ServiceConfig {
     /// The routes of the listener.
     pub routes: Routes,
@@ -55,7 +55,7 @@ pub struct ServiceConfig {
 
 /// The logs of requests.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(test, derive(Default))]
+#[cfg_attr(any(test, fuzzing), derive(Default))]
 pub struct RequestLogs {
     /// An event for each request.
     pub access: bool,
@@ -79,7 +79,7 @@ impl RequestLogs {
 
 /// The limits of uploads.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(test, derive(Default))]
+#[cfg_attr(any(test, fuzzing), derive(Default))]
 pub struct UploadLimits {
     /// The longest value that is stored, in bytes.
     pub max_body: u64,
@@ -91,10 +91,10 @@ pub struct UploadLimits {
 
 /// The routes that a listener has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Default))]
+#[cfg_attr(any(test, fuzzing), derive(Default))]
 pub enum Routes {
     /// Values, the feed of their changes, and the server's own pages.
-    #[cfg_attr(test, default)]
+    #[cfg_attr(any(test, fuzzing), default)]
     All,
     /// The same without metrics, which are on a listener of their own.
     Values,

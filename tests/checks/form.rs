@@ -1,22 +1,9 @@
 //! The parts of a form, however its bytes are divided.
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-
-use bytes::Bytes;
-
-use crate::http::forms::perform::{Form, Frames};
+use super::{Pieces, now};
+use crate::http::forms::perform::Form;
 use crate::http::forms::{Disposition, FormState, Role};
 use crate::http::refusal::Refusal;
-
-/// A body in pieces of one size.
-pub(super) struct Pieces<'a>(pub(super) std::slice::Chunks<'a, u8>);
-
-impl Frames for Pieces<'_> {
-    async fn next_frame(&mut self) -> Result<Option<Bytes>, Refusal> {
-        Ok(self.0.next().map(Bytes::copy_from_slice))
-    }
-}
 
 /// The parts of a form with the boundary `x` that are whole, and what ended it.
 type Parts = (Vec<(Disposition, Vec<u8>)>, Result<(), Refusal>);
@@ -24,13 +11,7 @@ type Parts = (Vec<(Disposition, Vec<u8>)>, Result<(), Refusal>);
 fn parts(body: &[u8], size: usize) -> Parts {
     let mut whole = Vec::new();
     let mut pieces = Pieces(body.chunks(size));
-    let ended = {
-        let read = pin!(read(&mut pieces, &mut whole));
-        match read.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(ended) => ended,
-            Poll::Pending => panic!("it waits, and all bytes are there"),
-        }
-    };
+    let ended = now(read(&mut pieces, &mut whole));
     (whole, ended)
 }
 

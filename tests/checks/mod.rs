@@ -5,6 +5,7 @@
 #![allow(clippy::missing_panics_doc, reason = "a panic is how they tell")]
 
 mod access;
+mod destination;
 mod form;
 mod forwarded;
 mod framing;
@@ -12,8 +13,11 @@ mod tar;
 #[cfg(test)]
 mod tests;
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use hyper::Uri;
 use hyper::header::{
     HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
@@ -21,14 +25,17 @@ use hyper::header::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::http::forms::perform::Frames;
 use crate::http::head::path;
 use crate::http::listing::{ListFormat, ListTarget, Query};
+use crate::http::refusal::Refusal;
 use crate::http::values::conditional::{if_range, preconditions as preconditions_of};
 use crate::http::values::digest_fields::{CONTENT_DIGEST, REPR_DIGEST, field as written};
 use crate::http::values::range::{MAX_PARTS, ranges};
 use crate::store::{Current, Digest, Digests, Key, Listing};
 
 pub use access::{access_file, authorization, link};
+pub use destination::destination;
 pub use form::form;
 pub use forwarded::forwarded;
 pub use framing::framing;
@@ -160,6 +167,23 @@ pub fn cursor(data: &[u8]) {
             .and_then(|rest| rest.split_once('>'));
         let second = place(query.expect("an address").0).expect("a page");
         assert_eq!(second.page, first.page);
+    }
+}
+
+/// A body in pieces of one size.
+struct Pieces<'a>(std::slice::Chunks<'a, u8>);
+
+impl Frames for Pieces<'_> {
+    async fn next_frame(&mut self) -> Result<Option<Bytes>, Refusal> {
+        Ok(self.0.next().map(Bytes::copy_from_slice))
+    }
+}
+
+/// The output of a future that has nothing to wait for.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits, and all bytes are there"),
     }
 }
 

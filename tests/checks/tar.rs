@@ -1,9 +1,6 @@
 //! The members of a tar, however its bytes are divided.
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-
-use super::form::Pieces;
+use super::{Pieces, now};
 use crate::http::archives::tar::TarReader;
 use crate::http::refusal::Refusal;
 
@@ -19,13 +16,7 @@ type Members = (
 fn members(body: &[u8], size: usize) -> Members {
     let mut whole = Vec::new();
     let mut pieces = Pieces(body.chunks(size));
-    let ended = {
-        let read = pin!(read(&mut pieces, &mut whole));
-        match read.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(ended) => ended,
-            Poll::Pending => panic!("it waits, and all bytes are there"),
-        }
-    };
+    let ended = now(read(&mut pieces, &mut whole));
     (whole, ended)
 }
 

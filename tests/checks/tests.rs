@@ -11,7 +11,7 @@ use crate::net::fuzz::proxy_header;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 14] = [
+const TARGETS: [Target; 15] = [
     ("key", key),
     ("target", target),
     ("range", range),
@@ -19,6 +19,7 @@ const TARGETS: [Target; 14] = [
     ("digest_fields", digest_fields),
     ("cursor", cursor),
     ("framing", framing),
+    ("destination", destination),
     ("form", form),
     ("tar", tar),
     ("access_file", access_file),
@@ -153,6 +154,42 @@ fn piece_of_tar() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![20 => header, 10 => one_of(known)]
 }
 
+/// Pieces that destinations are made of, sound and not.
+fn piece_of_destination() -> impl Strategy<Value = Vec<u8>> {
+    let known: Vec<&[u8]> = vec![
+        b"/a",
+        b"/b%2Fc",
+        b"/b/",
+        b"//",
+        b"..",
+        b"/-/x",
+        b"?q",
+        b"#f",
+        b"http://",
+        b"https://",
+        b"ftp://",
+        b"t",
+        b"T.",
+        b"files.example",
+        b"localhost",
+        b"127.0.0.1",
+        b"[::1]",
+        b"evil",
+        b"u@",
+        b":80",
+        b":443",
+        b":8080",
+        b":",
+        b"@",
+        b" ",
+        b"\t",
+        b",",
+        b"F",
+        b"T",
+    ];
+    one_of(known)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
@@ -163,6 +200,16 @@ proptest! {
     ) {
         let end: &[u8] = if has_end { &[0; 1024] } else { &[] };
         super::tar(&[&[size][..], &pieces.concat(), end].concat());
+    }
+
+    #[test]
+    fn a_destination_is_a_key_of_this_server(lines in vec(vec(piece_of_destination(), 0..5), 1..6)) {
+        // As a rule the request is a sound one, but for these lines.
+        let mut sound = [&b"/from"[..], b"t", b"t:8080", b"http://t/b", b"T"].map(<[u8]>::to_vec);
+        for (line, pieces) in sound.iter_mut().rev().zip(lines).filter(|(_, pieces)| !pieces.is_empty()) {
+            *line = pieces.concat();
+        }
+        destination(&sound.join(&b"\n"[..]));
     }
 
     #[test]

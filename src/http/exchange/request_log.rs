@@ -21,10 +21,10 @@ use crate::http::head::syntax::only;
 
 /// The format of the logs of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Default))]
+#[cfg_attr(any(test, fuzzing), derive(Default))]
 pub enum LogFormat {
     /// Fields: the client, the request, and its result.
-    #[cfg_attr(test, default)]
+    #[cfg_attr(any(test, fuzzing), default)]
     Fields,
     /// Also the query, the range, the user agent and the referrer.
     Full,

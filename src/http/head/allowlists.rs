@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// The names and origins that may use the server: other web sites may not.
 #[derive(Clone, Debug)]
-#[cfg_attr(test, derive(Default))]
+#[cfg_attr(any(test, fuzzing), derive(Default))]
 pub struct AllowLists {
     /// The names by which the server may be asked.
     pub hosts: Hosts,

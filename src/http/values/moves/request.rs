@@ -223,8 +223,11 @@ fn destination(head: &Parts, config: &ServiceConfig) -> Result<Uri, BadMove> {
 fn is_ours(authority: &str, port: &str, head: &Parts, config: &ServiceConfig) -> bool {
     let parts = |text| {
         let (host, given) = host_and_port(text)?;
-        let given = given.strip_prefix(':').filter(|given| !given.is_empty());
-        Some((host, given.unwrap_or(port)))
+        let port = match given {
+            "" | ":" => port,
+            given => given.strip_prefix(':')?,
+        };
+        Some((host, port))
     };
     let Some((host, port)) = parts(authority) else {
         return false;

@@ -1,0 +1,77 @@
+//! The fields of a MOVE or COPY: the key that they name, of this server and of no other.
+
+use hyper::Request;
+use hyper::header::{HOST, HeaderName};
+
+use super::fields;
+use crate::http::head::path;
+use crate::http::service::operation::MoveRequest;
+use crate::http::service_config::ServiceConfig;
+
+/// The lines are the target, Host, X-Forwarded-Host, Destination and Overwrite, and then the same fields again. A destination that is taken is
+/// a path, or a URL with the port and a name by which the server was asked; its key is the one of its path.
+pub fn destination(data: &[u8]) {
+    let (target, lines) =
+        data.split_at(data.iter().position(|&b| b == b'\n').unwrap_or(data.len()));
+    let names = ["x-forwarded-host", "destination", "overwrite"].map(HeaderName::from_static);
+    let names = [&[HOST][..], &names].concat();
+    let mut config = ServiceConfig::default();
+    config.limits.max_key_depth = 4;
+    config.allowed.hosts.add("files.example").expect("a name");
+    config.trusted_proxies.add("10.0.0.0/8").expect("a network");
+    let Ok(request) = Request::builder().method("MOVE").uri(target).body(()) else {
+        return;
+    };
+    let mut head = request.into_parts().0;
+    head.headers = fields(&names, lines.get(1..).unwrap_or_default());
+    let from = path::key(head.uri.path(), false);
+    let Ok(asked) = MoveRequest::of(&head, from, false, &config) else {
+        return;
+    };
+    assert_ne!(asked.from, asked.to);
+    assert!(asked.to.as_str().split('/').count() <= 4);
+    let text = head.headers["destination"].to_str().expect("a text").trim();
+    let (authority, to) = match text.split_once("://") {
+        Some((scheme, rest)) => {
+            let scheme = scheme.to_ascii_lowercase();
+            let port = if scheme == "https" { ":443" } else { ":80" };
+            let (authority, _) = rest.split_once('/').expect("a path");
+            (Some((authority, port)), &rest[authority.len()..])
+        }
+        None => (None, text),
+    };
+    assert_eq!(path::key(to, false), Ok(asked.to));
+    let Some((authority, port)) = authority else {
+        return;
+    };
+    let known = ["host", "x-forwarded-host"].map(|name| head.headers.get(name));
+    let known = known
+        .into_iter()
+        .flatten()
+        .filter_map(|value| value.to_str().ok());
+    let known: Vec<_> = known
+        .chain(head.uri.authority().map(|it| it.as_str()))
+        .collect();
+    // Each with its port.
+    let whole = |authority: &str| {
+        let authority = authority.trim_end_matches(':').to_ascii_lowercase();
+        let has_port = authority
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| !port.contains(']'));
+        if has_port {
+            authority
+        } else {
+            authority + port
+        }
+    };
+    let own = whole(authority);
+    let (_, port) = own.rsplit_once(':').expect("a port");
+    let is_asked = known.iter().any(|name| whole(name) == own);
+    let is_named = ["files.example", "localhost", "127.", "[::1]"]
+        .iter()
+        .any(|name| own.starts_with(name))
+        && known
+            .iter()
+            .any(|name| whole(name).ends_with(&format!(":{port}")));
+    assert!(is_asked || is_named, "{text:?} {known:?}");
+}
