@@ -124,10 +124,10 @@ impl Report {
         )?;
         let first = frames.first().map_or(1, |frame| frame.head.first);
         let last = frames.last().map_or(0, |frame| frame.head.end() - 1);
-        let (changes, written) = (done.changes, done.written);
+        let (changes, moves, written) = (done.changes, done.moves, done.written);
         let (removed, by_hand) = (done.removed, done.by_hand);
         self.say(&format!(
-            "{changes} changes that can be read, from {first} to {last}\n\
+            "{changes} changes that can be read, from {first} to {last}, {moves} of them moves\n\
              a replay after a power failure writes {written} values, removes {removed}, and leaves {by_hand} that a hand has changed"
         ));
         Ok(())

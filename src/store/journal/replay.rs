@@ -47,6 +47,8 @@ pub enum FileState {
 pub struct Done {
     /// Records of changes that were looked at.
     pub changes: u64,
+    /// Those of them that are of moves.
+    pub moves: u64,
     /// Values that were written.
     pub written: u64,
     /// Values that were removed.
@@ -103,6 +105,7 @@ pub fn replay(
     for frame in frames.clone() {
         for change in frame.changes()? {
             replay.done.changes += 1;
+            replay.done.moves += u64::from(change.source.is_some());
             if !change.keys().any(|key| stuck.contains(key))
                 && let Err(error) = replay.replay_all(&change)
             {

@@ -78,7 +78,10 @@ fn what_the_disk_lacks_of_a_move_is_made_by_the_replay() {
                     }
                 }
                 let case = format!("{length} {replaces} {had:?}");
-                assert_eq!(check(&dir).code, Some(0), "{case}");
+                let checked = check(&dir);
+                assert_eq!(checked.code, Some(0), "{case}");
+                let counted = checked.stdout.contains(", 1 of them moves\n");
+                assert!(counted, "{case}: {}", checked.stdout);
                 let server = start(&dir);
                 let found = server.get("b/k");
                 assert!(found.body == value, "{case}: {} bytes", found.body.len());
