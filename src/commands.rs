@@ -71,7 +71,7 @@ pub enum AccessCommand {
         file: PathBuf,
         /// Name of a subject, or anonymous
         subject: String,
-        /// GET, HEAD, PUT, POST or DELETE
+        /// GET, HEAD, PUT, POST, DELETE or MKCOL; MOVE and COPY are two or three of these
         method: String,
         /// Path of a value (/a/b), a folder (/a/), /-/watch or /-/metrics, percent-encoded; folders and /-/watch with ?prefix=
         path: String,
@@ -299,8 +299,19 @@ fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failu
         ("GET" | "HEAD", _, Some(folder)) => (&[Right::List], folder + &prefix()),
         ("GET" | "HEAD", ..) => (&[Right::Read], key()?),
         ("PUT" | "POST", ..) => (&[Right::Write, Right::Create], key()?),
+        ("MKCOL", "/", _) => return Err(bad("the root is there".to_owned())),
+        ("MKCOL", _, Some(folder)) => (&[Right::Create], folder),
+        ("MKCOL", ..) => (&[Right::Create], key()? + "/"),
+        ("MOVE" | "COPY", ..) => {
+            let why = "ask for GET of this key, PUT of the destination, and for MOVE also DELETE of this key: all are needed";
+            return Err(bad(why.to_owned()));
+        }
+        ("DELETE", _, Some(_)) => {
+            let why = "a folder takes the rights to delete and to list all keys below it: ask for DELETE of a key, and for GET of the folder";
+            return Err(bad(why.to_owned()));
+        }
         ("DELETE", ..) => (&[Right::Delete], key()?),
-        _ => return Err(bad("give GET, HEAD, PUT, POST or DELETE".to_owned())),
+        _ => return Err(bad("give GET, HEAD, PUT, POST, DELETE or MKCOL".to_owned())),
     })
 }
 

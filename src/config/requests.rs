@@ -49,7 +49,7 @@ pub struct Protocol {
         value_parser = one_of([("on", true), ("off", false)]))]
     interim: bool,
 
-    /// Refuse PUT and DELETE with 403; the directory must exist, and may be on a read-only file system
+    /// Refuse PUT, DELETE, MOVE, COPY, MKCOL and forms with 403; the directory must exist, and may be on a read-only file system
     #[arg(long)]
     read_only: bool,
 

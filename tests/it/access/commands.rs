@@ -78,6 +78,9 @@ fn it_is_explained_which_rule_decides() {
         anonymous PUT /d/a ; write: refused, no rule allows it|create: allowed by rule 5, for anonymous with the prefix \"d/\"|where there is a value: 412
         ann PUT /w/a ; write: allowed by rule 6, for ann with the prefix \"w/\"|create: allowed by rule 6, for ann with the prefix \"w/\"
         ann DELETE /a/b ; delete: refused, no rule allows it
+        ann MKCOL /a/b/ ; create: allowed by rule 1, for ann with the prefix \"a/\"
+        ann MKCOL /a ; create: allowed by rule 1, for ann with the prefix \"a/\"
+        ann MKCOL /b ; create: refused, no rule allows it
         ann GET /ann/ ; list: allowed by rule 2, for * with the prefix \"{name}/\"
         ann GET /%61nn%2F ; list: allowed by rule 2, for * with the prefix \"{name}/\"
         ann GET /?prefix=%61nn/x ; list: allowed by rule 2, for * with the prefix \"{name}/\"
@@ -104,9 +107,17 @@ fn it_is_explained_which_rule_decides() {
         let output = explain(who, method, target);
         assert_eq!(output.status.code(), Some(2), "{who} {method} {target}");
     }
-    let said = explain("ann", "POST", "/-/upload");
-    let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("each file of a form is a PUT"), "{said}");
+    for (method, target, why) in [
+        ("POST", "/-/upload", "each file of a form is a PUT"),
+        ("MOVE", "/a/b", "for MOVE also DELETE of this key"),
+        ("COPY", "/a/b", "GET of this key, PUT of the destination"),
+        ("DELETE", "/a/", "to delete and to list all keys below it"),
+    ] {
+        let output = explain("ann", method, target);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
     write(&dir, "[[rule]]\nwho = \"bob\"\nmay = \"read\"\n");
     let checked = run(&["access", "check", path], "");
     assert_eq!(checked.status.code(), Some(0));
@@ -159,7 +170,7 @@ fn explain_says_what_the_server_does() {
             let path = &*write(&dir, &policy);
             let server = serve_on(&dir, &policy, &[]);
             for target in ["/a/b", "/c", "/a/", "/", "/-/metrics", "/-/watch"] {
-                for method in ["GET", "HEAD", "PUT", "DELETE"] {
+                for method in ["GET", "HEAD", "PUT", "DELETE", "MKCOL"] {
                     let output = run(&["access", "explain", path, "ann", method, target], "");
                     // The server has no such request, or its response does not end.
                     if output.status.code() == Some(2) || (target, may) == ("/-/watch", "watch") {

@@ -164,15 +164,18 @@ fn a_directory_is_served_by_its_name_alone() {
 
 #[test]
 fn help_and_version_are_words_too() {
-    for words in [&["help"][..], &["-h"], &["--help"], &["help", "health"]] {
-        let ended = Launch::new(words).bare().run();
-        assert!(ended.printed().contains("Usage: data-server"), "{words:?}");
+    for asked in [&["help"][..], &["-h"], &["--help"], &["help", "health"]] {
+        let ended = Launch::new(asked).bare().run();
+        assert!(ended.printed().contains("Usage: data-server"), "{asked:?}");
     }
     for word in ["version", "--version"] {
         let version = Launch::new(&[word]).bare().run();
         let expected = concat!("data-server ", env!("CARGO_PKG_VERSION"));
         assert_eq!((version.code, version.stdout.trim()), (Some(0), expected));
     }
+    let help = words(&Launch::new(&["--help"]).bare().run().stdout).join(" ");
+    let refuses = "Refuse PUT, DELETE, MOVE, COPY, MKCOL and forms";
+    assert!(help.contains(refuses), "{help}");
     // A page of a terminal has the options that most people need.
     let short = Launch::new(&["-h"]).bare().run().stdout;
     let named = |line: &&str| line.starts_with(' ') && line.trim_start().starts_with("--");
