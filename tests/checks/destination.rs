@@ -2,6 +2,7 @@
 
 use hyper::Request;
 use hyper::header::{HOST, HeaderName};
+use hyper::http::uri::Authority;
 
 use super::fields;
 use crate::http::head::path;
@@ -50,7 +51,7 @@ pub fn destination(data: &[u8]) {
         .flatten()
         .filter_map(|value| value.to_str().ok());
     let known: Vec<_> = known
-        .chain(head.uri.authority().map(|it| it.as_str()))
+        .chain(head.uri.authority().map(Authority::as_str))
         .collect();
     // Each with its port.
     let whole = |authority: &str| {
