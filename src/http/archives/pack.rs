@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::future::{poll_fn, ready};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Context;
 use std::time::UNIX_EPOCH;
 
 use bytes::BytesMut;
@@ -18,6 +17,7 @@ use futures_util::stream::{self, PollNext, StreamExt as _, TryStreamExt as _};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, channel};
 
+use crate::failpoint;
 use crate::http::archives::zip::{Zip, record_len};
 use crate::http::archives::{ArchiveFormat, ArchiveRequest, Pieces, tar};
 use crate::http::auth::credentials::Principal;
@@ -26,7 +26,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::values::representation::validators;
-use crate::store::{CONTENDED, Error, Key, Page, TRIES};
+use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, TRIES};
 
 /// Headers and short values are sent together, about so many bytes of them.
 const BATCH: usize = 16 << 10;
@@ -120,7 +120,9 @@ impl Packer {
     async fn reserve_for(&mut self, mut pages: VecDeque<Page>) -> Result<(), Error> {
         let mut len = BATCH;
         while let Some(keys) = self.list(&mut pages).await? {
-            let lens = keys.iter().map(|key| record_len(self.name(key)));
+            let lens = keys
+                .iter()
+                .map(|key| record_len(&key.as_str()[self.folder_len..]));
             len += lens.sum::<usize>();
             if len > self.service.directories.available_permits() {
                 return Err(NO_ROOM);
@@ -152,11 +154,6 @@ impl Packer {
         Ok(Some(keys.filter(may_read).cloned().collect()))
     }
 
-    /// The name that a key has in the archive.
-    fn name<'k>(&self, key: &'k Key<'_>) -> &'k str {
-        &key.as_str()[self.folder_len..]
-    }
-
     /// Sends the value of `key`, if there is still one: then it is true.
     async fn send_member(&mut self, key: &Key<'static>) -> Result<bool, Error> {
         let may_read = |client: &Rc<Principal>| {
@@ -169,7 +166,7 @@ impl Packer {
         let Some((len, modified, mut content)) = open(&self.service, key).await? else {
             return Ok(false);
         };
-        let name = self.name(key);
+        let name = &key.as_str()[self.folder_len..];
         // A zip has the sum of the bytes, so they are read.
         let (is_zip, mut sum) = (self.zip.is_some(), Hasher::new());
         match &mut self.zip {
@@ -182,14 +179,9 @@ impl Packer {
                 zip.begin(&mut self.out, name, len, modified);
             }
         }
-        let mut next = |cx: &mut Context<'_>| {
-            if is_zip {
-                content.poll_piece(cx, false)
-            } else {
-                content.poll_short(cx)
-            }
-        };
-        while let Some(piece) = poll_fn(&mut next).await.transpose()? {
+        let as_file = !is_zip && len > IN_MEMORY && failpoint::takes_over();
+        while let Some(piece) = poll_fn(|cx| content.poll_piece(cx, as_file)).await {
+            let piece = piece?;
             if let (true, Piece::Bytes(bytes)) = (is_zip, &piece) {
                 sum.update(bytes);
             }

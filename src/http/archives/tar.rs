@@ -102,12 +102,11 @@ pub struct TarReader<'b, F> {
 
 impl<'b, F: Frames> TarReader<'b, F> {
     pub fn new(body: &'b mut F) -> Self {
-        let (came, left, padding) = (Bytes::new(), 0, 0);
         Self {
             body,
-            came,
-            left,
-            padding,
+            came: Bytes::new(),
+            left: 0,
+            padding: 0,
         }
     }
 
@@ -140,7 +139,7 @@ impl<'b, F: Frames> TarReader<'b, F> {
                 }
                 // Remarks, and the target of a link.
                 EntryType::XGlobalHeader | EntryType::GNULongLink => {
-                    drop(self.text(own_len).await?)
+                    self.text(own_len).await?;
                 }
                 _ => {
                     let name = name.take();

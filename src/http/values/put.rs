@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{FutureExt as _, LocalBoxFuture, TryFutureExt as _};
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 
 use crate::http::body::request::Received;
@@ -93,37 +93,18 @@ pub async fn receive_part<'r>(
     key: &Key<'static>,
     mut options: PutOptions,
     len: Option<u64>,
-    data: impl AsyncFnMut() -> Result<Option<Bytes>, Refusal>,
-) -> Result<Option<LocalBoxFuture<'r, Result<Published, Refusal>>>, Refusal> {
-    let config = &request.service.config;
-    check_depth(key, config.limits.max_key_depth)?;
-    options.expected = options.expected.and_sha256(named_sha256(key, config)?)?;
-    request.permit_put(key, &mut options)?;
-    let existing = options.existing;
-    let received = receive_data(request, key, options, len, data).await;
-    let Some(upload) = request.narrowed(existing, received)? else {
-        return Ok(None);
-    };
-    let publishing = upload.publish(key.clone());
-    Ok(Some(Box::pin(async move {
-        request.narrowed(existing, publishing.await.map_err(Refusal::from))
-    })))
-}
-
-/// Receives a value, unless values are dropped.
-async fn receive_data<'r>(
-    request: &'r RequestContext,
-    key: &Key<'static>,
-    mut options: PutOptions,
-    len: Option<u64>,
     mut data: impl AsyncFnMut() -> Result<Option<Bytes>, Refusal>,
-) -> Result<Option<Upload<'r>>, Refusal> {
+) -> Result<Option<LocalBoxFuture<'r, Result<Published, Refusal>>>, Refusal> {
     let Service {
         store,
         reactor,
         config,
         ..
     } = &*request.service;
+    check_depth(key, config.limits.max_key_depth)?;
+    options.expected = options.expected.and_sha256(named_sha256(key, config)?)?;
+    request.permit_put(key, &mut options)?;
+    let existing = options.existing;
     let _in_flight = CountedUpload::new(request.counters());
     let quota = store.quota().filter(|quota| quota.is_by_client());
     let (expected, wanted) = (options.expected, options.expected.wanted());
@@ -133,28 +114,38 @@ async fn receive_data<'r>(
         uploader: quota.map(|_| request.uploader()),
         ..options.head()
     };
-    let mut upload = if config.discard {
-        None
-    } else {
-        Some(store.upload(*reactor, key, &mut head).await?)
-    };
-    if let Some(upload) = upload.as_mut().filter(|_| !wanted.is_none()) {
-        upload.hash(wanted);
-    }
-    let (mut received, limit) = (0, config.limits.max_body);
-    while let Some(data) = data().await? {
-        received += data.len() as u64;
-        if received > limit {
-            return Err(Refusal::TooLarge { limit });
+    let (mut count, limit) = (0, config.limits.max_body);
+    let received = async {
+        let mut upload = None;
+        if !config.discard {
+            upload = Some(store.upload(*reactor, key, &mut head).await?);
+        }
+        if let Some(upload) = upload.as_mut().filter(|_| !wanted.is_none()) {
+            upload.hash(wanted);
+        }
+        while let Some(data) = data().await? {
+            count += data.len() as u64;
+            if count > limit {
+                return Err(Refusal::TooLarge { limit });
+            }
+            if let Some(upload) = &mut upload {
+                upload.push(data).await?;
+            }
         }
         if let Some(upload) = &mut upload {
-            upload.push(data).await?;
+            compare(upload, &expected, wanted).await?;
         }
-    }
-    if let Some(upload) = &mut upload {
-        compare(upload, &expected, wanted).await?;
-    }
-    Ok(upload)
+        Ok(upload)
+    };
+    let received = received.await;
+    let upload = request.narrowed(existing, received)?;
+    let publishing = upload.map(|upload| upload.publish(key.clone()));
+    Ok(publishing.map(|publishing| {
+        let published = publishing
+            .err_into()
+            .map(move |it| request.narrowed(existing, it));
+        published.boxed_local()
+    }))
 }
 
 /// An upload under way, counted by its reactor.
