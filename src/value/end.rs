@@ -20,14 +20,24 @@ pub fn parse_end(text: &[u8]) -> Option<u64> {
     text.parse().ok().filter(|end| *end <= LATEST)
 }
 
-/// The end that the kept `fields` have, a line `name: value` for each. The first line of a name counts.
-pub fn end(fields: &[u8]) -> Option<u64> {
-    let value = fields.split(|&b| b == b'\n').find_map(|line| {
+/// The lines of the text of kept fields: their names and values.
+pub fn kept_lines(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    text.split(|&b| b == b'\n').filter_map(|line| {
         let (name, value) = line.split_at(line.iter().position(|&b| b == b':')?);
-        let is_end = name.eq_ignore_ascii_case(DELETE_AT.as_bytes());
-        is_end.then(|| value[1..].trim_ascii())
-    });
-    parse_end(value?)
+        Some((name, value[1..].trim_ascii()))
+    })
+}
+
+/// The value of the first of these lines with this `name`.
+pub fn kept_value<'t>(text: &'t [u8], name: &str) -> Option<&'t [u8]> {
+    let mut lines = kept_lines(text);
+    let line = lines.find(|(named, _)| named.eq_ignore_ascii_case(name.as_bytes()));
+    line.map(|(_, value)| value)
+}
+
+/// The end that the kept `fields` have.
+pub fn end(fields: &[u8]) -> Option<u64> {
+    parse_end(kept_value(fields, DELETE_AT)?)
 }
 
 /// The end of a value that is to last for `seconds` at least: at the next full second.

@@ -15,7 +15,7 @@ use data_encoding::HEXLOWER;
 use rustix::fs::{FileType, Stat, Timespec};
 
 pub use digest::{Checksum, ChecksumKind, Digest, Digests, Hasher, Wanted};
-pub use end::{DELETE_AFTER, DELETE_AT, end, end_after, now, parse_end};
+pub use end::{DELETE_AFTER, DELETE_AT, end, end_after, kept_lines, kept_value, now, parse_end};
 pub use error::{CONTENDED, Error, TRIES};
 pub use key::{
     BadKey, Key, MAX_LEN, MAX_SEGMENT, Prefixes, RESERVED, UNKNOWN_TYPE, check_prefix,

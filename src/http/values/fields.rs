@@ -17,7 +17,7 @@ use crate::http::auth::credentials::Principal;
 use crate::http::head::syntax::{append_field, has_member, is_parameter, is_token, split};
 use crate::http::values::field_names::refused;
 use crate::http::values::media::has_suffix;
-use crate::store::{DELETE_AFTER, DELETE_AT, MAX_FIELDS, end_after, now, parse_end};
+use crate::store::{DELETE_AFTER, DELETE_AT, MAX_FIELDS, end_after, kept_value, now, parse_end};
 
 /// A field that is kept.
 #[derive(Clone, Debug)]
@@ -152,11 +152,7 @@ impl StoredFields {
             .chain([&END])
             .chain(&kept.fields)
             .filter_map(|field| {
-                let value = text.split(|&b| b == b'\n').find_map(|line| {
-                    let end = line.iter().position(|&b| b == b':')?;
-                    let is_named = line[..end].eq_ignore_ascii_case(field.name.as_str().as_bytes());
-                    is_named.then(|| line[end + 1..].trim_ascii())
-                })?;
+                let value = kept_value(text, field.name.as_str())?;
                 let value = field.check(value).ok()??;
                 Some((field.name.clone(), value))
             });
