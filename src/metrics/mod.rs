@@ -7,9 +7,9 @@ mod reactor;
 mod store;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::time::{ClockId, clock_gettime};
 
 pub use reactor::{
@@ -161,7 +161,7 @@ impl SharedHistogram {
 
     /// The histogram, locked against additions.
     pub fn lock(&self) -> MutexGuard<'_, Histogram> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -7,10 +7,11 @@
 //! TLS in the kernel.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::RwLock;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -106,14 +107,13 @@ impl Tls {
         }
         let ticketer = Arc::clone(&self.current().ticketer);
         let next = Arc::new(configure(&self.options, ticketer)?);
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
+        *self.current.write() = next;
         Ok(())
     }
 
     /// The configuration of the connections that begin now.
     pub(super) fn current(&self) -> Arc<ServerConfig> {
-        let current = self.current.read();
-        Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 }
 

@@ -6,8 +6,8 @@
 //! publish. A body whose feed is dropped before its end is cut off: the connection closes, and the store sees that it is not whole.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use base64::Engine;
@@ -16,6 +16,7 @@ use bytes::Bytes;
 use crc64fast_nvme::Digest;
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -109,8 +110,7 @@ impl Body for BodyReceiver {
         if self.left == 0 {
             return Poll::Ready(None);
         }
-        let queue = self.queue.lock();
-        let next = queue.unwrap_or_else(PoisonError::into_inner).poll_recv(cx);
+        let next = self.queue.lock().poll_recv(cx);
         let Some(data) = ready!(next) else {
             return Poll::Ready(Some(Err(Cut)));
         };

@@ -4,11 +4,12 @@
 //! Pure but for the key of the day, which is derived once and kept. It does not hash bodies: the caller names the payload.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::call::{hex, query};
@@ -166,7 +167,7 @@ impl Signer {
     }
 
     fn key(&self, secrets: &Arc<Secrets>, day: &str) -> [u8; 32] {
-        let mut last = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.key.lock();
         if let Some(last) = &*last
             && Arc::ptr_eq(&last.secrets, secrets)
             && last.day == day

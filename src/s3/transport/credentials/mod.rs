@@ -8,10 +8,11 @@ mod providers;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::RwLock;
 use tokio::sync::oneshot;
 
 use super::sign::{Renewed, Secrets};
@@ -91,7 +92,7 @@ impl Credentials {
 
     /// The secrets of the moment. They are the same `Arc` until they change.
     pub fn current(&self) -> Arc<Secrets> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 }
 
@@ -133,7 +134,7 @@ async fn keep(
 }
 
 fn replace(current: &RwLock<Arc<Secrets>>, renewed: Renewed) {
-    let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
+    let mut current = current.write();
     if **current != renewed.secrets {
         *current = Arc::new(renewed.secrets);
     }
