@@ -36,7 +36,7 @@ pub fn check_health(url: &str, trust: &Trust, timeout: Duration) -> Result<(), S
 }
 
 /// An error with its causes.
-fn with_causes(error: &(dyn Error + 'static)) -> String {
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     let causes: Vec<_> = causes.map(ToString::to_string).collect();
     causes.join(": ")

@@ -8,7 +8,7 @@ use std::path::{self, Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use hyper::http::uri::Authority;
 
 use super::bounds::BoundOptions;
@@ -18,7 +18,7 @@ use super::mistakes::one_of;
 use super::network::Descriptors;
 use crate::commands::size;
 use crate::http::{ServiceConfig, is_guessed_text};
-use crate::s3::{BucketPrefix, Conditions, S3Resources, Settings};
+use crate::s3::{BucketPrefix, S3Resources, Settings};
 use crate::store::{self, Durability, StagingBounds};
 
 /// The directory of the values.
@@ -266,11 +266,9 @@ pub struct S3Store {
     s3_connections: u16,
 
     /// If the store does not honour conditions on writes: refuse to start (require), or answer such writes 501 (off)
-    #[arg(long, value_name = "HOW", default_value = "require", value_parser = one_of([
-        ("require", Conditions::Require),
-        ("off", Conditions::Off),
-    ]))]
-    s3_conditions: Conditions,
+    #[arg(long = "s3-conditions", value_name = "HOW", default_value = "require", action = ArgAction::Set,
+        value_parser = one_of([("require", true), ("off", false)]))]
+    requires_conditions: bool,
 
     /// Directory for uploads of unknown length [default: that of temporary files]
     #[arg(long, value_name = "DIR", requires = "store")]
@@ -310,7 +308,7 @@ impl S3Store {
             ca: self.s3_ca.clone(),
             timeout: *self.s3_timeout,
             connections: usize::from(self.s3_connections),
-            conditions: self.s3_conditions,
+            requires_conditions: self.requires_conditions,
             spool: self.spool.clone().unwrap_or_else(env::temp_dir),
             redirect_from: self.redirect_from.map(|size| size.as_u64()),
         }))

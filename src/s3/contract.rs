@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::transfer::{BlockingPool, StagingQuota};
-use crate::value::Error;
+use crate::value::{Current, Error};
 
 pub use crate::value::WriteCondition;
 
@@ -29,8 +29,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Connections to the store at most, for each reactor.
     pub connections: usize,
-    /// The demand on the store to honour conditions on writes.
-    pub conditions: Conditions,
+    /// A store that does not honour conditions on writes is refused at the start; else writes with conditions are refused.
+    pub requires_conditions: bool,
     /// The directory of uploads of unknown length, until they can be sent.
     pub spool: PathBuf,
     /// The shortest value that clients read from the store itself, by a link.
@@ -66,15 +66,6 @@ impl fmt::Display for BucketPrefix {
     }
 }
 
-/// The demand on a store to honour conditions on writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conditions {
-    /// A store that does not is refused at the start.
-    Require,
-    /// Writes with conditions are refused.
-    Off,
-}
-
 /// The metadata of a value, known without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteMeta {
@@ -90,6 +81,17 @@ pub struct RemoteMeta {
     pub fields: Vec<u8>,
     /// Its digest, where the store keeps one.
     pub sha256: Option<[u8; 32]>,
+}
+
+impl RemoteMeta {
+    /// The state that preconditions are compared with.
+    pub fn current(&self) -> Current<'_> {
+        Current {
+            etag: &self.etag,
+            variant: None,
+            modified: self.modified,
+        }
+    }
 }
 
 /// The parts that the reactors of an S3 store share.

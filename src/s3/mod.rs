@@ -25,13 +25,12 @@ use contract::{S3Context, explained};
 use transport::credentials::{self, Credentials};
 use transport::{Client, Reach};
 
-pub use contract::{BucketPrefix, Conditions, Report, Settings};
+pub use contract::{BucketPrefix, Report, Settings};
 pub use objects::Gateway;
 pub use objects::conditional::ConditionalUpload;
 pub use objects::get::RemoteBody;
 pub use objects::upload::PIECE;
 pub use objects::value::RemoteValue;
-pub use transport::Connections;
 pub use transport::call::BESIDE_METADATA;
 pub use trial::OpenError;
 
@@ -178,13 +177,9 @@ impl S3 {
         self.clients.iter().map(|client| client.under_way()).sum()
     }
 
-    /// The connections of all its clients.
-    pub fn connections(&self) -> Connections {
-        let each = self.clients.iter().map(|client| client.connections());
-        each.fold(Connections::default(), |sum, one| Connections {
-            open: sum.open + one.open,
-            idle: sum.idle + one.idle,
-        })
+    /// Connections to the store that are open.
+    pub fn connections(&self) -> usize {
+        self.clients.iter().map(|client| client.connections()).sum()
     }
 
     /// The settings that the store is reached with.

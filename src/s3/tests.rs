@@ -44,7 +44,7 @@ fn engine(bucket: &Bucket) -> S3 {
         ca: None,
         timeout: Duration::from_secs(2),
         connections: 8,
-        conditions: Conditions::Require,
+        requires_conditions: true,
         spool: std::env::temp_dir(),
         redirect_from: None,
     };

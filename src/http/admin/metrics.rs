@@ -259,14 +259,15 @@ fn add_s3(s3: &S3, to: &mut Exposition) {
         .number(sum(s3, |counters| &counters.unknown));
     to.metric("data_server_store_resolved_total Writes and removals of unknown outcome that turned out to have been made.")
         .number(sum(s3, |counters| &counters.resolved));
+    let (open, active) = (s3.connections(), s3.requests_under_way());
     to.metric("data_server_store_requests_active Requests to the store that are under way; each has a connection.")
-        .number(s3.requests_under_way() as u64);
+        .number(active as u64);
     to.metric("data_server_store_connections_open Connections to the store that are open.")
-        .number(s3.connections().open as u64);
+        .number(open as u64);
     to.metric(
         "data_server_store_connections_idle Connections to the store that wait for a request.",
     )
-    .number(s3.connections().idle as u64);
+    .number(open.saturating_sub(active) as u64);
 }
 
 /// The requests to the store by operation and class of status. Combinations that have not happened are left out.

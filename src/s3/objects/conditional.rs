@@ -7,7 +7,7 @@ use super::Gateway;
 use super::upload::{RemoteUpload, is_long};
 use crate::s3::contract::{RemoteMeta, WriteCondition};
 use crate::transfer::UploadHead;
-use crate::value::{CONTENDED, Current, Error, Key, Preconditions, TRIES, guessed_type};
+use crate::value::{CONTENDED, Error, Key, Preconditions, TRIES, guessed_type};
 
 /// A value that the store receives, under preconditions.
 pub struct ConditionalUpload<'a> {
@@ -106,12 +106,7 @@ fn swap(
     preconditions: &Preconditions,
     current: Option<&RemoteMeta>,
 ) -> Result<WriteCondition, Error> {
-    let known = current.map(|meta| Current {
-        etag: &meta.etag,
-        variant: None,
-        modified: meta.modified,
-    });
-    if !preconditions.for_write(known) {
+    if !preconditions.for_write(current.map(RemoteMeta::current)) {
         return Err(Error::Precondition);
     }
     Ok(current.map_or(WriteCondition::Create, |meta| {

@@ -12,19 +12,22 @@ use std::time::SystemTime;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream::try_unfold;
+use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Body;
 use hyper::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH,
     LAST_MODIFIED,
 };
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::timeout;
 
 use super::Gateway;
 use crate::s3::contract::RemoteMeta;
+use crate::s3::transport::Client;
 use crate::s3::transport::answer::{Answer, text, unclear};
 use crate::s3::transport::call::{Call, KEPT, METADATA, NO_MEDIA_TYPE, NONCE};
-use crate::s3::transport::{Client, ReadOutcome};
 use crate::value::{DELETE_AT, Error, Key};
 
 /// The coding of a body in pieces, which some stores answer as if it were the value's own.
@@ -59,11 +62,8 @@ impl Gateway<'_> {
     pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
         let call = Call::object(Method::HEAD, &self.client.place, key)?;
         let call = call.with_static("x-amz-checksum-mode", "ENABLED");
-        match self.client.read(&call).await? {
-            ReadOutcome::Answer(answer) => meta(&answer, None).map(Some),
-            ReadOutcome::Missing => Ok(None),
-            ReadOutcome::Changed => Err(unclear("a condition failed that was not set")),
-        }
+        let answer = self.client.read(&call).await?;
+        answer.map(|answer| meta(&answer, None)).transpose()
     }
 
     /// The object of `call`, a GET, or the bytes `range` of it; `None` where there is none, or another version than `only`.
@@ -75,8 +75,7 @@ impl Gateway<'_> {
     ) -> Result<Option<(RemoteMeta, RemoteBody)>, Error> {
         let found = found(self.client, call.clone(), range, only).await?;
         Ok(found.map(|(meta, left, answer)| {
-            let state = AnswerState::Reading(Box::new(answer));
-            let body = RemoteBody::new(self.client, call, &meta.etag, left, state);
+            let body = RemoteBody::new(self.client, call, &meta.etag, left, Some(answer));
             (meta, body)
         }))
     }
@@ -95,7 +94,7 @@ async fn found(
     if let Some(etag) = only {
         call = call.with(IF_MATCH, etag)?;
     }
-    let ReadOutcome::Answer(answer) = client.read(&call).await? else {
+    let Some(answer) = client.read(&call).await? else {
         return Ok(None);
     };
     let meta = meta(&answer, only)?;
@@ -167,139 +166,107 @@ const RESUMED: u32 = 3;
 
 /// The bytes of a value, or of a range of it, as the store sends them.
 pub struct RemoteBody {
-    client: Arc<Client>,
-    /// A request for the object, without a range.
-    call: Box<Call>,
-    etag: String,
-    /// The bytes that are to come.
-    left: Range<u64>,
-    state: AnswerState,
-    resumed: u32,
-    /// The end of the wait for the next bytes.
-    patience: Option<Pin<Box<Sleep>>>,
-}
-
-type Resuming = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>>;
-
-enum AnswerState {
-    Reading(Box<Answer>),
-    Resuming(Resuming),
-    Ended,
+    pieces: Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>,
+    left: u64,
 }
 
 impl RemoteBody {
-    /// The bytes `left` of the version `etag` of what `call` names, which are asked for when they are first polled for.
-    pub fn later(client: &Arc<Client>, call: Call, etag: &str, left: Range<u64>) -> Self {
-        let mut body = Self::new(client, call, etag, left, AnswerState::Ended);
-        body.ask();
-        body
-    }
-
-    fn new(
+    /// The bytes `left` of the version `etag` of what `call` names, which `answer` brings; without one the store is asked for them when
+    /// they are first polled for.
+    pub fn new(
         client: &Arc<Client>,
         call: Call,
         etag: &str,
         left: Range<u64>,
-        state: AnswerState,
+        answer: Option<Answer>,
     ) -> Self {
-        Self {
+        let download = Download {
             client: Arc::clone(client),
-            call: Box::new(call),
+            call,
             etag: etag.to_owned(),
-            left,
-            state,
+            left: left.clone(),
+            answer,
             resumed: 0,
-            patience: None,
+        };
+        Self {
+            pieces: Box::pin(try_unfold(download, Download::next)),
+            left: left.end - left.start,
         }
     }
 
     /// The next bytes, or `None` at the end.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        loop {
-            let broken = match &mut self.state {
-                AnswerState::Ended => return Poll::Ready(None),
-                AnswerState::Resuming(resuming) => match ready!(resuming.as_mut().poll(cx)) {
-                    Ok(answer) => {
-                        self.state = AnswerState::Reading(Box::new(answer));
-                        continue;
-                    }
-                    Err(error) => return self.end_with(error),
-                },
-                AnswerState::Reading(answer) => match Pin::new(&mut answer.body).poll_frame(cx) {
-                    Poll::Ready(Some(Ok(frame))) => {
-                        self.patience = None;
-                        let Ok(data) = frame.into_data() else {
-                            continue;
-                        };
-                        return self.pass(data);
-                    }
-                    Poll::Ready(None) if self.left.is_empty() => {
-                        self.state = AnswerState::Ended;
-                        continue;
-                    }
-                    Poll::Ready(None) => "the answer ended early".to_owned(),
-                    Poll::Ready(Some(Err(error))) => error.to_string(),
-                    Poll::Pending => {
-                        ready!(self.poll_patience(cx));
-                        "the next bytes did not come in time".to_owned()
-                    }
-                },
-            };
-            if self.left.is_empty() {
-                self.state = AnswerState::Ended;
-            } else if self.resumed == RESUMED {
-                return self.end_with(Error::BadGateway(broken));
-            } else {
-                self.resumed += 1;
-                self.ask();
-            }
+        let next = ready!(self.pieces.as_mut().poll_next(cx));
+        if let Some(Ok(data)) = &next {
+            self.left -= data.len() as u64;
         }
+        Poll::Ready(next)
     }
 
     /// Bytes that are still to come.
     pub fn remaining(&self) -> u64 {
-        self.left.end - self.left.start
+        self.left
     }
+}
 
-    fn pass(&mut self, data: Bytes) -> Poll<Option<Result<Bytes, Error>>> {
-        let len = data.len() as u64;
-        if len > self.remaining() {
-            return self.end_with(unclear("the answer is longer than it said"));
+/// The way of such bytes between two pieces.
+struct Download {
+    client: Arc<Client>,
+    /// A request for the object, without a range.
+    call: Call,
+    etag: String,
+    /// The bytes that are to come.
+    left: Range<u64>,
+    /// The answer that brings them, unless one is still to be asked for.
+    answer: Option<Answer>,
+    resumed: u32,
+}
+
+impl Download {
+    /// The next bytes, and what is left behind them.
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, Error> {
+        loop {
+            let mut answer = match self.answer.take() {
+                Some(answer) => answer,
+                None if self.left.is_empty() => return Ok(None),
+                None => self.ask().await?,
+            };
+            let broken = match timeout(self.client.timeout, answer.body.frame()).await {
+                Ok(Some(Ok(frame))) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    let len = data.len() as u64;
+                    if len > self.left.end - self.left.start {
+                        return Err(unclear("the answer is longer than it said"));
+                    }
+                    self.left.start += len;
+                    // Behind the last byte the connection is free for the next request.
+                    if !self.left.is_empty() || !answer.body.is_end_stream() {
+                        self.answer = Some(answer);
+                    }
+                    if data.is_empty() {
+                        continue;
+                    }
+                    return Ok(Some((data, self)));
+                }
+                Ok(None) => "the answer ended early".to_owned(),
+                Ok(Some(Err(error))) => error.to_string(),
+                Err(_) => "the next bytes did not come in time".to_owned(),
+            };
+            if self.left.is_empty() {
+                return Ok(None);
+            }
+            if self.resumed == RESUMED {
+                return Err(Error::BadGateway(broken));
+            }
+            self.resumed += 1;
         }
-        self.left.start += len;
-        if self.left.is_empty()
-            && let AnswerState::Reading(answer) = &self.state
-            && answer.body.is_end_stream()
-        {
-            // The connection is free for the next request.
-            self.state = AnswerState::Ended;
-        }
-        Poll::Ready(Some(Ok(data)))
-    }
-
-    fn end_with(&mut self, error: Error) -> Poll<Option<Result<Bytes, Error>>> {
-        self.state = AnswerState::Ended;
-        Poll::Ready(Some(Err(error)))
-    }
-
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let until = Instant::now() + self.client.timeout;
-        let patience = self
-            .patience
-            .get_or_insert_with(|| Box::pin(sleep_until(until)));
-        ready!(patience.as_mut().poll(cx));
-        self.patience = None;
-        Poll::Ready(())
     }
 
     /// Asks for the bytes that are left, of the same version.
-    fn ask(&mut self) {
-        let (client, call) = (Arc::clone(&self.client), Call::clone(&self.call));
-        let (etag, left) = (self.etag.clone(), self.left.clone());
-        self.state = AnswerState::Resuming(Box::pin(async move {
-            let found = found(&client, call, Some(left), Some(&etag)).await?;
-            found.map(|(_, _, answer)| answer).ok_or(Error::Truncated)
-        }));
+    async fn ask(&self) -> Result<Answer, Error> {
+        let (call, left) = (self.call.clone(), self.left.clone());
+        let found = found(&self.client, call, Some(left), Some(&self.etag)).await?;
+        found.map(|(_, _, answer)| answer).ok_or(Error::Truncated)
     }
 }
 

@@ -10,9 +10,9 @@ use hyper::Method;
 use serde::Deserialize;
 
 use super::Gateway;
+use crate::s3::transport::Client;
 use crate::s3::transport::answer::{Failure, parse, unclear};
 use crate::s3::transport::call::{self, Call};
-use crate::s3::transport::{Client, ReadOutcome};
 use crate::transfer::{BlockingPool, COPIED};
 use crate::value::{Error, Key, ListedValue, Listing, Page, RESERVED, Validators};
 
@@ -136,9 +136,8 @@ pub async fn ask(
         parameters.push(("delimiter", "/"));
     }
     let call = Call::bucket(Method::GET).with_query(&parameters);
-    let ReadOutcome::Answer(answer) = client.read(&call).await? else {
-        return Err(unclear("there is no list"));
-    };
+    let answer = client.read(&call).await?;
+    let answer = answer.ok_or_else(|| unclear("there is no list"))?;
     let body = answer.whole(MAX_PAGE, client.timeout).await;
     body.map_err(Failure::error)
 }

@@ -18,9 +18,9 @@ use hyper::Method;
 use hyper::header::{ETAG, IF_MATCH};
 
 use super::contract::S3Context;
+use super::transport::Client;
 use super::transport::answer::{Answer, Failure, doubted, says_undone, text};
 use super::transport::call::Call;
-use super::transport::{Client, ReadOutcome};
 use crate::value::{Error, Key};
 
 /// The way of one reactor to the store.
@@ -38,7 +38,7 @@ impl Gateway<'_> {
         }
         let client = self.client;
         let look = Call::object(Method::HEAD, &client.place, key)?;
-        if let ReadOutcome::Missing = client.read(&look).await? {
+        if client.read(&look).await?.is_none() {
             return Ok(false);
         }
         let mut call = Call::named(Method::DELETE, look.object.clone());
@@ -70,8 +70,8 @@ impl Gateway<'_> {
         let is_same =
             |found: &Answer| only.is_none_or(|etag| text(&found.headers, &ETAG) == Some(etag));
         match client.look(&look, tries.until).await {
-            Ok(ReadOutcome::Missing) if only.is_none() => Ok(true),
-            Ok(ReadOutcome::Answer(found)) if says_undone(&error) && is_same(&found) => Err(error),
+            Ok(None) if only.is_none() => Ok(true),
+            Ok(Some(found)) if says_undone(&error) && is_same(&found) => Err(error),
             _ => {
                 client.counters.unknown.add(1);
                 Err(doubted(error))

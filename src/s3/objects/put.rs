@@ -16,10 +16,10 @@ use hyper::header::{ETAG, HeaderName};
 use tokio::time::{Instant, timeout};
 
 use crate::s3::contract::WriteCondition;
+use crate::s3::transport::Client;
 use crate::s3::transport::answer::{Answer, Failure, Refusal, Tries, doubted, says_undone, text};
 use crate::s3::transport::body::{BodySender, Framing, feed};
 use crate::s3::transport::call::{Call, NONCE, hex};
-use crate::s3::transport::{Client, ReadOutcome};
 use crate::transfer::{COPIED, random};
 use crate::value::Error;
 
@@ -121,11 +121,10 @@ impl Write<'_> {
     /// Looks for what the object is now.
     async fn find(&self, until: Instant) -> CurrentObject {
         let call = Call::named(Method::HEAD, self.call.object.clone());
-        let found = match self.client.look(&call, until).await {
-            Ok(ReadOutcome::Answer(answer)) => Some(answer.headers),
-            Ok(ReadOutcome::Missing | ReadOutcome::Changed) => None,
-            Err(_) => return CurrentObject::Unknown,
+        let Ok(found) = self.client.look(&call, until).await else {
+            return CurrentObject::Unknown;
         };
+        let found = found.map(|answer| answer.headers);
         let etag = found.as_ref().and_then(|headers| text(headers, &ETAG));
         let nonce = found.as_ref().and_then(|headers| headers.get(NONCE));
         let is_ours = found.is_some() && nonce == self.call.headers.get(NONCE);

@@ -5,8 +5,7 @@
 //! threads write and read it, one piece at a time, and the system frees it when it is closed, also when the process is killed.
 //! Dropped, an upload leaves what was there, and nothing else.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,8 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::HeaderName;
-use rustix::fs::{CWD, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, pread, retry_on_intr};
 
 use super::Gateway;
 use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
@@ -25,7 +23,7 @@ use crate::s3::transport::Client;
 use crate::s3::transport::answer::Failure;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::{
-    BlockingPool, Receiver, Reservation, ReservationHandle, SMALL, UploadHead, random, write_at,
+    BlockingPool, Receiver, Reservation, ReservationHandle, SMALL, UploadHead, write_at,
 };
 use crate::value::{Digests, Error, Key, Wanted};
 
@@ -270,7 +268,12 @@ impl Spool {
     /// A new one in `dir`.
     async fn create(dir: &Path, disk: &BlockingPool) -> Result<Self, Error> {
         let dir = dir.to_owned();
-        let file = disk.spawn(move || nameless(&dir)).await?;
+        let make = move || {
+            let made = tempfile::tempfile_in(dir);
+            let errno = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            made.map_err(|error| Error::new("make a file in --spool", errno(error)))
+        };
+        let file = disk.spawn(make).await?;
         Ok(Self {
             file: Some(Arc::new(file)),
             len: 0,
@@ -331,37 +334,12 @@ impl Drop for Spool {
     }
 }
 
-/// A file in `dir` that has no name. Blocks.
-fn nameless(dir: &Path) -> Result<File, Error> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    match rustix::fs::openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
-        Ok(file) => return Ok(file.into()),
-        // The file system has no such files.
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
-        Err(errno) => return Err(Error::new("make a file in --spool", errno)),
-    }
-    let nonce = random().map_err(|errno| Error::new("name a file in --spool", errno))?;
-    let path = dir.join(format!(".data-server-spool-{nonce:032x}"));
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create_new(true).mode(0o600);
-    let file = options
-        .open(&path)
-        .map_err(Error::failed("make a file in --spool"))?;
-    std::fs::remove_file(&path).map_err(Error::failed("unname a file in --spool"))?;
-    Ok(file)
-}
-
 fn read_at(file: &File, offset: u64, len: usize) -> Result<Bytes, Error> {
     let mut buf = vec![0; len];
-    loop {
-        match rustix::io::pread(file, &mut buf, offset) {
-            Ok(0) => return Err(Error::Incomplete),
-            Ok(n) => {
-                buf.truncate(n);
-                return Ok(buf.into());
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::new("read back", errno)),
-        }
+    let read = retry_on_intr(|| pread(file, &mut *buf, offset));
+    buf.truncate(read.map_err(Error::errno_while("read back"))?);
+    if buf.is_empty() {
+        return Err(Error::Incomplete);
     }
+    Ok(buf.into())
 }

@@ -12,7 +12,7 @@ use crate::s3::contract::{RemoteMeta, S3Context};
 use crate::s3::transport::Client;
 use crate::s3::transport::call::Call;
 use crate::transfer::{CHUNK, Hashing, WriteBuffer};
-use crate::value::{Current, Digest, Error, Key, Preconditions, Wanted};
+use crate::value::{Digest, Error, Key, Preconditions, Wanted};
 
 /// A value of the store.
 pub struct RemoteValue {
@@ -73,18 +73,14 @@ impl RemoteValue {
     pub fn part(&mut self, range: Range<u64>) -> RemoteBody {
         let later = || {
             let (client, call) = (&self.client, self.call.clone());
-            RemoteBody::later(client, call, &self.meta.etag, range)
+            RemoteBody::new(client, call, &self.meta.etag, range, None)
         };
         self.coming.take().unwrap_or_else(later)
     }
 
     /// True if `preconditions` let the value be taken from its key.
     pub fn allows(&self, preconditions: &Preconditions) -> bool {
-        preconditions.for_write(Some(Current {
-            etag: &self.meta.etag,
-            variant: None,
-            modified: self.meta.modified,
-        }))
+        preconditions.for_write(Some(self.meta.current()))
     }
 
     /// The encoded name of its object.

@@ -15,6 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::connector::advice;
+use crate::client::with_causes;
 use crate::metrics::S3Counters;
 use crate::value::Error;
 
@@ -126,7 +127,7 @@ impl Failure {
     pub fn without_answer(error: &legacy::Error) -> Self {
         let source = std::error::Error::source(error);
         let cause = source.and_then(|source| source.downcast_ref::<hyper::Error>());
-        let text = causes(error);
+        let text = with_causes(error) + advice(error).unwrap_or_default();
         // hyper gives up a request unsent when its connection was closed meanwhile.
         if error.is_connect() || cause.is_some_and(hyper::Error::is_canceled) {
             Self::NotSent(text)
@@ -166,14 +167,6 @@ impl Failure {
             failure => failure.error(),
         }
     }
-}
-
-/// An error, and what it comes from.
-fn causes(error: &legacy::Error) -> String {
-    let first: &dyn std::error::Error = error;
-    let causes = std::iter::successors(Some(first), |error| error.source());
-    let causes: Vec<_> = causes.map(ToString::to_string).collect();
-    causes.join(": ") + advice(error).unwrap_or_default()
 }
 
 impl Refusal {

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use super::body::{CHECKSUM, Framing, PIECES, SendBody};
 use crate::metrics::StoreOperation;
 use crate::s3::contract::{BucketPrefix, Settings, WriteCondition};
-use crate::value::{Attributes, Error, Key};
+use crate::value::{Attributes, Error, Key, kept_lines};
 
 /// The payload of a request without a body: SHA-256 of nothing.
 pub const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -113,6 +113,11 @@ impl Call {
         }
     }
 
+    /// True where it asks for one version or range of the object.
+    pub fn is_conditional(&self) -> bool {
+        self.headers.contains_key(IF_MATCH) || self.headers.contains_key(RANGE)
+    }
+
     /// True where it is about an upload in parts.
     pub fn is_part(&self) -> bool {
         !self.query.is_empty()
@@ -189,16 +194,12 @@ impl Call {
         let media_type = kept.media_type.as_deref().unwrap_or(NO_MEDIA_TYPE);
         self.headers.insert(CONTENT_TYPE, header_value(media_type)?);
         let text = kept.fields.as_deref().unwrap_or_default();
-        for line in text.split(|&b| b == b'\n') {
-            let Some(colon) = line.iter().position(|&b| b == b':') else {
-                continue;
-            };
-            let mut name = HeaderName::from_bytes(&line[..colon]).map_err(|_| not_a_field())?;
+        for (name, value) in kept_lines(text) {
+            let mut name = HeaderName::from_bytes(name).map_err(|_| not_a_field())?;
             if !KEPT.contains(&name) {
                 let metadata = format!("{METADATA}{name}");
                 name = HeaderName::try_from(metadata).map_err(|_| not_a_field())?;
             }
-            let value = line[colon + 1..].trim_ascii();
             let value = HeaderValue::from_bytes(value).map_err(|_| not_a_field())?;
             self.headers.insert(name, value);
         }

@@ -23,7 +23,7 @@ use rustls::ClientConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use self::answer::{Answer, Failure, Refusal, Tries};
+use self::answer::{Answer, Failure, Refusal, Tries, unclear};
 use self::body::SendBody;
 use self::call::{Call, Endpoint, Endpoints};
 use self::connector::{Connector, connector, tls};
@@ -74,23 +74,6 @@ pub struct Reach {
     tls: Arc<ClientConfig>,
 }
 
-/// Connections to the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Connections {
-    /// Connections that are open.
-    pub open: usize,
-    /// Open connections that wait for a request.
-    pub idle: usize,
-}
-
-/// The outcome of a read.
-#[derive(Debug)]
-pub enum ReadOutcome {
-    Answer(Answer),
-    Missing,
-    Changed,
-}
-
 impl Reach {
     /// The store of `settings`, with these credentials; the reason, where it cannot be reached.
     pub fn new(settings: &Settings, credentials: &Arc<Credentials>) -> Result<Self, String> {
@@ -126,13 +109,9 @@ impl Client {
         }
     }
 
-    /// Its connections.
-    pub fn connections(&self) -> Connections {
-        let open = self.open.load(Ordering::Relaxed);
-        Connections {
-            open,
-            idle: open.saturating_sub(self.under_way()),
-        }
+    /// Connections that are open.
+    pub fn connections(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
     }
 
     /// Requests under way.
@@ -147,12 +126,11 @@ impl Client {
 
     /// Asks the store whether the bucket is there.
     pub async fn probe(&self) -> Result<(), Error> {
-        match self.read(&Call::bucket(Method::HEAD)).await? {
-            ReadOutcome::Answer(_) => Ok(()),
-            ReadOutcome::Missing | ReadOutcome::Changed => Err(Error::Refused(
-                "404, without a code of S3: is this the endpoint of a store?".to_owned(),
-            )),
-        }
+        let answer = self.read(&Call::bucket(Method::HEAD)).await?;
+        let why = "404, without a code of S3: is this the endpoint of a store?";
+        answer
+            .map(drop)
+            .ok_or_else(|| Error::Refused(why.to_owned()))
     }
 
     /// An address at which `method` reads what the `object` with this encoded name is by then, through the endpoint that is in turn.
@@ -181,22 +159,28 @@ impl Client {
         Tries::until(self.deadline(), &self.counters)
     }
 
-    /// Tries `call`, which changes nothing, until there is an answer or no hope.
-    pub async fn read(&self, call: &Call) -> Result<ReadOutcome, Error> {
+    /// Tries `call`, which changes nothing, until there is an answer or no hope. `None`: there is no such object, or not the version or
+    /// the range that the call asks for.
+    pub async fn read(&self, call: &Call) -> Result<Option<Answer>, Error> {
         self.read_until(call, self.deadline()).await
     }
 
     /// Looks what a change has done, until then at least for as long as it takes to find out.
-    pub async fn look(&self, call: &Call, until: Instant) -> Result<ReadOutcome, Error> {
+    pub async fn look(&self, call: &Call, until: Instant) -> Result<Option<Answer>, Error> {
         self.read_until(call, until.max(Instant::now() + LOOK))
             .await
     }
 
-    async fn read_until(&self, call: &Call, until: Instant) -> Result<ReadOutcome, Error> {
+    async fn read_until(&self, call: &Call, until: Instant) -> Result<Option<Answer>, Error> {
         match self.repeat(call, until).await {
-            Ok(answer) => Ok(ReadOutcome::Answer(answer)),
-            Err(Failure::Refused(refusal)) if refusal.is_missing() => Ok(ReadOutcome::Missing),
-            Err(Failure::Refused(refusal)) if refusal.is_changed() => Ok(ReadOutcome::Changed),
+            Ok(answer) => Ok(Some(answer)),
+            Err(Failure::Refused(refusal)) if refusal.is_missing() => Ok(None),
+            Err(Failure::Refused(refusal)) if refusal.is_changed() && call.is_conditional() => {
+                Ok(None)
+            }
+            Err(Failure::Refused(refusal)) if refusal.is_changed() => {
+                Err(unclear("a condition failed that was not set"))
+            }
             Err(failure) => Err(failure.error()),
         }
     }

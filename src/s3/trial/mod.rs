@@ -7,7 +7,7 @@ mod checks;
 mod lists;
 mod requests;
 
-use super::contract::{Conditions, Promises, Report, Settings, What, explained};
+use super::contract::{Promises, Report, Settings, What, explained};
 use super::transport::Client;
 use crate::value::Error;
 use requests::{CheckEffort, Trial};
@@ -31,7 +31,7 @@ pub fn probe_store(
     settings: &Settings,
     read_only: bool,
 ) -> Result<Promises, OpenError> {
-    let with_conditions = settings.conditions == Conditions::Require;
+    let with_conditions = settings.requires_conditions;
     let short = CheckEffort {
         conditions: with_conditions,
         ..CheckEffort::at_start()

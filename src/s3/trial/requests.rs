@@ -13,10 +13,10 @@ use hyper::Method;
 use crate::s3::contract::{Fault, WriteCondition, fails};
 use crate::s3::objects::list::{StorePage, ask};
 use crate::s3::objects::put::{nonce, written};
-use crate::s3::transport::answer::{Failure, parse, unclear};
+use crate::s3::transport::Client;
+use crate::s3::transport::answer::{Failure, parse};
 use crate::s3::transport::body::{Framing, SendBody};
 use crate::s3::transport::call::{Call, path};
-use crate::s3::transport::{Client, ReadOutcome};
 use crate::value::{Error, Page, Prefixes};
 
 /// The beginning of the names of the objects of every check, below the prefix of the place. No key begins so.
@@ -230,14 +230,11 @@ impl Trial {
     /// The object as it is; `None` where there is none.
     pub async fn read(&self, object: &str) -> Result<Option<Bytes>, Error> {
         let call = Call::named(Method::GET, object.to_owned());
-        match self.client.read(&call).await? {
-            ReadOutcome::Answer(answer) => {
-                let whole = answer.whole(MOST, self.client.timeout).await;
-                whole.map(Some).map_err(Failure::error)
-            }
-            ReadOutcome::Missing => Ok(None),
-            ReadOutcome::Changed => Err(unclear("a condition failed that was not set")),
-        }
+        let Some(answer) = self.client.read(&call).await? else {
+            return Ok(None);
+        };
+        let whole = answer.whole(MOST, self.client.timeout).await;
+        whole.map(Some).map_err(Failure::error)
     }
 }
 
@@ -263,34 +260,32 @@ pub struct CheckEffort {
 impl CheckEffort {
     /// The effort at the start of a server: about a second.
     pub fn at_start() -> Self {
-        let (races, cuts, looks) = (1, 1, 1);
-        removals_of_tests().map_or(SHORT, |removals| Self {
-            races,
-            removals,
-            cuts,
-            looks,
+        SHORT.unless_of_tests(Self {
+            races: 1,
+            cuts: 1,
+            looks: 1,
             ..SHORT
         })
     }
 
     /// The effort of `check-store`: some seconds.
     pub fn at_length() -> Self {
-        let (races, cuts, across) = (20, 3, 10);
-        removals_of_tests().map_or(LONG, |removals| Self {
-            races,
-            removals,
-            cuts,
-            across,
+        LONG.unless_of_tests(Self {
+            races: 20,
+            cuts: 3,
+            across: 10,
             ..LONG
         })
     }
-}
 
-/// In a debug build, how many races of removals there are where `DATA_SERVER_TRIAL` says so: then little else is tried. The tests
-/// try a store some hundred times, and in full where they ask for that.
-fn removals_of_tests() -> Option<usize> {
-    let removals = std::env::var("DATA_SERVER_TRIAL").ok();
-    removals.filter(|_| cfg!(debug_assertions))?.parse().ok()
+    /// This effort; in a debug build where `DATA_SERVER_TRIAL` says how many races of removals there are, so many, and else `less`. The
+    /// tests try a store some hundred times, and in full where they ask for that.
+    fn unless_of_tests(self, less: Self) -> Self {
+        let removals = std::env::var("DATA_SERVER_TRIAL").ok();
+        let removals = removals.filter(|_| cfg!(debug_assertions));
+        let removals = removals.and_then(|removals| removals.parse().ok());
+        removals.map_or(self, |removals| Self { removals, ..less })
+    }
 }
 
 #[cfg(test)]

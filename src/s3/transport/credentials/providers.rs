@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -201,14 +201,29 @@ impl Instance {
     }
 }
 
-/// The answer of the metadata services.
+/// The secrets as the metadata services and STS write them.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Given {
     access_key_id: String,
     secret_access_key: String,
+    #[serde(alias = "SessionToken")]
     token: Option<String>,
     expiration: Option<String>,
+}
+
+impl From<Given> for Renewed {
+    fn from(given: Given) -> Self {
+        let expires = given.expiration.as_deref();
+        Self {
+            expires: expires.and_then(|text| humantime::parse_rfc3339(text).ok()),
+            secrets: Secrets {
+                id: given.access_key_id,
+                secret: given.secret_access_key,
+                token: given.token,
+            },
+        }
+    }
 }
 
 /// The secrets that the metadata service at `uri` gives.
@@ -217,19 +232,7 @@ async fn given(fetcher: &Fetcher, uri: &str, headers: &[(&str, &str)]) -> Result
     // The error would quote what it cannot read.
     let given: Given =
         serde_json::from_slice(&body).map_err(|_| format!("{uri}: gave no credentials"))?;
-    Ok(Renewed {
-        expires: given.expiration.as_deref().and_then(time),
-        secrets: Secrets {
-            id: given.access_key_id,
-            secret: given.secret_access_key,
-            token: given.token,
-        },
-    })
-}
-
-/// A time as these services say it.
-fn time(text: &str) -> Option<SystemTime> {
-    humantime::parse_rfc3339(text).ok()
+    Ok(given.into())
 }
 
 /// The role that a token is for.
@@ -262,17 +265,10 @@ impl WebIdentity {
             let code = parse::<Refused>(&refusal.body).map(|refused| refused.error.code);
             format!("{} {}", refusal.why, code.unwrap_or_default())
         })?;
-        let given = parse::<Assumed>(&answer)
-            .ok_or_else(|| format!("{}: gave no credentials", self.endpoint))?;
-        let given = given.result.credentials;
-        Ok(Renewed {
-            expires: time(&given.expiration),
-            secrets: Secrets {
-                id: given.access_key_id,
-                secret: given.secret_access_key,
-                token: Some(given.session_token),
-            },
-        })
+        let given = parse::<Assumed>(&answer).map(|assumed| assumed.result.credentials);
+        let given = given.filter(|given| given.token.is_some() && given.expiration.is_some());
+        let given = given.ok_or_else(|| format!("{}: gave no credentials", self.endpoint))?;
+        Ok(given.into())
     }
 }
 
@@ -289,16 +285,7 @@ struct Assumed {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct AssumedRole {
-    credentials: Granted,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Granted {
-    access_key_id: String,
-    secret_access_key: String,
-    session_token: String,
-    expiration: String,
+    credentials: Given,
 }
 
 #[derive(Deserialize)]
