@@ -15,11 +15,11 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::sync::Semaphore;
 
 use crate::access::Access;
-use crate::config::{Config, ListenConfig, Values};
+use crate::config::{Config, ConnectionConfig, ListenConfig, Values};
 use crate::http::{Admin, Routes, ServiceBuilder};
 use crate::lifecycle::{Drain, ReloadRequests, drain};
 use crate::metrics::LAST_RELOAD_FAILED;
-use crate::net::{self, Address, Dispatch, Listen, Listeners, Peers, ReactorConfig, Tls};
+use crate::net::{self, At, ConnectionLimit, Dispatch, Listen, Listeners, ReactorConfig, Tls};
 use crate::sandbox;
 use crate::store::Store;
 use startup::Cpus;
@@ -127,7 +127,7 @@ impl Server {
     /// Starts every thread; from when this returns, requests are answered. Also answers the reader of files that change
     /// while the server runs.
     pub fn start(mut self) -> Result<(Running, Reloader), StartError> {
-        let addresses = self.listeners.addresses().map(Address::to_string);
+        let addresses = self.listeners.addresses().map(At::to_string);
         let addresses: Vec<_> = addresses.collect();
         let address = addresses.join(", ");
         let (drain, draining) = drain();
@@ -144,10 +144,11 @@ impl Server {
             ..self.reactor(index, format!("reactor-{index}"), &admin, routes)
         };
         let reactors = counters.into_iter().enumerate().map(reactor).collect();
-        let peers = Peers::new(self.config.connections.max_per_ip);
         let admin_drain = self.start_admin(&admin)?;
-        let most = self.config.connections.max;
-        net::start(self.listeners, reactors, most, peers.clone(), &draining)?;
+        let ConnectionConfig {
+            max, max_per_ip, ..
+        } = self.config.connections;
+        let limit = net::start(self.listeners, reactors, max, max_per_ip, &draining)?;
         admin.start_serving();
         let version = env!("CARGO_PKG_VERSION");
         match &self.config.values {
@@ -170,7 +171,7 @@ impl Server {
             grace_period: self.config.grace_period,
             store: self.store,
             admin,
-            peers,
+            limit,
             drain,
             admin_drain,
         };
@@ -201,7 +202,7 @@ impl Server {
             name,
             service,
             limits: self.config.connections.limits,
-            http2: self.config.connections.http2,
+            http2_clear: self.config.connections.http2_clear,
             streams: Arc::clone(&self.streams),
             tls: self.tls.clone(),
             counters: Arc::default(),
@@ -219,8 +220,7 @@ impl Server {
         let url: String = listeners.urls().collect();
         let (index, name) = (self.config.threads, "admin".to_owned());
         let reactors = vec![self.reactor(index, name, admin, Routes::Pages)];
-        let peers = Peers::default();
-        net::start(listeners, reactors, ADMIN_CONNECTIONS, peers, &draining)?;
+        net::start(listeners, reactors, ADMIN_CONNECTIONS, None, &draining)?;
         tracing::info!("admin listening on {url}");
         Ok(Some(drain))
     }
@@ -231,7 +231,7 @@ pub struct Running {
     grace_period: Duration,
     store: Arc<Store>,
     admin: Arc<Admin>,
-    peers: Peers,
+    limit: Arc<ConnectionLimit>,
     drain: Drain,
     admin_drain: Option<Drain>,
 }
@@ -251,7 +251,7 @@ impl Running {
             admin_drain.finish(ADMIN_GRACE).await;
         }
         drop((self.store, self.admin));
-        tracing::info!(refused = self.peers.refused(), "drained");
+        tracing::info!(refused = self.limit.refused(), "drained");
     }
 }
 

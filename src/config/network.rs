@@ -52,8 +52,8 @@ pub struct ConnectionConfig {
     pub max_per_ip: Option<NonZeroU32>,
     /// The time limits of peers.
     pub limits: Limits,
-    /// The places where HTTP/2 is spoken.
-    pub http2: net::Http2,
+    /// HTTP/2 is spoken without TLS too.
+    pub http2_clear: bool,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -148,11 +148,7 @@ impl Network {
                 body_timeout: *self.body_timeout,
                 min_rate: self.min_rate.as_u64(),
             },
-            http2: if self.http2_clear {
-                net::Http2::Everywhere
-            } else {
-                net::Http2::TlsOnly
-            },
+            http2_clear: self.http2_clear,
         }
     }
 

@@ -23,7 +23,7 @@ use super::connection_limit::Permit;
 use super::connections::{Command, LINGER};
 use super::http1::{self, HyperIo, Next};
 use super::http2::{self, PREFACE};
-use super::reactor::{ConnectionContext, ConnectionError, Http2, Reactor};
+use super::reactor::{ConnectionContext, ConnectionError, Reactor};
 use super::socket::Socket;
 use super::socket_reader::SocketReader;
 use super::socket_writer::BURST;
@@ -113,7 +113,7 @@ async fn protocol(
             }
             tls.has_agreed_on(HTTP2)
         }
-        None if context.reactor.http2 == Http2::TlsOnly => false,
+        None if !context.reactor.http2_clear => false,
         None => {
             while received.len() < PREFACE.len() && PREFACE.starts_with(received) {
                 if !rest(context, received).await? {

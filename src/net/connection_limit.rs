@@ -5,11 +5,13 @@
 //! clients that wait.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
@@ -29,26 +31,46 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// The limit of one server: all that accepts for it shares it, and so do its reactors.
 #[derive(Debug)]
-pub(super) struct ConnectionLimit {
+pub struct ConnectionLimit {
     /// One for each connection that may be opened still.
     vacancies: Semaphore,
-    peers: Peers,
+    /// The most connections of one client (`--max-connections-per-ip`), if they are bounded.
+    most_of_one: Option<NonZeroU32>,
+    clients: Mutex<Clients>,
     /// An idle connection is to be closed, and none has been found yet.
     wants_room: AtomicBool,
     room_wanted: Notify,
     ended: Notify,
 }
 
+/// The clients of a server, where their connections are bounded: only those that have open ones.
+///
+/// A client is an IPv4 address or an IPv6 network of 64 bits, which is what one customer gets, or the user of processes that
+/// connect to a unix socket. One over the bound is closed at once: an answer would cost what the bound is there to save.
+#[derive(Debug, Default)]
+struct Clients {
+    open: HashMap<Source, u32>,
+    refused: u64,
+    /// The last line of the log about refused connections: its time, and how many there had been.
+    logged: Option<(Instant, u64)>,
+}
+
 impl ConnectionLimit {
-    /// At most `max` connections, and of each client as many as `peers` admits.
-    pub(super) fn new(max: usize, peers: Peers) -> Arc<Self> {
+    /// At most `max` connections, and `most_of_one` of each client.
+    pub(super) fn new(max: usize, most_of_one: Option<NonZeroU32>) -> Arc<Self> {
         Arc::new(Self {
             vacancies: Semaphore::new(max.min(Semaphore::MAX_PERMITS)),
-            peers,
+            most_of_one,
+            clients: Mutex::default(),
             wants_room: AtomicBool::new(false),
             room_wanted: Notify::new(),
             ended: Notify::new(),
         })
+    }
+
+    /// Connections refused so far because their client had too many.
+    pub fn refused(&self) -> u64 {
+        self.clients.lock().refused
     }
 
     /// A vacancy, if there is one.
@@ -82,15 +104,59 @@ impl ConnectionLimit {
         vacancy: SemaphorePermit<'_>,
         client: Option<Peer>,
     ) -> Option<Permit> {
-        let peer = match client {
-            Some(client) => Some(self.peers.admit(client)?),
+        let client = match client {
+            Some(client) => Some(self.enter(client)?),
             None => None,
         };
         vacancy.forget();
         Some(Permit {
-            peer,
-            vacancy: Vacancy(Arc::clone(self)),
+            client,
+            limit: Arc::clone(self),
         })
+    }
+
+    /// Counts a connection of `peer`, unless it has too many.
+    fn enter(&self, peer: Peer) -> Option<Source> {
+        let client = peer.source();
+        let Some(max) = self.most_of_one else {
+            return Some(client);
+        };
+        let mut clients = self.clients.lock();
+        let open = clients.open.entry(client).or_insert(0);
+        if *open < max.get() {
+            *open += 1;
+            return Some(client);
+        }
+        clients.refused += 1;
+        let (refused, logged) = (clients.refused, clients.logged);
+        if logged.is_none_or(|(at, _)| at.elapsed() >= LOG_EVERY) {
+            let address = match peer {
+                Peer::Address(address) => address.ip().to_string(),
+                Peer::Process { .. } => peer.to_string(),
+            };
+            let refused = refused - logged.map_or(0, |(_, before)| before);
+            tracing::warn!(
+                address,
+                max,
+                refused,
+                "too many connections from one address"
+            );
+            clients.logged = Some((Instant::now(), clients.refused));
+        }
+        None
+    }
+
+    /// Gives up a connection of `client`.
+    fn leave(&self, client: Source) {
+        if self.most_of_one.is_none() {
+            return;
+        }
+        if let Entry::Occupied(mut open) = self.clients.lock().open.entry(client) {
+            *open.get_mut() -= 1;
+            if *open.get() == 0 {
+                open.remove();
+            }
+        }
     }
 
     /// A permit for another that takes as much as a connection of `client`, if there is a vacancy.
@@ -123,145 +189,31 @@ impl ConnectionLimit {
 /// The permit of an open connection. It is dropped when the connection has ended and its socket is closed.
 #[derive(Debug)]
 pub(super) struct Permit {
-    // Dropped first: with the vacancy that it gives up, the client itself may connect again.
-    peer: Option<PeerPermit>,
-    vacancy: Vacancy,
+    client: Option<Source>,
+    limit: Arc<ConnectionLimit>,
 }
 
 impl Permit {
     /// True when it is known which client has the connection.
     pub(super) fn has_client(&self) -> bool {
-        self.peer.is_some()
+        self.client.is_some()
     }
 
     /// Gives it to `client`; false when that has too many connections.
     pub(super) fn give_to(&mut self, client: Peer) -> bool {
-        self.peer = self.vacancy.0.peers.admit(client);
+        self.client = self.limit.enter(client);
         self.has_client()
     }
 }
 
-#[derive(Debug)]
-struct Vacancy(Arc<ConnectionLimit>);
-
-impl Drop for Vacancy {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.vacancies.add_permits(1);
-        self.0.ended.notify_waiters();
-    }
-}
-
-/// The connections that each client has open, where `--max-connections-per-ip` bounds them. Clones share it.
-///
-/// A client is an IPv4 address or an IPv6 network of 64 bits, which is what one customer gets, or the user of processes that
-/// connect to a unix socket. One over the bound is closed at once: an answer would cost what the bound is there to save. Only
-/// clients with open connections are remembered. Without a bound there is no table.
-#[derive(Clone, Debug, Default)]
-pub struct Peers(Option<Arc<Bounded>>);
-
-#[derive(Debug)]
-struct Bounded {
-    max: NonZeroU32,
-    open: Mutex<HashMap<Source, u32>>,
-    refused: AtomicU64,
-    logged: Mutex<Logged>,
-}
-
-/// The last line of the log about refused connections: its time, and how many there had been.
-#[derive(Debug, Default)]
-struct Logged {
-    at: Option<Instant>,
-    refused: u64,
-}
-
-/// One connection of a client, until it is dropped.
-#[derive(Debug)]
-struct PeerPermit(Option<(Arc<Bounded>, Source)>);
-
-impl Peers {
-    /// With at most `max` connections of each client, if there is a bound.
-    pub fn new(max: Option<NonZeroU32>) -> Self {
-        Self(max.map(|max| {
-            Arc::new(Bounded {
-                max,
-                open: Mutex::default(),
-                refused: AtomicU64::new(0),
-                logged: Mutex::default(),
-            })
-        }))
-    }
-
-    /// Counts a connection of `peer`, or refuses it.
-    fn admit(&self, peer: Peer) -> Option<PeerPermit> {
-        let Some(bounded) = &self.0 else {
-            return Some(PeerPermit(None));
-        };
-        let client = peer.source();
-        if bounded.enter(client) {
-            return Some(PeerPermit(Some((Arc::clone(bounded), client))));
+        // First: with the vacancy that this gives up, the client itself may connect again.
+        if let Some(client) = self.client {
+            self.limit.leave(client);
         }
-        bounded.refuse(peer);
-        None
-    }
-
-    /// Connections refused so far.
-    pub fn refused(&self) -> u64 {
-        let refused = |bounded: &Arc<Bounded>| bounded.refused.load(Ordering::Relaxed);
-        self.0.as_ref().map_or(0, refused)
-    }
-}
-
-impl Bounded {
-    fn open(&self) -> MutexGuard<'_, HashMap<Source, u32>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enter(&self, client: Source) -> bool {
-        let mut open = self.open();
-        let connections = open.entry(client).or_insert(0);
-        let enters = *connections < self.max.get();
-        *connections += u32::from(enters);
-        enters
-    }
-
-    fn leave(&self, client: Source) {
-        let mut open = self.open();
-        if let Some(connections) = open.get_mut(&client) {
-            *connections -= 1;
-            if *connections == 0 {
-                open.remove(&client);
-            }
-        }
-    }
-
-    fn refuse(&self, peer: Peer) {
-        let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.at.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
-            let since = refused.saturating_sub(logged.refused);
-            let address = match peer {
-                Peer::Address(address) => address.ip().to_string(),
-                Peer::Process { .. } => peer.to_string(),
-            };
-            tracing::warn!(
-                address,
-                max = self.max,
-                refused = since,
-                "too many connections from one address"
-            );
-            *logged = Logged {
-                at: Some(Instant::now()),
-                refused,
-            };
-        }
-    }
-}
-
-impl Drop for PeerPermit {
-    fn drop(&mut self) {
-        if let Some((bounded, client)) = &self.0 {
-            bounded.leave(*client);
-        }
+        self.limit.vacancies.add_permits(1);
+        self.limit.ended.notify_waiters();
     }
 }
 
@@ -277,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_client_that_is_refused_takes_no_vacancy_and_an_ended_connection_gives_its_own_back() {
-        let limit = ConnectionLimit::new(2, Peers::new(NonZeroU32::new(1)));
+        let limit = ConnectionLimit::new(2, NonZeroU32::new(1));
         let permit = admit(&limit).expect("the first");
         for _ in 0..5 {
             assert!(admit(&limit).is_none());
@@ -291,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_client_that_is_known_later_counts_from_then() {
-        let limit = ConnectionLimit::new(3, Peers::new(NonZeroU32::new(1)));
+        let limit = ConnectionLimit::new(3, NonZeroU32::new(1));
         let unknown = || limit.admit(limit.try_vacancy()?, None);
         let mut first = unknown().expect("the first");
         let mut second = unknown().expect("the second");
@@ -304,7 +256,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waiting_for_a_vacancy_ends_with_the_first_connection_that_ends() {
-        let limit = ConnectionLimit::new(1, Peers::default());
+        let limit = ConnectionLimit::new(1, None);
         let permit = admit(&limit).expect("the first");
         let patience = RETRY_AFTER * 10;
         assert!(timeout(patience, limit.vacancy()).await.is_err());
@@ -318,7 +270,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_ends_between_a_failure_and_the_wait_is_not_missed() {
-        let limit = ConnectionLimit::new(1, Peers::default());
+        let limit = ConnectionLimit::new(1, None);
         let permit = admit(&limit);
         let ended = limit.ended();
         drop(permit);
@@ -327,8 +279,9 @@ mod tests {
         assert!(timeout(second, limit.ended()).await.is_err());
     }
 
-    fn peers(max: u32) -> Peers {
-        Peers::new(NonZeroU32::new(max))
+    /// Without a bound for one client where `max` is 0.
+    fn of_one(max: u32) -> Arc<ConnectionLimit> {
+        ConnectionLimit::new(1000, NonZeroU32::new(max))
     }
 
     fn address(text: &str) -> Peer {
@@ -337,52 +290,53 @@ mod tests {
 
     #[test]
     fn a_client_over_the_bound_is_refused_until_one_of_its_connections_ends() {
-        let peers = peers(2);
-        let first = peers.admit(address("192.0.2.1")).unwrap();
-        let _second = peers.admit(address("192.0.2.1")).unwrap();
-        assert!(peers.admit(address("192.0.2.1")).is_none());
-        assert!(peers.admit(address("::ffff:192.0.2.1")).is_none());
-        assert!(peers.admit(address("192.0.2.2")).is_some());
+        let limit = of_one(2);
+        let first = limit.try_admit(address("192.0.2.1")).unwrap();
+        let _second = limit.try_admit(address("192.0.2.1")).unwrap();
+        assert!(limit.try_admit(address("192.0.2.1")).is_none());
+        assert!(limit.try_admit(address("::ffff:192.0.2.1")).is_none());
+        assert!(limit.try_admit(address("192.0.2.2")).is_some());
         drop(first);
-        assert!(peers.admit(address("192.0.2.1")).is_some());
-        assert_eq!(peers.refused(), 2);
+        assert!(limit.try_admit(address("192.0.2.1")).is_some());
+        assert_eq!(limit.refused(), 2);
     }
 
     #[test]
     fn ipv6_is_counted_by_networks_of_64_bits() {
-        let peers = peers(1);
-        let _permit = peers.admit(address("2001:db8::1")).unwrap();
-        assert!(peers.admit(address("2001:db8::ffff:0:0:1")).is_none());
-        assert!(peers.admit(address("2001:db8:0:1::1")).is_some());
+        let limit = of_one(1);
+        let _permit = limit.try_admit(address("2001:db8::1")).unwrap();
+        assert!(limit.try_admit(address("2001:db8::ffff:0:0:1")).is_none());
+        assert!(limit.try_admit(address("2001:db8:0:1::1")).is_some());
     }
 
     #[test]
     fn processes_are_counted_by_user() {
-        let peers = peers(1);
+        let limit = of_one(1);
         let process = |uid, pid| Peer::Process { uid, pid };
-        let _permit = peers.admit(process(1, 10)).unwrap();
-        assert!(peers.admit(process(1, 11)).is_none());
-        assert!(peers.admit(process(2, 10)).is_some());
+        let _permit = limit.try_admit(process(1, 10)).unwrap();
+        assert!(limit.try_admit(process(1, 11)).is_none());
+        assert!(limit.try_admit(process(2, 10)).is_some());
     }
 
     #[test]
     fn only_clients_with_open_connections_are_remembered() {
-        let peers = peers(1);
+        let limit = of_one(1);
         for host in 0..=255 {
             let peer = Peer::Address(([192, 0, 2, host], 1).into());
-            let permit = peers.admit(peer).unwrap();
-            assert!(peers.admit(peer).is_none());
+            let permit = limit.try_admit(peer).unwrap();
+            assert!(limit.try_admit(peer).is_none());
             drop(permit);
         }
-        assert!(peers.0.unwrap().open().is_empty());
+        assert!(limit.clients.lock().open.is_empty());
     }
 
     #[test]
     fn without_a_bound_nobody_is_refused_or_remembered() {
-        let peers = Peers::default();
+        let limit = of_one(0);
         let permits: Vec<_> = (0..1000)
-            .map(|_| peers.admit(address("192.0.2.1")))
+            .map(|_| limit.try_admit(address("192.0.2.1")))
             .collect();
         assert!(permits.iter().all(Option::is_some));
+        assert!(limit.clients.lock().open.is_empty());
     }
 }

@@ -61,12 +61,11 @@ impl Listen {
 
     /// True when other machines may reach it. A socket that is no listener is none that they reach; to bind it fails.
     pub fn is_exposed(&self) -> bool {
-        let address = match &self.at {
-            &At::Address(address) => Ok(Address::Tcp(address)),
-            At::Unix(_) => return false,
-            &At::Fd(fd) => passed_listener(fd).and_then(|socket| Address::of(&socket)),
+        let bound = match self.at {
+            At::Fd(fd) => passed_listener(fd).and_then(|socket| At::of(&socket)),
+            _ => Ok(self.at.clone()),
         };
-        address.is_ok_and(|address| address.is_exposed())
+        bound.is_ok_and(|at| matches!(at, At::Address(_)) && !at.is_loopback())
     }
 
     /// True when another listener of `all` has all IPv4 addresses on this port: this one then has the IPv6 addresses alone.
@@ -102,17 +101,17 @@ impl Listen {
             }
             &At::Fd(fd) => (passed_listener(fd)?, None),
         };
-        let address = Address::of(&first)?;
-        let another = |_| match &address {
+        let at = At::of(&first)?;
+        let another = |_| match at {
             // The port that was picked, if it was 0.
-            &Address::Tcp(address) => listen(address, shared, v6_only),
-            Address::Unix(_) => first.try_clone(),
+            At::Address(address) => listen(address, shared, v6_only),
+            _ => first.try_clone(),
         };
         let others = (1..sockets).map(another).collect::<io::Result<Vec<_>>>()?;
         let properties = Properties {
             file,
             outlives: matches!(self.at, At::Fd(_)),
-            by_loopback: address.is_loopback(),
+            by_loopback: at.is_loopback(),
             by_tls: self.by_tls,
             by_proxy: self.by_proxy,
         };
@@ -123,79 +122,53 @@ impl Listen {
         });
         Ok(BoundAddress {
             listeners: listeners.collect(),
-            url: self.url(&address),
-            address,
+            url: self.written(&at, "http://"),
+            at,
         })
     }
 
-    /// The URL of this place, which is bound to `address`.
-    fn url(&self, address: &Address) -> String {
-        let proxied = proxied(self.by_proxy);
-        match address {
-            Address::Tcp(address) if self.by_tls => format!("{proxied}https://{address}"),
-            Address::Tcp(address) => format!("{proxied}http://{address}"),
-            Address::Unix(_) => format!("{proxied}{}{address}", tls_prefix(self.by_tls)),
-        }
+    /// This place with `at`, behind what is spoken there; an address without TLS is behind `clear`.
+    fn written(&self, at: &At, clear: &str) -> String {
+        let proxied = if self.by_proxy { "proxy+" } else { "" };
+        let scheme = match (at, self.by_tls) {
+            (At::Address(_), true) => "https://",
+            (At::Address(_), false) => clear,
+            (_, true) => "https+",
+            (_, false) => "",
+        };
+        format!("{proxied}{scheme}{at}")
     }
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(proxied(self.by_proxy))?;
-        match &self.at {
-            At::Address(address) if self.by_tls => write!(f, "https://{address}"),
-            At::Address(address) => address.fmt(f),
-            At::Unix(path) => write!(f, "{}unix:{}", tls_prefix(self.by_tls), path.display()),
-            At::Fd(fd) => write!(f, "{}fd:{fd}", tls_prefix(self.by_tls)),
-        }
+        f.write_str(&self.written(&self.at, ""))
     }
 }
 
-/// The prefix of an address that has no URL.
-fn tls_prefix(by_tls: bool) -> &'static str {
-    if by_tls { "https+" } else { "" }
-}
-
-/// The prefix of an address whose connections come by a proxy.
-fn proxied(by_proxy: bool) -> &'static str {
-    if by_proxy { "proxy+" } else { "" }
-}
-
-/// Where a socket listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// At this address, with the real port.
-    Tcp(SocketAddr),
-    /// At this path; one that begins with `@` is an abstract name.
-    Unix(PathBuf),
-}
-
-impl Address {
+impl At {
+    /// Where `socket` listens: at the real port, or at a path, which begins with `@` where it is an abstract name.
     fn of(socket: &TcpListener) -> io::Result<Self> {
         let address = SockRef::from(socket).local_addr()?;
         Ok(match address.as_socket() {
-            Some(address) => Self::Tcp(address),
+            Some(address) => Self::Address(address),
             None => Self::Unix(unix_path(&address)),
         })
     }
 
     /// True when only the loopback network's names reach it. The client of a unix socket may have any name for it: none is a
     /// browser.
-    pub fn is_loopback(&self) -> bool {
-        matches!(self, Self::Tcp(address) if address.ip().to_canonical().is_loopback())
-    }
-
-    /// True when other machines may reach it.
-    pub fn is_exposed(&self) -> bool {
-        matches!(self, Self::Tcp(_)) && !self.is_loopback()
+    fn is_loopback(&self) -> bool {
+        matches!(self, Self::Address(address) if address.ip().to_canonical().is_loopback())
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp(address) => address.fmt(f),
+            Self::Address(address) => address.fmt(f),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Fd(fd) => write!(f, "fd:{fd}"),
         }
     }
 }
@@ -203,7 +176,8 @@ impl fmt::Display for Address {
 /// A place that is bound.
 #[derive(Debug)]
 pub(super) struct BoundAddress {
-    pub(super) address: Address,
+    /// An address with its real port, or a path.
+    pub(super) at: At,
     /// For clients.
     pub(super) url: String,
     /// One, or one for each reactor.

@@ -18,19 +18,19 @@ mod threads;
 mod tls;
 
 use std::io;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::lifecycle::Draining;
 
-pub use connection_limit::Peers;
+pub use connection_limit::ConnectionLimit;
 pub use connections::Limits;
-pub use listen::{Address, At, BadCount, Listen, everywhere, inherited_fds};
+pub use listen::{At, BadCount, Listen, everywhere, inherited_fds};
 #[cfg(any(test, fuzzing))]
 pub use proxy_header::fuzz;
-pub use reactor::{Http2, ReactorConfig};
+pub use reactor::ReactorConfig;
 pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
 
-use connection_limit::ConnectionLimit;
 use listen::{BoundAddress, Listener};
 
 /// How connections come to reactors.
@@ -70,8 +70,8 @@ impl Listeners {
     }
 
     /// Where they listen.
-    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
-        self.places.iter().map(|place| &place.address)
+    pub fn addresses(&self) -> impl Iterator<Item = &At> {
+        self.places.iter().map(|place| &place.at)
     }
 
     /// The URL of each, for clients.
@@ -93,23 +93,24 @@ pub fn start(
     listeners: Listeners,
     reactors: Vec<ReactorConfig>,
     max_connections: usize,
-    peers: Peers,
+    most_of_one: Option<NonZeroU32>,
     draining: &Draining,
-) -> io::Result<()> {
-    let limit = ConnectionLimit::new(max_connections, peers);
+) -> io::Result<Arc<ConnectionLimit>> {
+    let limit = ConnectionLimit::new(max_connections, most_of_one);
     match listeners.dispatch {
         Dispatch::Acceptor if reactors.len() > 1 => {
             let start = |config| threads::start(config, None, Arc::clone(&limit), draining.clone());
             let reactors = reactors.into_iter().map(start).collect::<io::Result<_>>()?;
             let all = listeners.into_shares().next().unwrap_or_default();
-            threads::start_acceptor(all, limit, reactors, draining.clone())
+            threads::start_acceptor(all, Arc::clone(&limit), reactors, draining.clone())?;
         }
         Dispatch::Acceptor | Dispatch::ReusePort => {
             let mut pairs = reactors.into_iter().zip(listeners.into_shares());
             pairs.try_for_each(|(config, listeners)| {
                 let limit = Arc::clone(&limit);
                 threads::start(config, Some(listeners), limit, draining.clone()).map(drop)
-            })
+            })?;
         }
     }
+    Ok(limit)
 }

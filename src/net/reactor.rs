@@ -34,15 +34,6 @@ thread_local! {
     static RECEIVED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The connections on which HTTP/2 is spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Http2 {
-    /// Over TLS, with clients that offer it.
-    TlsOnly,
-    /// In the clear too, with clients that begin with it.
-    Everywhere,
-}
-
 /// The parts of a reactor.
 pub struct ReactorConfig {
     /// Its number, from 0.
@@ -53,8 +44,8 @@ pub struct ReactorConfig {
     pub service: ServiceBuilder,
     /// How long peers may take.
     pub limits: Limits,
-    /// The connections on which HTTP/2 is spoken.
-    pub http2: Http2,
+    /// HTTP/2 is spoken in the clear too, with clients that begin with it.
+    pub http2_clear: bool,
     /// Requests of HTTP/2 at once beside the first of each connection. All reactors share them: each request may hold a file.
     pub streams: Arc<Semaphore>,
     /// The TLS of the connections that have it.
@@ -70,7 +61,7 @@ pub(super) struct Reactor {
     pub(super) service: Rc<Service>,
     /// The settings of hyper, the same for all connections.
     pub(super) protocol: http1::Builder,
-    pub(super) http2: Http2,
+    pub(super) http2_clear: bool,
     pub(super) streams: Arc<Semaphore>,
     pub(super) connections: Connections,
     /// The limit of open connections, which its watchers count against too.
@@ -97,7 +88,7 @@ impl Reactor {
         Self {
             protocol,
             service: Rc::new(config.service.build()),
-            http2: config.http2,
+            http2_clear: config.http2_clear,
             streams: config.streams,
             connections: Connections::new(config.limits),
             limit,

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::thread::CpuSet;
+use scopeguard::guard;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -245,22 +246,20 @@ fn poll_or_spawn(serving: impl Future<Output = ()> + 'static) {
 
 async fn serve_connection(mut accepted: Accepted, reactor: Rc<Reactor>) {
     // Dropped before the permit: by the counter the next connection is balanced.
-    let _finished = Finished(&reactor.counters);
+    let _finished = count_end(&reactor.counters);
     if let Some(socket) = reactor.accept(accepted.socket, accepted.client) {
         connection::serve(socket, accepted.client, &mut accepted.permit, &reactor).await;
     }
 }
 
-/// Counts a connection that has ended, also by a panic.
-struct Finished<'a>(&'a ReactorCounters);
-
-impl Drop for Finished<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.panics.add(1);
+/// Counts the end of a connection, also by a panic, when the result is dropped.
+fn count_end(counters: &ReactorCounters) -> impl Drop + '_ {
+    guard((), |()| {
+        if thread::panicking() {
+            counters.panics.add(1);
         }
-        self.0.finished.add(1);
-    }
+        counters.finished.add(1);
+    })
 }
 
 #[cfg(test)]
@@ -276,7 +275,7 @@ mod tests {
             for (panics, waits) in [(true, false), (true, true), (false, true), (false, false)] {
                 let counters = Rc::clone(&counters);
                 poll_or_spawn(async move {
-                    let _finished = Finished(&counters);
+                    let _finished = count_end(&counters);
                     if waits {
                         tokio::task::yield_now().await;
                     }
