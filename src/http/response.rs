@@ -141,7 +141,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             uploads::describe(headers, &state, config);
         }),
         Outcome::Subscribed(events) => {
-            let response = plain(S::OK, Body::of(Content::Endless(events)));
+            let response = plain(S::OK, Body::of(Content::Made(events)));
             with(response, announce_events)
         }
         Outcome::Upgraded(accept) => with(empty(S::SWITCHING_PROTOCOLS), |headers| {

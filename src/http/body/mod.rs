@@ -24,12 +24,6 @@ use crate::http::values::range::Multipart;
 use crate::s3::RemoteBody;
 use crate::store::{Error, Found, IN_MEMORY};
 
-/// A body without an end of its own, made as fast as the client takes it.
-pub trait EndlessBody {
-    /// The next bytes, or `None` when the server ends it.
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
-}
-
 /// A piece of a body, as the connection sends it.
 #[derive(Debug)]
 pub enum Piece {
@@ -72,9 +66,7 @@ pub enum Content {
     Parts(VecDeque<Content>, u64),
     /// A value that is compressed on the way, to an unknown length.
     Encoded(Box<Encoded>),
-    /// Boxed, so that other bodies are not larger for it.
-    Endless(Box<dyn EndlessBody>),
-    /// Pieces that are made as fast as the client takes them.
+    /// Pieces that are made as fast as the client takes them, perhaps without an end.
     Made(Pin<Box<dyn Stream<Item = Result<Piece, Error>>>>),
 }
 
@@ -115,7 +107,7 @@ impl Content {
         match self {
             Self::File(_) | Self::Encoded(_) => Some(self),
             Self::Parts(parts, _) => parts.iter_mut().find(|it| matches!(it, Self::File(_))),
-            Self::Bytes(_) | Self::Remote(_) | Self::Endless(_) | Self::Made(_) => None,
+            Self::Bytes(_) | Self::Remote(_) | Self::Made(_) => None,
         }
     }
 
@@ -142,9 +134,9 @@ impl Content {
         match self {
             Self::Bytes(bytes) => Some(bytes.len() as u64),
             Self::File(file) => Some(file.remaining()),
-            Self::Remote(part) => Some(part.remaining()),
+            Self::Remote(part) => Some(part.left),
             Self::Parts(_, left) => Some(*left),
-            Self::Encoded(_) | Self::Endless(_) | Self::Made(_) => None,
+            Self::Encoded(_) | Self::Made(_) => None,
         }
     }
 
@@ -183,7 +175,6 @@ impl Content {
                 return Poll::Ready(None);
             }
             Self::Encoded(encoded) => encoded.poll_piece(cx),
-            Self::Endless(body) => body.poll_piece(cx).map(|piece| piece.map(Ok)),
             Self::Made(pieces) => return pieces.as_mut().poll_next(cx),
         };
         bytes.map_ok(Piece::Bytes)

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::http::admin;
 use crate::http::archives::{ArchiveFormat, Pieces};
-use crate::http::body::EndlessBody;
 use crate::http::forms::StoredFile;
 use crate::http::listing::ListFormat;
 use crate::http::service::operation::OptionsRequest;
@@ -79,7 +78,7 @@ pub enum Outcome {
     /// One of the server's own pages.
     Page(admin::PageText),
     /// The changes follow as events.
-    Subscribed(Box<dyn EndlessBody>),
+    Subscribed(Pieces),
     /// The changes follow over a WebSocket, accepted by this Sec-WebSocket-Accept.
     Upgraded(String),
 }

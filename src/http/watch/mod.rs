@@ -9,14 +9,15 @@ pub mod request;
 pub mod websocket;
 
 use std::fmt::Write;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use futures_util::Stream;
 use hyper::Response;
 use tokio::time::Interval;
 
-use crate::http::body::EndlessBody;
+use crate::http::body::Piece;
 use crate::http::body::response::Body;
 use crate::http::exchange::RequestGuard;
 use crate::http::response::outcome::Outcome;
@@ -25,6 +26,7 @@ use crate::http::service::operation::ResponseContext;
 use crate::http::watch::feed::{Event, Permission, Subscription, heartbeat};
 use crate::http::watch::request::{WatchRequest, WatchTransport};
 
+use crate::store::Error;
 pub use feed::Subscribers;
 pub use websocket::Session;
 
@@ -46,7 +48,7 @@ pub fn subscribe(
         WatchTransport::Events => {
             // The send buffer of a subscriber is small, too small for the responses to other requests.
             connection.close_after_response();
-            let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
+            let outcome = Outcome::Subscribed(Box::pin(Events::new(subscription)));
             let mut response = service.render(Ok(outcome), context);
             attach(&mut response, guard);
             (response, None)
@@ -92,16 +94,18 @@ impl Events {
     }
 }
 
-impl EndlessBody for Events {
+impl Stream for Events {
+    type Item = Result<Piece, Error>;
+
     /// The next bytes, or `None` when the server drains or the client's right has ended.
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.subscription.connection.is_draining() || self.subscription.is_revoked() {
             return Poll::Ready(None);
         }
         ready!(self.subscription.connection.flush.poll_taken(cx));
         self.poll_text(cx).map(|text| {
             self.subscription.connection.flush.hold_piece();
-            Some(Bytes::from(text))
+            Some(Ok(Piece::Bytes(text.into())))
         })
     }
 }
@@ -128,8 +132,15 @@ mod tests {
     use crate::http::watch::feed::HEARTBEAT;
     use crate::http::watch::testing::subscribed;
     use crate::http::watch::*;
-    use std::future::poll_fn;
+    use futures_util::StreamExt;
     use tokio::time::Instant;
+
+    async fn text(events: &mut Events) -> Option<String> {
+        match events.next().await?.unwrap() {
+            Piece::Bytes(bytes) => Some(String::from_utf8(bytes.into()).unwrap()),
+            Piece::Region(_) => panic!("a region"),
+        }
+    }
 
     #[test]
     fn a_quiet_stream_says_where_it_is_once_an_interval_and_nothing_while_it_is_not_read() {
@@ -137,18 +148,18 @@ mod tests {
             let seen = subscription.seen;
             let mut events = Events::new(subscription);
             let start = Instant::now();
-            let first = poll_fn(|cx| events.poll_piece(cx)).await;
+            let first = text(&mut events).await;
             assert_eq!(first.unwrap(), format!(": watching\nid: {seen}\n\n"));
             for nth in 1..=5_u32 {
                 connection.flushed();
-                let piece = poll_fn(|cx| events.poll_piece(cx)).await;
+                let piece = text(&mut events).await;
                 assert_eq!(piece.unwrap(), format!(": alive\nid: {seen}\n\n"));
                 assert_eq!(start.elapsed(), nth * HEARTBEAT);
             }
-            let unread = tokio::time::timeout(10 * HEARTBEAT, poll_fn(|cx| events.poll_piece(cx)));
+            let unread = tokio::time::timeout(10 * HEARTBEAT, text(&mut events));
             assert!(unread.await.is_err(), "not read, and yet there is more");
             connection.drain();
-            assert_eq!(poll_fn(|cx| events.poll_piece(cx)).await, None);
+            assert_eq!(text(&mut events).await, None);
         });
     }
 }
