@@ -167,7 +167,8 @@ const RESUMED: u32 = 3;
 /// The bytes of a value, or of a range of it, as the store sends them.
 pub struct RemoteBody {
     pieces: Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>,
-    left: u64,
+    /// Bytes that are still to come.
+    pub left: u64,
 }
 
 impl RemoteBody {
@@ -201,11 +202,6 @@ impl RemoteBody {
             self.left -= data.len() as u64;
         }
         Poll::Ready(next)
-    }
-
-    /// Bytes that are still to come.
-    pub fn remaining(&self) -> u64 {
-        self.left
     }
 }
 
