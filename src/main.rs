@@ -122,7 +122,7 @@ fn ask(asked: &Health, config: &Config) -> Result<u8, Failure> {
     let no_port = "health: the options name no port to ask: give a URL";
     let url = asked.url(&config.listen).ok_or(no_port);
     let url = url.map_err(fail(USAGE))?;
-    let checked = client::check_health(&url, &asked.trust(), asked.timeout());
+    let checked = client::check_health(&url, &asked.trust(), *asked.timeout);
     checked.map_err(fail(OTHER))?;
     Ok(DRAINED)
 }

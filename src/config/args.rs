@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::parser::ValueSource;
@@ -191,7 +190,7 @@ pub struct Health {
     url: Option<String>,
     /// Longest wait for the response
     #[arg(long, value_name = "DURATION", default_value = "5s")]
-    timeout: humantime::Duration,
+    pub timeout: humantime::Duration,
     /// CA certificates (PEM) that the certificate of an https server must chain to [default: those of the system]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
@@ -209,11 +208,6 @@ impl Health {
             None if self.insecure || self.url.is_none() => Trust::Any,
             None => Trust::System,
         }
-    }
-
-    /// Longest wait for its answer.
-    pub fn timeout(&self) -> Duration {
-        *self.timeout
     }
 
     /// The URL to check: the given one, else that of the server with these listeners, if its address is known.

@@ -110,7 +110,7 @@ pub(super) async fn serve(
         (next, _) => next,
     };
     let mut received = BytesMut::from(parts.read_buf);
-    received.unsplit(parts.io.reader.into_inner().into_held());
+    received.unsplit(parts.io.reader.into_inner().held);
     Ok((next, received))
 }
 

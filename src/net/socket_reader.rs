@@ -51,7 +51,7 @@ pub(super) struct SocketReader {
     pub(super) state: Rc<ReaderState>,
     framing: Option<Framing>,
     /// Received, and not given on.
-    held: BytesMut,
+    pub(super) held: BytesMut,
     /// How many of the bytes held may be given on.
     passed: usize,
 }
@@ -94,11 +94,6 @@ impl SocketReader {
         self.passed == 0 && self.state.held.get() == Held::Upload
     }
 
-    /// The bytes that were received and not given on.
-    pub(super) fn into_held(self) -> BytesMut {
-        self.held
-    }
-
     fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut &*self.socket).poll_read(cx, buf);
@@ -123,7 +118,7 @@ impl SocketReader {
         self.socket.state.begin_head();
         if let Some(framing) = &mut self.framing {
             let fed = framing.feed(received);
-            self.state.requests.set(framing.heads());
+            self.state.requests.set(framing.heads);
             if fed.passed < fed.kept {
                 let head = &received[fed.passed..fed.kept];
                 self.held.extend_from_slice(head);
@@ -152,7 +147,7 @@ impl SocketReader {
     fn look(&mut self) {
         if let Some(framing) = &mut self.framing {
             let fed = framing.feed(&mut self.held);
-            self.state.requests.set(framing.heads());
+            self.state.requests.set(framing.heads);
             let rest = self.held.len() - fed.at;
             self.held.copy_within(fed.at.., fed.kept);
             self.held.truncate(fed.kept + rest);

@@ -25,7 +25,8 @@ use crate::http::head::unread::{OptionalFields, has_control};
 #[derive(Debug, Default)]
 pub struct Framing {
     section: Section,
-    heads: u64,
+    /// The number of whole heads that were passed.
+    pub heads: u64,
     optional: OptionalFields,
     holds_uploads: bool,
 }
@@ -87,11 +88,6 @@ impl Framing {
             }
         }
         fed
-    }
-
-    /// The number of whole heads that were passed.
-    pub fn heads(&self) -> u64 {
-        self.heads
     }
 
     /// Passes one head, or the bytes that there are of one body; none where there is neither.

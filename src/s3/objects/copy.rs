@@ -97,7 +97,7 @@ impl Gateway<'_> {
             return Err(UNCONDITIONAL);
         }
         let client = self.client;
-        let source = format!("/{}/{}", client.place.bucket, value.object());
+        let source = format!("/{}/{}", client.place.bucket, value.call.object);
         let of = |name| HeaderName::from_static(name);
         // The fields are sent again, for the number of this write is one of them.
         let call = Call::object(Method::PUT, &client.place, to)?

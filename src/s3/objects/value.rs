@@ -19,7 +19,7 @@ pub struct RemoteValue {
     shared: Arc<S3Context>,
     client: Arc<Client>,
     /// A request for all of the object.
-    call: Call,
+    pub(super) call: Call,
     /// The metadata of the version that was found.
     pub meta: RemoteMeta,
     /// The bytes that the store sends already.
@@ -81,11 +81,6 @@ impl RemoteValue {
     /// True if `preconditions` let the value be taken from its key.
     pub fn allows(&self, preconditions: &Preconditions) -> bool {
         preconditions.for_write(Some(self.meta.current()))
-    }
-
-    /// The encoded name of its object.
-    pub fn object(&self) -> &str {
-        &self.call.object
     }
 
     /// The digest of the value, SHA-512 or else SHA-256: kept by the store, or computed from all of it on the compute threads while it is

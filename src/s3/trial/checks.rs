@@ -206,7 +206,7 @@ async fn reads(trials: &[Trial], rounds: usize) -> Result<usize, Fault> {
     let object = trials[0].object();
     for round in 1..=rounds {
         for writer in trials {
-            let origin = writer.origin();
+            let origin = writer.client.origin();
             let value = format!("{origin} in round {round}");
             let placed = writer.place(&object, value.clone()).await;
             placed.or_else(|error| fails(format!("{origin}: {}", explained(&error))))?;
@@ -228,7 +228,7 @@ async fn see(
     change: &str,
 ) -> Result<(), Fault> {
     for reader in trials.iter().filter(|&reader| !ptr::eq(reader, writer)) {
-        let (origin, writer) = (reader.origin(), writer.origin());
+        let (origin, writer) = (reader.client.origin(), writer.client.origin());
         let found = reader.read(object).await;
         let found = found.or_else(|error| fails(format!("{origin}: {}", explained(&error))))?;
         if found.as_deref() != value.map(str::as_bytes) {

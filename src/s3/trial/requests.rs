@@ -52,7 +52,7 @@ const LONG: CheckEffort = CheckEffort {
 /// The store, tried below a name of its own, through one of its endpoints or all in turn.
 #[derive(Debug)]
 pub struct Trial {
-    client: Client,
+    pub(super) client: Client,
     /// The beginning of the names of all objects, below the prefix of the place.
     own: String,
     /// The encoded names of all objects, of all endpoints.
@@ -101,11 +101,6 @@ impl Trial {
             objects: Rc::clone(&objects),
         };
         Ok(clients.into_iter().map(trial).collect())
-    }
-
-    /// The endpoint that it goes through.
-    pub fn origin(&self) -> String {
-        self.client.origin()
     }
 
     /// An object that is not there.

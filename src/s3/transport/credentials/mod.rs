@@ -249,8 +249,7 @@ impl Provider {
             Self::Environment(secrets) => Ok(without_end(secrets.clone())),
             Self::Profile(profile) => {
                 let secrets = profile.read().secrets().map(without_end);
-                secrets
-                    .ok_or_else(|| format!("the profile {} has no keys any more", profile.name()))
+                secrets.ok_or_else(|| format!("the profile {} has no keys any more", profile.name))
             }
             Self::WebIdentity(identity) => identity.renew(fetcher).await,
             Self::Container(container) => container.renew(fetcher).await,
@@ -348,7 +347,7 @@ fn instance(variables: &Variables) -> Option<Instance> {
 
 /// The reason why a profile that is named cannot be used.
 fn unusable(profile: &Profile, settings: &ProfileSettings) -> String {
-    let name = profile.name();
+    let name = &profile.name;
     let others = [
         "credential_process",
         "sso_session",

@@ -23,7 +23,7 @@ use crate::s3::transport::sign::{Renewed, Secrets};
 
 /// The files, and the profile in them.
 pub struct Profile {
-    name: String,
+    pub name: String,
     /// True where `AWS_PROFILE` names it.
     pub is_named: bool,
     credentials: Option<PathBuf>,
@@ -48,10 +48,6 @@ impl Profile {
     pub fn files(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let files = [self.credentials.clone(), self.config.clone()];
         files.into_iter().flatten()
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Reads the files; a setting of `credentials` wins. A file that is not there has no profile.
