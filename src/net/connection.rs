@@ -100,13 +100,15 @@ async fn protocol(
     received: &mut BytesMut,
 ) -> Result<Option<Protocol>, ConnectionError> {
     if let Some(tls) = context.socket.tls() {
-        tls.count_handshake_in(&context.reactor.counters);
+        tls.borrow_mut()
+            .count_handshake_in(&context.reactor.counters);
     }
     if !rest(context, received).await? {
         return Ok(None);
     }
     let is_http2 = match context.socket.tls() {
         Some(tls) => {
+            let tls = tls.borrow();
             context.client.tls_version = tls.version();
             if let Some(certificate) = tls.client_certificate() {
                 context.state.proven.set_certificate(certificate);
@@ -143,7 +145,7 @@ async fn serve_http1(
         );
         receive_head(context, &mut reader).await?;
         let (next, behind) = if reader.begins_with_upload() {
-            (Next::Receive, reader.into_held())
+            (Next::Receive, reader.held)
         } else {
             Box::pin(http1::serve(context, reader)).await?
         };

@@ -37,7 +37,7 @@ thread_local! {
 pub(super) struct Socket {
     /// The socket itself.
     pub(super) raw: RawSocket,
-    tls: Option<Box<TlsSession>>,
+    tls: Option<Box<RefCell<TlsSession>>>,
     /// The state of the connection, which is told what moves and who waits for whom.
     pub(super) state: Rc<ConnectionState>,
     /// hyper has bytes that the socket has not: written by hyper's side of HTTP/1, read by the loop of the connection.
@@ -55,7 +55,7 @@ impl Socket {
     ) -> Self {
         Self {
             raw: RawSocket::new(socket),
-            tls: tls.map(Box::new),
+            tls: tls.map(|tls| Box::new(RefCell::new(tls))),
             state: Rc::new(ConnectionState::new(Arc::clone(counters))),
             has_unflushed: Cell::new(false),
             burst: Cell::new(0),
@@ -63,7 +63,7 @@ impl Socket {
     }
 
     /// The TLS of the connection, if it has one.
-    pub(super) fn tls(&self) -> Option<&TlsSession> {
+    pub(super) fn tls(&self) -> Option<&RefCell<TlsSession>> {
         self.tls.as_deref()
     }
 
@@ -75,14 +75,14 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         match self.tls() {
             None => self.raw.poll_receive(cx, buf),
-            Some(tls) => tls.0.borrow_mut().poll_receive(&self.raw, cx, &mut buf),
+            Some(tls) => tls.borrow_mut().poll_receive(&self.raw, cx, &mut buf),
         }
     }
 
     /// Ready once the client has closed its side and all that it sent has been read; an error when it reset the connection.
     pub(super) fn poll_end(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(tls) = self.tls() {
-            return tls.0.borrow_mut().poll_end(&self.raw, cx);
+            return tls.borrow_mut().poll_end(&self.raw, cx);
         }
         let peeked = self.raw.poll_io(cx, Interest::READABLE, |socket| {
             let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -105,7 +105,7 @@ impl AsyncRead for &Socket {
         match self.tls() {
             None => self.raw.poll_read(cx, buf),
             Some(tls) => {
-                let mut session = tls.0.borrow_mut();
+                let mut session = tls.borrow_mut();
                 session.poll_receive(&self.raw, cx, buf).map_ok(drop)
             }
         }
@@ -114,10 +114,7 @@ impl AsyncRead for &Socket {
 
 /// The TLS of one connection.
 #[derive(Debug)]
-pub(super) struct TlsSession(RefCell<Session>);
-
-#[derive(Debug)]
-struct Session {
+pub(super) struct TlsSession {
     connection: ServerConnection,
     received: Received,
     /// The counters of the handshake, until it has been counted.
@@ -127,21 +124,21 @@ struct Session {
 impl TlsSession {
     /// The server's side of a new connection.
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
-        Ok(Self(RefCell::new(Session {
+        Ok(Self {
             connection: ServerConnection::new(config)?,
             received: Received::default(),
             uncounted: None,
-        })))
+        })
     }
 
     /// True when both sides have agreed on this protocol (RFC 7301). Known once the handshake is over.
     pub(super) fn has_agreed_on(&self, protocol: &[u8]) -> bool {
-        self.0.borrow().connection.alpn_protocol() == Some(protocol)
+        self.connection.alpn_protocol() == Some(protocol)
     }
 
     /// The version that both sides have agreed on.
     pub(super) fn version(&self) -> Option<&'static str> {
-        match self.0.borrow().connection.protocol_version()? {
+        match self.connection.protocol_version()? {
             ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
             ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
             _ => None,
@@ -150,19 +147,17 @@ impl TlsSession {
 
     /// The certificate of the client, if it showed one. Known once the handshake is over.
     pub(super) fn client_certificate(&self) -> Option<ClientCertificate> {
-        let session = self.0.borrow();
-        Some(client_certificate(session.connection.peer_certificates()?))
+        Some(client_certificate(self.connection.peer_certificates()?))
     }
 
     /// Has the handshake, which has not begun, counted in `counters`.
-    pub(super) fn count_handshake_in(&self, counters: &Arc<ReactorCounters>) {
-        self.0.borrow_mut().uncounted = Some(Arc::clone(counters));
+    pub(super) fn count_handshake_in(&mut self, counters: &Arc<ReactorCounters>) {
+        self.uncounted = Some(Arc::clone(counters));
     }
 
     /// Encrypts of `bufs`, which hold some bytes, up to [`PIECE`] bytes: how many.
-    pub(super) fn encrypt(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let connection = &mut self.0.borrow_mut().connection;
-        match connection.writer().write_vectored(bufs)? {
+    pub(super) fn encrypt(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.connection.writer().write_vectored(bufs)? {
             // The session has ended, on both sides.
             0 => Err(io::ErrorKind::BrokenPipe.into()),
             encrypted => Ok(encrypted),
@@ -170,7 +165,7 @@ impl TlsSession {
     }
 
     /// Encrypts one piece of `region`: how many bytes. Its pages are in memory: the body sees to that.
-    pub(super) fn encrypt_region(&self, region: &Region) -> io::Result<usize> {
+    pub(super) fn encrypt_region(&mut self, region: &Region) -> io::Result<usize> {
         with_scratch(|scratch| {
             let most = region.len.min(PIECE);
             match pread(&region.file, &mut scratch[..most], region.offset)? {
@@ -182,24 +177,16 @@ impl TlsSession {
 
     /// True while bytes are encrypted that have not been sent.
     pub(super) fn wants_write(&self) -> bool {
-        self.0.borrow().connection.wants_write()
-    }
-
-    /// Sends what the socket takes of what is encrypted: how many bytes.
-    pub(super) fn write_to(&self, socket: BorrowedFd<'_>, flags: SendFlags) -> io::Result<usize> {
-        self.0.borrow_mut().write_to(socket, flags)
+        self.connection.wants_write()
     }
 
     /// Says that nothing follows, if there is a session to say it in.
-    pub(super) fn close(&self) {
-        let connection = &mut self.0.borrow_mut().connection;
-        if !connection.is_handshaking() {
-            connection.send_close_notify();
+    pub(super) fn close(&mut self) {
+        if !self.connection.is_handshaking() {
+            self.connection.send_close_notify();
         }
     }
-}
 
-impl Session {
     /// Receives into `dest`: how many bytes, 0 at the end of the stream.
     fn poll_receive(
         &mut self,
@@ -285,12 +272,17 @@ impl Session {
         Poll::Ready(Ok(()))
     }
 
-    fn write_to(&mut self, socket: BorrowedFd<'_>, flags: SendFlags) -> io::Result<usize> {
+    /// Sends what the socket takes of what is encrypted: how many bytes.
+    pub(super) fn write_to(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        flags: SendFlags,
+    ) -> io::Result<usize> {
         self.connection.write_tls(&mut Sender(socket, flags))
     }
 }
 
-impl Drop for Session {
+impl Drop for TlsSession {
     fn drop(&mut self) {
         if let Some(counters) = &self.uncounted {
             counters.handshakes[Handshake::Failed as usize].add(1);

@@ -81,7 +81,8 @@ impl Socket {
             return Poll::Ready(Ok(all));
         }
         if let Some(tls) = self.tls() {
-            return self.poll_send_encrypted(tls, cx, (all, follows), || tls.encrypt(bufs));
+            let encrypt = || tls.borrow_mut().encrypt(bufs);
+            return self.poll_send_encrypted(tls, cx, (all, follows), encrypt);
         }
         let polled = if all > TOGETHER {
             self.poll_call(cx, |socket| {
@@ -126,7 +127,7 @@ impl Socket {
     /// Has `encrypt` encrypt bytes of `all`, once what was encrypted before has been sent: how many.
     fn poll_send_encrypted(
         &self,
-        tls: &TlsSession,
+        tls: &RefCell<TlsSession>,
         cx: &mut Context<'_>,
         (all, follows): (usize, Follows),
         encrypt: impl FnOnce() -> io::Result<usize>,
@@ -144,12 +145,13 @@ impl Socket {
     /// Sends all that `tls` has encrypted.
     fn poll_send_all(
         &self,
-        tls: &TlsSession,
+        tls: &RefCell<TlsSession>,
         cx: &mut Context<'_>,
         flags: SendFlags,
     ) -> Poll<io::Result<()>> {
-        while tls.wants_write() && !self.state.has_lost_client() {
-            let sent = ready!(self.poll_call(cx, |socket| tls.write_to(socket, flags)));
+        while tls.borrow().wants_write() && !self.state.has_lost_client() {
+            let sent =
+                ready!(self.poll_call(cx, |socket| tls.borrow_mut().write_to(socket, flags)));
             self.count_moved(sent, 0)?;
         }
         Poll::Ready(Ok(()))
@@ -166,7 +168,7 @@ impl Socket {
     /// Says that nothing follows, over TLS: without it, closing the socket does.
     pub(super) fn poll_close(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(tls) = self.tls() {
-            tls.close();
+            tls.borrow_mut().close();
         }
         self.poll_flush(cx)
     }
@@ -183,7 +185,8 @@ impl Socket {
         }
         if let Some(tls) = self.tls() {
             let all = (region.len, follows);
-            return self.poll_send_encrypted(tls, cx, all, || tls.encrypt_region(region));
+            let encrypt = || tls.borrow_mut().encrypt_region(region);
+            return self.poll_send_encrypted(tls, cx, all, encrypt);
         }
         let sent = ready!(self.poll_call(cx, |socket| send_region(socket, region)));
         Poll::Ready(self.count(sent, region.len, follows))
