@@ -81,14 +81,8 @@ impl Jobs {
 
     /// Counts a job that a thread has taken; the thread is busy until the returned guard is dropped.
     pub fn start(&self) -> impl Drop + '_ {
-        struct Busy<'a>(&'a Jobs);
-        impl Drop for Busy<'_> {
-            fn drop(&mut self) {
-                self.0.finished.add(1);
-            }
-        }
         self.started.add(1);
-        Busy(self)
+        scopeguard::guard((), |()| self.finished.add(1))
     }
 
     /// Jobs that wait for a thread.

@@ -9,7 +9,7 @@ use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
@@ -17,6 +17,7 @@ use base64::engine::general_purpose::GeneralPurposeConfig;
 use form_urlencoded::{byte_serialize, parse};
 
 use crate::access::{Access, Evidence, Source, Subject};
+use crate::store::now;
 
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
 const LONGEST: usize = 1024;
@@ -259,10 +260,8 @@ impl AuthCache {
 
     /// True where the client's certificate has ended since: a handshake would be refused now.
     pub fn has_ended(&self) -> bool {
-        self.certificate.get().is_some_and(|certificate| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH);
-            now.unwrap_or_default().as_secs() > certificate.end
-        })
+        let certificate = self.certificate.get();
+        certificate.is_some_and(|certificate| now() > certificate.end)
     }
 
     /// The names of the client's certificate.

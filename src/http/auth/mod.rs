@@ -10,7 +10,7 @@ pub mod sign;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
 
@@ -24,7 +24,7 @@ use crate::http::client::Client;
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
 use crate::metrics::AuthResult;
-use crate::store::BlockingPool;
+use crate::store::{BlockingPool, second};
 
 /// The result of an authentication.
 pub enum Identified {
@@ -136,8 +136,7 @@ impl Guard {
             };
             let subject = policy.by_link(&link.by, &terms, &link.signature, now);
             let subject = subject.ok_or(BadLink::Invalid)?;
-            let is_over = |now: Duration| now.as_secs() >= link.expires;
-            if now.duration_since(UNIX_EPOCH).is_ok_and(is_over) {
+            if second(now) >= link.expires {
                 return Err(BadLink::Expired);
             }
             let by = AuthMethod::Link { max: link.max };

@@ -86,6 +86,12 @@ pub fn has_member(list: &[u8], member: &str) -> bool {
         .any(|element| element.trim_ascii().eq_ignore_ascii_case(member.as_bytes()))
 }
 
+/// True where a line of the field `name` is such a list.
+pub fn names_member(headers: &HeaderMap, name: &HeaderName, member: &str) -> bool {
+    let mut lines = headers.get_all(name).iter();
+    lines.any(|line| has_member(line.as_bytes(), member))
+}
+
 /// The parts of `text` between the separators that stand in no quoted string, without the white space around them.
 pub fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let (mut quoted, mut escaped) = (false, false);

@@ -150,9 +150,9 @@ impl Refusal {
             R::InconsistentLength => row(S::BAD_REQUEST, INCONSISTENT_LENGTH, &[]),
             R::UploadComplete => row(S::CONFLICT, "upload-complete", &[]),
             R::UploadTaken => row(S::CONFLICT, "upload-taken", &[]),
-            R::OfUpload(why, _) | R::OfFolder(why, ..) => why.row(config),
-            R::OfForm(halted) => halted.why.row(config),
-            R::OfArchive(halted) => halted.why.row(config),
+            R::OfUpload(..) | R::OfFolder(..) | R::OfForm(_) | R::OfArchive(_) => {
+                self.reason().row(config)
+            }
             R::Store(error) => failed(error, config),
             R::Panicked => row(S::INTERNAL_SERVER_ERROR, "internal", &[Closes]),
         }
@@ -165,9 +165,9 @@ impl Refusal {
                 why.describe(headers, config);
                 uploads::describe(headers, state, config);
             }
-            Self::OfForm(halted) => halted.why.describe(headers, config),
-            Self::OfArchive(halted) => halted.why.describe(headers, config),
-            Self::OfFolder(why, ..) => why.describe(headers, config),
+            Self::OfForm(_) | Self::OfArchive(_) | Self::OfFolder(..) => {
+                self.reason().describe(headers, config);
+            }
             Self::Unsatisfiable { len } => put(headers, CONTENT_RANGE, unsatisfied(*len)),
             Self::Method | Self::Store(Error::NameTaken(_)) if !config.compat => {
                 allow(headers, Target::Values.methods(config));

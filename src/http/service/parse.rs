@@ -37,7 +37,7 @@ use crate::http::values::conditional::preconditions;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
-use crate::store::{BadKey, Key, UploadId};
+use crate::store::{BadKey, Digests, Key, UploadId};
 
 mod folders;
 
@@ -348,7 +348,7 @@ impl<'a> RequestHead<'a> {
         // The digest of a part is its own; the last part has the whole value compared.
         let is_whole = options.creation.as_ref().is_none_or(|it| it.part.is_last);
         if named.is_some() && is_whole {
-            options.expected = options.expected.and_sha256(named)?;
+            options.expected = options.expected.and(Digests::of_sha256(named))?;
         }
         if head.method == Method::POST && options.creation.is_none() {
             return Err(Refusal::Method);

@@ -15,7 +15,7 @@ use crate::http::uploads::{
     UploadCreation, UploadPart, UploadRequest, kept_headers, resumption_supported,
 };
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::put::{CountedUpload, compare, put, verify};
+use crate::http::values::put::{compare, count_upload, put, verify};
 use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
 
 /// Performs a PUT that creates an upload.
@@ -136,7 +136,7 @@ async fn append(
         }
         _ => {}
     }
-    let _in_flight = CountedUpload::new(request.counters());
+    let _in_flight = count_upload(request.counters());
     // The bytes that may still be received, and the refusal of more.
     let length = upload.length().filter(|&length| length <= limit);
     let room = length.unwrap_or(limit).saturating_sub(start);
@@ -215,7 +215,8 @@ async fn publish_file(
         let expected = options.expected.and(of_value)?;
         (options, expected)
     };
-    let expected = expected.and_sha256(named_sha256(&key, &request.service.config)?)?;
+    let named = named_sha256(&key, &request.service.config)?;
+    let expected = expected.and(Digests::of_sha256(named))?;
     let store = &request.service.store;
     let mut value = store.publish_resumable(upload, options.head())?;
     compare(&mut value, &expected, expected.wanted()).await?;

@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
 use sfv::{Dictionary, ListEntry, Parser};
 
-use crate::http::head::syntax::has_member;
+use crate::http::head::syntax::names_member;
 use crate::store::{Checksum, ChecksumKind, Digest, Digests};
 
 /// The digest of the bytes of a message.
@@ -164,14 +164,11 @@ impl Digests {
         })
     }
 
-    /// The same with this SHA-256, if there is one.
-    pub fn and_sha256(self, sha256: Option<[u8; 32]>) -> Result<Self, BadDigest> {
-        match sha256 {
-            None => Ok(self),
-            sha256 => self.and(Self {
-                sha256,
-                ..Self::default()
-            }),
+    /// This SHA-256, if there is one.
+    pub fn of_sha256(sha256: Option<[u8; 32]>) -> Self {
+        Self {
+            sha256,
+            ..Self::default()
         }
     }
 
@@ -193,9 +190,8 @@ impl Digests {
 /// True where digests are announced as trailers (RFC 9110, section 6.6.2).
 pub fn are_announced(headers: &HeaderMap) -> bool {
     let names = [CONTENT_DIGEST, REPR_DIGEST, DIGEST, CONTENT_MD5];
-    let is_digest = |list: &[u8]| names.iter().any(|name| has_member(list, name.as_str()));
-    let mut lists = headers.get_all(TRAILER).iter();
-    lists.any(|list| is_digest(list.as_bytes()))
+    let is_announced = |name: &HeaderName| names_member(headers, &TRAILER, name.as_str());
+    names.iter().any(is_announced)
 }
 
 /// The algorithm of the digest that the client wants, by [`WANT_REPR_DIGEST`]. A malformed field counts as absent.

@@ -35,11 +35,15 @@ const REFUSED: [(&str, &str); 4] = [
     ),
 ];
 
+/// True where `name` is `known`, or begins with it where `known` ends with `-`.
+pub fn is_of(name: &str, known: &str) -> bool {
+    name == known || (known.ends_with('-') && name.starts_with(known))
+}
+
 /// Why no value may bring the field `name`; `None` where one may.
 pub fn refused(name: &HeaderName) -> Option<&'static str> {
     let name = name.as_str();
-    let is_it = |known: &str| name == known || (known.ends_with('-') && name.starts_with(known));
-    let mut refused = REFUSED.iter();
-    let (_, why) = refused.find(|(names, _)| names.split_whitespace().any(is_it))?;
+    let is_in = |names: &str| names.split_whitespace().any(|known| is_of(name, known));
+    let (_, why) = REFUSED.iter().find(|(names, _)| is_in(names))?;
     Some(why)
 }

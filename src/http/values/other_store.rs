@@ -11,6 +11,7 @@ use hyper::http::request::Parts;
 
 use crate::http::auth::credentials::AuthorizationFields;
 use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_checksum, is_known_checksum};
+use crate::http::values::field_names::is_of;
 use crate::http::values::media::has_prefix;
 
 /// Parameters that make something else of a request that changes a value, in any case.
@@ -191,14 +192,10 @@ fn is_refused(name: &str, value: &[u8], changes: bool) -> bool {
         let mut own = STORES.iter().filter_map(|store| name.strip_prefix(store));
         return OF_READS.contains(&name) || own.any(|own| own.starts_with("if-"));
     }
-    let is_known = |known: &str| name == known || (known.ends_with('-') && name.starts_with(known));
-    let is_known_with =
-        |known: &str, with: &str| name == known && value.eq_ignore_ascii_case(with.as_bytes());
+    let mut with = HARMLESS_WITH.iter();
     !name.starts_with(AMZ_CHECKSUM)
-        && !HARMLESS.iter().any(|known| is_known(known))
-        && !HARMLESS_WITH
-            .iter()
-            .any(|(known, with)| is_known_with(known, with))
+        && !HARMLESS.iter().any(|known| is_of(name, known))
+        && !with.any(|(known, with)| name == *known && value.eq_ignore_ascii_case(with.as_bytes()))
 }
 
 fn check_parameters(

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use futures_util::future::{FutureExt as _, LocalBoxFuture, TryFutureExt as _};
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
+use scopeguard::guard;
 
 use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
@@ -81,7 +82,7 @@ pub async fn put(
         ..options.head()
     };
     let mut upload = store.upload(*reactor, &key, &mut head).await?;
-    let _in_flight = CountedUpload::new(request.counters());
+    let _in_flight = count_upload(request.counters());
     receive(&mut upload, &options, body).await?;
     Ok(Outcome::Stored(upload.publish(key).await?))
 }
@@ -102,10 +103,10 @@ pub async fn receive_part<'r>(
         ..
     } = &*request.service;
     check_depth(key, config.limits.max_key_depth)?;
-    options.expected = options.expected.and_sha256(named_sha256(key, config)?)?;
+    options.expected = Digests::of_sha256(named_sha256(key, config)?);
     request.permit_put(key, &mut options)?;
     let existing = options.existing;
-    let _in_flight = CountedUpload::new(request.counters());
+    let _in_flight = count_upload(request.counters());
     let quota = store.quota().filter(|quota| quota.is_by_client());
     let (expected, wanted) = (options.expected, options.expected.wanted());
     let mut head = UploadHead {
@@ -148,20 +149,10 @@ pub async fn receive_part<'r>(
     }))
 }
 
-/// An upload under way, counted by its reactor.
-pub struct CountedUpload<'a>(&'a ReactorCounters);
-
-impl<'a> CountedUpload<'a> {
-    pub fn new(counters: &'a ReactorCounters) -> Self {
-        counters.uploads_started.add(1);
-        Self(counters)
-    }
-}
-
-impl Drop for CountedUpload<'_> {
-    fn drop(&mut self) {
-        self.0.uploads_finished.add(1);
-    }
+/// Counts an upload under way, until the result is dropped.
+pub fn count_upload(counters: &ReactorCounters) -> impl Drop + '_ {
+    counters.uploads_started.add(1);
+    guard((), |()| counters.uploads_finished.add(1))
 }
 
 /// Receives all of `body` into `upload`, and compares the digests that come with it.

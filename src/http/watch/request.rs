@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::http::head::allowlists::{NotAllowlisted, is_own};
-use crate::http::head::syntax::{has_bad_escape, has_member, only, put};
+use crate::http::head::syntax::{has_bad_escape, names_member, only, put};
 use crate::store::MAX_LEN;
 
 /// Sent by an `EventSource` that comes back.
@@ -41,8 +41,8 @@ impl WatchRequest {
         let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
         // RFC 9110, section 7.8: an Upgrade in HTTP/1.0 is ignored; so is one to what is not known here.
         let upgrades = head.version == Version::HTTP_11
-            && has_option(&head.headers, &UPGRADE, "websocket")
-            && has_option(&head.headers, &CONNECTION, "upgrade");
+            && names_member(&head.headers, &UPGRADE, "websocket")
+            && names_member(&head.headers, &CONNECTION, "upgrade");
         let transport = if upgrades {
             WatchTransport::WebSocket(handshake(&head.headers, len, by_tls, is_allowed)?)
         } else {
@@ -144,12 +144,6 @@ fn is_own_origin(headers: &HeaderMap, by_tls: bool) -> bool {
         (Some(origin), Some(host)) => is_own(origin.as_bytes(), host.as_bytes(), by_tls),
         _ => false,
     }
-}
-
-/// True where a line of the field has this `option`.
-fn has_option(headers: &HeaderMap, name: &HeaderName, option: &str) -> bool {
-    let mut lines = headers.get_all(name).iter();
-    lines.any(|line| has_member(line.as_bytes(), option))
 }
 
 /// Adds the headers of a stream of events.
