@@ -119,7 +119,7 @@ async fn read(body: Option<RemoteBody>) -> Result<Vec<u8>, Error> {
     while let Some(data) = poll_fn(|cx| body.poll_next(cx)).await {
         value.extend_from_slice(&data?);
     }
-    assert_eq!(body.remaining(), 0);
+    assert_eq!(body.left, 0);
     Ok(value)
 }
 

@@ -55,13 +55,13 @@ impl Heads {
         for piece in bytes.chunks(size) {
             held.extend_from_slice(piece);
             while !held.is_empty() && !heads.is_faulty {
-                let heads_before = framing.heads();
+                let heads_before = framing.heads;
                 let Ok(passed) = framing.pass(&mut held) else {
                     heads.is_faulty = true;
                     break;
                 };
                 let kept = &held[..passed.kept];
-                if framing.heads() > heads_before {
+                if framing.heads > heads_before {
                     heads.targets.push(target_of(kept));
                 }
                 heads.kept.extend_from_slice(kept);
