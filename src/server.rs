@@ -7,6 +7,7 @@
 mod startup;
 
 use std::path::PathBuf;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::config::{Config, ConnectionConfig, ListenConfig, Values};
 use crate::http::{Admin, Routes, ServiceBuilder};
 use crate::lifecycle::{Drain, ReloadRequests, drain};
 use crate::metrics::LAST_RELOAD_FAILED;
-use crate::net::{self, At, ConnectionLimit, Dispatch, Listen, Listeners, ReactorConfig, Tls};
+use crate::net::{self, At, ConnectionLimit, Dispatch, Listeners, ReactorConfig, Tls};
 use crate::sandbox;
 use crate::store::Store;
 use startup::Cpus;
@@ -69,20 +70,10 @@ impl Server {
             dispatch,
             allow_anonymous,
         } = &config.listen;
-        let cannot = |at: &Listen| {
-            let at = at.clone();
-            move |source| StartError::Listen { at, source }
-        };
-        let mut listeners = Listeners::new(*dispatch, config.threads);
-        for place in at {
-            listeners.add(place, at).map_err(cannot(place))?;
-        }
-        let bind_admin = |at| {
-            let mut listeners = Listeners::new(Dispatch::Acceptor, 1);
-            let added = listeners.add(at, &[]).map_err(cannot(at));
-            added.map(|()| listeners)
-        };
-        let admin_listeners = admin.as_ref().map(bind_admin).transpose()?;
+        let cannot = |(at, source)| StartError::Listen { at, source };
+        let listeners = Listeners::bind(at, *dispatch, config.threads).map_err(cannot)?;
+        let bind_admin = |at| Listeners::bind(slice::from_ref(at), Dispatch::Acceptor, 1);
+        let admin_listeners = admin.as_ref().map(bind_admin).transpose().map_err(cannot)?;
         let tls = config.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
         for at in at.iter().filter(|at| at.is_exposed()) {
             if access.is_some() && !at.by_tls {

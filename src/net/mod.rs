@@ -48,25 +48,24 @@ pub enum Dispatch {
 pub struct Listeners {
     places: Vec<BoundAddress>,
     dispatch: Dispatch,
-    reactors: usize,
 }
 
 impl Listeners {
-    /// No listeners yet, for `reactors` reactors.
-    pub fn new(dispatch: Dispatch, reactors: usize) -> Self {
-        Self {
-            places: Vec::new(),
-            dispatch,
-            reactors,
-        }
-    }
-
-    /// Listens there too, one place of `all`; on a socket that was passed not with [`Dispatch::ReusePort`], which takes several.
-    pub fn add(&mut self, at: &Listen, all: &[Listen]) -> io::Result<()> {
-        let shared = self.dispatch == Dispatch::ReusePort;
-        let sockets = if shared { self.reactors } else { 1 };
-        self.places.push(at.bind(all, sockets, shared)?);
-        Ok(())
+    /// Listens at `all` these places, for this number of reactors; a failure names the place. On a socket that was passed not with
+    /// [`Dispatch::ReusePort`], which takes several.
+    pub fn bind(
+        all: &[Listen],
+        dispatch: Dispatch,
+        reactors: usize,
+    ) -> Result<Self, (Listen, io::Error)> {
+        let shared = dispatch == Dispatch::ReusePort;
+        let sockets = if shared { reactors } else { 1 };
+        let bind = |at: &Listen| {
+            at.bind(all, sockets, shared)
+                .map_err(|why| (at.clone(), why))
+        };
+        let places = all.iter().map(bind).collect::<Result<_, _>>()?;
+        Ok(Self { places, dispatch })
     }
 
     /// Where they listen.
