@@ -4,7 +4,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse_at, browse_keys};
+use crate::browser::{Browser, browse_at, browse_keys, browse_served};
 
 fn until_shown(page: &Browser, text: &str) {
     page.says("#preview-body pre", text);
@@ -90,16 +90,57 @@ fn times_say_how_long_ago_and_when() {
     });
 }
 
+/// True where `zip` has a member of this name.
+fn has(zip: &[u8], name: &str) -> bool {
+    zip.windows(name.len()).any(|part| part == name.as_bytes())
+}
+
 #[test]
-fn selected_files_are_downloaded_one_by_one() {
-    let values = ["a.bin", "b.bin", "c.bin"].map(|key| (key, key));
-    browse_keys(&values, |page, _| {
+fn selected_files_are_downloaded_as_one_zip() {
+    let values = ["a.bin", "b.bin", "c.bin", "f/g/a&.bin"].map(|key| (key, key));
+    browse_keys(&values, |page, server| {
         page.click("[aria-label='Select a.bin']");
         page.click("[aria-label='Select c.bin']");
         page.click("#picked-download");
-        assert_eq!(page.downloaded("a.bin"), b"a.bin");
-        assert_eq!(page.downloaded("c.bin"), b"c.bin");
+        let zip = page.downloaded("archive.zip");
+        assert!(zip.starts_with(b"PK\x03\x04"));
+        assert!(has(&zip, "a.bin") && has(&zip, "c.bin") && !has(&zip, "b.bin"));
         page.says("#picked-count", "2 files selected");
+        // One alone is itself.
+        page.click("#picked-none");
+        page.click("[aria-label='Select b.bin']");
+        page.click("#picked-download");
+        assert_eq!(page.downloaded("b.bin"), b"b.bin");
+        // What a search has found in folders below.
+        page.visit_keys(server.addr, "/f/?find=bin");
+        server.store("f/h.bin", "h");
+        page.shows(&["../", "g/a&.bin", "h.bin"]);
+        page.click("#pick-all");
+        page.click("#picked-download");
+        let zip = page.downloaded("f.zip");
+        assert!(has(&zip, "h.bin") && has(&zip, "g/a&.bin") && !has(&zip, "f/h.bin"));
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_selection_that_is_too_long_for_a_request_is_said_to_be() {
+    browse_served(&[], |page, server| {
+        for n in 0..300 {
+            server
+                .dir
+                .place(&format!("{n:03}-{}", "long".repeat(60)), "x");
+        }
+        page.visit_keys(server.addr, "/");
+        page.click("#pick-all");
+        page.says("#picked-count", "300 files selected");
+        page.click("#picked-download");
+        page.says("#notes [role=alert]", "The names of 300 files are too long for one request: select fewer of them, or download the whole folder as zip.");
+        // Nearly as many are one request still.
+        page.eval("[...$$('#rows .pick')].slice(0, 75).forEach((box) => box.click())");
+        page.says("#picked-count", "225 files selected");
+        page.click("#picked-download");
+        assert!(page.downloaded("archive.zip").starts_with(b"PK"));
     });
 }
 

@@ -42,8 +42,8 @@ function path(key) {
   return root + segments.map(encodeURIComponent).join("/");
 }
 
-/** The address of all that is in a folder and below it, as one file. */
-const zipOf = (folder) => `${path(folder)}?archive=zip`;
+/** The address of all that is in a folder and below it as one file, or of these names in it alone. */
+const zipOf = (folder, names = []) => `${path(folder)}?${new URLSearchParams([["archive", "zip"], ...names.map((name) => ["files", name])])}`;
 
 /** The order of the bytes of two keys in UTF-8. It differs from that of their UTF-16 where surrogates meet U+E000 and up. */
 function compare(a, b) {

@@ -1,10 +1,10 @@
-// The files of the page that are selected, and what is done to all of them: they are deleted, moved, or downloaded one by one. A
+// The files of the page that are selected, and what is done to all of them: they are deleted, moved, or downloaded as one zip. A
 // file that leaves the page is selected no more.
 "use strict";
 
 const Picked = (() => {
-  /** A browser that gets the next download at once forgets the one before. */
-  const BETWEEN = 400;
+  /** The longest address in bytes: the head of a request has at most 64 KiB. */
+  const LONGEST = 60_000;
 
   const picked = new Set();
   /** The keys of the page with which something can be done. */
@@ -81,16 +81,16 @@ const Picked = (() => {
     begin(false);
   }
 
-  async function download() {
-    if (isBusy) return;
-    const some = entries();
-    begin(true);
-    for (const [at, { key }] of some.entries()) {
-      if (at > 0) await new Promise((resolve) => setTimeout(resolve, BETWEEN));
-      $("picked-count").textContent = `Downloading: ${at + 1} of ${Format.exact.format(some.length)}`;
-      make("a", { href: path(key), download: key.split("/").at(-1) }).click();
+  /** Downloads one file as it is, and several as one zip. */
+  function download() {
+    const keys = entries().map(({ key }) => key);
+    const { folder } = Keys.place();
+    const href = keys.length === 1 ? path(keys[0]) : zipOf(folder, keys.map((key) => key.slice(folder.length)));
+    if (href.length > LONGEST) {
+      note(`The names of ${plural(keys.length, "file")} are too long for one request: select fewer of them, or download the whole folder as zip.`, true);
+      return;
     }
-    begin(false);
+    make("a", { href, download: keys.length === 1 ? keys[0].split("/").at(-1) : "" }).click();
   }
 
   function begin(busy) {
@@ -102,7 +102,7 @@ const Picked = (() => {
   $("picked-none").addEventListener("click", () => !isBusy && none());
   $("picked-move").addEventListener("click", () => !isBusy && Rename.ask(entries()));
   $("picked-delete").addEventListener("click", remove);
-  $("picked-download").addEventListener("click", download);
+  $("picked-download").addEventListener("click", () => !isBusy && download());
 
   /** The files that are selected, with that of `key`; else it alone. */
   const together = (key) => (picked.has(key) ? entries() : [Keys.entry(key)].filter((entry) => entry));

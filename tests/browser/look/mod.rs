@@ -118,6 +118,17 @@ fn in_each_state(page: &Browser, server: &TestServer, look: &dyn Fn(&str)) {
     assert_eq!(page.eval(widest), true);
     assert_eq!(page.complaints(), [""; 0]);
 
+    // The server has no rules, by which a link can be made.
+    let signed = "window.fetched = window.fetch; window.fetch = async () => new Response('/config.json?expires=1900000000&by=share-1&signature=' + 'x'.repeat(43)); \
+        $('#preview-share').hidden = false;";
+    page.eval(&format!("(() => {{ {signed} }})()"));
+    look("preview-share");
+    page.click("#preview-share");
+    page.says("#share-text", "2030");
+    look("share");
+    page.click("#share-close");
+    page.eval("(() => { window.fetch = window.fetched; $('#preview-share').hidden = true; })()");
+
     page.click("#preview-edit");
     page.types("#edit-text", "mine");
     server.store("config.json", "theirs");
