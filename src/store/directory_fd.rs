@@ -9,7 +9,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
+};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::fs_type::FsType;
@@ -205,16 +207,20 @@ pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
     Ok(i64::try_from(changed).unwrap_or(i64::MAX))
 }
 
+/// The times that a file with this version gets: the one of its last modification, and no other.
+pub fn times(version: Version) -> Timestamps {
+    Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: version.timespec(),
+    }
+}
+
 /// Gives the file `name` of `folder` this version, and makes sure that it has it.
 pub fn stamp(folder: impl AsFd, name: &str, version: Version) -> Result<(), Errno> {
-    let omit = Timespec {
-        tv_sec: 0,
-        tv_nsec: rustix::fs::UTIME_OMIT,
-    };
-    let times = Timestamps {
-        last_access: omit,
-        last_modification: version.timespec(),
-    };
+    let times = times(version);
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     retry_if_stale(|| rustix::fs::utimensat(&folder, name, &times, flags))?;
     match look_up(&folder, name)? {

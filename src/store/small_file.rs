@@ -4,6 +4,7 @@
 //! length, and needs no commit of the file system's own journal, but may be torn.
 
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
@@ -14,6 +15,18 @@ use super::directory_fd::open_beneath;
 
 /// A name in a directory of the server's own.
 pub type Name<'a> = (&'a OwnedFd, &'a str);
+
+/// The first bytes of the file `name`, at most so many; `None` where there is none.
+pub fn read(name: Name<'_>, most: u64) -> Result<Option<Vec<u8>>, Errno> {
+    let file = match open_beneath(name.0, name.1, OFlags::RDONLY, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        file => File::from(file?),
+    };
+    let mut content = Vec::new();
+    let read = file.take(most).read_to_end(&mut content);
+    read.map_err(|error| errno(&error))?;
+    Ok(Some(content))
+}
 
 /// Has the file `name` hold `content`, durably if it `is_synced`: the file `staged` is written, and takes its place. Where it `exchanges`
 /// their names, the old file is the next `staged` one, so that a write needs no room on a full disk.

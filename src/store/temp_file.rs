@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use rustix::fs::{AtFlags, Dir, FallocateFlags, Mode, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Dir, FallocateFlags, Mode};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::{Attributes, write};
-use super::directory_fd::{Folder, ValuesDir};
+use super::directory_fd::{Folder, ValuesDir, times};
 use super::inherit;
 use super::publish_method::{
     PublishMethod, create_named, create_unnamed, exchange, link_named, rename, unlink_staged,
@@ -168,14 +168,7 @@ impl TempFile {
     /// Stamps the version into the file: its modification time. A file system cuts a time that it cannot tell to the next that it can,
     /// and says nothing; all that have nanoseconds can tell those of 32 bits.
     fn stamp(&self, version: Version) -> Result<(), Errno> {
-        let omit = Timespec {
-            tv_sec: 0,
-            tv_nsec: rustix::fs::UTIME_OMIT,
-        };
-        let times = Timestamps {
-            last_access: omit,
-            last_modification: version.timespec(),
-        };
+        let times = times(version);
         retry_on_intr(|| rustix::fs::futimens(&*self.file, &times))?;
         if is_far(version) {
             let stat = retry_on_intr(|| rustix::fs::fstat(&*self.file))?;

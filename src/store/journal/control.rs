@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::super::clock;
@@ -258,13 +258,8 @@ pub struct Control {
 impl Control {
     /// The content of the file in `dir`; `None` where that cannot be read.
     pub fn read(dir: &OwnedFd) -> Result<Option<Self>, Errno> {
-        let file = match open_beneath(dir, CONTROL, OFlags::RDONLY, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(None),
-            file => file?,
-        };
-        let mut line = [0; WIDTH];
-        let n = retry_on_intr(|| rustix::io::pread(&file, &mut line, 0))?;
-        Ok(parse_control(&line[..n]))
+        let line = small_file::read((dir, CONTROL), WIDTH as u64)?;
+        Ok(line.and_then(|line| parse_control(&line)))
     }
 
     /// Writes the file in `dir`, for other processes, and for after a loss of power if it is `durable`.

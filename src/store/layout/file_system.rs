@@ -4,12 +4,13 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, StatxFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Mode, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::store::attributes;
+use crate::store::directory_fd::times;
 use crate::store::publish_method::{PublishMethod, create_named, create_unnamed, link_named};
-use crate::value::RESERVED;
+use crate::value::{RESERVED, Version};
 
 /// File systems that run as programs (FUSE) and were seen to sync directories.
 const SYNCING_PROGRAMS: &[&str] = &["fuse.fuse-overlayfs"];
@@ -22,8 +23,8 @@ const FIRST: &str = "trial";
 
 const SECOND: &str = "trial-2";
 
-/// A time that no rounding leaves as it is: seconds and nanoseconds.
-const ODD: (i64, u32) = (1_234_567_890, 123_456_789);
+/// A time that no rounding leaves as it is, in nanoseconds.
+const ODD: i128 = 1_234_567_890_123_456_789;
 
 /// The type of the file system that `root` lies on, as mounts are listed: `ext4`, `fuse.mergerfs`; `None` where `/proc`
 /// does not tell.
@@ -164,7 +165,9 @@ impl Trial<'_> {
         // A write-back after the file is closed must not change its time, so something is written. A full disk is no fault here.
         let _ = rustix::io::pwrite(&file, b"can this be published?", 0);
         let attributes = attributes::are_kept(&file);
-        stamp(&file).map_err(fault("set the time"))?;
+        let odd = Version::from_nanos(ODD);
+        let times = times(odd);
+        retry_on_intr(|| rustix::fs::futimens(&file, &times)).map_err(fault("set the time"))?;
         let publish = |staged| {
             if method.is_unnamed() {
                 method.link_unnamed(&file, root, self.name)
@@ -183,7 +186,7 @@ impl Trial<'_> {
         drop(file);
         let stat = || rustix::fs::statat(root, self.name, AtFlags::SYMLINK_NOFOLLOW);
         let stat = retry_on_intr(stat).map_err(fault("look up"))?;
-        if (stat.st_mtime, stat.st_mtime_nsec) != (ODD.0, u64::from(ODD.1)) {
+        if Version::of(&stat) != odd {
             return Err(Fault::CoarseTimes);
         }
         retry_on_intr(|| rustix::fs::renameat(staging, SECOND, root, self.name))
@@ -200,18 +203,6 @@ impl Trial<'_> {
             let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
         }
     }
-}
-
-fn stamp(file: &OwnedFd) -> Result<(), Errno> {
-    let odd = Timespec {
-        tv_sec: ODD.0,
-        tv_nsec: ODD.1.into(),
-    };
-    let times = Timestamps {
-        last_access: odd,
-        last_modification: odd,
-    };
-    retry_on_intr(|| rustix::fs::futimens(file, &times))
 }
 
 #[cfg(test)]

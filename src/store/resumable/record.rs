@@ -5,25 +5,23 @@
 //! The two files say where the upload stands. A record and a file are an upload to be resumed. A record alone is an upload
 //! that was published, which took the file away. A file alone is nothing: the record is made last and removed first.
 
-use std::fs::File;
-use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::store::clock;
-use crate::store::directory_fd::open_beneath;
+use crate::store::directory_fd::{open_beneath, times};
 use crate::store::publish_method::create_named;
 use crate::store::small_file;
 use crate::store::temp_file::VALUE_MODE;
 use crate::store::upload_claim::{Claim, Progress, UploadEntry, UploadId};
 use crate::store::value_file::ValueFile;
 use crate::store::write_context::{Durability, WriteContext};
-use crate::value::{Error, Meta};
+use crate::value::{Error, Meta, Version};
 
 /// Longer than any record: of a key, and of fields that came in the head of a request.
 const MAX_LEN: u64 = 1 << 20;
@@ -33,11 +31,6 @@ pub const SUFFIX: &str = ".json";
 
 /// How far apart two readings of [`started`] are at most, in seconds, that are of one start of the machine.
 const SLACK: i64 = 2;
-
-const NOW: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: UTIME_NOW,
-};
 
 /// A field that is kept with an upload, for its publishing: its name and its value.
 pub type Field = (String, String);
@@ -94,14 +87,9 @@ impl Record {
 
     /// The record of `id`; `None` where what is there is none. Blocks.
     pub fn find(uploads: &OwnedFd, id: UploadId) -> Result<Option<Self>, Error> {
-        let file = match open_beneath(uploads, &name(id), OFlags::RDONLY, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(None),
-            opened => File::from(opened.map_err(Error::errno_while("open a record"))?),
-        };
-        let mut text = Vec::new();
-        let read = file.take(MAX_LEN).read_to_end(&mut text);
-        read.map_err(|error| Error::new("read a record", small_file::errno(&error)))?;
-        Ok(serde_json::from_slice(&text).ok())
+        let text = small_file::read((uploads, &name(id)), MAX_LEN);
+        let text = text.map_err(Error::errno_while("read a record"))?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 }
 
@@ -153,11 +141,8 @@ pub fn open(writer: &WriteContext, claim: &Claim) -> Result<Option<(ValueFile, u
         return Ok(None);
     };
     // When it was asked for last, for the next server. A failure makes it expire a little sooner.
-    let now = Timestamps {
-        last_access: NOW,
-        last_modification: NOW,
-    };
-    let _ = rustix::fs::futimens(&file, &now);
+    let now = Version::from_nanos(clock::now().into());
+    let _ = rustix::fs::futimens(&file, &times(now));
     let file = ValueFile::new(file, writer.dir().disk.clone(), false);
     Ok(Some((file, len)))
 }
