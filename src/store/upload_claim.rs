@@ -15,9 +15,6 @@ use super::clock::uptime;
 use crate::transfer::{Reservation, Uploader, random};
 use crate::value::{Error, Key};
 
-/// Bytes of an identifier.
-const LEN: usize = 16;
-
 /// Identifies one resumable upload, by 128 random bits that cannot be guessed: the name of its file, and the last segment of the path
 /// of its upload resource.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,9 +28,8 @@ impl UploadId {
 
     /// Parses 32 hexadecimal digits in lower case.
     pub fn parse(text: &str) -> Option<Self> {
-        let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-        let is_whole = text.len() == 2 * LEN && text.bytes().all(is_digit);
-        is_whole.then(|| u128::from_str_radix(text, 16).ok().map(Self))?
+        let id = Self(u128::from_str_radix(text, 16).ok()?);
+        (id.to_string() == text).then_some(id)
     }
 }
 

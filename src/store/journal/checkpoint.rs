@@ -31,6 +31,8 @@ fn interval() -> Duration {
     failpoint::checkpoint_interval(Duration::from_secs(5))
 }
 
+const MAKE_SEGMENT: &str = "make a segment of the journal";
+
 /// The state that the publisher and the checkpoint's thread share.
 #[derive(Debug)]
 pub struct Checkpoints {
@@ -60,9 +62,8 @@ struct CheckpointState {
     due: Option<Instant>,
     /// The publisher waits for a segment, or until all is settled.
     is_wanted: bool,
-    /// The error of the last segment that could not be made. The next is made when the publisher waits for it.
-    refusal: Option<Errno>,
-    /// The error of the last checkpoint, if it failed.
+    /// The error of the last checkpoint, if it failed, or of a segment that could not be made since. The next segment is made when the
+    /// publisher waits for it.
     failure: Option<Error>,
     /// The value of `made` when reads were last refused.
     refused: u64,
@@ -81,7 +82,7 @@ impl CheckpointState {
     }
 
     fn lacks_one(&self) -> bool {
-        let may_try = self.is_wanted || self.refusal.is_none();
+        let may_try = self.is_wanted || self.failure.is_none();
         self.segments.lacks_one() && !self.is_ended && may_try
     }
 
@@ -163,8 +164,7 @@ impl Checkpoints {
         let state = self.changed.wait_while(state, waits);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let Some(segment) = state.segments.free.pop() else {
-            let made = state.refusal.unwrap_or(Errno::IO);
-            let made = Error::new("make a segment of the journal", made);
+            let made = Error::new(MAKE_SEGMENT, Errno::IO);
             return Err(state.failure.clone().unwrap_or(made));
         };
         // The segment before is full, and is freed as early as possible.
@@ -294,7 +294,8 @@ impl Checkpoints {
         match made {
             Ok(segment) => state.segments.add(segment),
             Err(errno) => {
-                state.refusal = Some(errno);
+                let refused = || Error::new(MAKE_SEGMENT, errno);
+                state.failure.get_or_insert_with(refused);
                 state.log_failure("cannot make a segment of the journal", errno);
             }
         }
@@ -355,10 +356,7 @@ impl Checkpoints {
         })
         .map_err(Error::errno_while("note what is settled"))?;
         self.cancelled.lock().retain(|record| *record >= to);
-        let mut state = self.state();
-        state.refusal = None;
-        state.segments.free_settled(to, &self.dir);
-        drop(state);
+        self.state().segments.free_settled(to, &self.dir);
         self.changed.notify_all();
         Ok(())
     }

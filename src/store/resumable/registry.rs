@@ -6,9 +6,10 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -72,16 +73,16 @@ impl Registry {
     /// How many uploads are unfinished.
     pub fn unfinished(&self) -> usize {
         let is_open = |entry: &&Arc<UploadEntry>| !entry.progress().is_complete;
-        self.entries().values().filter(is_open).count()
+        self.entries.lock().values().filter(is_open).count()
     }
 
     pub fn get(&self, id: UploadId) -> Option<Arc<UploadEntry>> {
-        self.entries().get(&id).cloned()
+        self.entries.lock().get(&id).cloned()
     }
 
     /// Adds `entry`, if there is room, or another upload gives way; answers which were forgotten for it, whose files are to be removed.
     pub fn add(&self, entry: Arc<UploadEntry>) -> Result<Vec<UploadId>, Error> {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let mut forgotten = if entries.len() < MOST {
             Vec::new()
         } else {
@@ -105,19 +106,18 @@ impl Registry {
     /// Removes the upload that `claim` is on, and its files. Blocks.
     pub fn remove(&self, claim: &Claim, uploads: &OwnedFd) {
         claim.removed();
-        self.entries().remove(&claim.entry.id);
+        self.entries.lock().remove(&claim.entry.id);
         remove_files(uploads, claim.entry.id);
     }
 
     /// Removes the uploads that nothing was done to for long; how many of them were unfinished. Blocks.
     pub fn expire(&self, uploads: &OwnedFd) -> u64 {
         let Some(expiry) = self.expiry else { return 0 };
-        let is_over = |entry: &&Arc<UploadEntry>| entry.progress().touched.age() >= expiry;
-        let over: Vec<_> = self.entries().values().filter(is_over).cloned().collect();
+        let is_over = |entry: &UploadEntry| entry.progress().touched.age() >= expiry;
         let mut expired = 0;
-        for claim in over.iter().filter_map(UploadEntry::try_claim) {
+        for claim in self.claims(is_over) {
             // A request may have had it in between.
-            if !is_over(&&claim.entry) {
+            if !is_over(&claim.entry) {
                 continue;
             }
             expired += u64::from(!claim.entry.progress().is_complete);
@@ -128,17 +128,18 @@ impl Registry {
 
     /// Has the file system take back what was set aside for parts that broke off. Blocks.
     pub fn trim(&self, uploads: &OwnedFd) {
-        let is_ahead = |entry: &&Arc<UploadEntry>| entry.progress().is_ahead;
-        let ahead: Vec<_> = self.entries().values().filter(is_ahead).cloned().collect();
-        for claim in ahead.iter().filter_map(UploadEntry::try_claim) {
+        for claim in self.claims(|entry| entry.progress().is_ahead) {
             if let Err(error) = trimmed(uploads, &claim) {
                 tracing::warn!(%error, "space stays set aside for an upload");
             }
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<UploadEntry>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The claims on the uploads that are `wanted` and that nothing has, one after the other.
+    fn claims(&self, wanted: impl Fn(&UploadEntry) -> bool) -> impl Iterator<Item = Claim> {
+        let entries = self.entries.lock();
+        let wanted: Vec<_> = entries.values().filter(|it| wanted(it)).cloned().collect();
+        wanted.into_iter().filter_map(|entry| entry.try_claim())
     }
 }
 
