@@ -58,6 +58,13 @@ enum State {
     Impossible(Instant),
 }
 
+impl State {
+    /// False while it was impossible a moment ago.
+    fn may_be_live(&self) -> bool {
+        !matches!(self, Self::Impossible(since) if since.elapsed() < AGAIN)
+    }
+}
+
 #[derive(Debug)]
 struct Live {
     tree: Tree,
@@ -110,11 +117,7 @@ impl Index {
         if self.is_counting.load(Relaxed) {
             return false;
         }
-        let is_ripe = match &*self.lock() {
-            State::Impossible(since) => since.elapsed() >= AGAIN,
-            State::Absent | State::Live(_) => true,
-        };
-        self.most > 0 && is_ripe
+        self.most > 0 && self.lock().may_be_live()
     }
 
     /// As [`Index::smallest`], but makes the index if there is none. `None` if an index is impossible.
@@ -125,35 +128,36 @@ impl Index {
         if let Some(smallest) = self.smallest_of(&mut state, page) {
             return Ok(Some(smallest));
         }
-        let made = self.make()?;
-        let smallest = made.as_ref().map(|live| live.tree.smallest(page));
-        let impossible = || State::Impossible(Instant::now());
-        let next = made.map_or_else(impossible, |live| State::Live(Box::new(live)));
-        self.enter(&mut state, next);
-        Ok(smallest)
+        self.make(&mut state)?;
+        Ok(match &*state {
+            State::Live(live) => Some(live.tree.smallest(page)),
+            State::Absent | State::Impossible(_) => None,
+        })
     }
 
     /// Makes the index if there is none, and is it possible; true if it has counted the values of the account anew.
     pub fn keep(self: &Arc<Self>) -> Result<bool, Error> {
         let mut state = self.lock();
-        match &*state {
-            State::Live(_) => return Ok(false),
-            State::Impossible(since) if since.elapsed() < AGAIN => return Ok(false),
-            State::Absent | State::Impossible(_) => {}
+        if matches!(*state, State::Live(_)) || !state.may_be_live() {
+            return Ok(false);
         }
         self.is_counting.store(true, Relaxed);
-        let made = self.make();
+        let made = self.make(&mut state);
         self.is_counting.store(false, Relaxed);
-        let made = made?;
-        let has_counted = made.is_some();
-        let impossible = || State::Impossible(Instant::now());
-        let next = made.map_or_else(impossible, |live| State::Live(Box::new(live)));
-        self.enter(&mut state, next);
-        Ok(has_counted)
+        made.map(|()| matches!(*state, State::Live(_)))
+    }
+
+    fn make(self: &Arc<Self>, state: &mut State) -> Result<(), Error> {
+        let next = match self.read()? {
+            Some(live) => State::Live(Box::new(live)),
+            None => State::Impossible(Instant::now()),
+        };
+        self.enter(state, next);
+        Ok(())
     }
 
     /// Reads the directory; logs why an index is impossible.
-    fn make(self: &Arc<Self>) -> Result<Option<Live>, Error> {
+    fn read(self: &Arc<Self>) -> Result<Option<Live>, Error> {
         let mut twice = None;
         for _ in 0..TRIES {
             self.counters.walks.add(1);
