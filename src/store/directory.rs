@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::bounds::{Account, Counted, FRUITLESS, Victim, size_of};
+use super::bounds::{Account, FRUITLESS, size_of};
 use super::cache::Cache;
 use super::changes::{Changes, Removal};
 use super::directory_fd::{Blocking, ValuesDir};
@@ -31,8 +31,8 @@ use super::upload_claim::UploadId;
 use super::value_file;
 use super::write_context::WriteContext;
 use crate::metrics::StoreCounters;
-use crate::transfer::{BlockingPool, IN_MEMORY, StagingQuota, Uploader};
-use crate::value::{Error, Key, Listing, Meta, Page};
+use crate::transfer::{BlockingPool, IN_MEMORY, Uploader};
+use crate::value::{Error, Key, Meta};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
 /// its default is: the pauses between, from 1 to 128 ms, last longer together. On mergerfs more than half of the tries fail while the
@@ -69,27 +69,34 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Evicts values, but that of `key`, so that the disk has `bytes` more for it: whether there is more free now. `None` where
-    /// nothing can be evicted, or not enough.
-    async fn free(&self, account: &Arc<Account>, key: &Key<'_>, bytes: u64) -> Option<bool> {
+    /// Evicts values, but that of `key`, so that the disk has `bytes` more for it. False where nothing can be evicted, or not enough, and
+    /// where that has given no space for so many `fruitless` calls.
+    async fn make_room(
+        &self,
+        account: &Arc<Account>,
+        key: &Key<'_>,
+        bytes: u64,
+        fruitless: &mut u32,
+    ) -> bool {
         let (account, writer) = (Arc::clone(account), Arc::clone(&self.writer));
-        let key = key.as_str().to_owned();
+        let (key, disk) = (key.as_str().to_owned(), &self.writer.dir().disk);
         let choose = move || {
             let free = writer.free_beyond_floor()?;
             let is_possible = free.saturating_add(account.evictable()) >= bytes;
             let victims = is_possible.then(|| account.victims_of_disk(size_of(bytes), &key));
             Ok((free, victims.unwrap_or_default()))
         };
-        let (before, victims) = self.writer.dir().disk.spawn(choose).await.ok()?;
+        let (before, victims) = disk.spawn(choose).await.unwrap_or_default();
         if victims.is_empty() {
-            return None;
+            return false;
         }
-        let victims = victims.into_iter().map(Victim::removal);
         self.publisher.remove(victims, Removal::Full).await;
         let writer = Arc::clone(&self.writer);
-        let disk = &self.writer.dir().disk;
-        let after = disk.spawn(move || writer.free_beyond_floor());
-        Some(after.await.ok()? > before)
+        let Ok(after) = disk.spawn(move || writer.free_beyond_floor()).await else {
+            return false;
+        };
+        *fruitless = if after > before { 0 } else { *fruitless + 1 };
+        *fruitless <= FRUITLESS
     }
 }
 
@@ -151,16 +158,11 @@ impl Directory {
         if (self.is_text)(key.as_str(), object.media_type.as_deref()) {
             object.look().await?;
         }
-        let counted = self
-            .account()
-            .map_or(Counted::Never, |a| a.read(key.as_str()));
-        // A value that is not counted yet is not kept: its next use would not be noted.
-        let may_keep = !matches!(counted, Counted::NotYet);
-        if let Counted::Here(value) = counted {
-            object.counted = Some(value);
-        }
+        let account = self.account().filter(|it| it.counts(key.as_str()));
+        object.counted = account.and_then(|account| account.read(key.as_str()));
         let object = Arc::new(object);
-        if may_keep {
+        // A value that is not counted yet is not kept: its next use would not be noted.
+        if account.is_none() || object.counted.is_some() {
             self.cache.keep(key, &object);
         }
         // Checked after the read, so that a value that was doubted meanwhile is not answered.
@@ -208,31 +210,17 @@ impl Directory {
                 Ok(begun) => return Ok(begun),
                 Err(error) => error,
             };
-            let is_full = matches!(error, Error::NoSpace(_)) && self.account().is_some();
-            if !is_full || !Box::pin(self.make_room(writing, key, len, &mut fruitless)).await {
-                // Nothing may have been written yet.
-                return writing.writer.note(Err(error));
+            let is_full = matches!(error, Error::NoSpace(_));
+            let account = self.account().filter(|_| is_full);
+            let len = len.unwrap_or(0);
+            if let Some(account) = account
+                && Box::pin(writing.make_room(account, key, len, &mut fruitless)).await
+            {
+                continue;
             }
+            // Nothing may have been written yet.
+            return writing.writer.note(Err(error));
         }
-    }
-
-    /// Evicts what may go for a value that the disk has no space for; false when that helps no more, after so many `fruitless` calls.
-    async fn make_room(
-        &self,
-        writing: &Writing,
-        key: &Key<'_>,
-        len: Option<u64>,
-        fruitless: &mut u32,
-    ) -> bool {
-        let Some(account) = self.account() else {
-            return false;
-        };
-        match writing.free(account, key, len.unwrap_or(0)).await {
-            Some(true) => *fruitless = 0,
-            Some(false) if *fruitless < FRUITLESS => *fruitless += 1,
-            Some(false) | None => return false,
-        }
-        true
     }
 
     /// Fails for a value of `len` bytes that a bound has no room for.
@@ -311,11 +299,6 @@ impl Directory {
         Ok(removed.is_some())
     }
 
-    /// One page of the keys, in byte order; calls for the same page at the same time share it.
-    pub async fn list(&self, page: Page) -> Result<Arc<Listing>, Error> {
-        self.lister.list(page).await
-    }
-
     /// Has the cache look for what one system call does not show, and removes expired uploads. To be called every few seconds.
     pub async fn sweep(&self) {
         let (cache, dir) = (Arc::clone(&self.cache), Arc::clone(&self.dir));
@@ -346,16 +329,6 @@ impl Directory {
         })
     }
 
-    /// The reason why there is no journal, where there should be one.
-    pub fn unjournaled(&self) -> Option<&'static str> {
-        self.writer()?.journal.missing()
-    }
-
-    /// The quota of uploads; of a store that is only read, none.
-    pub fn quota(&self) -> Option<&StagingQuota> {
-        self.writer().map(|writer| &*writer.quota)
-    }
-
     /// True while uploads are refused because of `--min-free`.
     pub fn is_short_of_space(&self) -> bool {
         self.writer().is_some_and(|w| w.space.is_low.load(Relaxed))
@@ -366,7 +339,7 @@ impl Directory {
         self.writer()?.account.as_ref()
     }
 
-    fn writer(&self) -> Option<&Arc<WriteContext>> {
+    pub(super) fn writer(&self) -> Option<&Arc<WriteContext>> {
         self.writing.as_ref().map(|writing| &writing.writer)
     }
 

@@ -197,7 +197,7 @@ impl Store {
     /// One page of the keys, in byte order.
     pub async fn list(&self, reactor: usize, page: Page) -> Result<Arc<Listing>, Error> {
         match self {
-            Self::Directory(directory) => directory.list(page).await,
+            Self::Directory(directory) => directory.lister.list(page).await,
             Self::S3(s3) => Ok(Arc::new(s3.gateway(reactor).list(&page).await?)),
         }
     }
@@ -339,7 +339,7 @@ impl Store {
     /// The reason why each write is synced by itself, where a journal should do that.
     pub fn unjournaled(&self) -> Option<&'static str> {
         match self {
-            Self::Directory(directory) => directory.unjournaled(),
+            Self::Directory(directory) => directory.writer()?.journal.missing(),
             Self::S3(_) => None,
         }
     }
@@ -388,7 +388,7 @@ impl Store {
     /// The quota of uploads, over all reactors; of a directory that is only read, none.
     pub fn quota(&self) -> Option<&StagingQuota> {
         match self {
-            Self::Directory(directory) => directory.quota(),
+            Self::Directory(directory) => directory.writer().map(|writer| &*writer.quota),
             Self::S3(s3) => Some(s3.quota()),
         }
     }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::thread::CpuSet;
 
 use super::clock::Clock;
 use super::directory_fd::{FOLDER_MODE, ValuesDir, make_and_open, open_beneath};
@@ -100,7 +101,7 @@ impl StateDir {
 }
 
 /// Opens `dir`, where the kernel can keep requests inside.
-pub fn open_root(dir: &Path) -> Result<OwnedFd, OpenError> {
+fn open_root(dir: &Path) -> Result<OwnedFd, OpenError> {
     let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(dir, directory, Mode::empty());
     let root = root.map_err(OpenError::failed("open", dir))?;
@@ -112,6 +113,15 @@ pub fn open_root(dir: &Path) -> Result<OwnedFd, OpenError> {
         ))),
         _ => Ok(root),
     }
+}
+
+/// Opens the values in `dir` to be read alone, on a device that disk threads on these CPUs wait for.
+pub fn open_values(dir: &Path, cpus: Option<CpuSet>) -> Result<ValuesDir, OpenError> {
+    let failed = OpenError::failed("open", dir);
+    let root = open_root(dir)?;
+    let location = Location::new(dir, &root, None).map_err(failed)?;
+    let disk = BlockingPool::disk(cpus).map_err(failed)?;
+    Ok(ValuesDir::new(root, location, disk))
 }
 
 /// Takes the lock for as long as the file stays open, and writes our process id into it for the error message of the next server.

@@ -33,6 +33,9 @@ const STRIDE: usize = 64;
 
 type Answer = Result<Arc<Listing>, Error>;
 
+/// Fails once no request waits for the page any more.
+type IsWanted<'a> = &'a dyn Fn() -> Result<(), Error>;
+
 /// Lists one directory.
 #[derive(Debug)]
 pub struct Lister {
@@ -40,8 +43,6 @@ pub struct Lister {
     /// The threads that list.
     pub threads: BlockingPool,
     index: Arc<Index>,
-    /// With bounds: what they count.
-    account: Option<Arc<Account>>,
     /// The pages that no thread has begun with, and where the answer goes; unset until then.
     asked: Mutex<HashMap<Page, Sender<Option<Answer>>>>,
     counters: Arc<Listings>,
@@ -56,13 +57,11 @@ impl Lister {
         account: Option<Arc<Account>>,
         counters: Arc<Listings>,
     ) -> Arc<Self> {
-        let counted = account.clone();
-        let index = Index::new(Arc::clone(&dir), most, counted, Arc::clone(&counters));
+        let index = Index::new(Arc::clone(&dir), most, account, Arc::clone(&counters));
         Arc::new(Self {
             dir,
             threads,
             index,
-            account,
             asked: Mutex::default(),
             counters,
         })
@@ -75,11 +74,8 @@ impl Lister {
         }
     }
 
-    /// Counts all values for their bounds: by the index where there is none yet, else by a walk. Blocks, as long as a walk takes.
-    pub fn count(&self) -> Result<(), Error> {
-        let Some(account) = &self.account else {
-            return Ok(());
-        };
+    /// Counts all values for the bounds of `account`: by the index where there is none yet, else by a walk. Blocks, as long as a walk takes.
+    pub fn count(&self, account: &Account) -> Result<(), Error> {
         if self.index.keep()? {
             return Ok(());
         }
@@ -123,16 +119,16 @@ impl Lister {
         asker.send_replace(Some(answer.map(Arc::new)));
     }
 
-    fn page(
-        &self,
-        page: &Page,
-        is_wanted: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<Listing, Error> {
+    fn page(&self, page: &Page, is_wanted: IsWanted<'_>) -> Result<Listing, Error> {
         is_wanted()?;
         self.dir.ends.look_again(&self.dir.root);
         let mut visible = page.visible();
         while let Some(part) = visible.next() {
-            visible.add(self.smallest_of(&part, is_wanted)?);
+            visible.add(if self.dir.ends.is_possible() {
+                self.smallest_left(&part, is_wanted)?
+            } else {
+                self.smallest(&part, is_wanted)?
+            });
         }
         let mut smallest: Vec<String> = visible.found;
         let more = smallest.len() > page.limit;
@@ -165,25 +161,8 @@ impl Lister {
         })
     }
 
-    /// The `limit + 1` smallest items of the page, or any one with a limit of 0, where a value that has ended is none.
-    fn smallest_of(
-        &self,
-        page: &Page,
-        is_wanted: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<Vec<String>, Error> {
-        if self.dir.ends.is_possible() {
-            self.smallest_left(page, is_wanted)
-        } else {
-            self.smallest(page, is_wanted)
-        }
-    }
-
     /// As [`Lister::smallest`], of what has not ended: each item is looked up, and a folder is one as long as it has such a value.
-    fn smallest_left(
-        &self,
-        page: &Page,
-        is_wanted: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<Vec<String>, Error> {
+    fn smallest_left(&self, page: &Page, is_wanted: IsWanted<'_>) -> Result<Vec<String>, Error> {
         let mut entries = Entries::new(&self.dir);
         let mut is_left = |item: &String| {
             is_wanted()?;
@@ -241,12 +220,8 @@ impl Lister {
         }
     }
 
-    /// The `limit + 1` smallest items of the page, also what has ended.
-    fn smallest(
-        &self,
-        page: &Page,
-        is_wanted: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<Vec<String>, Error> {
+    /// The `limit + 1` smallest items of the page, or any one with a limit of 0, also what has ended.
+    fn smallest(&self, page: &Page, is_wanted: IsWanted<'_>) -> Result<Vec<String>, Error> {
         if let Some(smallest) = self.index.smallest(page) {
             return Ok(smallest);
         }

@@ -130,8 +130,8 @@ impl Object {
         Ok(bytes.into())
     }
 
-    /// Its file.
-    pub fn shared(&self) -> Arc<ValueFile> {
+    /// Its file, also to send it to a socket.
+    pub fn shared(&self) -> Descriptor {
         Arc::clone(&self.file)
     }
 
@@ -205,11 +205,6 @@ impl Object {
             }
             Ok(())
         })
-    }
-
-    /// The file, to send it to a socket.
-    pub fn descriptor(&self) -> Descriptor {
-        Arc::clone(&self.file)
     }
 }
 

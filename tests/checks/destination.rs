@@ -1,4 +1,4 @@
-//! The fields of a MOVE or COPY: the key that they name, of this server and of no other.
+//! The fields of a MOVE or COPY: the key or folder that they name, of this server and of no other.
 
 use hyper::Request;
 use hyper::header::{HOST, HeaderName};
@@ -6,11 +6,12 @@ use hyper::http::uri::Authority;
 
 use super::fields;
 use crate::http::head::path;
-use crate::http::service::operation::MoveRequest;
+use crate::http::service::operation::Operation;
 use crate::http::service_config::ServiceConfig;
+use crate::http::values::moves::request::relocation;
 
 /// The lines are the target, Host, X-Forwarded-Host, Destination and Overwrite, and then the same fields again. A destination that is taken is
-/// a path, or a URL with the port and a name by which the server was asked; its key is the one of its path.
+/// a path, or a URL with the port and a name by which the server was asked; its key or folder is the one of its path.
 pub fn destination(data: &[u8]) {
     let (target, lines) =
         data.split_at(data.iter().position(|&b| b == b'\n').unwrap_or(data.len()));
@@ -25,14 +26,15 @@ pub fn destination(data: &[u8]) {
     };
     let mut head = request.into_parts().0;
     head.headers = fields(&names, lines.get(1..).unwrap_or_default());
-    let from = path::key(head.uri.path(), false);
-    let Ok(asked) = MoveRequest::of(&head, from, false, &config) else {
-        return;
+    let (from, to, is_folder) = match relocation(&head, false, &config) {
+        Ok(Operation::Move(asked)) => (asked.from, asked.to, false),
+        Ok(Operation::MoveFolder(asked)) => (asked.from, asked.to, true),
+        _ => return,
     };
-    assert_ne!(asked.from, asked.to);
-    assert!(asked.to.as_str().split('/').count() <= 4);
+    assert_ne!(from, to);
+    assert!(is_folder || to.as_str().split('/').count() <= 4);
     let text = head.headers["destination"].to_str().expect("a text").trim();
-    let (authority, to) = match text.split_once("://") {
+    let (authority, path) = match text.split_once("://") {
         Some((scheme, rest)) => {
             let scheme = scheme.to_ascii_lowercase();
             let port = if scheme == "https" { ":443" } else { ":80" };
@@ -41,7 +43,11 @@ pub fn destination(data: &[u8]) {
         }
         None => (None, text),
     };
-    assert_eq!(path::key(to, false), Ok(asked.to));
+    let named = match path::folder(path) {
+        Ok(Some(folder)) if is_folder => Ok(folder.trim_end_matches('/').to_owned()),
+        _ => path::key(path, false).map(|key| key.as_str().to_owned()),
+    };
+    assert_eq!(named, Ok(to.as_str().to_owned()));
     let Some((authority, port)) = authority else {
         return;
     };

@@ -121,7 +121,9 @@ impl SignedLink {
     /// The query of the link.
     pub fn query(&self) -> String {
         let by: String = byte_serialize(self.by.as_bytes()).collect();
-        let max = self.max.map_or_else(String::new, |max| format!("&max={max}"));
+        let max = self
+            .max
+            .map_or_else(String::new, |max| format!("&max={max}"));
         format!(
             "expires={}&by={by}{max}&signature={}",
             self.expires, self.signature

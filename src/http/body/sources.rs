@@ -105,7 +105,7 @@ impl FileBody {
         }
         ready!(self.poll_resident(cx))?;
         let region = Region {
-            file: self.object.descriptor(),
+            file: self.object.shared(),
             offset: self.next,
             len,
         };

@@ -9,9 +9,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::names::{Names, STUCK, Value, nanos, uptime};
 use super::rule::{Bound, Full, Total, named};
@@ -38,7 +37,6 @@ pub struct Account {
     pub(super) state: Mutex<State>,
     /// All values have been counted once.
     is_whole: AtomicBool,
-    counted: Condvar,
 }
 
 /// Figures of a bound, for the metrics; times in milliseconds.
@@ -57,10 +55,10 @@ pub(super) struct State {
     pub names: Names,
     /// For each bound, what it counts by, and the sums.
     pub scopes: Vec<BTreeMap<Box<str>, Scope>>,
-    /// Prefixes of names that the index reads again; those that it does not meet are gone.
-    pub doubted: Vec<Box<str>>,
-    /// The number of this count.
-    pub count: u32,
+    /// Prefixes of names that the index reads again, and since which count; those that it does not meet are gone.
+    pub doubted: Vec<(Box<str>, u64)>,
+    /// The number of this count: higher each time that names are read again.
+    pub count: u64,
     /// The uses that an earlier process has noted, until the first count ends.
     pub remembered: Uses,
 }
@@ -71,30 +69,18 @@ pub(super) struct Scope {
     pub total: Total,
     /// Those used longest ago, when it was looked at last, in this order.
     pub oldest: VecDeque<(i64, Box<str>)>,
-    /// No pass finds a value to evict ahead of need before this time.
-    pub spared_until: i64,
 }
 
 /// The scope of a bound that lacks room.
 #[derive(Debug)]
-pub(super) struct Lack {
+pub(super) struct Lack<'k> {
     /// The number of the bound.
     pub bound: usize,
-    pub scope: Box<str>,
+    pub scope: &'k str,
     /// The part for which there is no room.
     pub beyond: Total,
     /// True where no eviction would make room.
     pub is_final: bool,
-}
-
-/// What is known of a value that was read.
-pub enum Counted {
-    /// No bound counts it.
-    Never,
-    /// It is counted, here.
-    Here(Arc<Value>),
-    /// It is not counted yet.
-    NotYet,
 }
 
 impl Account {
@@ -112,7 +98,6 @@ impl Account {
             bounds,
             state: Mutex::new(state),
             is_whole: AtomicBool::new(false),
-            counted: Condvar::new(),
         })
     }
 
@@ -134,16 +119,7 @@ impl Account {
 
     /// All values have been counted once, and it is decided what may be evicted.
     pub fn set_whole(&self) {
-        let _state = self.state.lock();
         self.is_whole.store(true, Relaxed);
-        self.counted.notify_all();
-    }
-
-    /// Waits until all values have been counted, at most this long.
-    pub fn wait_until_whole(&self, at_most: Duration) {
-        let until = Instant::now() + at_most;
-        let mut state = self.state.lock();
-        while !self.is_whole() && !self.counted.wait_until(&mut state, until).timed_out() {}
     }
 
     /// Whether the bound of this number may remove what it counts.
@@ -173,17 +149,12 @@ impl Account {
         self.scopes(folder).map(sums).collect()
     }
 
-    /// A value of `key` is read from its file: it is used, and where the next use of it is noted.
-    pub fn read(&self, key: &str) -> Counted {
-        if !self.counts(key) {
-            return Counted::Never;
-        }
+    /// A value of `key`, which a bound counts, is read from its file: it is used, and where the next use of it is noted; `None` where it is
+    /// not counted yet.
+    pub fn read(&self, key: &str) -> Option<Arc<Value>> {
         let state = self.state.lock();
-        let Some(value) = state.names.value(key) else {
-            return Counted::NotYet;
-        };
-        value.touch();
-        Counted::Here(Arc::clone(value))
+        let value = state.names.value(key).cloned();
+        value.inspect(|value| value.touch())
     }
 }
 
@@ -279,13 +250,13 @@ impl Account {
     }
 
     /// A bound that lacks room for a value of `size` bytes under `key`, which moves from `source`, if it moves.
-    pub(super) fn lack(
+    pub(super) fn lack<'k>(
         &self,
         state: &State,
-        key: &str,
+        key: &'k str,
         size: u64,
         source: Option<&str>,
-    ) -> Option<Lack> {
+    ) -> Option<Lack<'k>> {
         let new = Total {
             bytes: size,
             keys: 1,
@@ -302,7 +273,7 @@ impl Account {
                 let beyond = total.beyond(&self.bounds[at]);
                 (!beyond.is_zero()).then(|| Lack {
                     bound: at,
-                    scope: scope.into(),
+                    scope,
                     beyond,
                     is_final: self.is_final(at, new),
                 })
@@ -327,7 +298,7 @@ impl Account {
     }
 
     /// The refusal of a value for which a bound has no room, in words for the client.
-    fn refuse(&self, lack: &Lack) -> Error {
+    fn refuse(&self, lack: &Lack<'_>) -> Error {
         self.figures[lack.bound].refused.fetch_add(1, Relaxed);
         let bound = &self.bounds[lack.bound];
         let advice = match bound.full {
@@ -337,7 +308,7 @@ impl Account {
                 "what was there before it is not evicted until the server is started with --evict-existing"
             }
         };
-        let scope = named(&lack.scope);
+        let scope = named(lack.scope);
         Error::NoSpace(format!("the bound of {scope} is full ({bound}): {advice}").into())
     }
 
@@ -395,7 +366,7 @@ impl Account {
 }
 
 impl State {
-    fn total(&self, bound: usize, scope: &str) -> Total {
+    pub fn total(&self, bound: usize, scope: &str) -> Total {
         let sums = self.scopes[bound].get(scope);
         sums.map_or(Total::default(), |sums| sums.total)
     }

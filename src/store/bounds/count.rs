@@ -17,9 +17,6 @@ use crate::value::{Key, Meta};
 /// The seconds in which file systems choose the blocks of what was written; until then the length of a value tells more.
 const DELAYED: i64 = 10;
 
-/// The count of a value that the index reads again.
-const DOUBTED: u32 = 0;
-
 /// The bytes of the disk that the file of `stat` takes.
 fn taken(stat: &Stat) -> u64 {
     let blocks = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
@@ -123,15 +120,15 @@ impl Account {
         let begin = Included(Box::from(below.as_str()));
         loop {
             let mut state = self.state.lock();
-            let names = state.names.after(&begin, &below);
-            let some = names.filter_map(|(_, value)| value.cloned()).take(CHUNK);
+            let values = state.names.values(&begin, &below).take(CHUNK);
+            let some = values.map(|(name, value)| (name.clone(), Arc::clone(value)));
             let some: Vec<_> = some.collect();
             if some.is_empty() {
                 return;
             }
-            for value in some {
-                self.forget(&mut state, &value.name);
-                let name = format!("{to}{}", &value.name[from.len()..]);
+            for (old, value) in some {
+                self.forget(&mut state, &old);
+                let name = format!("{to}{}", &old[from.len()..]);
                 let (written, used) = (value.written.load(Relaxed), value.used.load(Relaxed));
                 if value.total().keys > 0 {
                     self.note(&mut state, &name, value.size(), written, Some(used));
@@ -142,82 +139,83 @@ impl Account {
 
     /// Begins to read the names that begin with `prefix` again: a name that is counted stays until [`Account::settle`].
     pub fn doubt(&self, prefix: &str) {
-        self.retain(prefix, |value| {
-            value
-                .map(|value| value.count.store(DOUBTED, Relaxed))
-                .is_some()
-        });
-        if !self.bounds.is_empty() {
-            self.state.lock().doubted.push(prefix.into());
-        }
+        self.forget_uncounted(prefix);
+        let mut state = self.state.lock();
+        state.count += 1;
+        let doubted = (prefix.into(), state.count);
+        state.doubted.push(doubted);
     }
 
     /// Forgets the names that were doubted and not met again; answers those of changes in flight, to be looked at after these.
     pub fn settle(&self) -> Vec<String> {
         let doubted = std::mem::take(&mut self.state.lock().doubted);
-        let mut in_flight = Vec::new();
-        for prefix in doubted {
-            self.retain(&prefix, |value| {
-                let value = value.filter(|value| value.count.load(Relaxed) == DOUBTED);
-                let changing = value.filter(|value| value.in_flight.load(Relaxed) > 0);
-                in_flight.extend(changing.map(|value| value.name.to_string()));
-                value.is_none()
-            });
-        }
-        in_flight
+        let settle = |(prefix, count): (Box<str>, _)| self.forget_unmet(&prefix, count);
+        doubted.into_iter().flat_map(settle).collect()
     }
 
     /// Begins to count all values anew; with `reads_names`, also the names that no bound counts. The number of this count.
-    pub fn begin_count(&self, reads_names: bool) -> u32 {
+    pub fn begin_count(&self, reads_names: bool) -> u64 {
+        if reads_names {
+            self.forget_uncounted("");
+        }
         let count = {
             let mut state = self.state.lock();
             state.count += 1;
             state.count
         };
-        self.retain("", |value| {
+        self.retain("", |_, value| {
             // What could not be evicted may be tried again.
             let again = |used| (used == STUCK).then(uptime);
-            let tried = value.map(|value| value.used.fetch_update(Relaxed, Relaxed, again));
-            tried.is_some() || !reads_names
+            let _ = value.used.fetch_update(Relaxed, Relaxed, again);
+            true
         });
         count
     }
 
-    /// Forgets what neither this count nor a later one has met; what is read again just now is left to [`Account::settle`].
-    pub fn end_count(&self, count: u32) {
-        self.retain("", |value| {
-            let met = value.map(|value| value.count.load(Relaxed));
-            met.is_none_or(|met| met >= count || met == DOUBTED)
-        });
+    /// Forgets what neither this count nor a later one has met.
+    pub fn end_count(&self, count: u64) {
+        self.forget_unmet("", count);
         self.state.lock().remembered = Uses::default();
     }
 
     /// Visits the values whose names begin with `prefix`, in their order.
-    pub fn visit(&self, prefix: &str, mut visit: impl FnMut(&Arc<Value>)) {
-        self.retain(prefix, |value| {
-            value.filter(|value| value.total().keys > 0).map(&mut visit);
+    pub fn visit(&self, prefix: &str, mut visit: impl FnMut(&str, &Arc<Value>)) {
+        self.retain(prefix, |name, value| {
+            if value.total().keys > 0 {
+                visit(name, value);
+            }
             true
         });
     }
 
-    /// Forgets the names beginning with `prefix` that are not to be kept, by their values; not those with changes in flight.
-    pub(super) fn retain(
-        &self,
-        prefix: &str,
-        mut is_kept: impl FnMut(Option<&Arc<Value>>) -> bool,
-    ) {
+    /// Forgets the values beginning with `prefix` that this count and all later ones have not met; answers those that stay, as changes of
+    /// them are in flight.
+    fn forget_unmet(&self, prefix: &str, count: u64) -> Vec<String> {
+        let mut in_flight = Vec::new();
+        self.retain(prefix, |name, value| {
+            let is_met = value.count.load(Relaxed) >= count;
+            let is_kept = is_met || value.in_flight.load(Relaxed) > 0;
+            if is_kept && !is_met {
+                in_flight.push(name.to_owned());
+            }
+            is_kept
+        });
+        in_flight
+    }
+
+    /// Visits the values whose names begin with `prefix`, counted or not, and forgets those that are not to be kept.
+    fn retain(&self, prefix: &str, mut is_kept: impl FnMut(&str, &Arc<Value>) -> bool) {
         let mut from = Included(Box::from(prefix));
         loop {
             let mut state = self.state.lock();
             let (mut last, mut gone) = (None, Vec::new());
-            for (name, value) in state.names.after(&from, prefix).take(CHUNK) {
+            for (name, value) in state.names.values(&from, prefix).take(CHUNK) {
                 last = Some(name);
-                let is_settled = value.is_none_or(|value| value.in_flight.load(Relaxed) == 0);
-                if !is_kept(value) && is_settled {
-                    gone.push(Box::<str>::from(name));
+                if !is_kept(name, value) {
+                    gone.push(name.clone());
                 }
             }
-            let Some(last) = last.map(Box::from) else {
+            let Some(last) = last.cloned() else {
                 return;
             };
             for name in gone {
@@ -226,31 +224,30 @@ impl Account {
             from = Excluded(last);
         }
     }
+
+    /// Forgets the names that begin with `prefix` and that no bound counts.
+    fn forget_uncounted(&self, prefix: &str) {
+        loop {
+            let names = &mut self.state.lock().names;
+            let some: Vec<_> = names.uncounted(prefix).take(CHUNK).cloned().collect();
+            if some.is_empty() {
+                return;
+            }
+            for name in some {
+                names.remove(&name);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::rule::{Bound, Full, MIN_AGE, Prefix};
-    use super::*;
+    use super::super::tests::account;
     use crate::value::Version;
-
-    fn account() -> Arc<Account> {
-        let bound = Bound {
-            prefix: Prefix::default(),
-            max_size: Some(1 << 20),
-            max_keys: None,
-            max_age: None,
-            full: Full::Evict,
-            min_age: MIN_AGE,
-        };
-        let account = Account::new(vec![bound], Uses::default());
-        account.set_whole();
-        account
-    }
 
     #[test]
     fn a_value_that_is_published_while_its_folder_is_read_again_stays_counted() {
-        let account = account();
+        let account = account("");
         account
             .admit("a/k", 4096, Version::from_nanos(1), None)
             .unwrap();
@@ -262,8 +259,22 @@ mod tests {
     }
 
     #[test]
+    fn a_value_in_a_folder_that_is_doubted_and_never_read_again_goes_with_the_next_count() {
+        let account = account("");
+        account
+            .admit("a/k", 4096, Version::from_nanos(1), None)
+            .unwrap();
+        account.made("a/k", true);
+        account.doubt("a/");
+        // The index is given up before it has read the folder.
+        let count = account.begin_count(false);
+        account.end_count(count);
+        assert_eq!(account.total(0).keys, 0);
+    }
+
+    #[test]
     fn what_was_seen_before_a_value_was_published_or_replaced_is_not_counted() {
-        let account = account();
+        let account = account("");
         let put = |size, version| {
             let version = Version::from_nanos(version);
             account.admit("k", size, version, None).unwrap();

@@ -7,15 +7,16 @@
 
 mod account;
 mod count;
-#[cfg(test)]
-mod model;
 mod names;
 mod rule;
 pub mod uses;
 mod victims;
 
-pub use account::{Account, Counted, size_of};
+pub use account::{Account, size_of};
 pub use names::Value;
 pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, named};
 pub use uses::Uses;
 pub use victims::{FRUITLESS, STEP, Victim};
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,6 @@
 //! The names of the directory, in byte order, each with what its value takes if a bound counts it. The index of listings is these names.
 
-use std::borrow::Borrow;
-use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{self, Included, Unbounded};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -28,24 +26,22 @@ pub(super) const STUCK: i64 = i64::MAX;
 /// A value that a bound counts. Its times are milliseconds since the system started.
 #[derive(Debug)]
 pub struct Value {
-    /// Its key.
-    pub name: Box<str>,
     /// When it was used last.
     pub(super) used: AtomicI64,
     /// Its version: nanoseconds since 1970.
     pub(super) written: AtomicI64,
     /// Bytes of the disk that it takes.
     pub(super) size: AtomicU64,
-    /// The count that has met it last.
-    pub(super) count: AtomicU32,
+    /// The number of the count that has met it last.
+    pub(super) count: AtomicU64,
     /// Its changes that are counted and not made yet: its file does not tell what is counted.
     pub(super) in_flight: AtomicU32,
 }
 
-impl Value {
-    fn new(name: &str) -> Self {
+/// Of a value of which nothing is known yet.
+impl Default for Value {
+    fn default() -> Self {
         Self {
-            name: name.into(),
             used: i64::MIN.into(),
             written: 0.into(),
             size: UNCOUNTED.into(),
@@ -53,7 +49,9 @@ impl Value {
             in_flight: 0.into(),
         }
     }
+}
 
+impl Value {
     /// Notes that it is used now.
     pub fn touch(&self) {
         self.used.store(uptime(), Relaxed);
@@ -98,68 +96,24 @@ pub(super) fn uptime() -> i64 {
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
 }
 
-/// A name. Two words, so that the index of a directory without bounds takes no more than its names.
-#[derive(Debug)]
-enum Name {
-    Uncounted(Box<str>),
-    Counted(Arc<Value>),
-}
-
-impl Borrow<str> for Name {
-    fn borrow(&self) -> &str {
-        match self {
-            Self::Uncounted(name) => name,
-            Self::Counted(value) => &value.name,
-        }
-    }
-}
-
-impl Ord for Name {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let (name, other): (&str, &str) = (self.borrow(), other.borrow());
-        name.cmp(other)
-    }
-}
-
-impl PartialOrd for Name {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Name {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Name {}
-
-impl Name {
-    fn value(&self) -> Option<&Arc<Value>> {
-        match self {
-            Self::Uncounted(_) => None,
-            Self::Counted(value) => Some(value),
-        }
-    }
-}
-
-/// The names.
+/// The names, apart from each other: a directory without bounds takes no more memory than its names.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    names: BTreeSet<Name>,
+    /// Those that no bound counts.
+    uncounted: BTreeSet<Box<str>>,
+    counted: BTreeMap<Box<str>, Arc<Value>>,
     bytes: usize,
 }
 
 impl Names {
     /// How many there are, and the memory that they take.
     pub fn size(&self) -> (usize, usize) {
-        (self.names.len(), self.bytes)
+        (self.uncounted.len() + self.counted.len(), self.bytes)
     }
 
     /// The value of `name`, if a bound counts it.
     pub fn value(&self, name: &str) -> Option<&Arc<Value>> {
-        self.names.get(name)?.value()
+        self.counted.get(name)
     }
 
     /// The value of `name`, which is added if there is none.
@@ -167,46 +121,57 @@ impl Names {
         if let Some(value) = self.value(name) {
             return Arc::clone(value);
         }
-        let value = Arc::new(Value::new(name));
-        self.insert(Name::Counted(Arc::clone(&value)));
+        let value = Arc::<Value>::default();
+        self.bytes += name.len() + OVERHEAD;
+        self.counted.insert(name.into(), Arc::clone(&value));
         value
     }
 
     /// Adds a name that no bound counts.
     pub fn add(&mut self, name: &str) {
-        self.insert(Name::Uncounted(name.into()));
-    }
-
-    fn insert(&mut self, name: Name) {
-        let len = Borrow::<str>::borrow(&name).len();
-        if self.names.insert(name) {
-            self.bytes += len + OVERHEAD;
+        if self.uncounted.insert(name.into()) {
+            self.bytes += name.len() + OVERHEAD;
         }
     }
 
     /// Removes `name`; returns its value, if a bound counted it.
     pub fn remove(&mut self, name: &str) -> Option<Arc<Value>> {
-        let removed = self.names.take(name)?;
-        self.bytes -= name.len() + OVERHEAD;
-        removed.value().map(Arc::clone)
+        let value = self.counted.remove(name);
+        if value.is_some() || self.uncounted.remove(name) {
+            self.bytes -= name.len() + OVERHEAD;
+        }
+        value
     }
 
     /// The first name from `from` on.
     pub fn first_from(&self, from: &str) -> Option<Box<str>> {
-        let mut names = self.names.range::<str, _>((Included(from), Unbounded));
-        let first: &str = names.next()?.borrow();
-        Some(first.into())
+        let from = (Included(from), Unbounded);
+        let counted = self.counted.range::<str, _>(from).next();
+        let uncounted = self.uncounted.range::<str, _>(from).next();
+        counted
+            .map(|(name, _)| name)
+            .into_iter()
+            .chain(uncounted)
+            .min()
+            .cloned()
     }
 
-    /// The names after `from` that begin with `prefix`, with their values.
-    pub fn after<'n>(
+    /// The names that no bound counts and that begin with `prefix`.
+    pub fn uncounted<'n>(&'n self, prefix: &'n str) -> impl Iterator<Item = &'n Box<str>> {
+        let names = self
+            .uncounted
+            .range::<str, _>((Included(prefix), Unbounded));
+        names.take_while(move |name| name.starts_with(prefix))
+    }
+
+    /// The values whose names come after `from` and begin with `prefix`.
+    pub fn values<'n>(
         &'n self,
         from: &'n Bound<Box<str>>,
         prefix: &'n str,
-    ) -> impl Iterator<Item = (&'n str, Option<&'n Arc<Value>>)> {
+    ) -> impl Iterator<Item = (&'n Box<str>, &'n Arc<Value>)> {
         let from = from.as_ref().map(|from| &**from);
-        let names = self.names.range::<str, _>((from, Unbounded));
-        let names = names.map(|name| (name.borrow(), name.value()));
-        names.take_while(move |(name, _): &(&str, _)| name.starts_with(prefix))
+        let values = self.counted.range::<str, _>((from, Unbounded));
+        values.take_while(move |(name, _)| name.starts_with(prefix))
     }
 }

@@ -5,16 +5,13 @@
 //! its file's times. A damaged file is as none.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read as _;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
 use super::rule::{Bound, Full};
-use crate::store::directory_fd::open_beneath;
-use crate::store::small_file::replace;
+use crate::store::small_file::{read, replace};
 
 /// The first bytes of the file of uses.
 const MAGIC: &[u8; 8] = b"dsuses1\n";
@@ -39,7 +36,7 @@ pub fn hash(key: &str) -> u64 {
 
 /// Reads the uses in `own`, the server's directory.
 pub fn load(own: &OwnedFd) -> Uses {
-    let bytes = read(own, "uses").unwrap_or_default();
+    let bytes = read_all(own, "uses");
     let records = bytes.strip_prefix(MAGIC).unwrap_or_default();
     // The hash of a key, and a second since 1970, both with the lowest byte first.
     let record = |record: &[u8]| {
@@ -86,7 +83,7 @@ pub fn is_approved(approved: &BTreeSet<String>, bound: &Bound) -> bool {
 
 /// What bounds may remove of what they find, as [`approval`] writes it.
 pub fn approved(own: &OwnedFd) -> BTreeSet<String> {
-    let text = read(own, "bounds").unwrap_or_default();
+    let text = read_all(own, "bounds");
     let text = String::from_utf8_lossy(&text);
     text.lines().map(str::to_owned).collect()
 }
@@ -108,15 +105,15 @@ pub fn approve_none(own: &OwnedFd) {
     let _may_not_be_there = rustix::fs::unlinkat(own, "bounds", AtFlags::empty());
 }
 
-fn read(own: &OwnedFd, name: &str) -> Option<Vec<u8>> {
-    let file = open_beneath(own, name, OFlags::RDONLY, Mode::empty()).ok()?;
-    let mut bytes = Vec::new();
-    File::from(file).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+fn read_all(own: &OwnedFd, name: &str) -> Vec<u8> {
+    let read = read((own, name), u64::MAX);
+    read.ok().flatten().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

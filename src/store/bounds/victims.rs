@@ -10,7 +10,7 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::account::{Account, Lack, Scope, State};
+use super::account::{Account, Scope, State};
 use super::names::{CHUNK, STUCK, Value, nanos, uptime};
 use super::rule::{AgeOf, Bound, Full, Total, millis};
 use crate::store::clock;
@@ -30,45 +30,18 @@ fn ahead(max: u64) -> u64 {
     max - max / 20
 }
 
-/// A value to be evicted, unless it was used or written since.
-#[derive(Debug)]
-pub struct Victim {
-    /// Its key.
-    pub key: Key<'static>,
-    value: Arc<Value>,
-    /// `None` where a use does not save it.
-    used: Option<i64>,
-    written: i64,
-}
+/// The key of a value to be evicted, and what allows its removal, by what its file is now: it was neither used nor written since.
+pub type Victim = (Key<'static>, Box<dyn Fn(Option<Meta>) -> bool + Send>);
 
-/// What allows the removal of a value, by what its file is now.
-type Allows = Box<dyn Fn(Option<Meta>) -> bool + Send>;
-
-impl Victim {
-    /// A victim that was used last at the time `used`.
-    fn new(value: &Arc<Value>, used: Option<i64>) -> Option<Self> {
-        Some(Self {
-            key: Key::new(value.name.to_string()).ok()?,
-            value: Arc::clone(value),
-            used,
-            written: value.written.load(Relaxed),
-        })
-    }
-
-    /// The key, and the condition of its removal: it was neither used nor written since.
-    pub fn removal(self) -> (Key<'static>, Allows) {
-        let Self {
-            key,
-            value,
-            used,
-            written,
-        } = self;
-        let allows = move |current: Option<Meta>| {
-            let is_used = used.is_some_and(|used| value.used.load(Relaxed) != used);
-            !is_used && current.map(|meta| nanos(meta.version)) == Some(written)
-        };
-        (key, Box::new(allows))
-    }
+/// A victim that was used last at the time `used`; `None` where a use does not save it.
+fn victim(name: &str, value: &Arc<Value>, used: Option<i64>) -> Option<Victim> {
+    let (key, value) = (Key::new(name.to_owned()).ok()?, Arc::clone(value));
+    let written = value.written.load(Relaxed);
+    let allows = move |current: Option<Meta>| {
+        let is_used = used.is_some_and(|used| value.used.load(Relaxed) != used);
+        !is_used && current.map(|meta| nanos(meta.version)) == Some(written)
+    };
+    Some((key, Box::new(allows)))
 }
 
 impl Account {
@@ -101,20 +74,38 @@ impl Account {
     pub fn victims_for(&self, key: &str, size: u64, source: Option<&str>) -> Vec<Victim> {
         let lack = self.lack(&self.state.lock(), key, size, source);
         let lack = lack.filter(|lack| !lack.is_final);
-        let mut victims = lack.map_or(Vec::new(), |lack| self.oldest(&lack, i64::MAX, key));
-        victims.retain(|victim| Some(victim.key.as_str()) != source);
+        let mut victims = lack.map_or(Vec::new(), |lack| {
+            self.oldest(lack.bound, lack.scope, lack.beyond, i64::MAX, key)
+        });
+        victims.retain(|(key, _)| Some(key.as_str()) != source);
         victims
     }
 
     /// Values to be evicted ahead of need: those of scopes that are nearly full, but what was used within the `min-age` of their bounds. Of a
     /// scope above its bound, as other programs or a smaller bound leave it, whatever is too much.
     pub fn victims_ahead(&self) -> Vec<Victim> {
-        let mut victims = Vec::new();
-        for (lack, before) in self.nearly_full() {
+        let (mut nearly_full, mut victims) = (Vec::new(), Vec::new());
+        for bound in (0..self.bounds.len()).filter(|&at| self.evicts(at)) {
+            let rule = &self.bounds[bound];
+            let spared = uptime().saturating_sub(millis(rule.min_age));
+            self.each_scope(bound, |name, scope| {
+                let above = scope.total.beyond(rule);
+                let (beyond, before) = if above.is_zero() {
+                    (scope.total.beyond_part(rule, ahead), spared)
+                } else {
+                    (above, i64::MAX)
+                };
+                let oldest = scope.oldest.front();
+                if !beyond.is_zero() && oldest.is_none_or(|(used, _)| *used < before) {
+                    nearly_full.push((bound, Box::<str>::from(name), beyond, before));
+                }
+            });
+        }
+        for (bound, scope, beyond, before) in nearly_full {
             if victims.len() >= 8 * STEP {
                 break;
             }
-            victims.extend(self.oldest(&lack, before, ""));
+            victims.extend(self.oldest(bound, &scope, beyond, before, ""));
         }
         victims
     }
@@ -124,17 +115,14 @@ impl Account {
         let mut scopes = Vec::new();
         for bound in (0..self.bounds.len()).filter(|&at| self.evicts(at)) {
             self.each_scope(bound, |name, scope| {
-                scopes.push((scope.total.bytes, bound, Box::from(name)));
+                scopes.push((scope.total.bytes, bound, Box::<str>::from(name)));
             });
         }
         scopes.sort_unstable();
-        let lacks = scopes.into_iter().rev().map(|(_, bound, scope)| Lack {
-            bound,
-            scope,
-            beyond: Total { bytes, keys: 0 },
-            is_final: false,
-        });
-        let mut victims = lacks.map(|lack| self.oldest(&lack, i64::MAX, except));
+        let beyond = Total { bytes, keys: 0 };
+        let largest_first = scopes.iter().rev();
+        let mut victims = largest_first
+            .map(|(_, bound, scope)| self.oldest(*bound, scope, beyond, i64::MAX, except));
         victims.find(|some| !some.is_empty()).unwrap_or_default()
     }
 
@@ -145,10 +133,21 @@ impl Account {
         }
         let folder = format!("{}/", key.folder());
         let (from, state) = (Included(folder.as_str().into()), self.state.lock());
-        let others = state.names.after(&from, &folder);
-        let mut others = others.filter(|(name, _)| *name != key.as_str());
-        let is_settled = |value: &Value| value.in_flight.load(Relaxed) == 0;
-        others.any(|(_, value)| value.is_none_or(|value| is_settled(value)))
+        let is_other = |name: &str| name != key.as_str();
+        let mut uncounted = state.names.uncounted(&folder);
+        let mut values = state.names.values(&from, &folder);
+        uncounted.any(|name| is_other(name))
+            || values.any(|(name, it)| is_other(name) && it.in_flight.load(Relaxed) == 0)
+    }
+
+    /// Visits the values that the bound of this number counts, each with what it counts by.
+    pub fn visit_counted(&self, bound: usize, mut visit: impl FnMut(&str, &str, &Arc<Value>)) {
+        let prefix = &self.bounds[bound].prefix;
+        self.visit(prefix.common(), |name, value| {
+            if let Some(scope) = prefix.scope(name) {
+                visit(scope, name, value);
+            }
+        });
     }
 
     /// Values that are older than their bounds keep them, as many as a pass chooses; notes how old the oldest are.
@@ -158,14 +157,14 @@ impl Account {
             let may_evict = self.may_evict[at].load(Relaxed) && self.is_whole();
             let saves = matches!(bound.max_age, Some((_, AgeOf::Use)));
             let mut oldest = 0;
-            self.visit(bound.prefix.common(), |value| {
+            self.visit_counted(at, |_, name, value| {
                 let used = value.used.load(Relaxed);
-                if bound.prefix.scope(&value.name).is_none() || used == STUCK {
+                if used == STUCK {
                     return;
                 }
                 oldest = value.age().max(oldest);
                 if may_evict && victims.len() < MOST_CHOSEN && is_too_old(bound, value) {
-                    victims.extend(Victim::new(value, saves.then_some(used)));
+                    victims.extend(victim(name, value, saves.then_some(used)));
                 }
             });
             let oldest = u64::try_from(oldest).unwrap_or(0);
@@ -179,12 +178,10 @@ impl Account {
         let rule = &self.bounds[bound];
         // By scope: whether each is too old, the time of its use, and what it takes.
         let mut scopes = BTreeMap::<String, Vec<_>>::new();
-        self.visit(rule.prefix.common(), |value| {
-            if let Some(scope) = rule.prefix.scope(&value.name) {
-                let order = (Reverse(is_too_old(rule, value)), value.used.load(Relaxed));
-                let values = scopes.entry(scope.to_owned()).or_default();
-                values.push((order, value.total()));
-            }
+        self.visit_counted(bound, |scope, _, value| {
+            let order = (Reverse(is_too_old(rule, value)), value.used.load(Relaxed));
+            let values = scopes.entry(scope.to_owned()).or_default();
+            values.push((order, value.total()));
         });
         let mut going = Total::default();
         for mut values in scopes.into_values() {
@@ -203,87 +200,59 @@ impl Account {
         going
     }
 
-    /// The scopes that are nearly full, and the time before which what was used last may go.
-    fn nearly_full(&self) -> Vec<(Lack, i64)> {
-        let (mut lacks, now) = (Vec::new(), uptime());
-        let evicting = (0..self.bounds.len()).filter(|&at| self.evicts(at));
-        for bound in evicting {
-            let rule = &self.bounds[bound];
-            self.each_scope(bound, |name, scope| {
-                let above = scope.total.beyond(rule);
-                let (beyond, before) = if above.is_zero() {
-                    let spared = now.saturating_sub(millis(rule.min_age));
-                    (scope.total.beyond_part(rule, ahead), spared)
-                } else {
-                    (above, i64::MAX)
-                };
-                if !beyond.is_zero() && (before == i64::MAX || scope.spared_until <= now) {
-                    let lack = Lack {
-                        bound,
-                        scope: name.into(),
-                        beyond,
-                        is_final: false,
-                    };
-                    lacks.push((lack, before));
-                }
-            });
-        }
-        lacks
-    }
-
     /// The values of a scope that were used longest ago, all before the time `before`, until they make up what is beyond or [`STEP`] of
     /// them are found; never `except`. None before all values are counted.
-    fn oldest(&self, lack: &Lack, before: i64, except: &str) -> Vec<Victim> {
-        let (mut victims, mut left) = (Vec::new(), lack.beyond);
-        let mut may_choose = true;
-        while victims.len() < STEP && !left.is_zero() && self.is_whole() {
-            match self.next(lack, before, except) {
-                Next::Oldest(victim) => {
-                    left = left.replaced(victim.value.total(), Total::default());
-                    let age = u64::try_from(victim.value.age()).unwrap_or(0);
-                    self.figures[lack.bound].last_evicted.store(age, Relaxed);
-                    victims.push(victim);
-                }
-                // Not while some are chosen and still there: they would be chosen again.
-                Next::None if victims.is_empty() && may_choose => {
-                    may_choose = false;
-                    self.choose(lack);
-                }
-                Next::Spared | Next::None => break,
-            }
+    fn oldest(
+        &self,
+        bound: usize,
+        scope: &str,
+        beyond: Total,
+        before: i64,
+        except: &str,
+    ) -> Vec<Victim> {
+        if beyond.is_zero() || !self.is_whole() {
+            return Vec::new();
         }
-        victims
+        let take = || self.take_chosen(bound, scope, beyond, before, except);
+        let choose_and_take = || {
+            self.choose(bound, scope);
+            take()
+        };
+        take().or_else(choose_and_take).unwrap_or_default()
     }
 
-    /// The next of the chosen that was not used since.
-    fn next(&self, lack: &Lack, before: i64, except: &str) -> Next {
+    /// As [`Self::oldest`], of the chosen that were not used since; `None` where none of them is left.
+    fn take_chosen(
+        &self,
+        bound: usize,
+        scope: &str,
+        beyond: Total,
+        before: i64,
+        except: &str,
+    ) -> Option<Vec<Victim>> {
+        let (mut victims, mut left) = (Vec::new(), beyond);
         let mut state = self.state.lock();
-        let state = &mut *state;
-        let Some(scope) = state.scopes[lack.bound].get_mut(&lack.scope) else {
-            return Next::None;
-        };
-        loop {
-            let mut chosen = scope.oldest.iter();
-            let Some(at) = chosen.position(|(_, name)| **name != *except) else {
-                return Next::None;
-            };
-            let used = scope.oldest[at].0;
-            if used >= before {
-                let min_age = millis(self.bounds[lack.bound].min_age);
-                scope.spared_until = used.saturating_add(min_age);
-                return Next::Spared;
+        let State { names, scopes, .. } = &mut *state;
+        let chosen = &mut scopes[bound].get_mut(scope)?.oldest;
+        while victims.len() < STEP
+            && !left.is_zero()
+            && let Some(at) = chosen.iter().position(|(_, name)| **name != *except)
+        {
+            if chosen[at].0 >= before {
+                return Some(victims);
             }
-            let chosen = scope.oldest.remove(at);
-            let value = chosen.and_then(|(_, name)| state.names.value(&name));
-            let is_it =
-                |value: &&Arc<Value>| value.used.load(Relaxed) == used && value.total().keys > 0;
-            let victim = value
-                .filter(is_it)
-                .map(|value| Victim::new(value, Some(used)));
-            if let Some(victim) = victim.flatten() {
-                return Next::Oldest(victim);
+            if let Some((used, name)) = chosen.remove(at)
+                && let Some(value) = names.value(&name)
+                && value.used.load(Relaxed) == used
+                && value.total().keys > 0
+            {
+                left = left.replaced(value.total(), Total::default());
+                let age = u64::try_from(value.age()).unwrap_or(0);
+                self.figures[bound].last_evicted.store(age, Relaxed);
+                victims.extend(victim(&name, value, Some(used)));
             }
         }
+        (!victims.is_empty()).then_some(victims)
     }
 
     /// A value is found that was used last at this time: where it comes before the last of those that are chosen, it is one of them.
@@ -297,22 +266,16 @@ impl Account {
                 let before = sums.oldest.partition_point(|other| *other < chosen);
                 sums.oldest.insert(before, chosen);
             }
-            let spared_until = used.saturating_add(millis(self.bounds[at].min_age));
-            sums.spared_until = sums.spared_until.min(spared_until);
         }
     }
 
     /// Chooses the values of a scope that were used longest ago.
-    fn choose(&self, lack: &Lack) {
-        let keys = {
-            let state = self.state.lock();
-            let scope = state.scopes[lack.bound].get(&lack.scope);
-            scope.map_or(0, |scope| scope.total.keys)
-        };
+    fn choose(&self, bound: usize, scope: &str) {
+        let keys = self.state.lock().total(bound, scope).keys;
         let most = usize::try_from(keys / 16).unwrap_or(MOST_CHOSEN);
         let most = most.clamp(STEP, MOST_CHOSEN);
         let mut oldest: BinaryHeap<(i64, Box<str>)> = BinaryHeap::new();
-        self.visit(&lack.scope, |value| {
+        self.visit(scope, |name, value| {
             let used = value.used.load(Relaxed);
             if oldest.len() == most {
                 if oldest.peek().is_some_and(|(latest, _)| used >= *latest) {
@@ -321,11 +284,11 @@ impl Account {
                 oldest.pop();
             }
             if used != STUCK {
-                oldest.push((used, value.name.clone()));
+                oldest.push((used, name.into()));
             }
         });
         let mut state = self.state.lock();
-        if let Some(scope) = state.scopes[lack.bound].get_mut(&lack.scope) {
+        if let Some(scope) = state.scopes[bound].get_mut(scope) {
             scope.oldest = oldest.into_sorted_vec().into();
         }
     }
@@ -343,35 +306,15 @@ fn is_too_old(rule: &Bound, value: &Value) -> bool {
     })
 }
 
-/// What the chosen values of a scope have next.
-enum Next {
-    Oldest(Victim),
-    /// It was used too lately.
-    Spared,
-    /// None is left.
-    None,
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::rule::{MIN_AGE, Prefix};
-    use super::super::uses::Uses;
+    use super::super::rule::MIN_AGE;
     use super::*;
     use crate::value::Version;
 
     /// An account of a bound of each name that evicts, with a value of so many bytes under each key.
     fn account(values: &[(String, u64)]) -> Arc<Account> {
-        let bound = Bound {
-            prefix: Prefix::new("{name}/").unwrap(),
-            max_size: Some(1 << 20),
-            max_keys: None,
-            max_age: None,
-            full: Full::Evict,
-            min_age: MIN_AGE,
-        };
-        let account = Account::new(vec![bound], Uses::default());
-        account.set_may_evict(0, true);
-        account.set_whole();
+        let account = super::super::tests::account("{name}/");
         for (key, size) in values {
             account
                 .admit(key, *size, Version::from_nanos(1), None)
@@ -382,7 +325,7 @@ mod tests {
     }
 
     fn keys(victims: &[Victim]) -> Vec<&str> {
-        victims.iter().map(|victim| victim.key.as_str()).collect()
+        victims.iter().map(|(key, _)| key.as_str()).collect()
     }
 
     #[test]
@@ -429,9 +372,9 @@ mod tests {
         let bytes = values.iter().map(|(_, size)| size).sum();
         assert_eq!((total.keys, total.bytes), (MANY, bytes));
         let old = uptime().saturating_sub(2 * millis(MIN_AGE));
-        account.visit("", |value| value.used.store(old, Relaxed));
+        account.visit("", |_, value| value.used.store(old, Relaxed));
         let mut ahead = account.victims_ahead();
-        ahead.sort_unstable_by(|one, other| one.key.as_str().cmp(other.key.as_str()));
+        ahead.sort_unstable_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
         assert_eq!(keys(&ahead), ["1999/k", "2999/k", "999/k"]);
     }
 }

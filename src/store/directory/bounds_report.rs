@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use crate::store::bounds::uses::{approved, is_approved, load};
 use crate::store::bounds::{Account, Bound, Total, named};
-use crate::store::directory_fd::{ValuesDir, open_folder};
-use crate::store::layout::{OpenError, open_root};
+use crate::store::directory_fd::open_folder;
+use crate::store::layout::{OpenError, open_values};
 use crate::store::list::count_all;
-use crate::store::location::Location;
-use crate::transfer::BlockingPool;
 use crate::value::RESERVED;
 use bytesize::ByteSize;
 
@@ -19,14 +17,10 @@ const NAMED: usize = 10;
 
 /// What `bounds` hold of the values in `dir`.
 pub fn report(dir: &Path, bounds: &[Bound]) -> Result<String, OpenError> {
-    let failed = OpenError::failed("read", dir);
-    let root = open_root(dir)?;
-    let own = open_folder(&root, RESERVED).ok();
+    let values = open_values(dir, None)?;
+    let own = open_folder(&values.root, RESERVED).ok();
     let account = Account::new(bounds.to_vec(), own.as_ref().map(load).unwrap_or_default());
     let approved = own.as_ref().map(approved).unwrap_or_default();
-    let location = Location::new(dir, &root, None).map_err(failed)?;
-    let disk = BlockingPool::disk(None).map_err(OpenError::failed("start threads for", dir))?;
-    let values = ValuesDir::new(root, location, disk);
     let counted = count_all(&values, &account);
     counted.map_err(|error| OpenError::Refused(format!("{}: {error}", dir.display())))?;
     account.set_whole();
@@ -46,10 +40,8 @@ fn describe(text: &mut String, account: &Account, at: usize, may_evict: bool) ->
     let (name, size) = (named(&bound.prefix.to_string()), readable(bytes));
     writeln!(text, "{name} ({bound}): {keys} values, {size}")?;
     let mut values = Vec::new();
-    account.visit(bound.prefix.common(), |value| {
-        if bound.prefix.scope(&value.name).is_some() {
-            values.push((value.age(), value.size(), value.name.clone()));
-        }
+    account.visit_counted(at, |_, name, value| {
+        values.push((value.age(), value.size(), name.to_owned()));
     });
     values.sort_unstable_by(|one, other| (other.0, &one.2).cmp(&(one.0, &other.2)));
     for (part, at) in [("oldest", 0), ("median", values.len() / 2)] {

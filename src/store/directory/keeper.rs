@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -31,125 +32,124 @@ const COUNT: Duration = Duration::from_secs(3600);
 /// The longest that a start waits for the first count: a directory of some hundred thousand values is counted by then.
 const AT_START: Duration = Duration::from_secs(1);
 
-/// The thread. Dropped, it ends and notes the uses, unless it counts.
+/// The thread. Dropped, it ends and the uses are noted, unless it counts.
 #[derive(Debug)]
 pub struct Keeper {
-    state: Arc<KeeperState>,
+    work: Arc<Work>,
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug, Default)]
-struct KeeperState {
-    has_ended: AtomicBool,
-    is_counting: AtomicBool,
-    is_left: AtomicBool,
-}
-
 /// What the thread works with.
-pub struct Keeping {
-    pub account: Arc<Account>,
-    pub lister: Arc<Lister>,
-    pub writer: Arc<WriteContext>,
+#[derive(Debug)]
+struct Work {
+    account: Arc<Account>,
+    lister: Arc<Lister>,
+    writer: Arc<WriteContext>,
     /// Weak: the publisher ends when the directory does.
-    pub publisher: Weak<Publisher>,
-    /// Bounds may evict what was there before them.
-    pub takes_existing: bool,
+    publisher: Weak<Publisher>,
+    takes_existing: bool,
+    /// Told once all values have been counted.
+    is_whole: Sender<()>,
+    is_counting: AtomicBool,
+    has_ended: AtomicBool,
 }
 
 impl Keeper {
-    /// Starts the thread, and waits a moment for the first count.
-    pub fn start(keeping: Keeping) -> std::io::Result<Self> {
-        let state = Arc::<KeeperState>::default();
-        let account = Arc::clone(&keeping.account);
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// Starts the thread, and waits a moment for the first count. With `takes_existing`, bounds may evict what was there before them.
+    pub fn start(
+        account: Arc<Account>,
+        lister: Arc<Lister>,
+        writer: Arc<WriteContext>,
+        publisher: &Arc<Publisher>,
+        takes_existing: bool,
+    ) -> std::io::Result<Self> {
+        let (is_whole, whole) = mpsc::channel();
+        let work = Arc::new(Work {
+            account,
+            lister,
+            writer,
+            publisher: Arc::downgrade(publisher),
+            takes_existing,
+            is_whole,
+            is_counting: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+        });
         let thread = thread::Builder::new().name("disk-bounds".into());
-        let work = Work {
-            keeping,
-            runtime,
-            state: Arc::clone(&state),
-        };
-        let thread = Some(thread.spawn(move || work.run())?);
-        account.wait_until_whole(AT_START);
-        Ok(Self { state, thread })
+        // For waiting on the publisher. The thread drops it: where a keeper is dropped, no runtime may be.
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let run = Arc::clone(&work);
+        let thread = Some(thread.spawn(move || run.run(&runtime))?);
+        let _ = whole.recv_timeout(AT_START);
+        Ok(Self { work, thread })
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.state.has_ended.store(true, Relaxed);
+        self.work.has_ended.store(true, Relaxed);
         let Some(thread) = self.thread.take() else {
             return;
         };
         thread.thread().unpark();
         // A count may last long, and leaves nothing undone: the thread is left, and writes nothing any more.
-        if self.state.is_counting.load(Relaxed) {
-            self.state.is_left.store(true, Relaxed);
-        } else {
+        if !self.work.is_counting.load(Relaxed) {
             let _ = thread.join();
+            self.work.note_uses();
         }
     }
 }
 
-struct Work {
-    keeping: Keeping,
-    /// For waiting on the publisher.
-    runtime: Runtime,
-    state: Arc<KeeperState>,
-}
-
 impl Work {
-    fn run(&self) {
+    fn run(&self, runtime: &Runtime) {
         self.count();
-        let bounds = self.keeping.account.bounds.iter();
+        let bounds = self.account.bounds.iter();
         let shortest = bounds.filter_map(|bound| Some(bound.max_age?.0)).min();
         let look = shortest.map_or(LOOK, |age| (age / 8).clamp(TICK, LOOK));
         let (mut looked, mut counted) = (None, Instant::now());
-        while !self.state.has_ended.load(Relaxed) {
+        while !self.has_ended.load(Relaxed) {
             if counted.elapsed() >= COUNT {
                 self.note_uses();
                 self.count();
                 counted = Instant::now();
             }
             if looked.is_none_or(|at: Instant| at.elapsed() >= look) {
-                self.look();
+                self.look(runtime);
                 looked = Some(Instant::now());
             }
-            self.evict_ahead();
+            self.evict_ahead(runtime);
             thread::park_timeout(TICK);
         }
-        self.note_uses();
     }
 
     /// Counts all values; the first time, also decides which bounds may evict.
     fn count(&self) {
-        self.state.is_counting.store(true, Relaxed);
-        let Keeping {
-            account, lister, ..
-        } = &self.keeping;
-        match lister.count() {
-            Ok(()) if account.is_whole() => {}
+        self.is_counting.store(true, Relaxed);
+        match self.lister.count(&self.account) {
+            Ok(()) if self.account.is_whole() => {}
             Ok(()) => {
                 self.decide_what_may_go();
-                account.set_whole();
+                self.account.set_whole();
+                // The start waits for it only a moment.
+                let _ = self.is_whole.send(());
             }
             Err(error) => {
                 tracing::error!(%error, cause = ?std::error::Error::source(&error), "the values cannot be counted for their bounds");
             }
         }
-        self.state.is_counting.store(false, Relaxed);
+        self.is_counting.store(false, Relaxed);
     }
 
     /// Lets bounds evict where they were approved, or where there is nothing yet; says what each holds, and what would go.
     fn decide_what_may_go(&self) {
-        let account = &self.keeping.account;
-        let own = &self.keeping.writer.temp_dir.own;
+        let account = &self.account;
+        let own = &self.writer.temp_dir.own;
         let before = approved(own);
         // Of a bound that is no more, or removes nothing any more, the approval ends.
         let mut now = BTreeSet::new();
         for (at, bound) in account.bounds.iter().enumerate() {
             let (prefix, Total { bytes, keys }) = (bound.prefix.to_string(), account.total(at));
             tracing::info!(prefix, bytes, keys, limits = %bound, "a bound");
-            let may_evict = is_approved(&before, bound) || keys == 0 || self.keeping.takes_existing;
+            let may_evict = is_approved(&before, bound) || keys == 0 || self.takes_existing;
             account.set_may_evict(at, may_evict);
             if !bound.removes() {
                 continue;
@@ -174,25 +174,25 @@ impl Work {
     }
 
     /// Sees that the index is there, and evicts what is too old.
-    fn look(&self) {
-        if !self.keeping.account.is_whole() {
+    fn look(&self, runtime: &Runtime) {
+        if !self.account.is_whole() {
             return self.count();
         }
-        self.state.is_counting.store(true, Relaxed);
-        self.keeping.lister.keep_index();
-        self.state.is_counting.store(false, Relaxed);
-        while self.evict(self.keeping.account.victims_of_age(), Removal::Age) {}
+        self.is_counting.store(true, Relaxed);
+        self.lister.keep_index();
+        self.is_counting.store(false, Relaxed);
+        while self.evict(runtime, self.account.victims_of_age(), Removal::Age) {}
     }
 
     /// Evicts in small steps what nearly full bounds, and a nearly full disk, will need.
-    fn evict_ahead(&self) {
-        let account = &self.keeping.account;
-        while self.evict(account.victims_ahead(), Removal::Full) {}
+    fn evict_ahead(&self, runtime: &Runtime) {
+        let account = &self.account;
+        while self.evict(runtime, account.victims_ahead(), Removal::Full) {}
         let mut before = None;
         while let Some(short) = self.short_of_space()
             // What is removed may take its space with it, for example into a snapshot.
             && before.is_none_or(|before| short < before)
-            && self.evict(account.victims_of_disk(short, ""), Removal::Full)
+            && self.evict(runtime, account.victims_of_disk(short, ""), Removal::Full)
         {
             before = Some(short);
         }
@@ -200,23 +200,23 @@ impl Work {
 
     /// Bytes that are to be free beside `--min-free`, before an upload needs them.
     fn short_of_space(&self) -> Option<u64> {
-        let writer = &self.keeping.writer;
+        let writer = &self.writer;
         let free = writer.space.free(&writer.dir().root).ok()??;
         let wanted = free.floor + free.floor / 4;
         Some(wanted.saturating_sub(free.bytes)).filter(|&short| short > 0)
     }
 
     /// Has the publisher remove `victims`, some at a time; true if one is gone, and there may be more.
-    fn evict(&self, victims: Vec<Victim>, removal: Removal) -> bool {
+    fn evict(&self, runtime: &Runtime, victims: Vec<Victim>, removal: Removal) -> bool {
         let mut is_gone = false;
-        let mut victims = victims.into_iter().map(Victim::removal).peekable();
+        let mut victims = victims.into_iter().peekable();
         while victims.peek().is_some() {
-            let publisher = self.keeping.publisher.upgrade();
-            let Some(publisher) = publisher.filter(|_| !self.state.has_ended.load(Relaxed)) else {
+            let publisher = self.publisher.upgrade();
+            let Some(publisher) = publisher.filter(|_| !self.has_ended.load(Relaxed)) else {
                 return false;
             };
             let removed = publisher.remove(victims.by_ref().take(STEP), removal);
-            let mut removed = self.runtime.block_on(removed).into_iter();
+            let mut removed = runtime.block_on(removed).into_iter();
             is_gone |= removed.any(|outcome| matches!(outcome, Ok(Some(_))));
         }
         is_gone
@@ -224,16 +224,14 @@ impl Work {
 
     /// Notes when each value was used last, once all of them are known.
     fn note_uses(&self) {
-        let Keeping {
-            account, writer, ..
-        } = &self.keeping;
-        if !account.is_whole() || self.state.is_left.load(Relaxed) {
+        let (account, writer) = (&self.account, &self.writer);
+        if !account.is_whole() {
             return;
         }
         let mut uses = Vec::new();
-        account.visit("", |value| {
+        account.visit("", |name, value| {
             let second = u32::try_from(value.second()).unwrap_or(u32::MAX);
-            uses.push((hash(&value.name), second));
+            uses.push((hash(name), second));
         });
         if let Err(error) = save(&writer.temp_dir.own, uses) {
             tracing::error!(%error, "cannot note when values were used last: after the next start they count from their files' times");

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use rustix::fs::Access;
 use rustix::thread::CpuSet;
 
-use super::keeper::{Keeper, Keeping};
+use super::keeper::Keeper;
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
 use crate::store::bounds::{Account, Bound, uses};
@@ -25,9 +25,8 @@ use crate::store::changes::Changes;
 use crate::store::directory_fd::ValuesDir;
 use crate::store::journal::{self, Journal, JournalLocation};
 use crate::store::journal_state::JournalState;
-use crate::store::layout::{OpenError, StateDir, file_system, is_in_use, open_root};
+use crate::store::layout::{OpenError, StateDir, file_system, is_in_use, open_values};
 use crate::store::list::Lister;
-use crate::store::location::Location;
 use crate::store::object::IsText;
 use crate::store::publish::Publisher;
 use crate::store::resumable::Registry;
@@ -83,11 +82,6 @@ pub struct JournalOptions {
 impl JournalOptions {
     /// The default of `size`.
     pub const SIZE: u64 = 256 << 20;
-
-    /// Where the journal of the values in `dir` lies.
-    fn location(&self, dir: &Path) -> JournalLocation {
-        JournalLocation::new(dir, self.dir.as_deref(), self.size)
-    }
 }
 
 impl Default for JournalOptions {
@@ -107,27 +101,27 @@ impl Directory {
         let failed = OpenError::failed("start threads for", dir);
         let disk = BlockingPool::disk(options.cpus).map_err(failed)?;
         let mut state = StateDir::open(dir, options.durability, disk)?;
-        let place = options.journal.location(dir);
+        let place = JournalLocation::new(dir, options.journal.dir.as_deref(), options.journal.size);
         let wants_journal = options.durability == Durability::Disk && options.journal.is_used;
         let may_have_one = file_system::may_be_journaled(state.kind.as_deref());
         let is_journaled = wants_journal && may_have_one;
         let flushes = file_system::flushes_at_rename(state.kind.as_deref());
         state.dirs.exchanges = is_journaled && flushes;
         let temp_dir = Arc::new(state.dirs);
-        let values = Arc::clone(&temp_dir.values);
-        let counters = Arc::<StoreCounters>::default();
         let clock = Arc::new(Mutex::new(state.clock));
-        let changes = Arc::new(Changes::after(Arc::clone(&clock)));
+        let changes = Changes::after(Arc::clone(&clock));
         let quota = StagingQuota::new(options.staging);
         let uploads = Registry::load(&temp_dir.uploads, &quota, options.upload_expiry);
         let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
-        let cache = Arc::new(Cache::new(options.cache, options.cached_files));
         let bounds = &options.bounds;
         if bounds.is_empty() {
             uses::approve_none(&temp_dir.own);
         }
         let account =
             (!bounds.is_empty()).then(|| Account::new(bounds.clone(), uses::load(&temp_dir.own)));
+        let values = Arc::clone(&temp_dir.values);
+        let opened = Self::reading(values, options, changes, account.clone());
+        let mut opened = opened.map_err(failed)?;
         let writer = Arc::new(WriteContext {
             temp_dir,
             durability: options.durability,
@@ -136,9 +130,9 @@ impl Directory {
             quota,
             space: Space::new(options.min_free),
             account: account.clone(),
-            cache: Arc::clone(&cache),
+            cache: Arc::clone(&opened.cache),
             clock,
-            counters: Arc::clone(&counters),
+            counters: Arc::clone(&opened.counters),
             pipes: Pipes::default(),
         });
         // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of them.
@@ -154,85 +148,61 @@ impl Directory {
                 "it is not known that this file system tells whether files could be written",
             );
         }
-        let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes), journal);
+        let changes = Arc::clone(&opened.changes);
+        let publisher = Publisher::start(Arc::clone(&writer), changes, journal);
         let publisher = Arc::new(publisher.map_err(failed)?);
-        let lister = Self::lister(&values, options, account.clone(), &counters).map_err(failed)?;
+        let takes_existing = options.evict_existing;
         let keeper = account.map(|account| {
-            Keeper::start(Keeping {
-                account,
-                lister: Arc::clone(&lister),
-                writer: Arc::clone(&writer),
-                publisher: Arc::downgrade(&publisher),
-                takes_existing: options.evict_existing,
-            })
+            let (lister, writer) = (Arc::clone(&opened.lister), Arc::clone(&writer));
+            Keeper::start(account, lister, writer, &publisher, takes_existing)
         });
-        let writing = Writing {
+        opened.writing = Some(Writing {
             _keeper: keeper.transpose().map_err(failed)?,
             writer,
             publisher,
             uploads: Arc::new(uploads),
             _lock: state.lock,
-        };
-        let writing = Some(writing);
-        Self::with(values, lister, cache, options, counters, changes, writing).map_err(failed)
+        });
+        Ok(opened)
     }
 
     /// Opens `dir` for reading alone: nothing is created or locked, so it may lie on a read-only file system and have
     /// other servers.
     pub fn open_read_only(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         let failed = OpenError::failed("open", dir);
-        let root = open_root(dir)?;
+        let mut values = open_values(dir, options.cpus)?;
         // A journal that no server replays has changes that the answers would lack.
-        let place = options.journal.location(dir);
-        if !is_in_use(&place.own) && journal::needs_replay(&place, &root)? {
+        let place = JournalLocation::new(dir, options.journal.dir.as_deref(), options.journal.size);
+        if !is_in_use(&place.own) && journal::needs_replay(&place, &values.root)? {
             return Err(OpenError::Refused(format!(
                 "the journal of {} has changes that its files lack: start it once without --read-only",
                 dir.display()
             )));
         }
-        let location = Location::new(dir, &root, None).map_err(failed)?;
-        let disk = BlockingPool::disk(options.cpus).map_err(failed)?;
-        let mut values = ValuesDir::new(root, location, disk);
         values.ends.others_write = true;
-        let values = Arc::new(values);
-        let changes = Arc::new(Changes::starting_at(0));
-        let cache = Arc::new(Cache::new(options.cache, options.cached_files));
-        let counters = Arc::default();
-        let lister = Self::lister(&values, options, None, &counters).map_err(failed)?;
-        Self::with(values, lister, cache, options, counters, changes, None).map_err(failed)
-    }
-
-    fn lister(
-        dir: &Arc<ValuesDir>,
-        options: &Options,
-        account: Option<Arc<Account>>,
-        counters: &StoreCounters,
-    ) -> std::io::Result<Arc<Lister>> {
-        let threads = BlockingPool::listing(options.cpus)?;
-        let (dir, listings) = (Arc::clone(dir), Arc::clone(&counters.listings));
-        let most = options.listing_index;
-        Ok(Lister::new(dir, threads, most, account, listings))
+        let changes = Changes::starting_at(0);
+        Self::reading(Arc::new(values), options, changes, None).map_err(failed)
     }
 
     /// Starts the threads that reads need.
-    fn with(
+    fn reading(
         dir: Arc<ValuesDir>,
-        lister: Arc<Lister>,
-        cache: Arc<Cache>,
         options: &Options,
-        counters: Arc<StoreCounters>,
-        changes: Arc<Changes>,
-        writing: Option<Writing>,
+        changes: Changes,
+        account: Option<Arc<Account>>,
     ) -> std::io::Result<Self> {
+        let counters = Arc::<StoreCounters>::default();
+        let listings = Arc::clone(&counters.listings);
+        let (threads, most) = (BlockingPool::listing(options.cpus)?, options.listing_index);
         Ok(Self {
-            lister,
+            lister: Lister::new(Arc::clone(&dir), threads, most, account, listings),
             compute: BlockingPool::compute(options.compute_threads, options.cpus)?,
-            cache,
+            cache: Arc::new(Cache::new(options.cache, options.cached_files)),
             dir,
             counters,
-            changes,
+            changes: Arc::new(changes),
             is_text: options.is_text,
-            writing,
+            writing: None,
         })
     }
 }

@@ -1,17 +1,14 @@
 //! `data-server journal check`: reports the state of a journal, and what a start would replay of it. Changes nothing.
 
-use std::fs::File;
 use std::path::Path;
 
 use super::super::directory_fd::ValuesDir;
-use super::super::layout::OpenError;
+use super::super::layout::{OpenError, open_values};
 use super::control::{JournalLocation, Note};
 use super::log::History;
 use super::recover::LeftJournal;
 use super::replay::{FileState, replay};
 use super::segment::Frame;
-use crate::store::location::Location;
-use crate::transfer::BlockingPool;
 use crate::value::Error;
 
 /// The result of a check.
@@ -57,13 +54,12 @@ impl Report {
         place: &JournalLocation,
         note: &Note,
     ) -> Result<(), OpenError> {
-        let io = OpenError::failed("open", values);
-        let root = File::open(values).map_err(io)?.into();
+        let dir = open_values(values, None)?;
         let at = place.at.display();
         self.say(&format!("journal {:032x} in {at}", note.id));
         self.say(match note {
             note if note.is_clean() => "closed in order: nothing is replayed",
-            note if note.is_same_mount(&root) => {
+            note if note.is_same_mount(&dir.root) => {
                 "open, or left by a server that was killed: the kernel has all files"
             }
             _ => "not closed in order: a start replays it",
@@ -100,11 +96,8 @@ impl Report {
             let (first, last) = (gap.start, gap.end - 1);
             self.say(&format!("changes {first} to {last} are missing"));
         }
-        let location = Location::new(values, &root, None).map_err(io)?;
-        let disk = BlockingPool::disk(None).map_err(io)?;
-        let dir = ValuesDir::new(root, location, disk);
-        self.replay(&dir, &found.log.frames)
-            .map_err(|error| io(std::io::Error::other(error)))
+        let replayed = self.replay(&dir, &found.log.frames);
+        replayed.map_err(|error| OpenError::failed("open", values)(std::io::Error::other(error)))
     }
 
     /// Says what a replay would do.

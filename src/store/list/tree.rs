@@ -501,8 +501,8 @@ mod tests {
             self.catch_up();
             self.catch_up();
             let mut counted = BTreeMap::new();
-            self.account.visit("", |value| {
-                counted.insert(value.name.to_string(), value.size());
+            self.account.visit("", |name, value| {
+                counted.insert(name.to_owned(), value.size());
             });
             let there = KEYS.iter().filter_map(|key| {
                 let found = fs::metadata(self.path.join(key)).ok()?;

@@ -118,6 +118,12 @@ impl ChangeRequest {
         self.value.as_ref().and_then(NewValue::source)
     }
 
+    /// Its key, and the key that its value moves from.
+    pub fn keys(&self) -> impl Iterator<Item = &Key<'static>> {
+        let source = self.source().map(|source| &source.key);
+        [&self.key].into_iter().chain(source)
+    }
+
     /// True of a value that lies in its file already and is synced with it; the journal has its name alone.
     pub fn is_large(&self) -> bool {
         self.value.is_some() && self.journaled().is_none()
@@ -211,10 +217,7 @@ impl Pending {
 
     /// As [`Self::finish`], of all keys of `change`.
     pub fn finish_all(&mut self, change: &ChangeRequest) {
-        self.finish(&change.key);
-        if let Some(source) = change.source() {
-            self.finish(&source.key);
-        }
+        change.keys().for_each(|key| self.finish(key));
     }
 
     /// Notes that `key` will have `value`.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::bounds::{FRUITLESS, STEP, Victim, size_of};
+use super::super::bounds::{FRUITLESS, STEP, size_of};
 use super::super::changes::Removal;
 use super::super::commit::{self, Found};
 use super::super::new_value::{NewValue, Place, Source};
@@ -277,17 +277,13 @@ impl Files for ValueFiles {
         {
             victims = account.victims_of_disk(size_of(value.len), change.key.as_str());
         }
-        let removals = victims.into_iter().map(Victim::removal);
         let evict = |(key, condition)| ChangeRequest::removal(key, condition, Removal::Full);
-        removals.map(evict).collect()
+        victims.into_iter().map(evict).collect()
     }
 
     fn dropped(&self, change: &ChangeRequest) {
         if let Some(account) = &self.writer.account {
-            account.dropped(change.key.as_str());
-            if let Some(source) = change.source() {
-                account.dropped(source.key.as_str());
-            }
+            change.keys().for_each(|key| account.dropped(key.as_str()));
         }
     }
 
@@ -295,18 +291,14 @@ impl Files for ValueFiles {
         let Some(account) = &self.writer.account else {
             return;
         };
-        let key = change.key.as_str();
-        for key in [key]
-            .into_iter()
-            .chain(change.source().map(|source| source.key.as_str()))
-        {
+        for key in change.keys().map(Key::as_str) {
             if account.counts(key) {
                 account.look(self.writer.dir(), key);
             }
         }
         let is_stuck = matches!(error, Some(Error::Forbidden { .. }));
         if change.removal.is_some() && is_stuck {
-            account.note_stuck(key);
+            account.note_stuck(change.key.as_str());
         }
     }
 }

@@ -78,6 +78,22 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..40)
 }
 
+/// An account, whole and empty, of a bound of 1 MiB of each `prefix` that evicts.
+pub fn account(prefix: &str) -> std::sync::Arc<Account> {
+    let bound = Bound {
+        prefix: Prefix::new(prefix).unwrap(),
+        max_size: Some(1 << 20),
+        max_keys: None,
+        max_age: None,
+        full: Full::Evict,
+        min_age: MIN_AGE,
+    };
+    let account = Account::new(vec![bound], Uses::default());
+    account.set_may_evict(0, true);
+    account.set_whole();
+    account
+}
+
 /// The time of a use, and blocks of the disk.
 type Known = (i64, u64);
 
@@ -131,7 +147,7 @@ impl World {
     fn used(&mut self, key: &'static str, blocks: u64) {
         // Never before a time that the account itself has noted.
         self.time = (self.time + 1).max(uptime());
-        let Counted::Here(value) = self.account.read(key) else {
+        let Some(value) = self.account.read(key) else {
             panic!("{key} is not counted");
         };
         value.used.store(self.time, Relaxed);
@@ -147,8 +163,8 @@ impl World {
         };
         let blocks = found.len().div_ceil(4096);
         let mut used = None;
-        self.account.visit(key, |value| {
-            if *value.name == *key {
+        self.account.visit(key, |name, value| {
+            if name == key {
                 used = Some(value.used.load(Relaxed));
             }
         });
@@ -189,7 +205,7 @@ impl World {
     }
 
     /// The bound that a value has no room in; final where nothing can make any.
-    fn lack(&self, key: &str, blocks: u64) -> Option<Lack> {
+    fn lack<'k>(&self, key: &'k str, blocks: u64) -> Option<Lack<'k>> {
         // What takes no more than what it replaces has room.
         if self.model.get(key).is_some_and(|(_, had)| blocks <= *had) {
             return None;
@@ -203,7 +219,6 @@ impl World {
                 keys: 1,
             };
             let is_final = rule.full == Full::Refuse || !new.beyond(rule).is_zero();
-            let scope = scope.into();
             (!beyond.is_zero()).then_some(Lack {
                 bound,
                 scope,
@@ -237,7 +252,7 @@ impl World {
 
     /// Evicts the values of this choice, which are to be the first of these.
     fn evict(&mut self, victims: &[Victim], expected: &[&'static str]) {
-        let chosen: Vec<_> = victims.iter().map(|victim| victim.key.as_str()).collect();
+        let chosen: Vec<_> = victims.iter().map(|(key, _)| key.as_str()).collect();
         let (part, _) = expected.split_at(chosen.len().min(expected.len()));
         assert_eq!(chosen, part, "of {:?}", self.model);
         assert_eq!(part.is_empty(), expected.is_empty(), "{:?}", self.model);
@@ -250,7 +265,7 @@ impl World {
         loop {
             let victims = self.account.victims_for(key, blocks * 4096, None);
             let lack = self.lack(key, blocks).filter(|lack| !lack.is_final);
-            let expected = lack.map(|lack| self.oldest(lack.bound, &lack.scope, lack.beyond, key));
+            let expected = lack.map(|lack| self.oldest(lack.bound, lack.scope, lack.beyond, key));
             let expected = expected.unwrap_or_default();
             self.evict(&victims, &expected);
             if expected.is_empty() {
