@@ -217,7 +217,10 @@ impl Pending {
 
     /// As [`Self::finish`], of all keys of `change`.
     pub fn finish_all(&mut self, change: &ChangeRequest) {
-        change.keys().for_each(|key| self.finish(key));
+        self.finish(&change.key);
+        if let Some(source) = change.source() {
+            self.finish(&source.key);
+        }
     }
 
     /// Notes that `key` will have `value`.
