@@ -83,9 +83,11 @@ impl JournalState {
 
     /// Fails while the journal has any such change: the key may lie below a folder that moves.
     pub fn may_move_folders(&self) -> Result<(), Error> {
+        let kept = self.unwritten().map_or(0, |unwritten| unwritten.kept.len());
         let doing = "make what the journal has of some keys";
-        let unwritten = self.unwritten();
-        unwritten.map_or(Ok(()), |_| Err(Error::new(doing, Errno::ACCESS)))
+        (kept == 0)
+            .then_some(())
+            .ok_or_else(|| Error::new(doing, Errno::ACCESS))
     }
 
     /// Fails while the file of `key`, which is as `meta` says, may lack a change, or bytes that the kernel has dropped.

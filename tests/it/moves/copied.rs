@@ -99,12 +99,14 @@ fn where_one_right_to_one_key_is_missing_nothing_is_copied() {
     let mut policy = String::new();
     for (name, lacks) in subjects {
         let digest = hex(&Sha256::digest(token(name)));
-        policy += &format!("[[subject]]\nname = \"{name}\"\ntoken = \"sha256:{digest}\"\n");
+        let subject = format!("[[subject]]\nname = \"{name}\"\ntoken = \"sha256:{digest}\"\n");
+        policy.push_str(&subject);
         let mut rule = |prefix: &str, right: &str| {
             if (right, prefix) != (name, lacks) {
-                policy += &format!(
+                let rule = format!(
                     "[[rule]]\nwho = [\"{name}\"]\nprefix = \"{prefix}\"\nmay = [\"{right}\"]\n"
                 );
+                policy.push_str(&rule);
             }
         };
         rule("from/", "list");

@@ -202,20 +202,22 @@ fn no_key_gets_too_long_or_too_deep() {
 #[test]
 fn it_takes_the_rights_to_all_that_could_be_below_either_end() {
     directory_only!("moves of folders");
-    const NAMES: [&str; 3] = ["read", "delete", "create"];
+    let names = ["read", "delete", "create"];
     let token = |name: &str| format!("dst_{name}-0123456789abcdef0123456789abcdef");
     let mut policy = String::new();
     // A subject for each set of rights that hold for all, where the others hold for one key.
     for set in 0..8 {
         let name = format!("s{set}");
         let digest = hex(&Sha256::digest(token(&name)));
-        policy += &format!("[[subject]]\nname = \"{name}\"\ntoken = \"sha256:{digest}\"\n");
-        for (n, right) in NAMES.iter().enumerate() {
+        let subject = format!("[[subject]]\nname = \"{name}\"\ntoken = \"sha256:{digest}\"\n");
+        policy.push_str(&subject);
+        for (n, right) in names.iter().enumerate() {
             let end = if *right == "create" { "to/" } else { "from/" };
             let part = if set >> n & 1 == 1 { "" } else { "k" };
-            policy += &format!(
+            let rule = format!(
                 "[[rule]]\nwho = [\"{name}\"]\nprefix = \"{end}{part}\"\nmay = [\"{right}\"]\n"
             );
+            policy.push_str(&rule);
         }
     }
     let dir = DataDir::temporary();
@@ -347,6 +349,27 @@ fn watchers_are_told_to_look_anew_and_audited_are_both_names() {
     let moves = moves.filter(|event| event.field("method") == "MOVE");
     let keys: BTreeSet<_> = moves.map(|event| event.field("key")).collect();
     assert!(keys.iter().eq(["/a/", "/b%20c/"]), "{keys:?}");
+}
+
+/// No name is changed before what lies below it is on the disk.
+#[test]
+fn nothing_moves_while_files_cannot_be_put_on_the_disk() {
+    journal_only!("a sync of all files that fails");
+    for args in &MODES[1..] {
+        let dir = DataDir::temporary();
+        let server = Launch::new(args).on(&dir).start();
+        server.store("a/k", "v");
+        let fails = "inject=syncfs:error=EIO";
+        let tracer = Attached::to(&server, &["-e", "trace=syncfs", "-e", fails]);
+        let failed = shift(&server, "/a/", "/b/c/", "");
+        assert!(tracer.has_injected());
+        assert_eq!(failed.status, 500, "{failed:?}");
+        dir.assert_holds(&["a/k"]);
+        drop(tracer);
+        let moved = || shift(&server, "/a/", "/b/c/", "").status == 201;
+        eventually("it is moved", moved);
+        assert_eq!(server.get("b/c/k").body, b"v");
+    }
 }
 
 /// Of a value in memory neither name lies.

@@ -32,6 +32,10 @@ fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
             assert_eq!(server.get(key).body, b"second", "{key}");
         }
         server.store("more", format!("value {round}"));
+        // The record is of a key, which may lie below any folder.
+        server.store("free/k", "value");
+        let moved = server.request("MOVE", "/free/", "Destination: /moved/\r\n", b"");
+        moved.says(403, "make what the journal has of some keys");
         // Lines of the log are written a moment later: they are there before the kill.
         server.event("cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
         if round == 1 {
@@ -47,6 +51,8 @@ fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
     let server = start(&dir);
     assert_eq!(server.get("stuck/put").body, b"second");
     assert_eq!(server.get("more").body, b"value 2");
+    let moved = server.request("MOVE", "/free/", "Destination: /moved/\r\n", b"");
+    assert_eq!(moved.status, 201);
     eventually("it is ready", || super::ready(&server) == 200);
 }
 
