@@ -35,7 +35,8 @@ struct Ask {
     bytes: Vec<u8>,
     status: u16,
     after: Values,
-    moves: bool,
+    /// The folder that it moves to, if it moves one.
+    to: Option<String>,
 }
 
 impl Tree {
@@ -58,19 +59,19 @@ impl Tree {
             format!("{method} /{path} HTTP/1.1\r\nHost: t\r\n{lines}\r\n").into_bytes()
         };
         let is_there = |folder: &str| self.has.keys().any(|key| key.starts_with(folder));
-        let (bytes, status, moves) = match dice.u64(..7) {
+        let (bytes, status, to) = match dice.u64(..7) {
             0 | 1 => {
                 let length = one_of(dice, &LENGTHS);
                 let value = pattern(dice.u64(..), length);
                 let bytes = [put_head(&key, length).as_bytes(), &value].concat();
                 after.insert(key, Arc::new(value));
-                (bytes, 200, false)
+                (bytes, 200, None)
             }
             2 | 3 => {
                 let key = keys.get(dice.usize(..8)).map_or(key, |key| (*key).clone());
                 let is_there = after.remove(&key).is_some();
                 let status = if is_there { 200 } else { 404 };
-                (request("DELETE", &key, ""), status, false)
+                (request("DELETE", &key, ""), status, None)
             }
             _ => {
                 let to = self.folder(one_of(dice, &PLACES));
@@ -88,14 +89,14 @@ impl Tree {
                     after = after.into_iter().map(moved).collect();
                 }
                 let line = format!("Destination: /{to}\r\n");
-                (request("MOVE", &folder, &line), status, status == 201)
+                (request("MOVE", &folder, &line), status, Some(to))
             }
         };
         Ask {
             bytes,
             status,
             after,
-            moves,
+            to,
         }
     }
 
@@ -163,7 +164,7 @@ impl Movers {
         let (acknowledged, moves) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let over = AtomicBool::new(false);
         let enough = ENOUGH + self.dice.usize(..ENOUGH);
-        let (addr, seed) = (server.addr, self.seed);
+        let (addr, seed, may_be_left) = (server.addr, self.seed, self.changes > 0);
         thread::scope(|scope| {
             for tree in &mut self.trees {
                 let mut dice = self.dice.fork();
@@ -183,10 +184,19 @@ impl Movers {
                             Some(status) if status == ask.status => {
                                 (tree.has, tree.doubt) = (ask.after, None);
                                 acknowledged.fetch_add(1, Ordering::SeqCst);
-                                moves.fetch_add(usize::from(ask.moves), Ordering::SeqCst);
+                                moves.fetch_add(usize::from(status == 201), Ordering::SeqCst);
                             }
                             // The disk or the server fails.
                             None | Some(500..) => return,
+                            // A kill may leave a folder without a value, which nothing lists: it is moved, or in the way until a
+                            // DELETE of it.
+                            Some(201 | 409) if may_be_left && [201, 404].contains(&ask.status) => {
+                                tree.doubt = None;
+                                let to = ask.to.expect("a move");
+                                if remove_left(&mut raw, &to).is_none() {
+                                    return;
+                                }
+                            }
                             Some(status) => {
                                 let asked =
                                     String::from_utf8_lossy(&ask.bytes[..60.min(ask.bytes.len())])
@@ -217,6 +227,19 @@ impl Movers {
             seen.unwrap_or_else(|wrong| panic!("seed {}: {wrong}", self.seed));
         }
     }
+}
+
+/// Removes a folder that has no value; `None` where the server ends.
+fn remove_left(raw: &mut Raw, folder: &str) -> Option<()> {
+    let lines = "Host: t\r\nDepth: infinity\r\n";
+    let request = format!("DELETE /{folder} HTTP/1.1\r\n{lines}\r\n");
+    raw.offer(request).ok()?;
+    let removed = raw.try_head()?;
+    let report = String::from_utf8(raw.try_take(removed.length())?).expect("text");
+    let is_empty = report.starts_with("{\"removed\":0,\"stayed\":0");
+    let is_right = is_empty || removed.status == 404 || removed.status >= 500;
+    assert!(is_right, "{folder}: {report}");
+    Some(())
 }
 
 const WAYS: [&[&str]; 3] = [
