@@ -282,8 +282,8 @@ fn every_pair_of_keys_is_linearizable_while_values_move_between_them() {
         let way = words(ways[history % 3]);
         counts.add(record_moves(&way, &mut dice, operations));
     }
-    let moves = |told| counts.count(|e| e.told == told && matches!(e.asked, Asked::Move(..)));
-    let (moved, refused) = (moves(Told::Done), moves(Told::Refused));
+    let told = |told| counts.count(|e| e.told == told && matches!(e.asked, Asked::Move(..)));
+    let (moved, refused) = (told(Told::Done), told(Told::Refused));
 
     counted!("linearizable with moves: {moved} moved, {refused} moves refused: {counts}");
     assert!(moved >= 20 * histories && refused >= 20 * histories);

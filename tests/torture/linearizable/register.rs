@@ -137,7 +137,8 @@ fn after(event: &Event, values: [Value; 2]) -> Option<[Value; 2]> {
     let (of, value, other) = (event.of, values[event.of], values[1 - event.of]);
     let mut then = values;
     match (event.asked, event.told) {
-        (Asked::Get, Told::Read(None)) if value.is_none() => {}
+        (Asked::Get, Told::Read(None)) | (Asked::Delete(_) | Asked::Move(..), Told::Absent)
+            if value.is_none() => {}
         (Asked::Get, Told::Read(Some(read))) if value.is_some_and(|it| it.may_be(read)) => {
             then[of] = Some(read);
         }
@@ -145,7 +146,6 @@ fn after(event: &Event, values: [Value; 2]) -> Option<[Value; 2]> {
             then[of] = Some(version);
         }
         (Asked::Put(_, only), Told::Refused) if only.may_fail(value) => {}
-        (Asked::Delete(_) | Asked::Move(..), Told::Absent) if value.is_none() => {}
         (Asked::Delete(only), Told::Done | Told::Unknown) if only.may_hold(value) => {
             value?;
             then[of] = None;
@@ -376,14 +376,14 @@ fn lies_of_moves(events: &[Event]) -> Vec<(&'static str, Vec<Event>)> {
         }
         _ => None,
     });
-    let Some((place, moved, old, read)) = moves.next() else {
+    let Some((place, change, old, read)) = moves.next() else {
         return Vec::new();
     };
     let mut lost = events.to_vec();
     lost.remove(place);
     let mut in_two_steps = events.to_vec();
     let late = Event {
-        of: moved.of,
+        of: change.of,
         ..at(
             read.back + 1,
             u64::MAX - 1,
