@@ -209,6 +209,7 @@ impl Prefixes {
     }
 
     /// The keys that both have.
+    #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let within = |all: &Self, prefix: &&str| all.has(prefix);
         let ours = self.iter().filter(|prefix| within(other, prefix));

@@ -95,7 +95,9 @@ impl Refusal {
             R::FolderPrecondition => row(S::BAD_REQUEST, "folder-precondition", &[]),
             R::NeedsDepth { .. } => row(S::CONFLICT, "needs-depth", &[]),
             R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep", &[]),
-            R::BadQuery(_) | R::BadArchive(BadArchive::Format | BadArchive::Parameter(_)) => {
+            R::BadQuery(_)
+            | R::BadArchive(BadArchive::Format | BadArchive::Parameter(_))
+            | R::BadShare(BadShare::Query | BadShare::TooLong(_)) => {
                 row(S::BAD_REQUEST, "bad-query", &[])
             }
             R::BadTarget => row(S::BAD_REQUEST, "bad-target", &[Closes]),
@@ -135,9 +137,6 @@ impl Refusal {
             R::Exists(Existing::Conflict) => row(S::CONFLICT, "exists", &[Audited]),
             R::Exists(Existing::Precondition) => row(S::PRECONDITION_FAILED, "exists", &[Audited]),
             R::CertificateEnded => row(S::FORBIDDEN, "certificate-ended", &[Audited, Closes]),
-            R::BadShare(BadShare::Query | BadShare::TooLong(_)) => {
-                row(S::BAD_REQUEST, "bad-query", &[])
-            }
             R::BadShare(_) => row(S::FORBIDDEN, "no-share", &[Audited]),
             R::BadLink(_) => row(S::FORBIDDEN, "bad-link", &[Audited]),
             R::TooManyFailures { .. } => row(S::TOO_MANY_REQUESTS, "too-many-failures", &[Audited]),

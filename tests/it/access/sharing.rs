@@ -130,18 +130,18 @@ fn a_link_to_share_reads_its_value_for_its_time_and_nothing_else() {
         let got = server.request("GET", &short, "", b"");
         got.text() == "this link has expired\n"
     });
-    let (long, _) = link(&share("share=1h"));
+    let (kept, _) = link(&share("share=1h"));
     write(
         &dir,
         &policy().replace("name = \"k1\"\nsecret", "name = \"k2\"\nsecret"),
     );
     reread(&server);
-    assert_eq!(server.request("GET", &long, "", b"").status, 403);
+    assert_eq!(server.request("GET", &kept, "", b"").status, 403);
     share("share=1h").says(403, "`shares` of your subject");
     server.stop();
     let log = server.log().join("\n");
     assert!(!log.contains(SECRET), "{log}");
-    for target in [&short, &long] {
+    for target in [&short, &kept] {
         let (_, signature) = target.split_once("signature=").expect("a signature");
         assert!(!log.contains(signature), "{log}");
     }

@@ -93,7 +93,8 @@ fn an_archive_has_the_keys_that_a_client_may_list_and_read() {
             }
             // Of all of them selected by name, and of their folder.
             let names = KEYS.iter().filter_map(|key| key.strip_prefix(folder));
-            let names: String = names.map(|name| format!("&files={name}")).collect();
+            let names = names.map(|name| format!("&files={name}"));
+            let names = names.collect::<Vec<_>>().concat();
             for names in [&names, "&files=in/&files=out/&files=a&files=d/"] {
                 let got = server.request("GET", &(target.clone() + names), &bearer(set), b"");
                 let is_seen = |(name, _): &&(String, _)| {
