@@ -155,13 +155,17 @@ fn what_is_not_known_after_a_failure_is_said() {
 
 /// What is dragged from a row, over and onto another element.
 fn drag(page: &Browser, key: &str, onto: &str) {
+    assert_eq!(drags(page, key, onto), true, "{key} onto {onto}");
+}
+
+/// What is dragged so, and whether it is taken there.
+fn drags(page: &Browser, key: &str, onto: &str) -> serde_json::Value {
     let drag = "(() => { const dataTransfer = new DataTransfer(); \
         const fire = (it, type) => it.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer })); \
-        const row = $(`[data-key='${arguments[0]}']`), to = $(arguments[1]); \
+        const row = $(`#rows :is([data-key='${arguments[0]}'], [data-folder='${arguments[0]}'])`), to = $(arguments[1]); \
         fire(row, 'dragstart'); const isTaken = !fire(to, 'dragover'); \
         if (isTaken) fire(to, 'drop'); fire(row, 'dragend'); return isTaken; })()";
-    let taken = page.eval_with(drag, vec![json!(key), json!(onto)]);
-    assert_eq!(taken, true, "{key} onto {onto}");
+    page.eval_with(drag, vec![json!(key), json!(onto)])
 }
 
 #[test]
@@ -170,9 +174,7 @@ fn files_are_moved_by_dragging_their_rows_to_a_folder() {
     browse_keys(&values, |page, server| {
         page.says("#state", "Live");
         page.shows(&["f/", "a", "b", "c"]);
-        assert!(
-            page.is("$$('#rows tr').map((it) => it.draggable).join() === 'false,true,true,true'")
-        );
+        assert!(page.is("$$('#rows tr').every((it) => it.draggable)"));
         drag(page, "c", "#rows a[data-folder='f/']");
         page.says("#notes", "1 file moved to f/.");
         page.shows(&["f/", "a", "b"]);
@@ -222,5 +224,97 @@ fn files_are_moved_with_the_keyboard() {
         page.types("#naming-folder", format!("new/f/{}", Key::Enter));
         page.says("#notes", "1 file moved to new/f/.");
         server.dir.assert_holds(&["f/a", "f/x", "new/f/b"]);
+    });
+}
+
+/// Whatever the reason, the sentence of the server is shown.
+#[test]
+fn a_folder_that_the_server_does_not_move_stays_and_the_reason_is_shown() {
+    browse_keys(&[("a/x", "x"), ("b/y", "y")], |page, server| {
+        page.shows(&["a/", "b/"]);
+        for (status, said, shown) in [
+            (
+                501,
+                "no folder moves here",
+                "The server cannot rename it: no folder moves here. Nothing was changed.",
+            ),
+            (
+                412,
+                "a folder is there",
+                "It was not renamed: a folder is there. Nothing was changed.",
+            ),
+            (
+                409,
+                "a value is there",
+                "It was not renamed: a value is there. Nothing was changed.",
+            ),
+        ] {
+            page.click("button[aria-label='Rename or move a/']");
+            page.says("#naming-title", "Rename a/");
+            let refuse = format!("return new Response('{said}', {{ status: {status} }});");
+            before(page, "MOVE", &refuse);
+            finish(page, "", "c");
+            page.says("#naming-fault", shown);
+            page.click("#naming-no");
+            page.reload();
+            page.shows(&["a/", "b/"]);
+        }
+        // It goes neither into itself nor to where it is.
+        for onto in ["#rows a[data-folder='a/']", "#crumbs li:first-child a"] {
+            assert_eq!(drags(page, "a/", onto), false, "{onto}");
+        }
+        server.dir.assert_holds(&["a/x", "b/y"]);
+    });
+}
+
+#[test]
+fn a_folder_is_renamed_and_moved_with_all_that_is_in_it() {
+    directory_only!("moves of folders");
+    let values = ["a/x", "a/y/z", "b/k", "d/k"].map(|key| (key, key));
+    browse_keys(&values, |page, server| {
+        page.says("#state", "Live");
+        page.shows(&["a/", "b/", "d/"]);
+        page.eval("$(`#rows [data-folder='a/']`).focus()");
+        page.press(Key::F2);
+        page.says("#naming-title", "Rename a/");
+        page.holds("$('#naming-name').value === 'a'");
+        page.press(format!("c #1{}", Key::Enter));
+        page.says("#notes", "a/ is now c #1/");
+        page.shows(&["b/", "c #1/", "d/"]);
+        server
+            .dir
+            .assert_holds(&["b/k", "c #1/x", "c #1/y/z", "d/k"]);
+        drag(page, "c #1/", "#rows a[data-folder='b/']");
+        page.says("#notes", "1 folder moved to b/.");
+        page.shows(&["b/", "d/"]);
+        server
+            .dir
+            .assert_holds(&["b/c #1/x", "b/c #1/y/z", "b/k", "d/k"]);
+        // Up by the path.
+        page.click("#rows a[data-folder='b/']");
+        page.shows(&["../", "c #1/", "k"]);
+        drag(page, "b/c #1/", "#crumbs li:first-child a");
+        page.says("#notes", "1 folder moved to the top folder.");
+        page.shows(&["../", "k"]);
+        server
+            .dir
+            .assert_holds(&["b/k", "c #1/x", "c #1/y/z", "d/k"]);
+        // What is in the way stays, and the folder too.
+        page.visit_keys(server.addr, "/");
+        page.click("button[aria-label='Rename or move d/']");
+        finish(page, "", "b");
+        page.says("#naming-fault", "It was not renamed: ");
+        server
+            .dir
+            .assert_holds(&["b/k", "c #1/x", "c #1/y/z", "d/k"]);
+        page.click("#naming-no");
+        page.click("button[aria-label='Rename or move d/']");
+        finish(page, "new/deep", "d");
+        page.says("#notes", "d/ is now new/deep/d/");
+        page.shows(&["b/", "c #1/", "new/"]);
+        server
+            .dir
+            .assert_holds(&["b/k", "c #1/x", "c #1/y/z", "new/deep/d/k"]);
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }

@@ -39,8 +39,8 @@
         return box.click();
       }
       case "F2": {
-        const file = row.querySelector("[data-key]");
-        const entry = file && Keys.entry(file.dataset.key);
+        const { key, folder } = name(row).dataset;
+        const entry = !row.matches(".up") && Keys.entry(key ?? folder);
         if (entry && Rename.may(entry.key)) Rename.open(entry);
         return;
       }

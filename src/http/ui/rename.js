@@ -1,21 +1,21 @@
-// Renaming and moving: one file by its name and folder, several into another folder, by a dialog or by dragging rows to a
-// folder, of the list or of the path above it. The server does it, at once, and only to the version that was shown. Nothing
-// is overwritten.
+// Renaming and moving: a file or a folder by its name and folder, several files into another folder, by a dialog or by dragging
+// rows to a folder, of the list or of the path above it. The server does it, at once, and to a file only in the version that was
+// shown. Nothing is overwritten.
 "use strict";
 
 const Rename = (() => {
   const AT_ONCE = 4;
   const TYPE = "application/x-data-server-files";
 
-  const above = (key) => key.slice(0, key.lastIndexOf("/") + 1);
+  const above = (key) => key.slice(0, key.lastIndexOf("/", key.length - 2) + 1);
   const within = (folder) => (folder ? shown(folder) : "the top folder");
 
   const may = (key) => Rights.has("read", key) && Rights.has("delete", key) && Rights.hasAny("create");
 
-  /** Gives a file another key. Resolves once that is done; what fails is thrown, `Unchanged` where nothing was changed. */
+  /** Gives a file or a folder another key. Resolves once that is done; what fails is thrown, `Unchanged` where nothing was changed. */
   async function move(entry, key, signal) {
     const names = { old: shown(entry.key), copy: shown(key) };
-    const headers = { Overwrite: "F", "If-Match": entry.etag };
+    const headers = { Overwrite: "F", ...(entry.etag && { "If-Match": entry.etag }) };
     try {
       // A proxy takes the path of the root from the address, not from this field.
       headers.Destination = `/${path(key).slice(root.length)}`;
@@ -33,7 +33,7 @@ const Rename = (() => {
   async function why({ status, message }, entry) {
     if (status === 404) return "It is gone";
     if (status === 405 || status === 501) return `The server cannot rename it: ${message}`;
-    if (status !== 412) return `It was not renamed: ${message}`;
+    if (status !== 412 || entry.isFolder) return `It was not renamed: ${message}`;
     // A precondition of one of both ends.
     const isSame = await request(path(entry.key), { method: "HEAD", headers: { "If-Match": entry.etag } }).catch(() => false);
     return isSame ? "There is a file with this name already" : "Someone else has changed it meanwhile";
@@ -44,16 +44,16 @@ const Rename = (() => {
     Naming.open({
       title: `Rename ${shown(entry.key)}`,
       text: "Another name, another folder, or both. Nothing is overwritten.",
-      name: entry.key.slice(folder.length),
+      name: entry.key.slice(folder.length).replace("/", ""),
       folder,
       yes: "Rename",
       async act({ name, folder, signal }) {
-        const key = folder + name;
+        const key = folder + (entry.isFolder ? `${name.replace(/\/+$/, "")}/` : name);
         if (key === entry.key) throw new Unchanged("This is its name already.");
         try {
           await move(entry, key, signal);
         } finally {
-          settle();
+          settle(entry);
         }
         note(`${shown(entry.key)} is now ${shown(key)}`);
       },
@@ -71,7 +71,7 @@ const Rename = (() => {
     });
   }
 
-  /** Moves these files into `folder`, and says what became of them. */
+  /** Moves these files, or this folder, into `folder`, and says what became of them. */
   async function several(entries, folder, signal) {
     const ahead = entries.filter(({ key }) => above(key) !== folder).reverse();
     const all = ahead.length;
@@ -87,24 +87,27 @@ const Rename = (() => {
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
-    settle();
+    settle(entries[0]);
     const done = all - faults.length - ahead.length;
-    const parts = [`${plural(done, "file")} moved to ${within(folder)}.`];
-    if (faults.length > 0) parts.push(`${plural(faults.length, "file")} not moved: ${faults.slice(0, 5).join(" ")}`);
-    if (ahead.length > 0) parts.push(`Cancelled: ${plural(ahead.length, "file")} not moved.`);
+    const some = (count) => plural(count, entries[0].isFolder ? "folder" : "file");
+    const parts = [`${some(done)} moved to ${within(folder)}.`];
+    if (faults.length > 0) parts.push(`${some(faults.length)} not moved: ${faults.slice(0, 5).join(" ")}`);
+    if (ahead.length > 0) parts.push(`Cancelled: ${some(ahead.length)} not moved.`);
     note(parts.join(" "), parts.length > 1);
   }
 
-  function settle() {
-    if (!Live.isLive()) Keys.refresh();
+  /** No change tells of an empty folder. */
+  function settle({ isFolder }) {
+    if (isFolder || !Live.isLive()) Keys.refresh();
   }
 
-  /** What is dragged: the files that are selected, if the row is one of them, else its own. */
+  /** What is dragged: the files that are selected, if the row is one of them, else its own, or its folder. */
   let dragged = [];
 
   $("rows").addEventListener("dragstart", (event) => {
-    const key = event.target.closest("tr")?.querySelector("a[data-key]")?.dataset.key;
-    dragged = key === undefined ? [] : Picked.with(key).filter((entry) => may(entry.key));
+    const { key, folder } = event.target.closest("tr:not(.up)")?.querySelector(".key")?.dataset ?? {};
+    const row = key ?? folder;
+    dragged = row === undefined ? [] : Picked.with(row).filter((entry) => may(entry.key));
     if (dragged.length === 0) return;
     event.dataTransfer.setData(TYPE, "");
     event.dataTransfer.effectAllowed = "copyLink move";
@@ -114,7 +117,8 @@ const Rename = (() => {
   function target(event) {
     const link = dragged.length > 0 && event.target.closest?.("#rows tr, #crumbs li")?.querySelector("a[data-folder]");
     const folder = link ? link.dataset.folder : null;
-    return folder !== null && Rights.hasIn("create", folder) && dragged.some(({ key }) => above(key) !== folder) ? link : null;
+    const goes = ({ key, isFolder }) => above(key) !== folder && !(isFolder && folder.startsWith(key));
+    return folder !== null && Rights.hasIn("create", folder) && dragged.some(goes) ? link : null;
   }
 
   function mark(link) {

@@ -75,8 +75,11 @@ const Rows = (() => {
     const name = shown(key.slice(folder.length));
     const actions = [];
     if (Rights.hasBelow("read", key)) actions.push(make("a", { ...ACT, href: zipOf(key), "aria-label": `Download ${name} as zip`, title: "Download as zip" }, icon("download")));
+    if (Rename.may(key)) actions.push(make("button", { type: "button", class: "act", tabindex: -1, "aria-label": `Rename or move ${name}`, "aria-keyshortcuts": "F2", title: "Rename or move", click: () => Rename.open({ key, isFolder: true }) }, icon("rename")));
     if (Rights.has("delete", key) && Rights.sees(key)) actions.push(deletes(name, () => Folders.remove(key)));
-    return makeRow(key, Place.link(key, { class: "key" }, name), ...actions);
+    const row = makeRow(key, Place.link(key, { class: "key" }, name), ...actions);
+    row.draggable = Rename.may(key);
+    return row;
   }
 
   /** The name leads to the file itself, for another tab and for those who copy the link; a click looks at it here. */
