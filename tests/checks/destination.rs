@@ -43,11 +43,11 @@ pub fn destination(data: &[u8]) {
         }
         None => (None, text),
     };
-    let named = match path::folder(path) {
+    let expected = match path::folder(path) {
         Ok(Some(folder)) if is_folder => Ok(folder.trim_end_matches('/').to_owned()),
         _ => path::key(path, false).map(|key| key.as_str().to_owned()),
     };
-    assert_eq!(named, Ok(to.as_str().to_owned()));
+    assert_eq!(expected, Ok(to.as_str().to_owned()));
     let Some((authority, port)) = authority else {
         return;
     };
