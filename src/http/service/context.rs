@@ -347,7 +347,8 @@ pub fn audit_events(
     }
     let is_unknown = matches!(
         refusal.reason(),
-        Refusal::Store(Error::OutcomeUnknown { .. } | Error::HalfMoved(..)) | Refusal::Panicked
+        Refusal::Store(Error::OutcomeUnknown { .. } | Error::HalfMoved(..) | Error::Unsynced(_))
+            | Refusal::Panicked
     );
     (events, !is_unknown)
 }

@@ -90,7 +90,7 @@ fn a_move_that_fails_loses_nothing() {
 #[test]
 fn a_move_that_is_overtaken_after_its_copy_says_so() {
     let stub = Stub::start();
-    let server = serve(&stub.bucket, &[]);
+    let mut server = serve(&stub.bucket, &["--audit-log"]);
     server.store("from", "v");
     let overtaken = Fault::Refuse(412, "PreconditionFailed", None);
     stub.fail("DELETE", "from", overtaken, 1);
@@ -123,4 +123,10 @@ fn a_move_that_is_overtaken_after_its_copy_says_so() {
         assert_eq!((failed.status, &*reason(&failed)), (status, name));
         stub.heal();
     }
+    server.stop();
+    let audited = server.logged("audit");
+    let of_moves = audited.iter().filter(|event| event.has("peer"));
+    let of_moves = of_moves.filter(|event| event.field("method") == "MOVE");
+    let results: Vec<_> = of_moves.map(|event| event.field("result")).collect();
+    assert_eq!(results, ["unknown"; 3]);
 }
