@@ -127,18 +127,6 @@ impl Account {
         self.may_evict[bound].store(may_evict, Relaxed);
     }
 
-    /// True if the bound of this number may evict what it counts.
-    pub(super) fn evicts(&self, bound: usize) -> bool {
-        self.bounds[bound].full == Full::Evict && self.may_evict[bound].load(Relaxed)
-    }
-
-    /// The sums of a bound, over all that it counts by.
-    pub fn total(&self, bound: usize) -> Total {
-        let mut sum = Total::default();
-        self.each_scope(bound, |_, scope| sum = sum.plus(scope.total));
-        sum
-    }
-
     /// The bounds that hold for all of `folder`: what each counts it by, its rule and its sums.
     pub fn of_folder(&self, folder: &str) -> Vec<(String, &Bound, Total)> {
         let state = self.state.lock();
@@ -240,13 +228,6 @@ impl Account {
     /// A change of `key` that was counted will not be made.
     pub fn dropped(&self, key: &str) {
         self.state.lock().finish(key);
-    }
-
-    /// Notes that the value of `key` could not be evicted.
-    pub fn note_stuck(&self, key: &str) {
-        if let Some(value) = self.state.lock().names.value(key) {
-            value.used.store(STUCK, Relaxed);
-        }
     }
 
     /// A bound that lacks room for a value of `size` bytes under `key`, which moves from `source`, if it moves.

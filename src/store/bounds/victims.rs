@@ -45,6 +45,25 @@ fn victim(name: &str, value: &Arc<Value>, used: Option<i64>) -> Option<Victim> {
 }
 
 impl Account {
+    /// True if the bound of this number may evict what it counts.
+    pub(super) fn evicts(&self, bound: usize) -> bool {
+        self.bounds[bound].full == Full::Evict && self.may_evict[bound].load(Relaxed)
+    }
+
+    /// Notes that the value of `key` could not be evicted.
+    pub fn note_stuck(&self, key: &str) {
+        if let Some(value) = self.state.lock().names.value(key) {
+            value.used.store(STUCK, Relaxed);
+        }
+    }
+
+    /// The sums of a bound, over all that it counts by.
+    pub fn total(&self, bound: usize) -> Total {
+        let mut sum = Total::default();
+        self.each_scope(bound, |_, scope| sum = sum.plus(scope.total));
+        sum
+    }
+
     /// The bytes that may be evicted in all, at most.
     pub fn evictable(&self) -> u64 {
         let evicting = (0..self.bounds.len()).filter(|&at| self.evicts(at));
