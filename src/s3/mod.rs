@@ -181,11 +181,6 @@ impl S3 {
     pub fn connections(&self) -> usize {
         self.clients.iter().map(|client| client.connections()).sum()
     }
-
-    /// The settings that the store is reached with.
-    pub fn settings(&self) -> &Settings {
-        &self.shared.settings
-    }
 }
 
 /// Files and ports that an S3 store is reached with.

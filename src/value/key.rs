@@ -191,11 +191,6 @@ impl Prefixes {
         self.0.is_empty()
     }
 
-    /// True when it has every key.
-    pub fn is_all(&self) -> bool {
-        self.0.first().is_some_and(|prefix| prefix.is_empty())
-    }
-
     /// True when it has `key`.
     pub fn has(&self, key: &str) -> bool {
         self.prefix_of(key).is_some()
@@ -354,7 +349,6 @@ mod tests {
             prop_assert_eq!(set.has(&key), has(&key));
             let meets = has(&key) || given.iter().any(|prefix| prefix.starts_with(&key));
             prop_assert_eq!(set.may_have_below(&key), meets);
-            prop_assert_eq!(set.is_all(), has(""));
             prop_assert_eq!(set.is_empty(), given.is_empty());
             let below: Vec<_> = set.below("").filter(|prefix| prefix.starts_with(&key)).collect();
             prop_assert_eq!(set.below(&key).collect::<Vec<_>>(), below);
