@@ -10,7 +10,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, UTIME_NOW,
 };
 use rustix::io::{Errno, retry_on_intr};
 
@@ -207,12 +207,12 @@ pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
     Ok(i64::try_from(changed).unwrap_or(i64::MAX))
 }
 
-/// The times that a file with this version gets: the one of its last modification, and no other.
+/// The times that a file with this version gets. Both are set: bindfs, and other programs of FUSE, report success for one alone and set none.
 pub fn times(version: Version) -> Timestamps {
     Timestamps {
         last_access: Timespec {
             tv_sec: 0,
-            tv_nsec: UTIME_OMIT,
+            tv_nsec: UTIME_NOW,
         },
         last_modification: version.timespec(),
     }
