@@ -111,28 +111,40 @@ impl Account {
         })
     }
 
-    /// Counts the values below the folder `from`, which has moved, below `to`, with their uses. No change of them is in flight.
+    /// Counts the values below the folder `from`, which has moved, below `to`: the sums are the same, and so are the uses. No change of them
+    /// is in flight.
     pub fn moved(&self, from: &str, to: &str) {
         let below = format!("{from}/");
         if !self.counts(&below) {
             return;
         }
+        let renamed = |name: &str| Box::<str>::from(format!("{to}{}", &name[from.len()..]));
         let begin = Included(Box::from(below.as_str()));
         loop {
-            let mut state = self.state.lock();
+            let state = &mut *self.state.lock();
             let values = state.names.values(&begin, &below).take(CHUNK);
-            let some = values.map(|(name, value)| (name.clone(), Arc::clone(value)));
-            let some: Vec<_> = some.collect();
+            let some: Vec<_> = values.map(|(name, _)| name.clone()).collect();
             if some.is_empty() {
-                return;
+                break;
             }
-            for (old, value) in some {
-                self.forget(&mut state, &old);
-                let name = format!("{to}{}", &old[from.len()..]);
-                let (written, used) = (value.written.load(Relaxed), value.used.load(Relaxed));
-                if value.total().keys > 0 {
-                    self.note(&mut state, &name, value.size(), written, Some(used));
+            for old in some {
+                let new = renamed(&old);
+                // The index may have met it already.
+                self.forget(state, &new);
+                let value = state.names.remove(&old);
+                if let Some(value) = value.filter(|value| value.total().keys > 0) {
+                    value.count.store(state.count, Relaxed);
+                    state.names.insert(new, value);
                 }
+            }
+        }
+        for (at, scope) in self.scopes(&below) {
+            if let Some(sums) = self.state.lock().scopes[at].get_mut(scope) {
+                let names = sums.oldest.iter_mut().map(|(_, name)| name);
+                names
+                    .filter(|name| name.starts_with(&below))
+                    .for_each(|name| *name = renamed(name));
+                sums.oldest.make_contiguous().sort_unstable();
             }
         }
     }
@@ -244,6 +256,30 @@ impl Account {
 mod tests {
     use super::super::tests::account;
     use crate::value::Version;
+
+    #[test]
+    fn moves_of_a_folder_change_no_sum_and_no_order_and_take_no_memory() {
+        let account = account("");
+        for key in ["a/1", "a/2", "a/3", "z"] {
+            let version = Version::from_nanos(1);
+            account.admit(key, 4096, version, None).unwrap();
+            account.made(key, true);
+        }
+        let before = account.total(0);
+        let chosen = || {
+            let victims = account.victims_of_disk(4096, "");
+            let victims = victims.into_iter().map(|(key, _)| key.as_str().to_owned());
+            victims.collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(), ["a/1"]);
+        for (from, to) in [("a", "b"), ("b", "a")].repeat(100) {
+            account.moved(from, to);
+        }
+        account.moved("a", "d");
+        assert_eq!(account.total(0), before);
+        assert!(account.state.lock().scopes[0][""].oldest.len() <= 3);
+        assert_eq!(chosen(), ["d/2"]);
+    }
 
     #[test]
     fn a_value_that_is_published_while_its_folder_is_read_again_stays_counted() {

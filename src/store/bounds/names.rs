@@ -122,9 +122,14 @@ impl Names {
             return Arc::clone(value);
         }
         let value = Arc::<Value>::default();
-        self.bytes += name.len() + OVERHEAD;
-        self.counted.insert(name.into(), Arc::clone(&value));
+        self.insert(name.into(), Arc::clone(&value));
         value
+    }
+
+    /// Adds a name that is not there, with its value.
+    pub fn insert(&mut self, name: Box<str>, value: Arc<Value>) {
+        self.bytes += name.len() + OVERHEAD;
+        self.counted.insert(name, value);
     }
 
     /// Adds a name that no bound counts.
