@@ -295,29 +295,14 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::directory::Directory;
-    use super::super::directory::open::{JournalOptions, Options};
-    use super::*;
-    use crate::transfer::{StagingBounds, Uploader};
+    use super::super::directory::open::Options;
+    use crate::transfer::Uploader;
     use crate::value::Key;
 
     #[test]
     fn an_upload_whose_request_ends_while_it_is_made_is_removed() {
         let dir = TempDir::new().unwrap();
-        let options = Options {
-            cache: 0,
-            cached_files: 1,
-            listing_index: 0,
-            compute_threads: 1,
-            cpus: None,
-            durability: Durability::Os,
-            journal: JournalOptions::default(),
-            min_free: 0,
-            staging: StagingBounds::default(),
-            upload_expiry: Duration::ZERO,
-            is_text: |_, _| false,
-            bounds: Vec::new(),
-            evict_existing: false,
-        };
+        let options = Options::small();
         let directory = Directory::open(dir.path(), &options).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.unwrap().block_on(async {

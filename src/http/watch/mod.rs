@@ -170,7 +170,7 @@ mod testing {
     use crate::access::Access;
     use crate::http::exchange::ConnectionState;
     use crate::http::watch::feed::{Subscribers, Subscription};
-    use crate::store::{Directory, Durability, JournalOptions, Options, StagingBounds, Store};
+    use crate::store::{Directory, Options, Store};
     use std::rc::Rc;
     use std::sync::Arc;
     use tokio::runtime::{Builder, LocalOptions};
@@ -178,21 +178,7 @@ mod testing {
     /// To the changes of a store in which nothing happens, with the rules of `access`.
     pub fn subscribers(access: Option<Arc<Access>>) -> Rc<Subscribers> {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options {
-            cache: 0,
-            cached_files: 0,
-            listing_index: 0,
-            compute_threads: 1,
-            cpus: None,
-            durability: Durability::Os,
-            journal: JournalOptions::default(),
-            staging: StagingBounds::default(),
-            min_free: 0,
-            upload_expiry: std::time::Duration::ZERO,
-            is_text: |_, _| false,
-            bounds: Vec::new(),
-            evict_existing: false,
-        };
+        let options = Options::small();
         let store = Directory::open(dir.path(), &options).unwrap();
         let store = Store::Directory(Box::new(store));
         Rc::new(Subscribers::new(

@@ -60,8 +60,10 @@ struct CheckpointState {
     made: u64,
     /// The time of the next checkpoint, if there is anything to settle.
     due: Option<Instant>,
-    /// The publisher waits for a segment, or until all is settled.
-    is_wanted: bool,
+    /// The number of the last request for a round: the publisher waits for a segment, or until all is settled.
+    wanted: u64,
+    /// The last request before the last round that has ended.
+    answered: u64,
     /// The error of the last checkpoint, if it failed, or of a segment that could not be made since. The next segment is made when the
     /// publisher waits for it.
     failure: Option<Error>,
@@ -75,14 +77,26 @@ struct CheckpointState {
     is_ended: bool,
 }
 
+/// What the thread does between two waits, as the state was when it began.
+struct Round {
+    wanted: u64,
+    /// It settles all before this number, if anything.
+    to: Option<u64>,
+    is_last: bool,
+}
+
 impl CheckpointState {
     fn is_due(&self) -> bool {
         let is_due = |due| due <= Instant::now();
-        self.is_wanted || self.is_ended || self.due.is_some_and(is_due)
+        self.is_wanted() || self.is_ended || self.due.is_some_and(is_due)
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.answered < self.wanted
     }
 
     fn lacks_one(&self) -> bool {
-        let may_try = self.is_wanted || self.failure.is_none();
+        let may_try = self.is_wanted() || self.failure.is_none();
         self.segments.lacks_one() && !self.is_ended && may_try
     }
 
@@ -157,12 +171,7 @@ impl Checkpoints {
         first: u64,
         opening: &[u8],
     ) -> Result<Arc<Segment>, Error> {
-        let mut state = self.state();
-        state.is_wanted = state.segments.free.is_empty();
-        self.changed.notify_all();
-        let waits = |state: &mut CheckpointState| state.segments.free.is_empty() && state.is_wanted;
-        let state = self.changed.wait_while(state, waits);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.wait_until(|state| !state.segments.free.is_empty());
         let Some(segment) = state.segments.free.pop() else {
             let made = Error::new(MAKE_SEGMENT, Errno::IO);
             return Err(state.failure.clone().unwrap_or(made));
@@ -223,18 +232,29 @@ impl Checkpoints {
 
     /// Waits until a checkpoint has settled all that was made; fails where the next one fails. Blocks.
     pub fn settle(&self) -> Result<(), Error> {
-        let mut state = self.state();
-        let is_settled = |state: &CheckpointState| !state.is_unsettled();
-        state.is_wanted |= !is_settled(&state);
-        self.changed.notify_all();
-        let waits = |state: &mut CheckpointState| state.is_wanted && !is_settled(state);
-        let state = self.changed.wait_while(state, waits);
-        let state = state.unwrap_or_else(PoisonError::into_inner);
-        if is_settled(&state) {
+        let state = self.wait_until(|state| !state.is_unsettled());
+        if !state.is_unsettled() {
             return Ok(());
         }
         let failed = Error::new("settle the journal", Errno::IO);
         Err(state.failure.clone().unwrap_or(failed))
+    }
+
+    /// Waits until the state `is_served`, or a round has ended that began after this was called.
+    fn wait_until(
+        &self,
+        is_served: impl Fn(&CheckpointState) -> bool,
+    ) -> MutexGuard<'_, CheckpointState> {
+        let mut state = self.state();
+        if is_served(&state) {
+            return state;
+        }
+        state.wanted += 1;
+        let mine = state.wanted;
+        self.changed.notify_all();
+        let waits = |state: &mut CheckpointState| state.answered < mine && !is_served(state);
+        let state = self.changed.wait_while(state, waits);
+        state.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The end of the settled log.
@@ -251,27 +271,41 @@ impl Checkpoints {
     /// Runs the thread until the journal ends; true if all was settled then.
     pub fn run(&self) -> bool {
         loop {
-            let mut state = self.wait_for_work();
-            let (is_wanted, is_ended) = (state.is_wanted, state.is_ended);
-            let is_long_ago = |at: Instant| at.elapsed() >= interval();
-            state.logs_failures = state.logged_at.is_none_or(is_long_ago);
-            let mut to = None;
-            if state.is_due() {
-                state.due = None;
-                to = state.is_unsettled().then_some(state.made);
-            }
-            drop(state);
-            let settled = to.is_none_or(|to| self.checkpoint(to));
+            let round = self.begin_round();
+            let settled = round.to.is_none_or(|to| self.checkpoint(to));
             // The checkpoint may have removed a failed segment: the publisher that waits gets a new one.
             if self.state().lacks_one() {
                 self.make_segment();
             }
-            self.state().is_wanted &= !is_wanted;
-            self.changed.notify_all();
-            if is_ended {
+            self.end_round(&round);
+            if round.is_last {
                 return settled;
             }
         }
+    }
+
+    /// Waits for work.
+    fn begin_round(&self) -> Round {
+        let mut state = self.wait_for_work();
+        let is_long_ago = |at: Instant| at.elapsed() >= interval();
+        state.logs_failures = state.logged_at.is_none_or(is_long_ago);
+        let mut to = None;
+        if state.is_due() {
+            state.due = None;
+            to = state.is_unsettled().then_some(state.made);
+        }
+        Round {
+            wanted: state.wanted,
+            to,
+            is_last: state.is_ended,
+        }
+    }
+
+    /// Answers the requests from before the round began; one that came since waits for the next, as this one may not have settled what it asks
+    /// for.
+    fn end_round(&self, round: &Round) {
+        self.state().answered = round.wanted;
+        self.changed.notify_all();
     }
 
     fn wait_for_work(&self) -> MutexGuard<'_, CheckpointState> {
@@ -359,5 +393,52 @@ impl Checkpoints {
         self.state().segments.free_settled(to, &self.dir);
         self.changed.notify_all();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::store::{Directory, Options};
+
+    /// A round ends later than its frames count as settled: what is asked for in between is not its to answer.
+    #[test]
+    fn a_request_is_answered_by_a_round_that_began_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = Directory::open(dir.path(), &Options::small()).unwrap();
+        let journal = tempfile::tempdir().unwrap();
+        let fd = OwnedFd::from(std::fs::File::open(journal.path()).unwrap());
+        let writer = Arc::clone(directory.writer().unwrap());
+        let log = Checkpoints::new(1, fd, writer, Vec::new(), Control::default()).unwrap();
+        let until = |is_so: &dyn Fn(&CheckpointState) -> bool| {
+            while !is_so(&log.state()) {
+                thread::yield_now();
+            }
+        };
+        thread::scope(|scope| {
+            log.made(1);
+            let first = scope.spawn(|| log.settle());
+            until(&|state| state.wanted == 1);
+            let round = log.begin_round();
+            assert!(log.checkpoint(round.to.unwrap()));
+            first.join().unwrap().unwrap();
+            log.made(2);
+            let second = scope.spawn(|| log.settle());
+            until(&|state| state.wanted == 2);
+            log.end_round(&round);
+            assert!(log.state().is_wanted());
+            let round = log.begin_round();
+            assert!(log.checkpoint(round.to.unwrap()));
+            second.join().unwrap().unwrap();
+            // A segment that cannot be had is waited for no longer than a round.
+            let third = scope.spawn(|| log.take_segment(1, 2, &[]).map(drop));
+            until(&|state| state.wanted == 3);
+            log.end_round(&round);
+            assert!(log.state().is_wanted());
+            log.end_round(&log.begin_round());
+            assert!(third.join().unwrap().is_err());
+        });
     }
 }
