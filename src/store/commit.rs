@@ -343,13 +343,18 @@ pub fn move_folder(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), 
     dir.remove_empty_folders(to.folder(), there);
     Err(match errno {
         Errno::NOENT | Errno::NOTDIR => Error::NoFolder,
-        Errno::EXIST => Error::NameTaken(match look_up(&folder, to.name()) {
-            Ok(NameKind::Value(..)) => "a value",
-            Ok(NameKind::Other) => "a link or device",
-            _ => A_FOLDER,
-        }),
+        Errno::EXIST => taken_by(&look_up(&folder, to.name()).unwrap_or(NameKind::Folder)),
         Errno::XDEV | Errno::INVAL | Errno::NOSYS => Error::Occupied(NO_RENAME.to_owned()),
         errno => unpublished(from, "rename", errno),
+    })
+}
+
+/// Why no folder gets the name of what was `found`.
+pub fn taken_by(found: &NameKind) -> Error {
+    Error::NameTaken(match found {
+        NameKind::Value(..) => "a value",
+        NameKind::Other => "a link or device",
+        _ => A_FOLDER,
     })
 }
 

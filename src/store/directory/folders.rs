@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use super::Directory;
-use crate::store::directory_fd::is_no_folder;
+use crate::store::commit::taken_by;
+use crate::store::directory_fd::{NameKind, ValuesDir, is_no_folder, look_up};
 use crate::store::empty_folders::{FolderRemoval, SLICE, Stays};
 use crate::store::publish::FolderChange;
 use crate::value::{Error, Key};
@@ -23,8 +24,12 @@ impl Directory {
     pub async fn move_folder(&self, from: Key<'static>, to: Key<'static>) -> Result<(), Error> {
         let writing = self.writing()?;
         let writer = Arc::clone(&writing.writer);
-        // Beside the publisher, which waits for the rest.
-        let written = self.dir.disk.spawn(move || Ok(writer.write_ahead()));
+        let ends = (from.clone(), to.clone());
+        // Beside the publisher, which stops all writes for the rest.
+        let written = self.dir.disk.spawn(move || {
+            may_move(writer.dir(), &ends.0, &ends.1)?;
+            Ok(writer.write_ahead())
+        });
         written.await?;
         let moved = writing.publisher.move_folder(from, to);
         writing.writer.note(moved.await)
@@ -63,5 +68,19 @@ impl Directory {
             removed => removed?,
         }
         Ok(stays)
+    }
+}
+
+/// Fails where there is no folder `from`, or something has the name `to`. The rename decides: this spares other writers most that it would
+/// refuse.
+fn may_move(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> {
+    dir.location.check()?;
+    if matches!(dir.folder(from.as_str()), Err(errno) if is_no_folder(errno)) {
+        return Err(Error::NoFolder);
+    }
+    let folder = dir.folder(to.folder());
+    match folder.and_then(|folder| look_up(&folder, to.name())) {
+        Ok(NameKind::Absent) | Err(_) => Ok(()),
+        Ok(found) => Err(taken_by(&found)),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::bounds::{FRUITLESS, STEP, size_of};
 use super::super::changes::Removal;
@@ -114,8 +113,9 @@ impl ValueFiles {
         let writer = &self.writer;
         let is_synced = writer.durability == Durability::Disk;
         writer.journal.may_move_folders()?;
-        // With a journal all is settled by now.
-        if is_synced && !writer.journal.is_used.load(Relaxed) {
+        // All that the journal has is settled by now. It has no new folders, nor a value whose record could not be appended: those may wait for
+        // a sync that finds them by their names, which change.
+        if is_synced {
             let synced = writer.sync_files();
             synced.map_err(Error::errno_while("sync the file system"))?;
         }

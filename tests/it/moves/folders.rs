@@ -372,6 +372,25 @@ fn nothing_moves_while_files_cannot_be_put_on_the_disk() {
     }
 }
 
+/// The journal has no record of a new folder. What is refused stops no writes.
+#[test]
+fn all_files_are_synced_before_a_move_and_for_no_other() {
+    journal_only!("syncs of all files");
+    for (args, most) in MODES.into_iter().zip([0, 2, 2]) {
+        let server = Launch::new(args).start();
+        for folder in ["a", "b"] {
+            assert_eq!(server.ask("MKCOL", folder).status, 201);
+        }
+        let tracer = Attached::to(&server, &["-e", "trace=syncfs"]);
+        assert_eq!(shift(&server, "/none/", "/c/", "").status, 404);
+        assert_eq!(shift(&server, "/a/", "/b/", "").status, 409);
+        assert_eq!(tracer.seen("syncfs("), 0, "{args:?}");
+        assert_eq!(shift(&server, "/a/", "/c/", "").status, 201);
+        // One of them ahead, on a disk thread.
+        assert_eq!(tracer.seen("syncfs("), most, "{args:?}");
+    }
+}
+
 /// Of a value in memory neither name lies.
 #[test]
 fn what_was_read_from_memory_is_found_under_its_new_name_alone() {
