@@ -1,5 +1,5 @@
 //! The client of a request: the other end of its connection or, behind a trusted proxy, the address in Forwarded (RFC 7239) or
-//! X-Forwarded-For.
+//! X-Forwarded-For. What else such a proxy says is read here alone.
 //!
 //! Promises that a client cannot speak for a trusted proxy: the fields are read from their end, to which each proxy appends, and no
 //! further than to the first hop that is no trusted proxy.
@@ -12,6 +12,8 @@ use hyper::header::{FORWARDED, HeaderName, HeaderValue};
 use ipnet::{AddrParseError, IpNet};
 
 use crate::access::Source;
+use crate::http::head::allowlists::is_authority;
+use crate::http::head::syntax::only;
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +54,30 @@ impl fmt::Display for Peer {
 pub struct Client {
     /// The other end, or the client of a trusted proxy.
     pub peer: Peer,
+    /// The other end is a trusted proxy, which also says how it was asked.
+    pub by_trusted: bool,
     /// The listener is on the loopback network, which the names of that network reach.
     pub by_loopback: bool,
     /// The connection is encrypted, by TLS.
     pub by_tls: bool,
     /// The version of TLS, once both sides have agreed on one.
     pub tls_version: Option<&'static str>,
+}
+
+impl Client {
+    /// The field `name` of a trusted proxy, by which it says how it was asked.
+    pub fn forwarded<'h>(&self, name: &'static str, headers: &'h HeaderMap) -> Option<&'h str> {
+        if !self.by_trusted {
+            return None;
+        }
+        only(headers, &HeaderName::from_static(name))?.to_str().ok()
+    }
+
+    /// The host that a trusted proxy was asked for, with its port where it names one.
+    pub fn forwarded_host<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        let host = self.forwarded("x-forwarded-host", headers);
+        host.filter(|host| is_authority(host))
+    }
 }
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -89,11 +109,11 @@ impl TrustedProxies {
         self.nets.is_empty() && !self.on_unix
     }
 
-    /// The client of a request with these fields: `peer` or, if that is a trusted proxy, its client. Where the two fields disagree, or
-    /// one is malformed, it is the peer.
-    pub fn client(&self, peer: Peer, headers: &HeaderMap) -> Peer {
+    /// The client of a request with these fields, if `peer` is a trusted proxy. Where the two fields disagree, or one is malformed, it is
+    /// the peer.
+    pub fn client(&self, peer: Peer, headers: &HeaderMap) -> Option<Peer> {
         if !self.trust(peer) {
-            return peer;
+            return None;
         }
         let standard = self.first_untrusted(headers, &FORWARDED, |element| node(of_for(element)?));
         let usual = self.first_untrusted(headers, &X_FORWARDED_FOR, node);
@@ -103,7 +123,7 @@ impl TrustedProxies {
             (Ok(client), Ok(None)) | (Ok(None), Ok(client)) => client,
             _ => None,
         };
-        client.map_or(peer, Peer::Address)
+        Some(client.map_or(peer, Peer::Address))
     }
 
     fn trust(&self, peer: Peer) -> bool {
@@ -204,7 +224,8 @@ mod tests {
             headers.append(name.clone(), value.parse().unwrap());
         }
         let trusted = trusted(&["10.0.0.0/8", "2001:db8::/32"]);
-        trusted.client(peer("10.0.0.1:7"), &headers).to_string()
+        let client = trusted.client(peer("10.0.0.1:7"), &headers);
+        client.expect("a trusted proxy").to_string()
     }
 
     const PROXY: &str = "10.0.0.1:7";
@@ -307,7 +328,7 @@ mod tests {
             ("unix", peer("10.0.0.1:7"), false),
         ] {
             let client = trusted(&[given]).client(peer, &headers);
-            assert_eq!(client != peer, counts, "{given} {peer}");
+            assert_eq!(client.is_some(), counts, "{given} {peer}");
         }
         for bad in ["", "10.0.0.0/33", "10.0.0", "localhost", "unix:"] {
             assert!(TrustedProxies::default().add(bad).is_err(), "{bad}");

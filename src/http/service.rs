@@ -124,8 +124,10 @@ impl Service {
         upgrade: Option<&Rc<Upgrade>>,
     ) -> Responding {
         let trusted = &self.config.trusted_proxies;
-        if !trusted.is_empty() {
-            client.peer = trusted.client(client.peer, request.headers());
+        if !trusted.is_empty()
+            && let Some(peer) = trusted.client(client.peer, request.headers())
+        {
+            (client.peer, client.by_trusted) = (peer, true);
         }
         failpoint::reach("connection", request.uri().path());
         let guard = RequestGuard::new(connection, request.method());

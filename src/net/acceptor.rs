@@ -219,6 +219,7 @@ impl<T: Worker> AcceptLoop<T> {
             socket,
             client: Client {
                 peer,
+                by_trusted: false,
                 by_loopback: properties.by_loopback,
                 by_tls: properties.by_tls,
                 tls_version: None,

@@ -5,6 +5,7 @@ use hyper::header::{HOST, HeaderName};
 use hyper::http::uri::Authority;
 
 use super::fields;
+use crate::http::client::{Client, Peer};
 use crate::http::head::path;
 use crate::http::service::operation::Operation;
 use crate::http::service_config::ServiceConfig;
@@ -20,13 +21,19 @@ pub fn destination(data: &[u8]) {
     let mut config = ServiceConfig::default();
     config.limits.max_key_depth = 4;
     config.allowed.hosts.add("files.example").expect("a name");
-    config.trusted_proxies.add("10.0.0.0/8").expect("a network");
+    let client = Client {
+        peer: Peer::Process { uid: 1, pid: 1 },
+        by_trusted: true,
+        by_loopback: false,
+        by_tls: false,
+        tls_version: None,
+    };
     let Ok(request) = Request::builder().method("MOVE").uri(target).body(()) else {
         return;
     };
     let mut head = request.into_parts().0;
     head.headers = fields(&names, lines.get(1..).unwrap_or_default());
-    let (from, to, is_folder) = match relocation(&head, false, &config) {
+    let (from, to, is_folder) = match relocation(&head, false, client, &config) {
         Ok(Operation::Move(asked)) => (asked.from, asked.to, false),
         Ok(Operation::MoveFolder(asked)) => (asked.from, asked.to, true),
         _ => return,

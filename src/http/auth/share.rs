@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use form_urlencoded::parse;
 use humantime::{format_duration, parse_duration};
-use hyper::header::HeaderName;
+use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
 use crate::http::client::Client;
+use crate::http::head::allowlists::is_authority;
 use crate::http::head::syntax::only;
 use crate::http::service_config::ServiceConfig;
 use crate::store::Key;
@@ -73,16 +74,14 @@ impl ShareRequest {
 
 /// The address at which the client has this server; a proxy says how it was asked. `None` where the client names no host.
 fn base(head: &Parts, client: Client, config: &ServiceConfig) -> Option<String> {
-    let value = |name| only(&head.headers, &HeaderName::from_static(name));
-    let field = |name| value(name)?.to_str().ok();
-    let of_proxy = |name| field(name).filter(|_| !config.trusted_proxies.is_empty());
+    let headers = &head.headers;
+    let of_proxy = |name| client.forwarded(name, headers);
     let hosts = &config.allowed.hosts;
-    let is_ours = |host: &&str| {
-        let is_authority = host.parse::<Authority>().is_ok() && !host.contains('@');
-        is_authority && hosts.allow(host.as_bytes(), client.by_loopback)
-    };
+    let is_ours =
+        |host: &&str| is_authority(host) && hosts.allow(host.as_bytes(), client.by_loopback);
     let target = head.uri.authority().map(Authority::as_str);
-    let names = [of_proxy("x-forwarded-host"), target, field("host")];
+    let named = only(headers, &HOST).and_then(|host| host.to_str().ok());
+    let names = [client.forwarded_host(headers), target, named];
     let host = names.into_iter().flatten().find(is_ours)?;
     let is_https = client.by_tls || of_proxy("x-forwarded-proto") == Some("https");
     let scheme = if is_https { "https" } else { "http" };

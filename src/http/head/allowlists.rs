@@ -8,6 +8,8 @@
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv6Addr};
 
+use hyper::http::uri::Authority;
+
 /// The names and origins that may use the server: other web sites may not.
 #[derive(Clone, Debug)]
 #[cfg_attr(any(test, fuzzing), derive(Default))]
@@ -112,6 +114,17 @@ pub fn host_and_port(authority: &str) -> Option<(&str, &str)> {
         Some(literal) => literal.split_once(']'),
         None => Some(authority.split_at(authority.find(':').unwrap_or(authority.len()))),
     }
+}
+
+/// True for a host that is not empty, with a port or without one, as it stands in a URL; a list of hosts is none.
+pub fn is_authority(text: &str) -> bool {
+    let is_port = |port: &str| match port.strip_prefix(':') {
+        Some(digits) => digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u16>().is_ok(),
+        None => port.is_empty(),
+    };
+    let is_plain = !text.contains(['@', ',']) && text.parse::<Authority>().is_ok();
+    let parts = host_and_port(text).filter(|_| is_plain);
+    parts.is_some_and(|(host, port)| !host.is_empty() && is_port(port))
 }
 
 /// The host in a valid authority, without its brackets.
@@ -270,6 +283,26 @@ fn quoted(bytes: &[u8]) -> String {
 mod tests {
     use crate::http::head::allowlists::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn an_authority_is_one_host_with_a_port_or_without() {
+        for good in [
+            "a",
+            "a.example:1",
+            "a:65535",
+            "127.0.0.1:80",
+            "[::1]",
+            "[::1]:80",
+        ] {
+            assert!(is_authority(good), "{good}");
+        }
+        for bad in [
+            "", ":80", "a:", "a:65536", "a:+80", "a:b", "a:1:2", "a,b", "a, b", "u@a", "a/b",
+            "a b", "[::1", "[]", "[::1]80",
+        ] {
+            assert!(!is_authority(bad), "{bad}");
+        }
+    }
 
     #[test]
     fn the_loopback_network_and_what_was_named_are_allowed_with_any_port_and_spelling() {

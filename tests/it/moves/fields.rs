@@ -82,17 +82,14 @@ fn a_destination_is_a_path_or_an_address_of_this_server() {
 #[test]
 fn the_host_of_a_proxy_counts_only_where_proxies_are_trusted() {
     directory_only!("moves");
-    let server = TestServer::start(&[]);
-    server.dir.place("b", "v");
-    let lines = "X-Forwarded-Host: outside.example\r\n";
-    let answer = send(
-        &mut server.connect(),
-        "COPY",
-        "/b",
-        "http://outside.example/a",
-        lines,
-    );
-    assert_eq!(answer.status, 502);
+    for args in [&[][..], &["--trusted-proxy", "10.9.0.0/16"]] {
+        let server = TestServer::start(args);
+        server.dir.place("b", "v");
+        let lines = "X-Forwarded-Host: outside.example\r\n";
+        let to = "http://outside.example/a";
+        let answer = send(&mut server.connect(), "COPY", "/b", to, lines);
+        assert_eq!(answer.status, 502, "{args:?}");
+    }
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl<'a> RequestHead<'a> {
             return Err(Refusal::ReadOnly);
         }
         self.refuses_if()?;
-        relocation(head, is_copy, config)
+        relocation(head, is_copy, self.client, config)
     }
 
     /// True where the path is that of a folder.

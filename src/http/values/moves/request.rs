@@ -9,6 +9,7 @@ use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Scheme};
 
+use crate::http::client::Client;
 use crate::http::head::allowlists::host_and_port;
 use crate::http::head::path::{check_depth, folder, key};
 use crate::http::head::syntax::only;
@@ -25,7 +26,6 @@ const DESTINATION: HeaderName = HeaderName::from_static("destination");
 /// RFC 4918, section 10.2.
 const DEPTH: HeaderName = HeaderName::from_static("depth");
 const OVERWRITE: HeaderName = HeaderName::from_static("overwrite");
-static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// The preconditions of the destination, and the fields that they mean.
 const OF_DESTINATION: [(HeaderName, HeaderName); 2] = [
@@ -97,6 +97,7 @@ impl MoveRequest {
 pub fn relocation(
     head: &Parts,
     is_copy: bool,
+    client: Client,
     config: &ServiceConfig,
 ) -> Result<Operation<'static>, Refusal> {
     if let Some(name) = NOT_TAKEN
@@ -105,7 +106,7 @@ pub fn relocation(
     {
         return Err(BadMove::Field(name).into());
     }
-    let to = destination(head, config)?;
+    let to = destination(head, client, config)?;
     let (from, to) = (head.uri.path(), to.path());
     if let (Ok(Some(from)), Ok(Some(to))) = (folder(from), folder(to)) {
         let asked = Box::new(FolderMove::of(&head.headers, &from, &to)?);
@@ -194,7 +195,7 @@ fn of_destination(headers: &HeaderMap) -> Option<Preconditions> {
 }
 
 /// The URL of this server that Destination is.
-fn destination(head: &Parts, config: &ServiceConfig) -> Result<Uri, BadMove> {
+fn destination(head: &Parts, client: Client, config: &ServiceConfig) -> Result<Uri, BadMove> {
     let text = only(&head.headers, &DESTINATION).ok_or(BadMove::Destination)?;
     let text = text.to_str().map_err(|_| BadMove::Destination)?.trim();
     let uri: Uri = match text.parse() {
@@ -211,7 +212,7 @@ fn destination(head: &Parts, config: &ServiceConfig) -> Result<Uri, BadMove> {
                 _ => return Err(BadMove::Elsewhere),
             };
             let authority = uri.authority().map_or("", |it| it.as_str());
-            if !is_ours(authority, port, head, config) {
+            if !is_ours((authority, port), head, client, config) {
                 return Err(BadMove::Elsewhere);
             }
         }
@@ -220,7 +221,12 @@ fn destination(head: &Parts, config: &ServiceConfig) -> Result<Uri, BadMove> {
 }
 
 /// True for an `authority` by which this server is asked, or may be asked at the same port. Where it has no port, this one is meant.
-fn is_ours(authority: &str, port: &str, head: &Parts, config: &ServiceConfig) -> bool {
+fn is_ours(
+    (authority, port): (&str, &str),
+    head: &Parts,
+    client: Client,
+    config: &ServiceConfig,
+) -> bool {
     let parts = |text| {
         let (host, given) = host_and_port(text)?;
         let port = match given {
@@ -234,9 +240,8 @@ fn is_ours(authority: &str, port: &str, head: &Parts, config: &ServiceConfig) ->
     };
     let field = |name| only(&head.headers, name)?.to_str().ok();
     let target = head.uri.authority().map(Authority::as_str);
-    let trusts = !config.trusted_proxies.is_empty();
-    let by_proxy = field(&X_FORWARDED_HOST);
-    let asked = [target, field(&HOST), by_proxy.filter(|_| trusts)];
+    let by_proxy = client.forwarded_host(&head.headers);
+    let asked = [target, field(&HOST), by_proxy];
     // In HTTP/1 a target in absolute form has the last word, in HTTP/2 all are.
     let asked = asked.into_iter().flatten().filter_map(parts);
     let is_named = config.allowed.hosts.has(authority.as_bytes());
