@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use hyper::Method;
 
-use crate::access::{Access, Existing, LinkKind, Right};
+use crate::access::{Access, Existing, LinkKind, Policy, Right};
 use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::refusal::Refusal;
@@ -86,10 +86,7 @@ impl Principal {
                 self.need_any(Right::Read, &request.page.prefix)?;
                 self.permit_list(&mut request.page)
             }
-            Operation::Share(request) => {
-                self.need(Right::Link, request.key.as_str())?;
-                self.need(Right::Read, request.key.as_str())
-            }
+            Operation::Share(request) => self.permit_share(request.key.as_str()),
             Operation::Unpack(request) => self.need_any(Right::Create, &request.folder),
             Operation::Page(Page::Metrics, _) => self.need_any(Right::Metrics, ""),
             Operation::Watch(request) => self.need_any(Right::Watch, &request.prefix),
@@ -102,6 +99,12 @@ impl Principal {
             | Operation::Upload(..)
             | Operation::Form(_) => Ok(()),
         }
+    }
+
+    /// Refuses a link to `key` without the rights to it.
+    pub fn permit_share(&self, key: &str) -> Result<(), Refusal> {
+        self.need(Right::Link, key)?;
+        self.need(Right::Read, key)
     }
 
     /// True where the client may read the value of `key`, which its request does not name: a signed link is for the key that it names.
@@ -152,10 +155,14 @@ impl Principal {
 
     /// The same client by the rules of now, which may be others than when its request began.
     pub fn by_now(&self) -> Result<Self, Refusal> {
+        self.by_policy(&self.access.policy())
+    }
+
+    /// The same client by the rules of `policy`.
+    pub fn by_policy(&self, policy: &Policy) -> Result<Self, Refusal> {
         let mut now = self.clone();
         // The subject of a link is made of its terms.
         if !matches!(self.by, AuthMethod::Link { .. }) {
-            let policy = self.access.policy();
             let subject = policy.prove(&self.evidence, SystemTime::now());
             let subject =
                 subject.ok_or_else(|| unauthenticated(&self.access, AuthResult::Wrong))?;

@@ -12,10 +12,13 @@ use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 
-/// Makes the link that was `asked` for by the client `principal`, which has the rights to it.
+/// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
 pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Outcome, Refusal> {
     let principal = principal.ok_or(BadShare::NotOffered)?;
     let (policy, now) = (principal.access.policy(), SystemTime::now());
+    // The rules may be others than before a check of its password.
+    let principal = principal.by_policy(&policy)?;
+    principal.permit_share(asked.key.as_str())?;
     let by = policy.shares.get(&principal.subject.name);
     let link_key = by.and_then(|by| Some((by, policy.link_keys.get(by)?)));
     let (by, link_key) = link_key.ok_or(BadShare::NotOffered)?;
@@ -47,4 +50,63 @@ pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Outco
         link: format!("{base}/{path}?{query}\n"),
         lasts: expires.saturating_sub(seconds(now)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::access::{Access, Evidence, Right};
+    use crate::http::auth::credentials::AuthMethod;
+    use crate::store::Key;
+
+    const SUBJECT: &str = "[[subject]]\nname = \"ann\"\ntoken = \"sha256:TOKEN\"\nshares = \"k\"\n";
+    const LINK_KEY: &str = "[[link-key]]\nname = \"k\"\nsecret-file = \"k.key\"\n";
+
+    /// The check of a password takes time, in which the rules can change.
+    #[test]
+    fn the_rights_of_the_moment_count() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("access.toml");
+        std::fs::write(dir.path().join("k.key"), [b'x'; 32]).expect("a secret");
+        let token = Evidence::token(b"secret");
+        let Evidence::Token(digest) = &token else {
+            unreachable!()
+        };
+        let subject = SUBJECT.replace("TOKEN", &data_encoding::HEXLOWER.encode(digest));
+        let write = |subject: &str, may: &str| {
+            let rule = format!("[[rule]]\nwho = \"*\"\nmay = [{may}]\n");
+            std::fs::write(&path, [subject, &rule, LINK_KEY].concat()).expect("a file");
+        };
+        write(&subject, "\"link\", \"read\"");
+        let access = Arc::new(Access::read(path.clone()).expect("rules"));
+        let found = Arc::clone(
+            access
+                .policy()
+                .prove(&token, SystemTime::now())
+                .expect("ann"),
+        );
+        let principal = Principal {
+            subject: found,
+            by: AuthMethod::Bearer,
+            evidence: token,
+            access: Arc::clone(&access),
+        };
+        let asked = ShareRequest {
+            key: Key::new("a").expect("a key"),
+            lasts: None,
+            base: String::new(),
+        };
+        let signed = || sign(Some(&principal), &asked);
+        assert!(matches!(signed(), Ok(Outcome::Shared { .. })));
+        for (may, right) in [("\"link\"", Right::Read), ("\"read\"", Right::Link)] {
+            write(&subject, may);
+            access.reload().expect("rules");
+            assert!(matches!(signed(), Err(Refusal::NotAllowed(of)) if of == right));
+        }
+        write("", "\"link\", \"read\"");
+        access.reload().expect("rules");
+        assert!(matches!(signed(), Err(Refusal::Unauthenticated { .. })));
+    }
 }
