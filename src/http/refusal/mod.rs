@@ -109,7 +109,7 @@ pub enum Refusal {
     )]
     If,
     #[error(
-        "a value takes GET, HEAD, PUT, DELETE, MOVE, COPY and OPTIONS, and a folder MKCOL, MOVE, COPY and DELETE: store a value with PUT, and a form with files by POST to /-/upload"
+        "a value takes GET, HEAD, PUT, DELETE, MOVE, COPY and OPTIONS, and a folder MKCOL, MOVE, COPY and DELETE: store a value with PUT, a form with files by POST to /-/upload, and ask for a link by POST to /key?share=1h"
     )]
     Method,
     #[error("this page knows {0}")]

@@ -173,13 +173,14 @@ impl<'a> RequestHead<'a> {
         match head.method {
             Method::GET | Method::HEAD => self.get(),
             Method::PUT => self.put(),
-            // Clients that only know resumable uploads create them by POST.
-            Method::POST if self.common.resumable && config.resumes() => self.put(),
+            // Before uploads: with the fields of one, the value would be replaced.
             Method::POST if !config.compat && is_share(head.uri.query()) => {
                 let key = self.changed_key()?.into_owned();
                 let request = ShareRequest::of(head, key, self.client, config)?;
                 Ok(Operation::Share(Box::new(request)))
             }
+            // Clients that only know resumable uploads create them by POST.
+            Method::POST if self.common.resumable && config.resumes() => self.put(),
             Method::DELETE if self.is_folder() => self.remove_folder(),
             Method::DELETE => {
                 let key = self.key()?.into_owned();
