@@ -117,6 +117,12 @@ impl Reading<'_> {
         for entry in &file.link_key {
             let key = self.link_key(entry)?;
             let name = entry.name.get_ref().as_str();
+            // A link does not sign the name of its key: with another name it would have the prefix and the subject of another key.
+            if policy.link_keys.values().any(|it| it.secret == key.secret) {
+                let why =
+                    "two link keys of one secret: a link of one would count as a link of the other";
+                return Err(self.wrong(entry.secret_file.span().start, why));
+            }
             if policy.link_keys.insert(name.into(), key).is_some() {
                 return Err(self.wrong(entry.name.span().start, "two link keys of one name"));
             }

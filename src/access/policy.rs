@@ -221,13 +221,22 @@ impl Policy {
         Some(signature)
     }
 
-    /// The keys to which the server signs links for `subject`, where it may read them.
-    pub fn shared(&self, subject: &Subject) -> Prefixes {
+    /// The keys to which the server signs links for `subject` at the time `now`, where it may read them.
+    pub fn shared(&self, subject: &Subject, now: SystemTime) -> Prefixes {
         let by = self.shares.get(&subject.name);
-        let link_key = by.and_then(|by| self.link_keys.get(by));
-        let of_key = link_key.map(|link_key| Prefixes::new([&*link_key.prefix]));
-        let may_link = subject.grant.keys(Right::Link);
-        may_link.and(&of_key.unwrap_or_default())
+        let Some(link_key) = by.and_then(|by| self.link_keys.get(by)) else {
+            return Prefixes::default();
+        };
+        let of_key = Prefixes::new([&*link_key.prefix]);
+        let shared = subject.grant.keys(Right::Link).and(&of_key);
+        let Some(name) = &link_key.subject else {
+            return shared;
+        };
+        let of_links = self.subjects.get(name).filter(|it| it.is_valid(now));
+        of_links.map_or_else(Prefixes::default, |of_links| {
+            let keys = |right| of_links.grant.keys(right);
+            shared.and(keys(Right::Link)).and(keys(Right::Read))
+        })
     }
 
     /// The first rule that allows `right` on `key` to the subject `name`, or to anonymous clients. A listing or a feed is

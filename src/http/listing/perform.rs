@@ -2,6 +2,7 @@
 //! which is written where that keeps no reactor busy.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use hyper::http::request::Parts;
 use sha2::{Digest as _, Sha256};
@@ -141,7 +142,7 @@ pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Outco
     let mut rights = PageRights::new(subject, service.config.read_only, signs_out);
     if let Some(principal) = principal {
         let policy = principal.access.policy();
-        rights = rights.with_shared(&policy.shared(&principal.subject));
+        rights = rights.with_shared(&policy.shared(&principal.subject, SystemTime::now()));
     }
     let page = asked.target.page.clone();
     let listing = service.store.list(service.reactor, page).await?;

@@ -24,7 +24,8 @@ fn policy() -> String {
 
 fn start(dir: &DataDir) -> TestServer {
     for name in ["k1", "in", "of-ann", "of-bob"] {
-        place_secret(dir, name, SECRET);
+        // Each key has one of its own.
+        place_secret(dir, name, &format!("{name}-{SECRET}"));
     }
     serve_on(dir, &policy(), &["--access-log"])
 }

@@ -9,9 +9,12 @@ use crate::support::prelude::*;
 const SECRET: &str = "planted-secret-of-shares-0123456789abcdef";
 const PASSWORD: &str = "open sesame";
 
+/// The names of link keys, the first of none.
+const KEYS: [&str; 6] = ["none", "k1", "below", "of-most", "of-reader", "of-gone"];
+
 /// A link key with this name and these lines besides.
 fn key(name: &str, rest: &str) -> String {
-    format!("[[link-key]]\nname = \"{name}\"\nsecret-file = \"k.key\"\n{rest}")
+    format!("[[link-key]]\nname = \"{name}\"\nsecret-file = \"{name}.key\"\n{rest}")
 }
 
 /// A subject for which the server signs links by this key.
@@ -34,7 +37,9 @@ fn policy() -> String {
 }
 
 fn start(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
-    dir.write_private("k.key", SECRET);
+    for name in KEYS {
+        dir.write_private(&format!("{name}.key"), &format!("{SECRET}-{name}"));
+    }
     serve_on(dir, text, args)
 }
 
@@ -193,7 +198,6 @@ fn a_link_lasts_a_day_where_its_key_says_nothing_and_no_longer_than_its_subject(
 /// For each set of rights of the client to what begins with `in/`, each link key that its subject may name, and each key.
 #[test]
 fn a_link_is_made_where_the_rules_say_and_nowhere_else() {
-    const KEYS: [&str; 6] = ["none", "k1", "below", "of-most", "of-reader", "of-gone"];
     const SET: [&str; 3] = ["read", "link", "list"];
     let may = |set: usize| {
         let has = SET.iter().enumerate().filter(|(n, _)| set >> n & 1 == 1);
@@ -248,7 +252,7 @@ fn a_link_is_made_where_the_rules_say_and_nowhere_else() {
                 }
                 let nobody = server.request("POST", &format!("/{at}?share"), "", b"");
                 assert_eq!(nobody.status, 401);
-                // The page offers it where this subject may have one; a subject of the link key is for the server to ask.
+                // The page offers it where one is made.
                 if set == 7 {
                     let page = "Accept: text/html\r\n";
                     let page = server.request("GET", "/", &(bearer(&name) + page), b"");
@@ -259,8 +263,7 @@ fn a_link_is_made_where_the_rules_say_and_nowhere_else() {
                     let shown = rights["share"].as_array().expect("prefixes").iter();
                     let mut shown = shown.map(|prefix| prefix.as_str().expect("text"));
                     let is_shown = shown.any(|prefix| at.starts_with(prefix));
-                    let is_of_key = by != "none" && (by != "below" || at == "in/below/k");
-                    assert_eq!(is_shown, is_ours && is_of_key, "{says}");
+                    assert_eq!(is_shown, is_ours && counts, "{says}");
                 }
             }
         }
@@ -316,12 +319,12 @@ fn a_link_has_the_names_by_which_the_server_is_asked_and_no_others() {
     let dir = DataDir::temporary();
     let prefixed = "X-Forwarded-Prefix: /files/\r\n";
     let proxied = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: store.example\r\n";
-    for trusts in [false, true] {
-        let trust: &[&str] = if trusts {
-            &["--trusted-proxy", "127.0.0.0/8"]
-        } else {
-            &[]
-        };
+    for (trust, trusts) in [
+        (&[][..], false),
+        // Another machine than the one that asks is a proxy.
+        (&["--trusted-proxy", "10.9.0.0/16"], false),
+        (&["--trusted-proxy", "127.0.0.0/8"], true),
+    ] {
         let names = ["--allowed-host", "store.example,other.example"];
         let server = start(&dir, &policy(), &[&names[..], trust].concat());
         let asked = |target: &str, host: &str, lines: &str| {
@@ -345,6 +348,10 @@ fn a_link_has_the_names_by_which_the_server_is_asked_and_no_others() {
             ("X-Forwarded-Host: evil.example\r\n", plain),
             ("X-Forwarded-Host: store.example@evil.example\r\n", plain),
             ("X-Forwarded-Host: store.example/evil\r\n", plain),
+            ("X-Forwarded-Host: store.example:99999\r\n", plain),
+            ("X-Forwarded-Host: store.example:\r\n", plain),
+            ("X-Forwarded-Host: store.example, other.example\r\n", plain),
+            ("X-Forwarded-Host: :81\r\n", plain),
             (
                 "X-Forwarded-Host: store.example\r\nX-Forwarded-Host: evil.example\r\n",
                 plain,
@@ -371,6 +378,37 @@ fn a_link_has_the_names_by_which_the_server_is_asked_and_no_others() {
         let none = asked("/a?share", "Host:\r\n", "");
         assert!(none.text().starts_with("/a?expires="), "{}", none.text());
     }
+}
+
+/// A POST that creates an upload stores its value, here an empty one.
+#[test]
+fn a_request_for_a_link_stores_nothing() {
+    let dir = DataDir::temporary();
+    let server = start(&dir, &policy(), &[]);
+    server.request("PUT", "/k", &bearer("ann"), b"value");
+    for complete in ["?1", "?0"] {
+        let lines = format!("{}Upload-Complete: {complete}\r\n", bearer("ann"));
+        link(&server.request("POST", "/k?share=1h", &lines, b""));
+        let got = server.request("GET", "/k", &bearer("ann"), b"");
+        assert_eq!(got.body, b"value", "{complete}");
+    }
+}
+
+/// Under the name of the other key a link of one would have other rights than it was made with.
+#[test]
+fn two_link_keys_of_one_secret_are_refused() {
+    let dir = DataDir::temporary();
+    dir.write_private("k1.key", SECRET);
+    dir.write_private("k2.key", &format!("{SECRET}\n"));
+    let path = write(&dir, &[key("k1", ""), key("k2", "")].concat());
+    let check = Command::new(env!("CARGO_BIN_EXE_data-server"))
+        .args(["access", "check", &path])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8(check.stderr).expect("text");
+    assert!(!check.status.success());
+    assert!(said.contains(":6: two link keys of one secret"), "{said}");
+    assert!(!said.contains(SECRET), "{said}");
 }
 
 #[test]
