@@ -80,8 +80,8 @@ fn base(head: &Parts, client: Client, config: &ServiceConfig) -> Option<String> 
     let is_ours =
         |host: &&str| is_authority(host) && hosts.allow(host.as_bytes(), client.by_loopback);
     let target = head.uri.authority().map(Authority::as_str);
-    let named = only(headers, &HOST).and_then(|host| host.to_str().ok());
-    let names = [client.forwarded_host(headers), target, named];
+    let of_host = only(headers, &HOST).and_then(|host| host.to_str().ok());
+    let names = [client.forwarded_host(headers), target, of_host];
     let host = names.into_iter().flatten().find(is_ours)?;
     let is_https = client.by_tls || of_proxy("x-forwarded-proto") == Some("https");
     let scheme = if is_https { "https" } else { "http" };
