@@ -4,12 +4,14 @@ use std::cell::Cell;
 
 use futures_util::future::join_all;
 
+use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::{CopiedFolder, Outcome};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{FolderMove, MoveRequest};
+use crate::http::service_config::ServiceConfig;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::BadMove;
 use crate::http::values::moves::perform::relocate;
@@ -88,7 +90,7 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
     while let Some(listing) = store.next_page(reactor, &mut page).await? {
         for (key, _) in &listing.keys {
             is_there = true;
-            copy_of(request, &asked, key)?;
+            copy_of(request.principal(), &service.config, &asked, key)?;
         }
     }
     if !is_there {
@@ -98,9 +100,16 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
     let mut copy_all = async |mut page: Option<Page>| {
         while let Some(listing) = store.next_page(reactor, &mut page).await? {
             for some in listing.keys.chunks(COPIED_AT_ONCE) {
-                let outcomes = some
-                    .iter()
-                    .map(async |(key, _)| relocate(request, copy_of(request, &asked, key)?).await);
+                // It ends with the rights of the client.
+                let by_now = request.principal().map(Principal::by_now).transpose()?;
+                let client = by_now.as_ref();
+                if let Some(client) = client {
+                    client.permit_copy(asked.from.as_str(), asked.to.as_str())?;
+                }
+                let outcomes = some.iter().map(async |(key, _)| {
+                    let copy = copy_of(client, &service.config, &asked, key)?;
+                    relocate(request, copy).await
+                });
                 let mut failure = Ok(());
                 for ((key, _), outcome) in some.iter().zip(join_all(outcomes).await) {
                     match outcome {
@@ -130,15 +139,16 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
     })))
 }
 
-/// The COPY of the value of `key`, if the client has the rights to it.
+/// The COPY of the value of `key`, if the `client` has the rights to it.
 fn copy_of(
-    request: &RequestContext,
+    client: Option<&Principal>,
+    config: &ServiceConfig,
     asked: &FolderMove,
     key: &Key<'_>,
 ) -> Result<MoveRequest, Refusal> {
-    let mut copy = asked.copy_of(key, &request.service.config)?;
-    if let Some(principal) = &request.context.principal {
-        principal.permit_move(&mut copy)?;
+    let mut copy = asked.copy_of(key, config)?;
+    if let Some(client) = client {
+        client.permit_move(&mut copy)?;
     }
     Ok(copy)
 }

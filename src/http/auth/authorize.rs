@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use hyper::Method;
 
-use crate::access::{Access, Existing, LinkKind, Policy, Right};
+use crate::access::{Access, Evidence, Existing, LinkKind, Policy, Right, Subject};
 use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::refusal::Refusal;
@@ -30,6 +30,17 @@ pub fn link_kind(method: &Method) -> Option<LinkKind> {
         Method::PUT => Some(LinkKind::Create),
         _ => None,
     }
+}
+
+/// The subject that `evidence` proves now; `None` where it proves none.
+pub fn proven_subject<'p>(
+    policy: &'p Policy,
+    evidence: &Evidence,
+    by: AuthMethod,
+) -> Option<&'p Arc<Subject>> {
+    // A certificate of an expired subject is no failure: its client is anonymous.
+    let otherwise = (by == AuthMethod::Certificate).then_some(&policy.anonymous);
+    policy.prove(evidence, SystemTime::now()).or(otherwise)
 }
 
 /// The refusal of a client that has to authenticate, counted as `result`.
@@ -73,8 +84,7 @@ impl Principal {
             }
             // Each key is looked at before the first is copied, and when its turn comes.
             Operation::CopyFolder(asked) => {
-                self.need(Right::List, &format!("{}/", asked.from))?;
-                self.need_any(Right::Create, &format!("{}/", asked.to))
+                self.permit_copy(asked.from.as_str(), asked.to.as_str())
             }
             // For all keys that there could be below it: none is asked for afterwards.
             Operation::MakeFolder(folder) => self.need(Right::Create, &format!("{folder}/")),
@@ -126,6 +136,12 @@ impl Principal {
         self.permit_put(to, &mut request.options)
     }
 
+    /// Refuses the copy of the folder `from` without the right to list it, or to create any key below `to`.
+    pub fn permit_copy(&self, from: &str, to: &str) -> Result<(), Refusal> {
+        self.need(Right::List, &format!("{from}/"))?;
+        self.need_any(Right::Create, &format!("{to}/"))
+    }
+
     /// Refuses the removal of `folder` without the rights for all keys that there could be below it.
     pub fn permit_removal(&self, folder: &str) -> Result<(), Refusal> {
         let below = format!("{folder}/");
@@ -163,7 +179,7 @@ impl Principal {
         let mut now = self.clone();
         // The subject of a link is made of its terms.
         if !matches!(self.by, AuthMethod::Link { .. }) {
-            let subject = policy.prove(&self.evidence, SystemTime::now());
+            let subject = proven_subject(policy, &self.evidence, self.by);
             let subject =
                 subject.ok_or_else(|| unauthenticated(&self.access, AuthResult::Wrong))?;
             now.subject = Arc::clone(subject);

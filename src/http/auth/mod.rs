@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use hyper::header::{AUTHORIZATION, HeaderMap};
 
 use crate::access::{Access, CheckError, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
-use crate::http::auth::authorize::unauthenticated;
+use crate::http::auth::authorize::{proven_subject, unauthenticated};
 use crate::http::auth::credentials::{
     AuthCache, AuthMethod, AuthorizationFields, BadLink, Credentials, NameAndPassword, Presented,
     Principal, SignedLink, credentials,
@@ -102,11 +102,8 @@ impl Guard {
         presented: &Presented<'_>,
         proven: &AuthCache,
     ) -> Result<Rc<Principal>, Refusal> {
-        let subject = match policy.prove(&evidence, SystemTime::now()) {
-            Some(subject) => subject,
-            // A certificate of an expired subject is no failure: its client is anonymous.
-            None if by == AuthMethod::Certificate => &policy.anonymous,
-            None => return Err(self.wrong_credentials(presented.source)),
+        let Some(subject) = proven_subject(policy, &evidence, by) else {
+            return Err(self.wrong_credentials(presented.source));
         };
         match by {
             AuthMethod::Nothing | AuthMethod::Link { .. } => {}

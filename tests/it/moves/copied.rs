@@ -1,6 +1,7 @@
 //! COPY of a folder: value by value, after the rights to all.
 
 use super::send;
+use crate::access::reread;
 use crate::support::prelude::*;
 use crate::support::s3::hex;
 use sha2::{Digest, Sha256};
@@ -153,6 +154,50 @@ fn a_full_bound_ends_it_and_tells_how_much_was_copied() {
     let copies = copies.filter(|event| event.field("method") == "COPY");
     let keys: Vec<_> = copies.map(|event| event.field("key")).collect();
     assert_eq!(keys, ["/q/b/00", "/q/b/01"]);
+}
+
+/// What is copied stays, and the answer says how much that is.
+#[test]
+fn a_right_that_is_revoked_ends_it() {
+    directory_only!("many values");
+    let dir = DataDir::temporary();
+    let token = "dst_owner-0123456789abcdef0123456789abcdef";
+    let digest = hex(&Sha256::digest(token));
+    let subject = format!("[[subject]]\nname = \"owner\"\ntoken = \"sha256:{digest}\"\n");
+    let rule = "[[rule]]\nwho = [\"owner\"]\nprefix = \"\"\n";
+    let all = format!("{subject}{rule}may = [\"list\", \"read\", \"create\"]\n");
+    let path = dir.write_private("access.toml", &all);
+    let server = Launch::new(&["--threads", "1", "--access", &path])
+        .on(&dir)
+        .start();
+    let count = 20_000;
+    for n in 0..count {
+        dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
+    }
+    let line = format!("Authorization: Bearer {token}\r\n");
+    let without_create = all.replace(", \"create\"", "");
+    for (to, rules, status) in [("g", &*without_create, 403), ("h", "", 401)] {
+        dir.write_private("access.toml", &all);
+        reread(&server);
+        let copied = || {
+            let names = dir.names();
+            let begins = |name: &&Vec<u8>| name.starts_with(to.as_bytes());
+            names.iter().filter(begins).count()
+        };
+        let refused = thread::scope(|scope| {
+            let to = format!("/{to}/");
+            let line = &line;
+            let server = &server;
+            let copying = scope.spawn(move || copy(server, "/f/", &to, line));
+            eventually("some of it is copied", || copied() > 0);
+            dir.write_private("access.toml", rules);
+            reread(server);
+            copying.join().expect("an answer")
+        });
+        let copied = copied();
+        refused.says(status, &format!("{copied} values were copied before"));
+        assert!(copied < count, "all of it was copied");
+    }
 }
 
 #[test]
