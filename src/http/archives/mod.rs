@@ -8,7 +8,6 @@ pub mod tar;
 pub mod unpack;
 pub mod zip;
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 
 use futures_util::Stream;
@@ -16,6 +15,7 @@ use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, HeaderMap,
     HeaderValue,
 };
+use percent_encoding::percent_decode_str;
 
 use crate::http::body::Piece;
 use crate::http::head::syntax::{encoded, put};
@@ -43,7 +43,11 @@ impl ArchiveFormat {
             return Ok(None);
         };
         let of_listing = |name: &str| OF_LISTINGS.into_iter().find(|it| *it == name);
-        if let Some(name) = query.map(|(name, _)| name).find_map(|it| of_listing(&it)) {
+        let mut names = query.map(|(name, _)| name);
+        if names.clone().filter(|name| name == FILES).count() > MOST {
+            return Err(BadArchive::TooMany);
+        }
+        if let Some(name) = names.find_map(|it| of_listing(&it)) {
             return Err(BadArchive::Parameter(name));
         }
         match &*format {
@@ -61,6 +65,10 @@ pub enum BadArchive {
     Format,
     #[error("an archive is of all values below a folder: it has no parameter {0}")]
     Parameter(&'static str),
+    #[error(
+        "an archive has at most {MOST} names in files: select folders, or take the whole folder"
+    )]
+    TooMany,
     #[error("only a tar is unpacked, which is not compressed: send it as it is, with archive=tar")]
     Coding,
     #[error("an archive is stored without {0}: for that, store each value with PUT")]
@@ -77,8 +85,8 @@ pub struct ArchiveRequest {
     pub format: ArchiveFormat,
     /// The first page of the keys. Its prefix is the name of the folder with the `/` at its end; empty for the root.
     pub page: Page,
-    /// The keys and the folders that the archive has alone, if it is not of all, in the order of their keys.
-    pub selected: Option<VecDeque<String>>,
+    /// What the archive has alone, if it is not of all: the names of values and folders without that of this folder, in their order.
+    pub selected: Option<Vec<Box<str>>>,
 }
 
 fn parameters(query: Option<&str>) -> form_urlencoded::Parse<'_> {
@@ -88,25 +96,36 @@ fn parameters(query: Option<&str>) -> form_urlencoded::Parse<'_> {
 /// The name of the parameter that selects a value, or a folder, whose name ends with `/`; it may be repeated.
 pub const FILES: &str = "files";
 
-/// The keys and the folders below `folder` that the query selects, if it selects some: each once, in the order of their keys.
-pub fn selected(query: Option<&str>, folder: &str) -> Result<Option<VecDeque<String>>, BadKey> {
-    let mut all = Vec::new();
-    for (_, name) in parameters(query).filter(|(name, _)| name == FILES) {
+/// The most names of a selection: each may be a key of its own, which takes a look into the store.
+const MOST: usize = 1000;
+
+/// The names of values and folders below `folder` that the query selects, if it selects some: each once, in their order.
+pub fn selected(query: Option<&str>, folder: &str) -> Result<Option<Vec<Box<str>>>, BadKey> {
+    let mut all: Vec<Box<str>> = Vec::new();
+    for pair in query.unwrap_or_default().split('&') {
+        let is_file = parameters(Some(pair)).any(|(name, _)| name == FILES);
+        if !is_file {
+            continue;
+        }
+        // The parser of forms puts U+FFFD, which a key may have, in place of what is no UTF-8.
+        let name = pair.split_once('=').map_or("", |(_, name)| name);
+        let name = name.replace('+', " ");
+        let name = percent_decode_str(&name).decode_utf8();
+        let name = name.map_err(|_| BadKey::NotUtf8)?;
         if name.is_empty() {
             return Err(BadKey::Empty);
         }
-        let path = format!("{folder}{name}");
         // The rules are for keys: one below a folder has to be valid.
-        let below = if path.ends_with('/') { "k" } else { "" };
-        Key::new(format!("{path}{below}"))?;
-        all.push(path);
+        let below = if name.ends_with('/') { "k" } else { "" };
+        Key::new(format!("{folder}{name}{below}"))?;
+        all.push(name.into());
     }
     all.sort_unstable();
     // What is in a selected folder stands behind it.
     all.dedup_by(|later, kept| {
         later == kept || (kept.ends_with('/') && later.starts_with(&**kept))
     });
-    Ok((!all.is_empty()).then(|| all.into()))
+    Ok((!all.is_empty()).then_some(all))
 }
 
 /// A request to store the members of the tar in its body, below a folder.

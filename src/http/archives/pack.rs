@@ -5,7 +5,6 @@
 //! left out. One that cannot be read, or that the client may no longer read, ends the archive before its end, and so its body: no client
 //! takes it for whole.
 
-use std::collections::VecDeque;
 use std::future::{poll_fn, ready};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +15,9 @@ use crc32fast::Hasher;
 use futures_util::stream::{self, PollNext, StreamExt as _, TryStreamExt as _};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, channel};
+use tokio::task::yield_now;
 
+use crate::access::Right;
 use crate::failpoint;
 use crate::http::archives::zip::{Zip, record_len};
 use crate::http::archives::{ArchiveFormat, ArchiveRequest, Pieces, tar};
@@ -31,6 +32,9 @@ use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, TRIES};
 /// Headers and short values are sent together, about so many bytes of them.
 const BATCH: usize = 16 << 10;
 
+/// Other requests get a turn after so many keys or names of which nothing is sent.
+const IDLE: usize = 64;
+
 /// The error of a zip for whose directory there is no room now.
 const NO_ROOM: Error =
     Error::Exhausted("memory for the directories of zips, which a tar does not need");
@@ -43,30 +47,32 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         selected,
     } = asked;
     let (folder, selects) = (page.prefix.clone(), selected.is_some());
-    let of_all = || [folder.clone()].into();
-    let prefixes = selected.unwrap_or_else(of_all).into_iter();
-    let pages = prefixes.map(|prefix| Page {
-        prefix,
-        ..page.clone()
-    });
     let (sender, mut pieces) = channel(1);
     let packer = Packer {
         service: Rc::clone(&request.service),
         principal: request.context.principal.clone(),
         zip: (format == ArchiveFormat::Zip).then(Zip::default),
         reserved: reserve(&request.service, 0)?,
-        folder_len: folder.len(),
+        page,
+        selected,
         out: BytesMut::new(),
         pieces: sender,
     };
-    let packing = packer.pack(pages.collect(), selects);
+    if selects && request.is_head() {
+        let has_members = packer.has_members().await;
+        if !has_members.map_err(|why| refusal(request, why))? {
+            return Ok(Outcome::NoValue);
+        }
+    }
+    let packing = packer.pack();
     let failed = stream::once(packing).filter_map(|it| ready(it.err().map(Err)));
     let pieces = stream::poll_fn(move |cx| pieces.poll_recv(cx)).map(Ok);
     let made = stream::select_with_strategy(pieces, failed, |(): &mut ()| PollNext::Left);
     let mut made: Pieces = Box::pin(made);
-    if selects || !request.is_head() {
+    if !request.is_head() {
         // What fails at once is an error, and no archive that breaks off.
-        let Some(first) = made.try_next().await? else {
+        let first = made.try_next().await;
+        let Some(first) = first.map_err(|why| refusal(request, why))? else {
             return Ok(Outcome::NoValue);
         };
         made = Box::pin(stream::iter([Ok(first)]).chain(made));
@@ -78,6 +84,26 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
     })
 }
 
+/// The refusal of an archive that fails before its first byte: to a client that has lost a right, that of a GET.
+fn refusal(request: &RequestContext, why: Error) -> Refusal {
+    match (why, &request.context.principal) {
+        (Error::Incomplete, Some(client)) => match client.by_now() {
+            Ok(client) => client.deny(Right::Read),
+            Err(refused) => refused,
+        },
+        (why, _) => why.into(),
+    }
+}
+
+/// A place among the names of an archive.
+#[derive(Default)]
+struct Place {
+    /// The number of the names before it.
+    begun: usize,
+    /// The page that is listed next, of a name that has begun.
+    page: Option<Page>,
+}
+
 /// An archive that is being made.
 struct Packer {
     service: Rc<Service>,
@@ -87,22 +113,29 @@ struct Packer {
     zip: Option<Zip>,
     /// The memory for the directory of the zip.
     reserved: OwnedSemaphorePermit,
-    folder_len: usize,
+    /// The first page of the keys below the folder.
+    page: Page,
+    selected: Option<Vec<Box<str>>>,
     /// The headers and the short values that are sent next.
     out: BytesMut,
     pieces: Sender<Piece>,
 }
 
 impl Packer {
-    /// Sends the archive of the keys on these pages and those behind them; sends nothing if it is one of a selection, and no key has a value.
-    async fn pack(mut self, mut pages: VecDeque<Page>, selects: bool) -> Result<(), Error> {
+    /// Sends the archive; sends nothing if it is one of a selection, and no key has a value.
+    async fn pack(mut self) -> Result<(), Error> {
         if self.zip.is_some() {
-            self.reserve_for(pages.clone()).await?;
+            self.reserve_for_all().await?;
         }
-        let mut has_members = !selects;
-        while let Some(keys) = self.list(&mut pages).await? {
+        let (mut has_members, mut missing) = (self.selected.is_none(), 0);
+        let mut place = Place::default();
+        while let Some(keys) = self.list(&mut place).await? {
             for key in keys {
-                has_members |= self.send_member(&key).await?;
+                if self.send_member(&key).await? {
+                    has_members = true;
+                } else {
+                    rest(&mut missing).await;
+                }
             }
         }
         if !has_members {
@@ -116,13 +149,26 @@ impl Packer {
         Ok(())
     }
 
+    /// True where a key has a value, up to the first of which it looks.
+    async fn has_members(&self) -> Result<bool, Error> {
+        let (mut place, mut missing) = (Place::default(), 0);
+        while let Some(keys) = self.list(&mut place).await? {
+            for key in keys {
+                if self.open(&key).await?.is_some() {
+                    return Ok(true);
+                }
+                rest(&mut missing).await;
+            }
+        }
+        Ok(false)
+    }
+
     /// Reserves the memory for the directory of a zip of the keys that there are now, and of some more.
-    async fn reserve_for(&mut self, mut pages: VecDeque<Page>) -> Result<(), Error> {
-        let mut len = BATCH;
-        while let Some(keys) = self.list(&mut pages).await? {
-            let lens = keys
-                .iter()
-                .map(|key| record_len(&key.as_str()[self.folder_len..]));
+    async fn reserve_for_all(&mut self) -> Result<(), Error> {
+        let (mut len, mut place) = (BATCH, Place::default());
+        while let Some(keys) = self.list(&mut place).await? {
+            let prefix = self.page.prefix.len();
+            let lens = keys.iter().map(|key| record_len(&key.as_str()[prefix..]));
             len += lens.sum::<usize>();
             if len > self.service.directories.available_permits() {
                 return Err(NO_ROOM);
@@ -132,9 +178,25 @@ impl Packer {
         Ok(())
     }
 
-    /// The keys of the first page that the client may read, which the page behind it then replaces; `None` behind the last.
-    async fn list(&self, pages: &mut VecDeque<Page>) -> Result<Option<Vec<Key<'static>>>, Error> {
-        let Some(page) = pages.pop_front() else {
+    /// The first page of the name with this number; `None` behind the last.
+    fn first_page(&self, number: usize) -> Option<Page> {
+        let Some(names) = &self.selected else {
+            return (number == 0).then(|| self.page.clone());
+        };
+        let prefix = format!("{}{}", self.page.prefix, names.get(number)?);
+        Some(Page {
+            prefix,
+            ..self.page.clone()
+        })
+    }
+
+    /// The keys of the page at this place that the client may read, and the place behind it; `None` at the end.
+    async fn list(&self, place: &mut Place) -> Result<Option<Vec<Key<'static>>>, Error> {
+        if place.page.is_none() {
+            place.page = self.first_page(place.begun);
+            rest(&mut place.begun).await;
+        }
+        let Some(page) = place.page.take() else {
             return Ok(None);
         };
         let principal = self.principal.as_deref();
@@ -148,14 +210,15 @@ impl Packer {
         let (store, reactor) = (&self.service.store, self.service.reactor);
         let listing = store.list(reactor, page.clone()).await?;
         if let Some(after) = listing.next.clone() {
-            pages.push_front(Page { after, ..page });
+            place.page = Some(Page { after, ..page });
         }
         let keys = listing.keys.iter().map(|(key, _)| key);
         Ok(Some(keys.filter(may_read).cloned().collect()))
     }
 
-    /// Sends the value of `key`, if there is still one: then it is true.
-    async fn send_member(&mut self, key: &Key<'static>) -> Result<bool, Error> {
+    /// Opens the value of `key`, if the client may still read it: its length, the second in which it was written, and its bytes. `None`
+    /// where there is no value.
+    async fn open(&self, key: &Key<'_>) -> Result<Option<(u64, u64, Content)>, Error> {
         let may_read = |client: &Rc<Principal>| {
             let client = client.by_now();
             client.is_ok_and(|client| client.may_read(key.as_str()))
@@ -163,10 +226,15 @@ impl Packer {
         if !self.principal.as_ref().is_none_or(may_read) {
             return Err(Error::Incomplete);
         }
-        let Some((len, modified, mut content)) = open(&self.service, key).await? else {
+        open(&self.service, key).await
+    }
+
+    /// Sends the value of `key`, if there is still one: then it is true.
+    async fn send_member(&mut self, key: &Key<'static>) -> Result<bool, Error> {
+        let Some((len, modified, mut content)) = self.open(key).await? else {
             return Ok(false);
         };
-        let name = &key.as_str()[self.folder_len..];
+        let name = &key.as_str()[self.page.prefix.len()..];
         // A zip has the sum of the bytes, so they are read.
         let (is_zip, mut sum) = (self.zip.is_some(), Hasher::new());
         match &mut self.zip {
@@ -219,6 +287,14 @@ impl Packer {
     async fn hand_over(&self, piece: Piece) {
         let _ = self.pieces.send(piece).await;
         let _ = self.pieces.reserve().await;
+    }
+}
+
+/// Counts one more; now and then lets others have a turn.
+async fn rest(count: &mut usize) {
+    *count += 1;
+    if count.is_multiple_of(IDLE) {
+        yield_now().await;
     }
 }
 

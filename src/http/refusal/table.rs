@@ -96,7 +96,7 @@ impl Refusal {
             R::NeedsDepth { .. } => row(S::CONFLICT, "needs-depth", &[]),
             R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep", &[]),
             R::BadQuery(_)
-            | R::BadArchive(BadArchive::Format | BadArchive::Parameter(_))
+            | R::BadArchive(BadArchive::Format | BadArchive::Parameter(_) | BadArchive::TooMany)
             | R::BadShare(BadShare::Query | BadShare::TooLong(_)) => {
                 row(S::BAD_REQUEST, "bad-query", &[])
             }

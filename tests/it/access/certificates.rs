@@ -37,6 +37,23 @@ fn a_client_is_who_its_certificate_names() {
     assert_eq!(get(&issued("ann"), "Sec-Fetch-Site: cross-site\r\n"), 403);
 }
 
+/// In an archive each member asks anew who the client is.
+#[test]
+fn a_client_whose_subject_has_ended_gets_the_archives_of_anonymous_ones() {
+    let dir = DataDir::temporary();
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let text = "[[subject]]\nname = \"old\"\ncertificate = \"old.example\"\nnot-after = 2020-01-01T00:00:00Z\n";
+    let text = text.to_owned() + &rule("anonymous", "", &["read", "list"]);
+    let server = start(&dir, &authority, &clients, &text);
+    dir.place("d/a", "v");
+    let old = clients.issue("old", &["old.example"]);
+    for client in [authority.client(), authority.client().with(&old)] {
+        let mut raw = Raw::connect_tls(server.addr, &client);
+        raw.send("GET /d/?archive=tar HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(raw.head().status, 200);
+    }
+}
+
 /// A server with these rules, which asks for certificates of clients and requires none.
 fn start(dir: &DataDir, authority: &Authority, clients: &Authority, text: &str) -> TestServer {
     let own = authority.issue("own", &["localhost", "127.0.0.1"]);

@@ -370,6 +370,8 @@ fn an_archive_of_a_selection_has_it_alone_in_the_order_of_keys() {
         ("files=../e", 400),
         ("files=./", 400),
         ("files=a%00", 400),
+        ("files=%FF", 400),
+        ("%66iles=a%FFb", 400),
         (&format!("files={}", "x".repeat(256)), 414),
         ("files=a&prefix=a", 400),
     ] {
@@ -381,13 +383,19 @@ fn an_archive_of_a_selection_has_it_alone_in_the_order_of_keys() {
             }
         }
     }
+    // A key may have the sign that stands for what is no UTF-8.
+    server.dir.place("d/\u{fffd}", "v");
+    let got = server.request("GET", "/d/?archive=tar&files=%EF%BF%BD", "", b"");
+    assert_eq!(read(&got.body), [("\u{fffd}".to_owned(), b"v".to_vec())]);
+    let none = server.request("GET", "/d/?archive=tar&files=%FF", "", b"");
+    none.says(400, "a key is UTF-8");
     let own = server.request("GET", "/?archive=tar&files=.data-server/", "", b"");
     assert_eq!(own.status, 400);
     let put = server.request("PUT", "/d/?archive=tar&files=a", "", &super::tar([]));
     put.says(400, "it has no parameter files");
 }
 
-/// Of a folder with more keys than a page, between others; and as many names as a head has room for.
+/// Of a folder with more keys than a page, between others; and as many names as there may be.
 #[test]
 fn an_archive_of_a_long_selection_has_it_whole() {
     let server = TestServer::start(&[]);
@@ -400,9 +408,33 @@ fn an_archive_of_a_long_selection_has_it_whole() {
     let expected = ["a".to_owned()].into_iter().chain(many.iter().cloned());
     assert!(names.eq(expected.chain(["z".to_owned()])));
     let query = many.iter().map(|name| format!("&files={name}"));
-    let query = query.collect::<Vec<_>>().concat();
-    let got = server.request("GET", &format!("/?archive=zip{query}"), "", b"");
-    assert_eq!(names_in(&got.body), many);
-    let longer = format!("/?archive=zip{}", query.repeat(2));
+    let query: Vec<_> = query.collect();
+    let most = query[..1000].concat();
+    let got = server.request("GET", &format!("/?archive=zip{most}"), "", b"");
+    assert_eq!(names_in(&got.body), many[..1000]);
+    for method in ["GET", "PUT"] {
+        let more = format!("/?archive=tar{most}&files=a");
+        let more = server.request(method, &more, "", &super::tar([]));
+        more.says(400, "an archive has at most 1000 names in files");
+    }
+    let longer = format!("/?archive=zip{}", query.concat().repeat(2));
     assert_eq!(server.request("GET", &longer, "", b"").status, 431);
+}
+
+#[test]
+fn a_head_of_a_selection_looks_up_to_its_first_value() {
+    let dir = DataDir::temporary();
+    dir.place("d/a", "v");
+    dir.place("d/b", "v");
+    let server = needed!(served_by_nobody(&dir, "a file without rights"));
+    chmod(dir.file("d/b"), 0);
+    for format in ["tar", "zip"] {
+        let ask = |method: &str, names: &str| {
+            let target = format!("/d/?archive={format}{names}");
+            server.request(method, &target, "", b"").status
+        };
+        assert_eq!(ask("HEAD", "&files=0&files=a&files=b"), 200);
+        assert_eq!(ask("HEAD", "&files=b"), 403);
+        assert_eq!(ask("GET", "&files=0&files=a&files=b"), 403);
+    }
 }

@@ -195,6 +195,31 @@ fn the_audit_log_tells_of_each_member() {
     );
 }
 
+/// The keys of a zip are counted before its first byte.
+#[test]
+fn a_right_that_is_revoked_before_the_first_byte_is_refused_as_a_get() {
+    directory_only!("many values");
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &["--threads", "1"]);
+    for n in 0..20_000 {
+        dir.place(&format!("d/in/{:02}/{n:05}", n % 50), "v");
+    }
+    let without = policy().replace("\"read\", ", "");
+    for (rules, expected) in [(&*without, 403), ("", 401)] {
+        dir.write_private("access.toml", &policy());
+        reread(&server);
+        let mut raw = server.connect();
+        let lines = bearer(3);
+        raw.send(format!(
+            "GET /d/?archive=zip HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
+        ));
+        dir.write_private("access.toml", rules);
+        reread(&server);
+        let status = raw.head().status;
+        assert!(status == expected || status == 200, "{status}");
+    }
+}
+
 /// The client is in the middle of the first value.
 #[test]
 fn an_archive_breaks_off_where_the_right_to_read_is_revoked() {
