@@ -135,7 +135,7 @@ fn a_selection_that_is_too_long_for_a_request_is_said_to_be() {
         page.click("#pick-all");
         page.says("#picked-count", "300 files selected");
         page.click("#picked-download");
-        page.says("#notes [role=alert]", "The names of 300 files are too long for one request: select fewer of them, or download the whole folder as zip.");
+        page.says("#notes [role=alert]", "The names of 300 files are too much for one request: select fewer of them, or download the whole folder as zip.");
         // Nearly as many are one request still.
         page.eval("[...$$('#rows .pick')].slice(0, 75).forEach((box) => box.click())");
         page.says("#picked-count", "225 files selected");

@@ -5,6 +5,8 @@
 const Picked = (() => {
   /** The longest address in bytes: the head of a request has at most 64 KiB. */
   const LONGEST = 60_000;
+  /** The most names that the server takes. */
+  const MOST = 1000;
 
   const picked = new Set();
   /** The keys of the page with which something can be done. */
@@ -86,8 +88,8 @@ const Picked = (() => {
     const keys = entries().map(({ key }) => key);
     const { folder } = Keys.place();
     const href = keys.length === 1 ? path(keys[0]) : zipOf(folder, keys.map((key) => key.slice(folder.length)));
-    if (href.length > LONGEST) {
-      note(`The names of ${plural(keys.length, "file")} are too long for one request: select fewer of them, or download the whole folder as zip.`, true);
+    if (href.length > LONGEST || keys.length > MOST) {
+      note(`The names of ${plural(keys.length, "file")} are too much for one request: select fewer of them, or download the whole folder as zip.`, true);
       return;
     }
     make("a", { href, download: keys.length === 1 ? keys[0].split("/").at(-1) : "" }).click();
