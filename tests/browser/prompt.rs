@@ -56,9 +56,10 @@ fn what_may_not_be_done_is_not_offered() {
         alice.open(page, &folders);
         let all: &[&str] = &["Select all files of this page"];
         let upload: &[&str] = &["Upload", "Upload a folder", "New folder"];
-        // Nothing is stored at the root; a folder `all` of files may be dropped there, which no button says.
+        // Nothing is stored at the root; a folder `all` of files may be dropped there, which no button says. It may be moved into `box`.
         let below: &[&str] = &[
             "Download all/ as zip",
+            "Rename or move all/",
             "Delete all/",
             "Download seen/ as zip",
             "Download some/ as zip",
