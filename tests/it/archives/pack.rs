@@ -423,6 +423,7 @@ fn an_archive_of_a_long_selection_has_it_whole() {
 
 #[test]
 fn a_head_of_a_selection_looks_up_to_its_first_value() {
+    directory_only!("the rights of files");
     let dir = DataDir::temporary();
     dir.place("d/a", "v");
     dir.place("d/b", "v");
