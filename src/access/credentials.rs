@@ -3,9 +3,11 @@
 //! Passwords are hashed by argon2id, or by bcrypt in files that other programs made. Both take long by design; a hash that
 //! would take far more than others do is refused when it is read. A link is a right to one key, for a time, that is passed on
 //! as a URL: its signature is HMAC-SHA-256 over what the link allows, the key last, so that no two links have one text, and is
-//! compared in constant time. No secret is in a `Debug` output. Knows no URL.
+//! compared in constant time. No secret is in a `Debug` output, and that of a link key is read from its file here. Knows no URL.
 
-use std::fmt;
+use std::fmt::{self, Display};
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use argon2::password_hash::phc;
@@ -14,6 +16,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
+
+use crate::file_error::unreadable;
 
 /// The most memory that a check may take, in KiB.
 const MOST_MEMORY: u32 = 256 << 10;
@@ -26,6 +30,9 @@ const HIGHEST_COST: u32 = 15;
 
 /// The longest password that bcrypt hashes whole, in bytes.
 const MOST_OF_BCRYPT: usize = 72;
+
+/// The shortest secret of signed links, in bytes.
+const SHORTEST_SECRET: usize = 32;
 
 /// The prefixes of hashes of bcrypt; the three say which program made it, and mean the same.
 const BCRYPT: [&str; 3] = ["$2a$", "$2b$", "$2y$"];
@@ -169,6 +176,18 @@ pub struct LinkTerms<'a> {
     pub expires: u64,
     /// The most of a value that is stored, in bytes.
     pub max: Option<u64>,
+}
+
+/// The secret of signed links in the file at `path`, or why there is none.
+pub fn read_secret(path: &Path) -> Result<Vec<u8>, String> {
+    let bad = |why: &dyn Display| format!("{}: {why}", path.display());
+    let secret = fs::read(path).map_err(|error| bad(&unreadable(path, &error)))?;
+    let secret = secret.trim_ascii();
+    if secret.len() < SHORTEST_SECRET {
+        let why = format!("a secret has {SHORTEST_SECRET} bytes or more");
+        return Err(bad(&why));
+    }
+    Ok(secret.to_vec())
 }
 
 /// A key of signed links, for keys that begin with a prefix. It has no `Debug` output, for its secret.

@@ -4,7 +4,6 @@
 //! message has one.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Display;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -14,7 +13,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Datetime;
 
-use super::credentials::{Credentials, LinkKey, PasswordHash, TokenDigest};
+use super::credentials::{Credentials, LinkKey, PasswordHash, TokenDigest, read_secret};
 use super::htpasswd::parse_htpasswd;
 use super::policy::{Existing, Policy, Right, Rule, check_name};
 use crate::file_error::unreadable;
@@ -22,9 +21,6 @@ use crate::value::check_prefix;
 
 /// The realm of a file that names none.
 const REALM: &str = "data-server";
-
-/// The shortest secret of signed links, in bytes.
-const SHORTEST_SECRET: usize = 32;
 
 /// The fault of the file, or of one that it names.
 #[derive(Debug, thiserror::Error)]
@@ -49,18 +45,6 @@ pub fn parse(path: &Path, text: &str) -> Result<Policy, BadAccess> {
         read.wrong(at, error.message().trim().replace('\n', ", "))
     })?;
     read.policy(&file)
-}
-
-/// The secret of signed links in the file at `path`, or why there is none.
-pub fn read_secret(path: &Path) -> Result<Vec<u8>, String> {
-    let bad = |why: &dyn Display| format!("{}: {why}", path.display());
-    let secret = fs::read(path).map_err(|error| bad(&unreadable(path, &error)))?;
-    let secret = secret.trim_ascii();
-    if secret.len() < SHORTEST_SECRET {
-        let why = format!("a secret has {SHORTEST_SECRET} bytes or more");
-        return Err(bad(&why));
-    }
-    Ok(secret.to_vec())
 }
 
 /// A file that is being read.

@@ -23,8 +23,9 @@ use crate::metrics::AuthResult;
 pub use attempts::Source;
 pub use credentials::{
     BadHash, Credentials, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, TokenDigest,
+    read_secret,
 };
-pub use file::{BadAccess, parse, read_secret};
+pub use file::{BadAccess, parse};
 pub use passwords::{CheckError, Passwords};
 pub use policy::{Existing, Grant, Policy, Right, Rule, Subject};
 

@@ -78,16 +78,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..40)
 }
 
+/// A bound of so many blocks of the disk, or of so many keys.
+fn bound(prefix: &str, blocks: Option<u64>, max_keys: Option<u64>, full: Full) -> Bound {
+    Bound {
+        prefix: Prefix::new(prefix).unwrap(),
+        max_size: blocks.map(|blocks| blocks * 4096),
+        max_keys,
+        max_age: None,
+        full,
+        min_age: MIN_AGE,
+    }
+}
+
 /// An account, whole and empty, of a bound of 1 MiB of each `prefix` that evicts.
 pub fn account(prefix: &str) -> std::sync::Arc<Account> {
-    let bound = Bound {
-        prefix: Prefix::new(prefix).unwrap(),
-        max_size: Some(1 << 20),
-        max_keys: None,
-        max_age: None,
-        full: Full::Evict,
-        min_age: MIN_AGE,
-    };
+    let bound = bound(prefix, Some(256), None, Full::Evict);
     let account = Account::new(vec![bound], Uses::default());
     account.set_may_evict(0, true);
     account.set_whole();
@@ -108,14 +113,6 @@ struct World {
 
 impl World {
     fn new(path: &Path) -> Self {
-        let bound = |prefix, max_size: Option<u64>, max_keys, full| Bound {
-            prefix: Prefix::new(prefix).unwrap(),
-            max_size: max_size.map(|blocks| blocks * 4096),
-            max_keys,
-            max_age: None,
-            full,
-            min_age: MIN_AGE,
-        };
         let bounds = vec![
             bound("", Some(9), None, Full::Evict),
             bound("{name}/", None, Some(2), Full::Evict),
@@ -139,10 +136,6 @@ impl World {
         }
     }
 
-    fn file(&self, key: &str) -> std::path::PathBuf {
-        self.path.join(key)
-    }
-
     /// `key` is used now, with this size from now on.
     fn used(&mut self, key: &'static str, blocks: u64) {
         // Never before a time that the account itself has noted.
@@ -157,7 +150,7 @@ impl World {
     /// What the account looks up is what is there: a value that another program has made counts as used when it says so.
     fn look(&mut self, key: &'static str) {
         self.account.look(&self.dir, key);
-        let Ok(found) = fs::metadata(self.file(key)) else {
+        let Ok(found) = fs::metadata(self.path.join(key)) else {
             self.model.remove(key);
             return;
         };
@@ -245,7 +238,7 @@ impl World {
             self.account.keeps_folder(&Key::new(key).unwrap()),
             keeps_folder
         );
-        let _may_not_be_there = fs::remove_file(self.file(key));
+        let _may_not_be_there = fs::remove_file(self.path.join(key));
         self.account.made(key, false);
         self.model.remove(key);
     }
@@ -296,7 +289,7 @@ impl World {
             }
             return;
         }
-        fs::rename(new, self.file(key)).unwrap();
+        fs::rename(new, self.path.join(key)).unwrap();
         self.account.made(key, true);
         self.used(key, blocks);
     }
@@ -309,7 +302,7 @@ impl World {
                     self.step(step);
                 }
             }
-            if key.starts_with(prefix) && self.file(key).exists() {
+            if key.starts_with(prefix) && self.path.join(key).exists() {
                 self.look(key);
             }
         }
@@ -329,7 +322,7 @@ impl World {
                 }
             }
             Step::Place { key, blocks, age } => {
-                let file = self.file(KEYS[key]);
+                let file = self.path.join(KEYS[key]);
                 let _may_not_be_there = fs::remove_file(&file);
                 fs::write(&file, vec![1; usize::try_from(blocks * 4096).unwrap()]).unwrap();
                 let then = SystemTime::now() - Duration::from_secs(age);
@@ -339,7 +332,7 @@ impl World {
                 self.look(KEYS[key]);
             }
             Step::Remove(key) => {
-                let _may_not_be_there = fs::remove_file(self.file(KEYS[key]));
+                let _may_not_be_there = fs::remove_file(self.path.join(KEYS[key]));
                 self.look(KEYS[key]);
             }
             Step::Count(at, ref between) => {
