@@ -1,11 +1,8 @@
 //! DELETE of a folder: with all that is below it, and what stays.
 
-use sha2::{Digest as _, Sha256};
-
-use super::{DEEP, is_there, make, remove, report};
+use super::{DEEP, is_there, make, of_owner, remove, report, rules_of_owner};
 use crate::access::reread;
 use crate::support::prelude::*;
-use crate::support::s3::hex;
 
 #[test]
 fn a_folder_goes_with_what_is_below_it_if_depth_says_so() {
@@ -253,13 +250,7 @@ fn a_client_that_leaves_ends_it() {
 fn a_right_that_is_revoked_ends_it() {
     directory_only!("folders of the directory");
     let dir = DataDir::temporary();
-    let token = "dst_owner-0123456789abcdef0123456789abcdef";
-    let digest = hex(&Sha256::digest(token));
-    let subject = format!("[[subject]]\nname = \"owner\"\ntoken = \"sha256:{digest}\"\n");
-    let rules = |may: &str| {
-        let rule = "[[rule]]\nwho = [\"owner\"]\nprefix = \"\"\n";
-        dir.write_private("access.toml", &format!("{subject}{rule}may = [{may}]\n"))
-    };
+    let rules = |may| dir.write_private("access.toml", &rules_of_owner(may));
     let path = rules("\"list\", \"delete\"");
     let server = Launch::new(&["--threads", "1", "--access", &path])
         .on(&dir)
@@ -268,7 +259,7 @@ fn a_right_that_is_revoked_ends_it() {
     for n in 0..count {
         dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
     }
-    let lines = format!("{DEEP}Authorization: Bearer {token}\r\n");
+    let lines = format!("{DEEP}{}", of_owner());
     let refused = thread::scope(|scope| {
         let removing = scope.spawn(|| server.request("DELETE", "/f/", &lines, b""));
         eventually("some of it went", || dir.names().len() < count);

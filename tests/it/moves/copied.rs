@@ -2,6 +2,7 @@
 
 use super::send;
 use crate::access::reread;
+use crate::folders::{of_owner, rules_of_owner};
 use crate::support::prelude::*;
 use crate::support::s3::hex;
 use sha2::{Digest, Sha256};
@@ -161,11 +162,7 @@ fn a_full_bound_ends_it_and_tells_how_much_was_copied() {
 fn a_right_that_is_revoked_ends_it() {
     directory_only!("many values");
     let dir = DataDir::temporary();
-    let token = "dst_owner-0123456789abcdef0123456789abcdef";
-    let digest = hex(&Sha256::digest(token));
-    let subject = format!("[[subject]]\nname = \"owner\"\ntoken = \"sha256:{digest}\"\n");
-    let rule = "[[rule]]\nwho = [\"owner\"]\nprefix = \"\"\n";
-    let all = format!("{subject}{rule}may = [\"list\", \"read\", \"create\"]\n");
+    let all = rules_of_owner("\"list\", \"read\", \"create\"");
     let path = dir.write_private("access.toml", &all);
     let server = Launch::new(&["--threads", "1", "--access", &path])
         .on(&dir)
@@ -174,7 +171,7 @@ fn a_right_that_is_revoked_ends_it() {
     for n in 0..count {
         dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
     }
-    let line = format!("Authorization: Bearer {token}\r\n");
+    let line = of_owner();
     let without_create = all.replace(", \"create\"", "");
     for (to, rules, status) in [("g", &*without_create, 403), ("h", "", 401)] {
         dir.write_private("access.toml", &all);
