@@ -141,16 +141,18 @@ impl<'a> CommonHeaders<'a> {
             return Err(Refusal::FramingError(FramingError::Length));
         }
         // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
+        let is_known = hosts.was_last(self.host);
         let is_host_missing = self.hosts == 0 && head.version >= Version::HTTP_11;
-        let is_valid = |host: &[u8]| host.is_empty() || hosts.was_last(host) || is_authority(host);
-        if is_host_missing || self.hosts > 1 || !is_valid(self.host) {
+        let is_valid = is_known || self.host.is_empty() || is_authority(self.host);
+        if is_host_missing || self.hosts > 1 || !is_valid {
             return Err(Refusal::BadHost);
         }
         // Section 3.2.2: a target in absolute form has the last word. In HTTP/2 all are: it is the authority.
         let is_absolute = head.version < Version::HTTP_2 && head.uri.scheme().is_some();
         let target = head.uri.host().filter(|_| is_absolute);
         let asked = target.map_or(self.host, str::as_bytes);
-        if !hosts.allow(asked, client.by_loopback) {
+        let is_allowed = is_known && target.is_none() || hosts.allow(asked, client.by_loopback);
+        if !is_allowed {
             return Err(Refusal::WrongHost(NotAllowlisted::host(asked)));
         }
         if self.has_unknown_expectation {
