@@ -240,7 +240,7 @@ const ONE_NAME: &str = "both keys lead to the same file, as its folder is mounte
 
 const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems, between which no value is moved as one change: copy it, and delete it";
 
-const NO_RENAME: &str = "the two folders lie on different file systems, or on one that has no rename which replaces nothing: copy the folder, and delete it";
+const NO_RENAME: &str = "no rename takes the folder there: the two lie on different file systems, or one in the other, or on a file system that has no rename which replaces nothing";
 
 /// True if these are two names of one file, of which it can lose one.
 fn are_links(a: (&Folder<'_>, &str), b: (&Folder<'_>, &str)) -> bool {
@@ -299,12 +299,14 @@ pub fn make_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
         .map_err(|errno| match errno {
             Errno::EXIST => {
                 let folder = dir.folder(path.as_str());
+                let Ok(folder) = folder else {
+                    return Error::NameTaken("a value, link or device");
+                };
                 // It may be one that a PUT made.
-                let _ = folder.as_ref().map(unmark_implicit);
-                Error::NameTaken(match folder {
-                    Ok(_) => A_FOLDER,
-                    Err(_) => "a value, link or device",
-                })
+                match unmark_implicit(folder) {
+                    Ok(()) => Error::NameTaken(A_FOLDER),
+                    Err(errno) => Error::new("have the folder stay", errno),
+                }
             }
             errno if is_no_folder(errno) => Error::NoParent(path.folder().to_owned()),
             errno => Error::new("make the folder", errno),
@@ -327,6 +329,13 @@ pub fn remove_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
 /// Gives the folder `from`, with all that is below it, the name `to`, which nothing has: one rename does it. The folders of `to` are made, and
 /// those of `from` go, as with a value.
 pub fn move_folder(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> {
+    // Another program may remove a folder of `to` as soon as it is made.
+    let mut tries = (0..TRIES).map(|_| rename_folder(dir, from, to));
+    let is_final = |tried: &Result<(), Error>| !tried.as_ref().is_err_and(Error::is_gone);
+    tries.find(is_final).unwrap_or(Err(Error::NoFolder))
+}
+
+fn rename_folder(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> {
     let above = dir.folder(from.folder()).map_err(|errno| match errno {
         errno if is_no_folder(errno) => Error::NoFolder,
         errno => Error::new("open the folder", errno),
@@ -341,8 +350,9 @@ pub fn move_folder(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), 
         return Ok(());
     };
     dir.remove_empty_folders(to.folder(), there);
+    let is_there = matches!(look_up(&above, from.name()), Ok(NameKind::Folder));
     Err(match errno {
-        Errno::NOENT | Errno::NOTDIR => Error::NoFolder,
+        Errno::NOENT | Errno::NOTDIR if !is_there => Error::NoFolder,
         Errno::EXIST => taken_by(&look_up(&folder, to.name()).unwrap_or(NameKind::Folder)),
         Errno::XDEV | Errno::INVAL | Errno::NOSYS => Error::Occupied(NO_RENAME.to_owned()),
         errno => unpublished(from, "rename", errno),

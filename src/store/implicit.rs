@@ -7,7 +7,7 @@
 use std::os::fd::AsFd;
 
 use rustix::fs::XattrFlags;
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 
 const MARK: &str = "user.data-server.implicit";
 
@@ -16,9 +16,12 @@ pub fn mark_implicit(folder: impl AsFd) {
     let _ = retry_on_intr(|| rustix::fs::fsetxattr(&folder, MARK, b"1", XattrFlags::empty()));
 }
 
-/// Takes the mark from `folder`, which stays from now on.
-pub fn unmark_implicit(folder: impl AsFd) {
-    let _ = retry_on_intr(|| rustix::fs::fremovexattr(&folder, MARK));
+/// Takes the mark from `folder`, which stays from now on. Where it has none, or the file system keeps none, it stays anyway.
+pub fn unmark_implicit(folder: impl AsFd) -> Result<(), Errno> {
+    match retry_on_intr(|| rustix::fs::fremovexattr(&folder, MARK)) {
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+        removed => removed,
+    }
 }
 
 /// True if `folder` has the mark. One whose mark cannot be read stays.

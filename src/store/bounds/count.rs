@@ -55,7 +55,7 @@ impl Account {
         }
     }
 
-    /// Whether `key` is counted, and not in doubt; `None` where nothing is known of it.
+    /// Whether `key` was met since the last count and the last doubt; `None` where nothing is known of it.
     pub fn has(&self, key: &str) -> Option<bool> {
         let state = self.state.lock();
         let value = state.names.value(key)?;

@@ -179,9 +179,15 @@ impl Prefix {
 
     /// True if it may hold for some keys below `folder`, which ends with `/`, and not for others.
     pub fn is_of_part(&self, folder: &str) -> bool {
-        let is_below = self.before.starts_with(folder);
-        self.scope(folder).is_none()
-            && (is_below || self.after.is_some() && folder.starts_with(&*self.before))
+        if self.before.starts_with(folder) {
+            return self.scope(folder).is_none();
+        }
+        let (Some(after), Some(rest)) = (&self.after, folder.strip_prefix(&*self.before)) else {
+            return false;
+        };
+        // What follows the name in `folder` and is not yet all of what follows it in the prefix.
+        let behind = rest.find('/').map_or("", |name| &rest[name..]);
+        behind.len() < after.len() && after.starts_with(behind)
     }
 
     /// The beginning that all its keys have.
@@ -219,6 +225,25 @@ mod tests {
             ("home/{name}/tmp/", "home/ann/x", None),
         ] {
             assert_eq!(scope(prefix, key).as_deref(), expected, "{prefix} {key}");
+        }
+        for (prefix, folder, expected) in [
+            ("", "a/", false),
+            ("a/b", "a/", true),
+            ("a/", "a/", false),
+            ("a/", "a/b/", false),
+            ("a/", "b/", false),
+            ("{name}/", "ann/", false),
+            ("home/{name}/", "home/", true),
+            ("home/{name}/", "home/ann/", false),
+            ("{name}/cache/", "ann/", true),
+            ("{name}/cache/", "ann/docs/", false),
+            ("{name}/cache/", "ann/cache/", false),
+            ("{name}/cache/", "ann/cache/x/", false),
+            ("home/{name}/a/b", "home/ann/a/", true),
+            ("home/{name}/a/b", "home/ann/b/", false),
+        ] {
+            let is_of_part = Prefix::new(prefix).unwrap().is_of_part(folder);
+            assert_eq!(is_of_part, expected, "{prefix} {folder}");
         }
         for bad in ["a{name}/", "{name}", "{name}/{name}/", "{name}a/"] {
             assert!(Prefix::new(bad).is_err(), "{bad}");

@@ -137,6 +137,25 @@ fn mkcol_of_a_folder_of_a_put_has_it_stay() {
 }
 
 #[test]
+fn mkcol_of_a_folder_whose_mark_cannot_be_taken_says_so() {
+    directory_only!("folders of the directory");
+    let server = TestServer::start(&[]);
+    server.store("a/k", "v");
+    if !is_marked(&server.dir.file("a")) {
+        left_out("marks of folders", "no extended attributes");
+        return;
+    }
+    let immutable = needed!(Immutable::new(
+        server.dir.file("a"),
+        "a folder whose mark cannot be taken"
+    ));
+    server.ask("MKCOL", "a/").says(403, "have the folder stay");
+    drop(immutable);
+    assert_eq!(make(&server, "a"), 405);
+    assert!(!is_marked(&server.dir.file("a")));
+}
+
+#[test]
 fn a_mark_costs_a_put_one_call_for_each_folder_that_it_makes_and_no_other() {
     file_calls_only!("system calls");
     let server = TestServer::start(&["--threads", "1"]);

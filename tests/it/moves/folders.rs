@@ -252,6 +252,7 @@ fn between_other_bounds_or_rules_of_names_no_folder_moves() {
         r#"prefix = "q/", max-keys = 4, full = "refuse""#,
         r#"prefix = "home/{name}/", max-keys = 2, full = "refuse""#,
         r#"prefix = "part/of/", max-keys = 2, full = "refuse""#,
+        r#"prefix = "tmp/{name}/cache/", max-keys = 2, full = "refuse""#,
     ];
     let bounds: Vec<_> = bounds.iter().flat_map(|bound| ["--bound", bound]).collect();
     for way in MODES {
@@ -266,6 +267,7 @@ fn between_other_bounds_or_rules_of_names_no_folder_moves() {
             "home/ann/a/1",
             "home/ann/a/2",
             "part/k",
+            "tmp/ann/docs/k",
         ] {
             server.store(key, "v");
         }
@@ -282,6 +284,8 @@ fn between_other_bounds_or_rules_of_names_no_folder_moves() {
             ("/a/", "/cas/b/"),
             ("/cas/a/", "/b/"),
             ("/cas/", "/b/"),
+            ("/tmp/ann/", "/tmp/bob/"),
+            ("/tmp/ann/docs/", "/tmp/ann/cache/"),
         ] {
             shift(&server, from, to, "").says(409, "not the same bounds");
         }
@@ -290,6 +294,7 @@ fn between_other_bounds_or_rules_of_names_no_folder_moves() {
             ("/q/a/", "/q/x/b/"),
             ("/home/ann/a/", "/home/ann/b/"),
             ("/cas/a/", "/cas/b/"),
+            ("/tmp/ann/docs/", "/tmp/bob/papers/"),
         ] {
             assert_eq!(shift(&server, from, to, "").status, 201, "{from}");
         }
@@ -373,6 +378,31 @@ fn nothing_moves_while_files_cannot_be_put_on_the_disk() {
 }
 
 /// The journal has no record of a new folder. What is refused stops no writes.
+/// It was refused as if there was no folder of the old name.
+#[test]
+fn a_folder_of_the_new_name_that_a_hand_removes_meanwhile_is_made_again() {
+    directory_only!("moves of folders");
+    let server = TestServer::start(&[]);
+    server.store("a/k", "v");
+    let (above, has_ended) = (server.dir.file("x/y"), AtomicBool::new(false));
+    let removed = thread::scope(|threads| {
+        let hand = threads.spawn(|| {
+            let tries = std::iter::repeat_with(|| fs::remove_dir(&above));
+            let tries = tries.take_while(|_| !has_ended.load(Ordering::Relaxed));
+            tries.filter(Result::is_ok).count()
+        });
+        for round in 0..500 {
+            for (from, to) in [("/a/", "/x/y/a/"), ("/x/y/a/", "/a/")] {
+                assert_eq!(shift(&server, from, to, "").status, 201, "{round}");
+            }
+        }
+        has_ended.store(true, Ordering::Relaxed);
+        hand.join().expect("a hand")
+    });
+    println!("{removed} folders were removed by hand");
+    assert_eq!(server.get("a/k").body, b"v");
+}
+
 #[test]
 fn all_files_are_synced_before_a_move_and_for_no_other() {
     journal_only!("syncs of all files");
