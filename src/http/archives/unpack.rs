@@ -20,6 +20,7 @@ use crate::http::refusal::{HaltedArchive, Refusal};
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
+use crate::http::sites::siblings::value_of;
 use crate::http::values::put::receive_part;
 use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, Store};
 
@@ -132,9 +133,11 @@ impl Unpacking<'_> {
         if len > limit {
             return Err(Refusal::TooLarge { limit });
         }
-        // Of two members with one name, the later one stays.
+        // Of two members with one name, the later one stays. A sibling counts only if it is later than its value.
+        let value = value_of(&key, &request.service.config.sites);
+        let waits = |before: &Key<'_>| self.keys.contains(before);
         let before = match *request.service.store {
-            _ if self.keys.contains(&key) => 0,
+            _ if waits(&key) || value.as_ref().is_some_and(waits) => 0,
             Store::Directory(_) => MOST_AT_ONCE - 1,
             Store::S3(_) => MOST_AT_ONCE_S3 - 1,
         };

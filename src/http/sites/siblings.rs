@@ -5,6 +5,7 @@
 
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::SiteRequest;
+use crate::http::sites::Sites;
 use crate::http::values::representation::RepresentedValue;
 use crate::store::Key;
 
@@ -13,6 +14,12 @@ pub const CODINGS: [&str; 3] = ["br", "zstd", "gzip"];
 
 /// The ends of their names.
 const ENDINGS: [&str; 3] = ["br", "zst", "gz"];
+
+/// The key of the value that a value of this key would be a sibling of, by its name and its site.
+pub fn value_of<'k>(key: &'k Key<'_>, sites: &Sites) -> Option<Key<'k>> {
+    let (value, ending) = sites.of(key.as_str()).and(key.as_str().rsplit_once('.'))?;
+    Key::new(value).ok().filter(|_| ENDINGS.contains(&ending))
+}
 
 /// The sibling of `value` that the client prefers, if there is one that was made from the value.
 pub async fn sibling(

@@ -149,6 +149,34 @@ fn each_coding_has_a_tag_and_preconditions_and_ranges_are_of_what_is_sent() {
 }
 
 /// A client would decode the framing of several parts.
+/// With a journal the values of a batch get their times before their files.
+#[test]
+fn siblings_come_in_one_tar_with_their_values_behind_them() {
+    directory_only!("an order within a second");
+    for durability in ["os", "disk"] {
+        let server = TestServer::start(&["--site", DOCS, "--durability", durability]);
+        let mut tar = tar::Builder::new(Vec::new());
+        for n in 0..60 {
+            for name in [".js", ".js.br", ".js.gz", ".js.zst"].map(|end| format!("{n}{end}")) {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(name.len() as u64);
+                tar.append_data(&mut header, &name, name.as_bytes())
+                    .unwrap();
+            }
+        }
+        let tar = tar.into_inner().unwrap();
+        let put = server.request("PUT", "/docs/?archive=tar", "", &tar);
+        assert_eq!(put.json()["stored"], 240);
+        for n in 0..60 {
+            for (coding, ending) in [("br", "br"), ("gzip", "gz"), ("zstd", "zst")] {
+                let lines = format!("Accept-Encoding: {coding}\r\n");
+                let got = server.request("GET", &format!("/docs/{n}.js"), &lines, b"");
+                assert_eq!(got.text(), format!("{n}.js.{ending}"), "{durability}");
+            }
+        }
+    }
+}
+
 #[test]
 fn several_ranges_of_a_sibling_are_answered_with_all_of_it() {
     let server = with_siblings(&[]);
