@@ -5,6 +5,7 @@
 
 mod access;
 mod alice;
+mod artifacts;
 mod browser;
 mod caching;
 mod charset;

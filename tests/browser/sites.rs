@@ -1,74 +1,13 @@
-//! Proves that artifacts which are sites work in a browser from where they are stored: what rustdoc writes, with its search, and a folder of
-//! pages with module scripts, WebAssembly, JSON and frames, as Storybook and coverage reports have them; and that the sandbox stays elsewhere.
+//! Proves that a site works in a browser: a folder of pages with module scripts, WebAssembly, JSON and frames; and that the sandbox stays
+//! elsewhere.
 
 use crate::browser::{Browser, browse_served};
 use crate::support::prelude::*;
 
-const SITE: [&str; 2] = ["--site", "prefix = \"site/\", scripts = true"];
+pub(crate) const SITE: [&str; 2] = ["--site", "prefix = \"site/\", scripts = true"];
 
 /// `(module)`, the shortest WebAssembly that there is.
 const WASM: &[u8] = b"\0asm\x01\0\0\0";
-
-/// Stores the files below `folder` under their paths, with this prefix.
-fn store_folder(server: &TestServer, folder: &Path, prefix: &str) -> usize {
-    let mut stored = 0;
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().expect("a name").to_str().expect("text");
-        let key = format!("{prefix}{name}");
-        if path.is_dir() {
-            stored += store_folder(server, &path, &format!("{key}/"));
-        } else {
-            server.store(&key, fs::read(&path).expect("a file"));
-            stored += 1;
-        }
-    }
-    stored
-}
-
-/// What `rustdoc` makes of a tiny crate; `None` where there is no rustdoc.
-fn documentation(place: &Path) -> Option<PathBuf> {
-    if !is_on_path("rustdoc") {
-        left_out(&this_test(), "there is no rustdoc");
-        return None;
-    }
-    let source = place.join("tiny.rs");
-    let text = "//! A tiny crate.\n/// What a [`Turnip`](garden::Turnip) does.\npub mod garden { /// A root.\n pub struct Turnip; }\n";
-    fs::write(&source, text).expect("a crate");
-    let made = Command::new("rustdoc")
-        .arg(&source)
-        .arg("--out-dir")
-        .arg(place.join("doc"))
-        .output()
-        .expect("rustdoc");
-    let said = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success(), "{said}");
-    Some(place.join("doc"))
-}
-
-#[test]
-fn rustdoc_is_read_and_searched_where_it_is_stored() {
-    browse_served(&SITE, |page, server| {
-        let place = TempDir::new().expect("a directory");
-        let doc = needed!(documentation(place.path()));
-        let stored = store_folder(server, &doc, "site/doc/");
-        assert!(stored > 20, "{stored}");
-        // Without the slash at the end, as people type it; links are relative.
-        page.visit(server.addr, "/site/doc/tiny");
-        page.says("h1", "tiny");
-        assert_eq!(page.address(), "/site/doc/tiny/");
-        page.click("a.mod[href='garden/index.html']");
-        page.says("h1", "garden");
-        page.visit(server.addr, "/site/doc/tiny/?search=turnip");
-        page.says("#search", "Turnip");
-        page.click("#search a[href*='struct.Turnip.html']");
-        page.says("h1", "Turnip");
-        // rustdoc's own pages load fonts before they are used, in a way that Chromium does not like.
-        let mut complaints = page.complaints();
-        complaints.retain(|line| !line.contains("A preload for"));
-        assert_eq!(complaints, [""; 0]);
-    });
-}
 
 fn store_pages(server: &TestServer, prefix: &str) {
     let index = "<!doctype html><title>t</title><link rel=stylesheet href=css/a.css><h1>Report</h1>\
