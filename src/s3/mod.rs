@@ -88,21 +88,19 @@ pub struct S3Resources {
 impl S3 {
     /// Reaches the store and, unless it is only read, finds out what it promises of writes. Blocks.
     pub fn open(settings: Settings, share: S3Resources) -> Result<Self, OpenError> {
-        let credentials = Credentials::start(&settings);
-        let credentials = credentials.map_err(|e| OpenError::Unusable(e.to_string()))?;
+        let credentials = Credentials::start(&settings).map_err(OpenError::Unusable)?;
         Self::with(settings, share, &Arc::new(credentials))
     }
 
     /// Tries at length what the store does; nothing is served. Blocks.
     pub fn test(settings: &Settings) -> Result<Report, OpenError> {
-        let unusable = |reason: &dyn std::fmt::Display| OpenError::Unusable(reason.to_string());
-        let credentials = Credentials::start(settings).map_err(|e| unusable(&e))?;
+        let credentials = Credentials::start(settings).map_err(OpenError::Unusable)?;
         let credentials = Arc::new(credentials);
         let each = settings.by_endpoint().into_iter();
         let clients =
             each.map(|settings| Ok(Client::new(&settings, Reach::new(&settings, &credentials)?)));
         let clients: Result<Vec<_>, String> = clients.collect();
-        trial::test(clients.map_err(|e| unusable(&e))?)
+        trial::test(clients.map_err(OpenError::Unusable)?)
     }
 
     fn with(
@@ -111,7 +109,7 @@ impl S3 {
         credentials: &Arc<Credentials>,
     ) -> Result<Self, OpenError> {
         let unusable = |reason: &dyn std::fmt::Display| OpenError::Unusable(reason.to_string());
-        let reach = Reach::new(&settings, credentials).map_err(|e| unusable(&e))?;
+        let reach = Reach::new(&settings, credentials).map_err(OpenError::Unusable)?;
         let new_client = || Client::new(&settings, reach.clone());
         let promises = trial::probe_store(new_client(), &settings, share.read_only)?;
         let clients = (0..=share.reactors).map(|_| Arc::new(new_client()));

@@ -12,12 +12,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::RwLock;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::sign::{Renewed, Secrets};
 use crate::s3::contract::Settings;
-use providers::{Container, Fetcher, Instance, Profile, ProfileSettings, Variables, WebIdentity};
+use providers::{Container, Fetcher, Instance, Pairs, Profile, WebIdentity};
 
 /// The time before their end at which secrets are renewed; short-lived ones are renewed at half of their time.
 const AHEAD: Duration = Duration::from_secs(5 * 60);
@@ -30,99 +30,87 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 /// The files that secrets are read from in the environment of this process, and the addresses that are asked for them.
 pub fn reach(region: &str) -> (Vec<PathBuf>, Vec<String>) {
-    Provider::reach(&Variables::of_process(), region)
+    Provider::reach(&Pairs::of_process(), region)
 }
-
-/// Why there are no secrets.
-#[derive(Debug, thiserror::Error)]
-#[error("no credentials: {0}")]
-pub struct NoCredentials(String);
 
 /// The secrets of the moment.
 #[derive(Debug)]
 pub struct Credentials {
-    current: Arc<RwLock<Arc<Secrets>>>,
-    /// The thread ends with it.
-    _end: oneshot::Sender<()>,
+    /// The thread that renews them ends with it.
+    current: watch::Receiver<Arc<Secrets>>,
 }
 
 impl Credentials {
-    /// Finds them by the environment of this process, and keeps them current. Blocks.
-    pub fn start(settings: &Settings) -> Result<Self, NoCredentials> {
+    /// Finds them by the environment of this process, and keeps them current; else the reason why there are none. Blocks.
+    pub fn start(settings: &Settings) -> Result<Self, String> {
         let fetcher = Fetcher::new(settings.ca.clone());
-        Self::find(Variables::of_process(), &settings.region, fetcher)
+        Self::find(Pairs::of_process(), &settings.region, fetcher)
     }
 
-    fn find(variables: Variables, region: &str, fetcher: Fetcher) -> Result<Self, NoCredentials> {
+    fn find(variables: Pairs, region: &str, fetcher: Fetcher) -> Result<Self, String> {
         let region = region.to_owned();
-        let (found, first) = mpsc::channel();
-        let (end, ended) = oneshot::channel();
+        let (told, found) = mpsc::channel();
         let run = move || {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             let Ok(runtime) = runtime.enable_all().build() else {
                 return;
             };
             runtime.block_on(async {
-                tokio::select! {
-                    () = keep(&variables, &region, &fetcher, &found) => {}
-                    _ = ended => {}
-                }
+                let (source, first) = match Provider::find(&variables, &region, &fetcher).await {
+                    Ok(found) => found,
+                    Err(why) => {
+                        let _ = told.send(Err(why));
+                        return;
+                    }
+                };
+                let (renewed, current) = watch::channel(Arc::new(first.secrets));
+                let _ = told.send(Ok(current));
+                keep(&renewed, &source, first.expires, &fetcher).await;
             });
         };
         let thread = thread::Builder::new().name("s3-credentials".to_owned());
-        let started = thread.spawn(run);
-        started.map_err(|error| NoCredentials(format!("no thread to find them: {error}")))?;
-        let first = first
-            .recv()
-            .map_err(|_| NoCredentials("their thread ended".to_owned()))?;
-        Ok(Self {
-            current: first?,
-            _end: end,
-        })
+        let found = match thread.spawn(run) {
+            Ok(_) => found.recv(),
+            Err(error) => Ok(Err(format!("no thread to find them: {error}"))),
+        };
+        let found = found.unwrap_or_else(|_| Err("their thread ended".to_owned()));
+        let current = found.map_err(|why| format!("no credentials: {why}"))?;
+        Ok(Self { current })
     }
 
     /// Secrets that are never renewed.
     #[cfg(test)]
     pub fn fixed(secrets: Secrets) -> Self {
         Self {
-            current: Arc::new(RwLock::new(Arc::new(secrets))),
-            _end: oneshot::channel().0,
+            current: watch::channel(Arc::new(secrets)).1,
         }
     }
 
     /// The secrets of the moment. They are the same `Arc` until they change.
     pub fn current(&self) -> Arc<Secrets> {
-        Arc::clone(&self.current.read())
+        Arc::clone(&self.current.borrow())
     }
 }
 
-type Loaded = Result<Arc<RwLock<Arc<Secrets>>>, NoCredentials>;
-
-/// Finds secrets, hands them over, and renews them for as long as they can change.
+/// Renews the secrets of `source`, which are valid until `expires`, for as long as they can change and are read.
 async fn keep(
-    variables: &Variables,
-    region: &str,
+    current: &watch::Sender<Arc<Secrets>>,
+    source: &Provider,
+    expires: Option<SystemTime>,
     fetcher: &Fetcher,
-    found: &mpsc::Sender<Loaded>,
 ) {
-    let (source, first) = match Provider::find(variables, region, fetcher).await {
-        Ok(first) => first,
-        Err(why) => {
-            let _ = found.send(Err(NoCredentials(why)));
-            return;
-        }
-    };
-    let mut pause = pause_until(first.expires);
-    let current = Arc::new(RwLock::new(Arc::new(first.secrets)));
-    let _ = found.send(Ok(Arc::clone(&current)));
-    let mut retry = RETRY.0;
+    let (mut pause, mut retry) = (pause_until(expires), RETRY.0);
     while source.can_change() {
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = current.closed() => return,
+        }
         match source.renew(fetcher).await {
             Ok(renewed) => {
-                retry = RETRY.0;
-                pause = pause_until(renewed.expires);
-                replace(&current, renewed);
+                (pause, retry) = (pause_until(renewed.expires), RETRY.0);
+                if **current.borrow() != renewed.secrets {
+                    current.send_replace(Arc::new(renewed.secrets));
+                }
             }
             Err(why) => {
                 tracing::warn!(why, "the credentials of the store were not renewed");
@@ -130,13 +118,6 @@ async fn keep(
                 retry = RETRY.1.min(retry * 2);
             }
         }
-    }
-}
-
-fn replace(current: &RwLock<Arc<Secrets>>, renewed: Renewed) {
-    let mut current = current.write();
-    if **current != renewed.secrets {
-        *current = Arc::new(renewed.secrets);
     }
 }
 
@@ -172,7 +153,7 @@ pub enum Provider {
 impl Provider {
     /// The first place that is set up, with what it has; or why there is none, without any secret.
     pub async fn find(
-        variables: &Variables,
+        variables: &Pairs,
         region: &str,
         fetcher: &Fetcher,
     ) -> Result<(Self, Renewed), String> {
@@ -192,24 +173,25 @@ impl Provider {
         Ok((source, first))
     }
 
-    fn configured(variables: &Variables, region: &str) -> Result<Option<Self>, String> {
-        if let Some(secrets) = of_environment(variables)? {
+    fn configured(variables: &Pairs, region: &str) -> Result<Option<Self>, String> {
+        if let Some(secrets) = variables.secrets(VARIABLE_KEYS) {
             return Ok(Some(Self::Environment(secrets)));
+        }
+        if variables.get(VARIABLE_KEYS[0]).is_some() {
+            return Err("AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not".to_owned());
         }
         let profile = Profile::new(variables);
         let settings = profile.read();
-        if settings.secrets().is_some() {
+        if settings.secrets(PROFILE_KEYS).is_some() {
             return Ok(Some(Self::Profile(profile)));
         }
-        let of_profile = |name: &str| settings.get(name).map(str::to_owned);
-        if let Some(identity) = web_identity(variables, region, of_profile, PROFILE_NAMES) {
+        if let Some(identity) = web_identity(variables, region, &settings, PROFILE_ROLE) {
             return Ok(Some(Self::WebIdentity(identity)));
         }
         if profile.is_named {
             return Err(unusable(&profile, &settings));
         }
-        let of_variables = |name: &str| variables.get(name).map(str::to_owned);
-        if let Some(identity) = web_identity(variables, region, of_variables, VARIABLE_NAMES) {
+        if let Some(identity) = web_identity(variables, region, variables, VARIABLE_ROLE) {
             return Ok(Some(Self::WebIdentity(identity)));
         }
         Ok(container(variables)?.map(Self::Container))
@@ -217,7 +199,7 @@ impl Provider {
 
     /// The files that it is read from, and the addresses that it is asked at: those of the place that has secrets, and the
     /// files that are looked into before it.
-    pub fn reach(variables: &Variables, region: &str) -> (Vec<PathBuf>, Vec<String>) {
+    pub fn reach(variables: &Pairs, region: &str) -> (Vec<PathBuf>, Vec<String>) {
         let (file, url) = match Self::configured(variables, region) {
             // Why there is none is said when they are looked for.
             Ok(Some(Self::Environment(_))) | Err(_) => return Default::default(),
@@ -248,7 +230,7 @@ impl Provider {
         match self {
             Self::Environment(secrets) => Ok(without_end(secrets.clone())),
             Self::Profile(profile) => {
-                let secrets = profile.read().secrets().map(without_end);
+                let secrets = profile.read().secrets(PROFILE_KEYS).map(without_end);
                 secrets.ok_or_else(|| format!("the profile {} has no keys any more", profile.name))
             }
             Self::WebIdentity(identity) => identity.renew(fetcher).await,
@@ -261,33 +243,34 @@ impl Provider {
 const NOWHERE: &str = "AWS_ACCESS_KEY_ID is not set, ~/.aws has no keys for the profile default, and no web identity and no \
                        container service is set up";
 
+/// A key, its secret and its token: the names of their settings.
+const PROFILE_KEYS: [&str; 3] = [
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "aws_session_token",
+];
+const VARIABLE_KEYS: [&str; 3] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+];
+
 /// A role, its session, and the file of the token: the names of their settings.
-const PROFILE_NAMES: [&str; 3] = ["role_arn", "role_session_name", "web_identity_token_file"];
-const VARIABLE_NAMES: [&str; 3] = [
+const PROFILE_ROLE: [&str; 3] = ["role_arn", "role_session_name", "web_identity_token_file"];
+const VARIABLE_ROLE: [&str; 3] = [
     "AWS_ROLE_ARN",
     "AWS_ROLE_SESSION_NAME",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 ];
 
-fn of_environment(variables: &Variables) -> Result<Option<Secrets>, String> {
-    let Some(id) = variables.get("AWS_ACCESS_KEY_ID") else {
-        return Ok(None);
-    };
-    let secret = variables.get("AWS_SECRET_ACCESS_KEY");
-    let secret = secret.ok_or("AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not")?;
-    Ok(Some(Secrets {
-        id: id.to_owned(),
-        secret: secret.to_owned(),
-        token: variables.get("AWS_SESSION_TOKEN").map(str::to_owned),
-    }))
-}
-
+/// The role that `settings` name.
 fn web_identity(
-    variables: &Variables,
+    variables: &Pairs,
     region: &str,
-    get: impl Fn(&str) -> Option<String>,
+    settings: &Pairs,
     [role, session, token_file]: [&str; 3],
 ) -> Option<WebIdentity> {
+    let get = |name| settings.get(name).map(str::to_owned);
     let endpoint = variables.get("AWS_ENDPOINT_URL_STS").map(str::to_owned);
     Some(WebIdentity {
         token_file: get(token_file)?,
@@ -298,7 +281,7 @@ fn web_identity(
 }
 
 /// The service of a container, where one is set up.
-fn container(variables: &Variables) -> Result<Option<Container>, String> {
+fn container(variables: &Pairs) -> Result<Option<Container>, String> {
     let relative = variables.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     let full = variables.get("AWS_CONTAINER_CREDENTIALS_FULL_URI");
     let uri = match (relative, full) {
@@ -335,18 +318,19 @@ fn is_trusted(uri: &str) -> bool {
 }
 
 /// The service of an instance, where it is not turned off.
-fn instance(variables: &Variables) -> Option<Instance> {
+fn instance(variables: &Pairs) -> Option<Instance> {
     let endpoint = variables
         .get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
         .unwrap_or(INSTANCE);
-    let is_off = variables.is_true("AWS_EC2_METADATA_DISABLED");
+    let is_off = variables.get("AWS_EC2_METADATA_DISABLED");
+    let is_off = is_off.is_some_and(|value| value.eq_ignore_ascii_case("true"));
     (!is_off).then(|| Instance {
         endpoint: endpoint.trim_end_matches('/').to_owned(),
     })
 }
 
 /// The reason why a profile that is named cannot be used.
-fn unusable(profile: &Profile, settings: &ProfileSettings) -> String {
+fn unusable(profile: &Profile, settings: &Pairs) -> String {
     let name = &profile.name;
     let others = [
         "credential_process",
@@ -445,8 +429,7 @@ mod tests {
         let home = [("HOME", "/nowhere"), ("AWS_EC2_METADATA_DISABLED", "true")];
         let variables = [&home, variables].concat();
         let fetcher = Fetcher::new(None);
-        Credentials::find(Variables::of(&variables), "nowhere-1", fetcher)
-            .map_err(|error| error.to_string())
+        Credentials::find(Pairs::of(&variables), "nowhere-1", fetcher)
     }
 
     fn id(credentials: &Credentials) -> String {

@@ -18,6 +18,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 use tokio::time::timeout;
 
+use crate::s3::transport::answer::parse;
 use crate::s3::transport::connector::{Connector, connector, tls};
 use crate::s3::transport::sign::{Renewed, Secrets};
 
@@ -30,11 +31,8 @@ pub struct Profile {
     config: Option<PathBuf>,
 }
 
-/// The settings of a profile. They hold secrets, so there is no `Debug`.
-pub struct ProfileSettings(HashMap<String, String>);
-
 impl Profile {
-    pub fn new(variables: &Variables) -> Self {
+    pub fn new(variables: &Pairs) -> Self {
         let named = variables.get("AWS_PROFILE");
         Self {
             name: named.unwrap_or("default").to_owned(),
@@ -51,28 +49,13 @@ impl Profile {
     }
 
     /// Reads the files; a setting of `credentials` wins. A file that is not there has no profile.
-    pub fn read(&self) -> ProfileSettings {
+    pub fn read(&self) -> Pairs {
         let mut settings = HashMap::new();
         for (file, prefix) in [(&self.config, "profile "), (&self.credentials, "")] {
             let text = file.as_ref().and_then(|file| fs::read_to_string(file).ok());
             settings.extend(section(&text.unwrap_or_default(), prefix, &self.name));
         }
-        ProfileSettings(settings)
-    }
-}
-
-impl ProfileSettings {
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-
-    /// The keys that stand in the profile itself.
-    pub fn secrets(&self) -> Option<Secrets> {
-        Some(Secrets {
-            id: self.get("aws_access_key_id")?.to_owned(),
-            secret: self.get("aws_secret_access_key")?.to_owned(),
-            token: self.get("aws_session_token").map(str::to_owned),
-        })
+        Pairs(settings)
     }
 }
 
@@ -100,10 +83,10 @@ fn section(text: &str, prefix: &str, name: &str) -> HashMap<String, String> {
     settings
 }
 
-/// Variables by name. Some hold secrets, so it has no `Debug`.
-pub struct Variables(HashMap<String, String>);
+/// Variables or settings, by name. Some hold secrets, so it has no `Debug`.
+pub struct Pairs(HashMap<String, String>);
 
-impl Variables {
+impl Pairs {
     /// The variables of this process that set credentials.
     pub fn of_process() -> Self {
         let all = std::env::vars_os();
@@ -114,15 +97,19 @@ impl Variables {
         Self(text.filter(|(name, _)| is_ours(name)).collect())
     }
 
-    /// The value of a variable; one that is empty is not set.
+    /// The value of a name; one that is empty is not set.
     pub fn get(&self, name: &str) -> Option<&str> {
         let value = self.0.get(name).map(String::as_str);
         value.filter(|value| !value.is_empty())
     }
 
-    pub fn is_true(&self, name: &str) -> bool {
-        self.get(name)
-            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    /// The keys under these names.
+    pub fn secrets(&self, [id, secret, token]: [&str; 3]) -> Option<Secrets> {
+        Some(Secrets {
+            id: self.get(id)?.to_owned(),
+            secret: self.get(secret)?.to_owned(),
+            token: self.get(token).map(str::to_owned),
+        })
     }
 
     /// The file that `name` names, or the one in the directory `.aws` of the user.
@@ -261,15 +248,12 @@ impl WebIdentity {
             let code = parse::<Refused>(&refusal.body).map(|refused| refused.error.code);
             format!("{} {}", refusal.why, code.unwrap_or_default())
         })?;
-        let given = parse::<Assumed>(&answer).map(|assumed| assumed.result.credentials);
+        let assumed = parse::<Assumed>(&answer).ok();
+        let given = assumed.map(|assumed| assumed.result.credentials);
         let given = given.filter(|given| given.token.is_some() && given.expiration.is_some());
         let given = given.ok_or_else(|| format!("{}: gave no credentials", self.endpoint))?;
         Ok(given.into())
     }
-}
-
-fn parse<T: for<'de> Deserialize<'de>>(xml: &[u8]) -> Option<T> {
-    quick_xml::de::from_reader(xml).ok()
 }
 
 #[derive(Deserialize)]
