@@ -7,7 +7,6 @@
 use std::future::poll_fn;
 
 use hyper::Method;
-use hyper::header::HeaderName;
 
 use super::Gateway;
 use super::multipart::{MAX_ANSWER, joined};
@@ -98,13 +97,12 @@ impl Gateway<'_> {
         }
         let client = self.client;
         let source = format!("/{}/{}", client.place.bucket, value.call.object);
-        let of = |name| HeaderName::from_static(name);
         // The fields are sent again, for the number of this write is one of them.
         let call = Call::object(Method::PUT, &client.place, to)?
             .keeping(&head.attributes)?
-            .with(of(NONCE), &nonce()?)?
-            .with(of("x-amz-copy-source"), &source)?
-            .with(of("x-amz-copy-source-if-match"), &value.meta.etag)?
+            .with(NONCE, &nonce()?)?
+            .with("x-amz-copy-source", &source)?
+            .with("x-amz-copy-source-if-match", &value.meta.etag)?
             .with_static("x-amz-metadata-directive", "REPLACE");
         let write = Write {
             client,

@@ -46,23 +46,15 @@ impl Gateway<'_> {
             call = call.with(IF_MATCH, etag)?;
         }
         let mut tries = client.tries();
-        let error = loop {
-            let asked = client.ask(&call, tries.until);
-            let Err(failure) = asked.await else {
-                return Ok(true);
-            };
-            match failure {
-                Failure::Refused(refusal)
-                    if refusal.is_missing() && (only.is_none() || !tries.may_be_made) =>
-                {
-                    return Ok(tries.may_be_made);
-                }
-                Failure::Refused(refusal) => break refusal.error(),
-                failure => match tries.retry_change(failure).await {
-                    Ok(()) => {}
-                    Err(error) => break error,
-                },
+        let asked = tries.change(async |tries| client.ask(&call, tries.until).await);
+        let error = match asked.await {
+            Ok(_) => return Ok(true),
+            Err(Failure::Refused(refusal))
+                if refusal.is_missing() && (only.is_none() || !tries.may_be_made) =>
+            {
+                return Ok(tries.may_be_made);
             }
+            Err(failure) => failure.outcome(),
         };
         if !tries.may_be_made {
             return Err(error);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::Method;
-use hyper::header::{ETAG, HeaderName};
+use hyper::header::ETAG;
 use quick_xml::escape::escape;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -132,11 +132,11 @@ impl Multipart {
             return Ok(());
         };
         let answer = sending.finish().await?;
-        let said = |name| text(&answer.headers, name).map(str::to_owned);
-        let etag = said(&ETAG);
+        let said = |name: &str| text(&answer.headers, name).map(str::to_owned);
+        let etag = said(ETAG.as_str());
         self.sent.push(SentPart {
             etag: etag.ok_or_else(|| Failure::NotTried(unclear("a part has no entity tag")))?,
-            checksum: said(&HeaderName::from_static(CHECKSUM)),
+            checksum: said(CHECKSUM),
         });
         Ok(())
     }

@@ -7,19 +7,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http_body_util::Either;
 use hyper::Method;
-use hyper::header::{ETAG, HeaderName};
+use hyper::header::ETAG;
 use tokio::time::{Instant, timeout};
 
 use crate::s3::contract::WriteCondition;
 use crate::s3::transport::Client;
-use crate::s3::transport::answer::{Answer, Failure, Refusal, Tries, doubted, says_undone, text};
+use crate::s3::transport::answer::{Answer, Failure, Tries, doubted, says_undone, text};
 use crate::s3::transport::body::{BodySender, Framing, feed};
-use crate::s3::transport::call::{Call, NONCE, hex};
+use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::{COPIED, random};
 use crate::value::Error;
 
@@ -49,13 +47,10 @@ impl Write<'_> {
 
     /// Writes `body`, whose digest is `sha256`; its entity tag.
     pub async fn put(&self, body: Bytes, sha256: &[u8; 32]) -> Result<String, Error> {
-        let checksum = HeaderName::from_static("x-amz-checksum-sha256");
         let call = Call {
             body: Either::Left(body.into()),
-            payload: hex(sha256).into(),
-            ..self.conditional()?
+            ..self.conditional()?.proved(sha256)?
         };
-        let call = call.with(checksum, &BASE64_STANDARD.encode(sha256))?;
         self.make(async |tries| written(&self.client.ask(&call, tries.until).await?))
             .await
     }
@@ -63,47 +58,39 @@ impl Write<'_> {
     /// Makes the write by `send`, which sends all of it, and again where the store says that it was not made.
     pub async fn make(
         &self,
-        mut send: impl AsyncFnMut(&mut Tries<'_>) -> Result<String, Failure>,
+        send: impl AsyncFnMut(&mut Tries<'_>) -> Result<String, Failure>,
     ) -> Result<String, Error> {
         let mut tries = self.client.tries();
-        loop {
-            let error = match send(&mut tries).await {
-                Ok(etag) => return Ok(etag),
-                Err(Failure::Refused(refusal)) => refused(refusal, self.condition),
-                Err(failure) => match tries.retry_change(failure).await {
-                    Ok(()) => continue,
-                    Err(error) => error,
-                },
-            };
-            return self.settle(tries.until, tries.may_be_made, error).await;
+        match tries.change(send).await {
+            Ok(etag) => Ok(etag),
+            Err(failure) => self.settle(tries.until, tries.may_be_made, failure).await,
         }
     }
 
     /// Ends the one request that `sending` is.
     pub async fn end(&self, sending: Sending) -> Result<String, Error> {
         let until = self.client.deadline();
-        let sent = sending.finish().await.and_then(|answer| written(&answer));
-        let failure = match sent {
-            Ok(etag) => return Ok(etag),
-            Err(failure) => failure,
-        };
-        let may_be_made = failure.may_be_made();
-        let error = match failure {
-            Failure::Refused(refusal) => refused(refusal, self.condition),
-            failure => failure.outcome(),
-        };
-        self.settle(until, may_be_made, error).await
+        match sending.finish().await.and_then(|answer| written(&answer)) {
+            Ok(etag) => Ok(etag),
+            Err(failure) => self.settle(until, failure.may_be_made(), failure).await,
+        }
     }
 
-    /// Finds the outcome of the write, whose last try ended with `error`, where a try `may_be_made`. The object's nonce proves that the
-    /// write was made. `error` proves that it was not made while the object is still one that the write may replace; otherwise the
+    /// Finds the outcome of the write, whose last try ended with `failure`, where a try `may_be_made`. The object's nonce proves that the
+    /// write was made. `failure` proves that it was not made while the object is still one that the write may replace; otherwise the
     /// write may have been made and then replaced.
     async fn settle(
         &self,
         until: Instant,
         may_be_made: bool,
-        error: Error,
+        failure: Failure,
     ) -> Result<String, Error> {
+        let is_swap = matches!(self.condition, WriteCondition::Swap(_));
+        let error = match failure {
+            // Some stores say of a swap that there is nothing to be swapped.
+            Failure::Refused(refusal) if is_swap && refusal.is_missing() => Error::Precondition,
+            failure => failure.outcome(),
+        };
         if !may_be_made {
             return Err(error);
         }
@@ -143,15 +130,6 @@ impl Write<'_> {
 pub fn written(answer: &Answer) -> Result<String, Failure> {
     let etag = text(&answer.headers, &ETAG).map(str::to_owned);
     etag.ok_or_else(|| Failure::MaybeDone("a write has no entity tag".to_owned()))
-}
-
-/// The error that the refusal of a write under `condition` means.
-pub fn refused(refusal: Refusal, condition: &WriteCondition) -> Error {
-    // Some stores say of a swap that there is nothing to be swapped.
-    if refusal.is_missing() && matches!(condition, WriteCondition::Swap(_)) {
-        return Error::Precondition;
-    }
-    refusal.error()
 }
 
 type Sent = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::Method;
-use hyper::header::HeaderName;
 use rustix::io::{Errno, pread, retry_on_intr};
 
 use super::Gateway;
@@ -73,7 +72,7 @@ impl Gateway<'_> {
         let mut upload = RemoteUpload {
             shared: Arc::clone(shared),
             client: Arc::clone(client),
-            call: call.with(HeaderName::from_static(NONCE), &nonce()?)?,
+            call: call.with(NONCE, &nonce()?)?,
             destination: Destination::Memory,
             received: Receiver::new(ReservationHandle::Own(reservation)),
             digests: Digests {

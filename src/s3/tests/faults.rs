@@ -16,10 +16,7 @@ async fn parts_that_were_perhaps_joined_are_not_said_to_be_refused() {
     let join = async |name: &str, completing: [Fault; 2], head: Fault| {
         let key = Key::new(name).unwrap();
         let call = Call::object(Method::PUT, &client.place, &key).unwrap();
-        let call = call.with(
-            hyper::header::HeaderName::from_static(NONCE),
-            &nonce().unwrap(),
-        );
+        let call = call.with(NONCE, &nonce().unwrap());
         let call = call.unwrap();
         let mut parts = Multipart::with_parts_of(10, client, &call, 10)
             .await

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Collected, Limited};
 use hyper::body::Incoming;
-use hyper::header::{HeaderMap, HeaderName, RETRY_AFTER};
+use hyper::header::{AsHeaderName, HeaderMap, RETRY_AFTER};
 use hyper_util::client::legacy;
 use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
@@ -94,8 +94,8 @@ impl Answer {
             return Ok(self);
         }
         let (status, wait) = (self.status, retry_after(&self.headers));
-        let region = HeaderName::from_static("x-amz-bucket-region");
-        let region = text(&self.headers, &region).unwrap_or_default().to_owned();
+        let region = text(&self.headers, "x-amz-bucket-region");
+        let region = region.unwrap_or_default().to_owned();
         let body = self.whole(MAX_MESSAGE, within).await.unwrap_or_default();
         let mut refusal: Refusal = parse(&body).unwrap_or_default();
         refusal.status = status;
@@ -259,11 +259,11 @@ impl Refusal {
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<u64> {
-    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
+    text(headers, RETRY_AFTER)?.trim().parse().ok()
 }
 
 /// The value of a field, where it is text.
-pub fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+pub fn text(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
@@ -343,15 +343,22 @@ impl<'a> Tries<'a> {
         Some(pause)
     }
 
-    /// As [`Tries::retry`], of a request that changes something and was sent whole: not where that was perhaps done. An answer
-    /// that asks for patience says that it was not, which [`Tries::may_be_made`] doubts.
-    pub async fn retry_change(&mut self, failure: Failure) -> Result<(), Error> {
-        self.may_be_made |= failure.may_be_made();
-        match failure {
-            Failure::NotSent(_) | Failure::Busy { .. } => {
-                self.retry(failure).await.map_err(Failure::error)
+    /// Makes a change by `send`, which sends all of it, and again where the store says that it was not made. Such an answer
+    /// [`Tries::may_be_made`] doubts; where the change was perhaps made, there is no other try.
+    pub async fn change<T>(
+        &mut self,
+        mut send: impl AsyncFnMut(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        loop {
+            let failure = match send(self).await {
+                Ok(made) => return Ok(made),
+                Err(failure) => failure,
+            };
+            self.may_be_made |= failure.may_be_made();
+            match failure {
+                Failure::NotSent(_) | Failure::Busy { .. } => self.retry(failure).await?,
+                failure => return Err(failure),
             }
-            _ => Err(failure.outcome()),
         }
     }
 }

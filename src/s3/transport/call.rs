@@ -16,7 +16,7 @@ use http_body_util::{Either, Full};
 use hyper::Method;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE,
-    HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, RANGE,
+    HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, IntoHeaderName, RANGE,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 use sha2::{Digest, Sha256};
@@ -132,13 +132,7 @@ impl Call {
     /// Sets the fields and the payload that tell how its body is framed.
     pub fn framed(mut self, framing: &Framing) -> Result<Self, Error> {
         if let Some(sha256) = framing.sha256() {
-            self.payload = hex(sha256).into();
-            // An upload in parts takes the checksums that it was begun with, and no other: the signature proves the part.
-            if self.is_part() {
-                return Ok(self);
-            }
-            let checksum = HeaderName::from_static("x-amz-checksum-sha256");
-            return self.with(checksum, &BASE64_STANDARD.encode(sha256));
+            return self.proved(sha256);
         }
         self.payload = PIECES.into();
         let mut coding = b"aws-chunked".to_vec();
@@ -149,9 +143,19 @@ impl Call {
         if let Ok(coding) = HeaderValue::from_bytes(&coding) {
             self.headers.insert(CONTENT_ENCODING, coding);
         }
-        let length = HeaderName::from_static("x-amz-decoded-content-length");
-        let call = self.with(length, &framing.remaining().to_string())?;
+        let length = framing.remaining().to_string();
+        let call = self.with("x-amz-decoded-content-length", &length)?;
         Ok(call.with_static("x-amz-trailer", CHECKSUM))
+    }
+
+    /// Sets the digest that proves its body.
+    pub fn proved(mut self, sha256: &[u8; 32]) -> Result<Self, Error> {
+        self.payload = hex(sha256).into();
+        // An upload in parts takes the checksums that it was begun with, and no other: the signature proves the part.
+        if self.is_part() {
+            return Ok(self);
+        }
+        self.with("x-amz-checksum-sha256", &BASE64_STANDARD.encode(sha256))
     }
 
     /// Sets the body.
@@ -168,14 +172,13 @@ impl Call {
     }
 
     /// Sets the field `name`.
-    pub fn with(mut self, name: HeaderName, value: &str) -> Result<Self, Error> {
+    pub fn with(mut self, name: impl IntoHeaderName, value: &str) -> Result<Self, Error> {
         self.headers.insert(name, header_value(value)?);
         Ok(self)
     }
 
     /// Sets the field `name` to a value that needs no check.
     pub fn with_static(mut self, name: &'static str, value: &'static str) -> Self {
-        let name = HeaderName::from_static(name);
         self.headers.insert(name, HeaderValue::from_static(value));
         self
     }

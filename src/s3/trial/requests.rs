@@ -202,23 +202,19 @@ impl Trial {
 
     /// Tries a change again only where it was surely not made: an endpoint is away, or the store is busy.
     async fn change(&self, call: impl Fn() -> Result<Call, Error>) -> TrialOutcome {
-        let mut tries = self.client.tries();
-        loop {
-            let call = match call() {
-                Ok(call) => call,
-                Err(error) => return TrialOutcome::Unclear(error.to_string()),
-            };
-            let failure = match self.client.ask(&call, tries.until).await {
-                Ok(_) => return TrialOutcome::Done,
-                Err(Failure::Refused(refusal)) if refusal.is_changed() || refusal.is_missing() => {
-                    return TrialOutcome::NotHeld;
-                }
-                Err(Failure::Refused(refusal)) => return TrialOutcome::Unclear(refusal.said()),
-                Err(failure) => failure,
-            };
-            if tries.retry_change(failure).await.is_err() {
-                return TrialOutcome::Unclear("nothing that is clear".to_owned());
+        let (client, mut tries) = (&self.client, self.client.tries());
+        let changed = tries.change(async |tries| {
+            let call = call().map_err(Failure::NotTried)?;
+            client.ask(&call, tries.until).await
+        });
+        match changed.await {
+            Ok(_) => TrialOutcome::Done,
+            Err(Failure::Refused(refusal)) if refusal.is_changed() || refusal.is_missing() => {
+                TrialOutcome::NotHeld
             }
+            Err(Failure::Refused(refusal)) => TrialOutcome::Unclear(refusal.said()),
+            Err(Failure::NotTried(error)) => TrialOutcome::Unclear(error.to_string()),
+            Err(_) => TrialOutcome::Unclear("nothing that is clear".to_owned()),
         }
     }
 

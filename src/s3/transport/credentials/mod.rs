@@ -157,25 +157,18 @@ impl Provider {
         region: &str,
         fetcher: &Fetcher,
     ) -> Result<(Self, Renewed), String> {
-        let source = match Self::configured(variables, region)? {
-            Some(source) => source,
-            None => Self::Instance(instance(variables).ok_or(NOWHERE)?),
-        };
-        let is_last = matches!(source, Self::Instance(_));
+        let source = Self::configured(variables, region)?;
         let first = source.renew(fetcher).await;
-        let first = first.map_err(|why| {
-            if is_last {
-                format!("{NOWHERE}, and {why}")
-            } else {
-                why
-            }
+        let first = first.map_err(|why| match source {
+            Self::Instance(_) => format!("{NOWHERE}, and {why}"),
+            _ => why,
         })?;
         Ok((source, first))
     }
 
-    fn configured(variables: &Pairs, region: &str) -> Result<Option<Self>, String> {
+    fn configured(variables: &Pairs, region: &str) -> Result<Self, String> {
         if let Some(secrets) = variables.secrets(VARIABLE_KEYS) {
-            return Ok(Some(Self::Environment(secrets)));
+            return Ok(Self::Environment(secrets));
         }
         if variables.get(VARIABLE_KEYS[0]).is_some() {
             return Err("AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not".to_owned());
@@ -183,18 +176,22 @@ impl Provider {
         let profile = Profile::new(variables);
         let settings = profile.read();
         if settings.secrets(PROFILE_KEYS).is_some() {
-            return Ok(Some(Self::Profile(profile)));
+            return Ok(Self::Profile(profile));
         }
         if let Some(identity) = web_identity(variables, region, &settings, PROFILE_ROLE) {
-            return Ok(Some(Self::WebIdentity(identity)));
+            return Ok(Self::WebIdentity(identity));
         }
         if profile.is_named {
             return Err(unusable(&profile, &settings));
         }
         if let Some(identity) = web_identity(variables, region, variables, VARIABLE_ROLE) {
-            return Ok(Some(Self::WebIdentity(identity)));
+            return Ok(Self::WebIdentity(identity));
         }
-        Ok(container(variables)?.map(Self::Container))
+        if let Some(container) = container(variables)? {
+            return Ok(Self::Container(container));
+        }
+        let instance = instance(variables).ok_or(NOWHERE)?;
+        Ok(Self::Instance(instance))
     }
 
     /// The files that it is read from, and the addresses that it is asked at: those of the place that has secrets, and the
@@ -202,14 +199,11 @@ impl Provider {
     pub fn reach(variables: &Pairs, region: &str) -> (Vec<PathBuf>, Vec<String>) {
         let (file, url) = match Self::configured(variables, region) {
             // Why there is none is said when they are looked for.
-            Ok(Some(Self::Environment(_))) | Err(_) => return Default::default(),
-            Ok(Some(Self::Profile(_))) => (None, None),
-            Ok(Some(Self::WebIdentity(identity))) => {
-                (Some(identity.token_file), Some(identity.endpoint))
-            }
-            Ok(Some(Self::Container(container))) => (container.token_file, Some(container.uri)),
-            Ok(Some(Self::Instance(instance))) => (None, Some(instance.endpoint)),
-            Ok(None) => (None, instance(variables).map(|instance| instance.endpoint)),
+            Ok(Self::Environment(_)) | Err(_) => return Default::default(),
+            Ok(Self::Profile(_)) => (None, None),
+            Ok(Self::WebIdentity(identity)) => (Some(identity.token_file), Some(identity.endpoint)),
+            Ok(Self::Container(container)) => (container.token_file, Some(container.uri)),
+            Ok(Self::Instance(instance)) => (None, Some(instance.endpoint)),
         };
         let profile = Profile::new(variables);
         let files = profile.files().chain(file.map(PathBuf::from));
