@@ -144,16 +144,8 @@ impl Promises {
 /// The findings of a trial, row by row.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    rows: Vec<Row>,
-}
-
-/// One thing that was tried.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// The thing that the store should do.
-    what: What,
-    /// The number of times that the store did it, or what it did instead.
-    verdict: Result<usize, String>,
+    /// The things that the store should do, each with the number of times that it did it, or what it did instead.
+    rows: Vec<(What, Result<usize, String>)>,
 }
 
 /// An error for the operator alone, with what the store or the network said.
@@ -226,7 +218,7 @@ impl Report {
     /// As [`Report::add`], of a check that an error of the store fails too.
     pub fn note(&mut self, what: What, checked: Result<usize, Fault>) {
         let verdict = checked.map_err(|fault| fault.to_string());
-        self.rows.push(Row { what, verdict });
+        self.rows.push((what, verdict));
     }
 
     /// The first of these things that the store does wrong.
@@ -242,8 +234,8 @@ impl Report {
     }
 
     fn faults_of<'a>(&'a self, of: &'a [What]) -> impl Iterator<Item = &'a str> {
-        let rows = self.rows.iter().filter(|row| of.contains(&row.what));
-        rows.filter_map(|row| row.verdict.as_ref().err().map(String::as_str))
+        let rows = self.rows.iter().filter(|(what, _)| of.contains(what));
+        rows.filter_map(|(_, verdict)| verdict.as_ref().err().map(String::as_str))
     }
 
     /// True where the store can be served without `--s3-conditions off`.
@@ -254,7 +246,7 @@ impl Report {
     /// True where the store was seen to do this.
     pub fn keeps(&self, what: What) -> bool {
         let mut rows = self.rows.iter();
-        rows.any(|row| row.what == what && row.verdict.is_ok())
+        rows.any(|(tried, verdict)| *tried == what && verdict.is_ok())
     }
 }
 
@@ -299,7 +291,7 @@ impl What {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Row { what, verdict } in &self.rows {
+        for (what, verdict) in &self.rows {
             let text = what.text();
             match verdict {
                 Ok(times) => writeln!(f, "{text:<52} yes, {times} times")?,

@@ -14,9 +14,8 @@ pub struct ConditionalUpload<'a> {
     gateway: Gateway<'a>,
     /// The bytes on their way.
     pub upload: RemoteUpload,
-    /// The condition of publishing, where the store decides it.
-    condition: Option<WriteCondition>,
-    preconditions: Option<Preconditions>,
+    /// The condition of publishing, where the store decides it, else what is decided here.
+    condition: Result<WriteCondition, Preconditions>,
 }
 
 /// The refusal of a value with an end: the store would keep it for ever.
@@ -35,26 +34,25 @@ impl<'a> Gateway<'a> {
         if head.attributes.end().is_some() {
             return Err(KEEPS_NO_END);
         }
-        let preconditions = head.preconditions.take();
-        let condition = match &preconditions {
-            None => Some(WriteCondition::Any),
-            Some(preconditions) => preconditions.exact(),
-        };
-        if let Some(preconditions) = &preconditions {
-            self.shared.promises.for_put()?;
-            // A store that refuses a long value hangs up before it has all of it, and its answer may be lost.
-            if condition.is_none() || is_long(head.len) {
-                swap(preconditions, self.head(key).await?.as_ref())?;
+        let condition = match head.preconditions.take() {
+            None => Ok(WriteCondition::Any),
+            Some(preconditions) => {
+                self.shared.promises.for_put()?;
+                let exact = preconditions.exact();
+                // A store that refuses a long value hangs up before it has all of it, and its answer may be lost.
+                if exact.is_none() || is_long(head.len) {
+                    swap(&preconditions, self.head(key).await?.as_ref())?;
+                }
+                exact.ok_or(preconditions)
             }
-        }
+        };
         // Other clients of the store then see the type that this server would guess.
         let media_type = &mut head.attributes.media_type;
         media_type.get_or_insert_with(|| guessed_type(key.as_str()).into());
         Ok(ConditionalUpload {
             gateway: self,
-            upload: self.upload(key, head, condition.as_ref()).await?,
+            upload: self.upload(key, head, condition.as_ref().ok()).await?,
             condition,
-            preconditions,
         })
     }
 
@@ -85,9 +83,9 @@ impl<'a> Gateway<'a> {
 impl ConditionalUpload<'_> {
     /// Publishes what was received as the value of `key`, if the preconditions hold at that moment.
     pub async fn publish(mut self, key: &Key<'_>) -> Result<String, Error> {
-        let (None, Some(preconditions)) = (&self.condition, &self.preconditions) else {
-            let condition = self.condition.as_ref().unwrap_or(&WriteCondition::Any);
-            return self.upload.publish(condition).await;
+        let preconditions = match &self.condition {
+            Ok(condition) => return self.upload.publish(condition).await,
+            Err(preconditions) => preconditions,
         };
         for _ in 0..TRIES {
             let current = self.gateway.head(key).await?;

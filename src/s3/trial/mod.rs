@@ -36,9 +36,10 @@ pub fn probe_store(
         conditions: with_conditions,
         ..CheckEffort::at_start()
     };
-    let Some(report) = try_out(vec![client], (!read_only).then_some(short))? else {
+    let report = try_out(vec![client], (!read_only).then_some(short))?;
+    if read_only {
         return Ok(Promises::default());
-    };
+    }
     if report.fault(&What::NEEDED).is_some() {
         return Err(OpenError::Unusable(report.faults()));
     }
@@ -62,22 +63,26 @@ pub fn probe_store(
 
 /// Tries at length what the store does, through each of its endpoints. Blocks.
 pub fn test(each: Vec<Client>) -> Result<Report, OpenError> {
-    try_out(each, Some(CheckEffort::at_length())).map(Option::unwrap_or_default)
+    try_out(each, Some(CheckEffort::at_length()))
 }
 
-/// Whether the bucket can be used at all through the first of `clients` and, where a depth is given, what its store does. A
-/// thread that has a runtime may not wait for another: this has one of its own, with which their connections end.
-fn try_out(clients: Vec<Client>, depth: Option<CheckEffort>) -> Result<Option<Report>, OpenError> {
-    let try_out = || -> Result<Option<Report>, OpenError> {
+/// Whether the bucket can be used at all through the first of `clients` and, where an effort is given, what its store does through
+/// it and, where there are more, through each against the others. A thread that has a runtime may not wait for another: this has
+/// one of its own, with which their connections end.
+fn try_out(clients: Vec<Client>, effort: Option<CheckEffort>) -> Result<Report, OpenError> {
+    let try_out = || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build();
         let runtime = runtime.map_err(|e| OpenError::Unusable(e.to_string()))?;
         let tried = runtime.block_on(async {
             clients[0].probe().await?;
-            match depth {
-                Some(depth) => check(clients, depth).await.map(Some),
-                None => Ok(None),
-            }
+            let Some(effort) = effort else {
+                return Ok(Report::default());
+            };
+            let trials = Trial::through(clients)?;
+            let tried = try_all(&trials, effort).await;
+            trials[0].clear().await;
+            tried
         });
         tried.map_err(|error| OpenError::Unusable(explained(&error)))
     };
@@ -85,15 +90,7 @@ fn try_out(clients: Vec<Client>, depth: Option<CheckEffort>) -> Result<Option<Re
     tried.unwrap_or_else(|_| Err(OpenError::Unusable("a panic".to_owned())))
 }
 
-/// Tries the store through the first of `clients` and, where there are more, each against the others. An error is none of
-/// its promises: it cannot be used as it is.
-async fn check(clients: Vec<Client>, depth: CheckEffort) -> Result<Report, Error> {
-    let trials = Trial::through(clients)?;
-    let tried = try_all(&trials, depth).await;
-    trials[0].clear().await;
-    tried
-}
-
+/// What the store does. An error is none of its promises: it cannot be used as it is.
 async fn try_all(trials: &[Trial], depth: CheckEffort) -> Result<Report, Error> {
     let mut report = Report::default();
     let trial = &trials[0];

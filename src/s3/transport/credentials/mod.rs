@@ -28,9 +28,21 @@ const REREAD: Duration = Duration::from_secs(30);
 /// The pause before the next try after a failed one, and the longest that it grows to.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// The files that secrets are read from in the environment of this process, and the addresses that are asked for them.
+/// The files that secrets are read from in the environment of this process, and the addresses that are asked for them: those of
+/// the place that has secrets, and the files that are looked into before it.
 pub fn reach(region: &str) -> (Vec<PathBuf>, Vec<String>) {
-    Provider::reach(&Pairs::of_process(), region)
+    let variables = Pairs::of_process();
+    let (file, url) = match Provider::configured(&variables, region) {
+        // Why there is none is said when they are looked for.
+        Ok(Provider::Environment(_)) | Err(_) => return Default::default(),
+        Ok(Provider::Profile(_)) => (None, None),
+        Ok(Provider::WebIdentity(identity)) => (Some(identity.token_file), Some(identity.endpoint)),
+        Ok(Provider::Container(container)) => (container.token_file, Some(container.uri)),
+        Ok(Provider::Instance(instance)) => (None, Some(instance.endpoint)),
+    };
+    let files = Profile::new(&variables).files();
+    let files = files.chain(file.map(PathBuf::from));
+    (files.collect(), url.into_iter().collect())
 }
 
 /// The secrets of the moment.
@@ -192,22 +204,6 @@ impl Provider {
         }
         let instance = instance(variables).ok_or(NOWHERE)?;
         Ok(Self::Instance(instance))
-    }
-
-    /// The files that it is read from, and the addresses that it is asked at: those of the place that has secrets, and the
-    /// files that are looked into before it.
-    pub fn reach(variables: &Pairs, region: &str) -> (Vec<PathBuf>, Vec<String>) {
-        let (file, url) = match Self::configured(variables, region) {
-            // Why there is none is said when they are looked for.
-            Ok(Self::Environment(_)) | Err(_) => return Default::default(),
-            Ok(Self::Profile(_)) => (None, None),
-            Ok(Self::WebIdentity(identity)) => (Some(identity.token_file), Some(identity.endpoint)),
-            Ok(Self::Container(container)) => (container.token_file, Some(container.uri)),
-            Ok(Self::Instance(instance)) => (None, Some(instance.endpoint)),
-        };
-        let profile = Profile::new(variables);
-        let files = profile.files().chain(file.map(PathBuf::from));
-        (files.collect(), url.into_iter().collect())
     }
 
     /// True where later secrets may differ from the first.

@@ -1,7 +1,7 @@
 //! The places that give secrets: the variables of the environment, a profile in `~/.aws/credentials` and `~/.aws/config`, the
 //! metadata service of a container or an instance, and STS for the token of a web identity.
 //!
-//! An error names the address and the status, and nothing that was sent or given.
+//! An error names the address, the status and a code of STS, and nothing else that was sent or given.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -136,6 +136,11 @@ const WAIT: Duration = Duration::from_secs(5);
 /// The longest answer.
 const MOST: usize = 64 << 10;
 
+/// The token in `file`, which another program renews.
+fn read_token(file: &str) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))
+}
+
 /// The service of a container.
 pub struct Container {
     pub uri: String,
@@ -145,19 +150,14 @@ pub struct Container {
 
 impl Container {
     pub async fn renew(&self, fetcher: &Fetcher) -> Result<Renewed, String> {
-        // The file is renewed by other programs.
-        let read =
-            |file: &String| fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
         let token = match &self.token_file {
-            Some(file) => Some(read(file)?),
+            Some(file) => Some(read_token(file)?),
             None => self.token.clone(),
         };
-        let token = token.as_ref().map(|token| token.trim_end());
-        let headers: Vec<_> = token
-            .map(|token| ("authorization", token))
-            .into_iter()
-            .collect();
-        given(fetcher, &self.uri, &headers).await
+        let header = token
+            .as_ref()
+            .map(|token| ("authorization", token.trim_end()));
+        given(fetcher, &self.uri, header.as_slice()).await
     }
 }
 
@@ -172,13 +172,14 @@ impl Instance {
         let tokens = format!("{}/latest/api/token", self.endpoint);
         let lasts = [("x-aws-ec2-metadata-token-ttl-seconds", "300")];
         let token = fetcher.fetch(Method::PUT, &tokens, &lasts, String::new());
-        let token = text(token.await.map_err(|refusal| refusal.why)?);
+        let token = text(token.await?);
         let headers = [("x-aws-ec2-metadata-token", token.as_str())];
         let roles = format!(
             "{}/latest/meta-data/iam/security-credentials/",
             self.endpoint
         );
-        let role = text(fetcher.get(&roles, &headers).await?);
+        let role = fetcher.fetch(Method::GET, &roles, &headers, String::new());
+        let role = text(role.await?);
         let role = role.lines().next().unwrap_or_default();
         given(fetcher, &format!("{roles}{role}"), &headers).await
     }
@@ -211,7 +212,8 @@ impl From<Given> for Renewed {
 
 /// The secrets that the metadata service at `uri` gives.
 async fn given(fetcher: &Fetcher, uri: &str, headers: &[(&str, &str)]) -> Result<Renewed, String> {
-    let body = fetcher.get(uri, headers).await?;
+    let body = fetcher.fetch(Method::GET, uri, headers, String::new());
+    let body = body.await?;
     // The error would quote what it cannot read.
     let given: Given =
         serde_json::from_slice(&body).map_err(|_| format!("{uri}: gave no credentials"))?;
@@ -228,9 +230,7 @@ pub struct WebIdentity {
 
 impl WebIdentity {
     pub async fn renew(&self, fetcher: &Fetcher) -> Result<Renewed, String> {
-        // Another program renews it.
-        let token = fs::read_to_string(&self.token_file)
-            .map_err(|error| format!("{}: {error}", self.token_file))?;
+        let token = read_token(&self.token_file)?;
         let body = form_urlencoded::Serializer::new(String::new())
             .append_pair("Action", "AssumeRoleWithWebIdentity")
             .append_pair("Version", "2011-06-15")
@@ -243,11 +243,7 @@ impl WebIdentity {
             .finish();
         let uri = format!("{}/", self.endpoint.trim_end_matches('/'));
         let form = [("content-type", "application/x-www-form-urlencoded")];
-        let answer = fetcher.fetch(Method::POST, &uri, &form, body).await;
-        let answer = answer.map_err(|refusal| {
-            let code = parse::<Refused>(&refusal.body).map(|refused| refused.error.code);
-            format!("{} {}", refusal.why, code.unwrap_or_default())
-        })?;
+        let answer = fetcher.fetch(Method::POST, &uri, &form, body).await?;
         let assumed = parse::<Assumed>(&answer).ok();
         let given = assumed.map(|assumed| assumed.result.credentials);
         let given = given.filter(|given| given.token.is_some() && given.expiration.is_some());
@@ -286,12 +282,6 @@ pub struct Fetcher {
     client: OnceCell<Client<Connector, Full<Bytes>>>,
 }
 
-/// An answer that is no success.
-struct Refusal {
-    why: String,
-    body: Bytes,
-}
-
 impl Fetcher {
     /// A fetcher that also trusts the CA certificates of the file `ca`.
     pub fn new(ca: Option<PathBuf>) -> Self {
@@ -310,12 +300,6 @@ impl Fetcher {
         Ok(self.client.get_or_init(|| client))
     }
 
-    /// The body of the answer to a GET.
-    async fn get(&self, uri: &str, headers: &[(&str, &str)]) -> Result<Bytes, String> {
-        let got = self.fetch(Method::GET, uri, headers, String::new());
-        got.await.map_err(|refusal| refusal.why)
-    }
-
     /// The body of the answer.
     async fn fetch(
         &self,
@@ -323,11 +307,8 @@ impl Fetcher {
         uri: &str,
         headers: &[(&str, &str)],
         body: String,
-    ) -> Result<Bytes, Refusal> {
-        let failed = |why: String| Refusal {
-            why: format!("{uri}: {why}"),
-            body: Bytes::new(),
-        };
+    ) -> Result<Bytes, String> {
+        let failed = |why: String| format!("{uri}: {why}");
         let mut request = Request::builder().method(method).uri(uri);
         for &(name, value) in headers {
             request = request.header(name, value);
@@ -345,10 +326,9 @@ impl Fetcher {
             if status.is_success() {
                 return Ok(body);
             }
-            Err(Refusal {
-                body,
-                ..failed(format!("answered {}", status.as_u16()))
-            })
+            let code = parse::<Refused>(&body).map(|refused| refused.error.code);
+            let why = format!("answered {} {}", status.as_u16(), code.unwrap_or_default());
+            Err(failed(why.trim_end().to_owned()))
         });
         fetched
             .await
