@@ -65,7 +65,7 @@ const DNS: u16 = 53;
 pub struct S3 {
     shared: Arc<S3Context>,
     /// One for each reactor, and one for the admin pages.
-    clients: Vec<Arc<Client>>,
+    gateways: Vec<Gateway>,
     /// The last probe was answered.
     is_well: AtomicBool,
 }
@@ -112,35 +112,35 @@ impl S3 {
         let reach = Reach::new(&settings, credentials).map_err(OpenError::Unusable)?;
         let new_client = || Client::new(&settings, reach.clone());
         let promises = trial::probe_store(new_client(), &settings, share.read_only)?;
-        let clients = (0..=share.reactors).map(|_| Arc::new(new_client()));
-        let clients = clients.collect();
         let compute = BlockingPool::compute(share.compute_threads, share.cpus);
-        let shared = S3Context {
+        let shared = Arc::new(S3Context {
             promises,
             disk: BlockingPool::disk(share.cpus).map_err(|e| unusable(&e))?,
             compute: compute.map_err(|e| unusable(&e))?,
             quota: StagingQuota::new(share.staging),
-            settings,
+            settings: settings.clone(),
+        });
+        let new_gateway = |_| Gateway {
+            shared: Arc::clone(&shared),
+            client: Arc::new(new_client()),
         };
+        let gateways = (0..=share.reactors).map(new_gateway).collect();
         Ok(Self {
-            shared: Arc::new(shared),
-            clients,
+            shared,
+            gateways,
             is_well: AtomicBool::new(true),
         })
     }
 
     /// The way to the store of the reactor with this number; all numbers beyond the reactors' are the admin pages'.
-    pub fn gateway(&self, reactor: usize) -> Gateway<'_> {
-        let last = self.clients.len() - 1;
-        Gateway {
-            shared: &self.shared,
-            client: &self.clients[reactor.min(last)],
-        }
+    pub fn gateway(&self, reactor: usize) -> &Gateway {
+        let last = self.gateways.len() - 1;
+        &self.gateways[reactor.min(last)]
     }
 
     /// Tries whether the store answers, and logs why it does not. For the admin pages alone.
     pub async fn probe(&self) -> Result<(), Error> {
-        let probed = self.clients[self.clients.len() - 1].probe().await;
+        let probed = self.gateway(usize::MAX).client.probe().await;
         let was_well = self.is_well.swap(probed.is_ok(), Ordering::Relaxed);
         if let Err(error) = probed.as_ref()
             && was_well
@@ -167,17 +167,19 @@ impl S3 {
 
     /// The counters of each of its clients.
     pub fn counters(&self) -> impl Iterator<Item = &S3Counters> {
-        self.clients.iter().map(|client| &client.counters)
+        self.gateways.iter().map(|it| &it.client.counters)
     }
 
     /// Requests to the store under way: each has a connection.
     pub fn requests_under_way(&self) -> usize {
-        self.clients.iter().map(|client| client.under_way()).sum()
+        let all = self.gateways.iter();
+        all.map(|it| it.client.under_way()).sum()
     }
 
     /// Connections to the store that are open.
     pub fn connections(&self) -> usize {
-        self.clients.iter().map(|client| client.connections()).sum()
+        let all = self.gateways.iter();
+        all.map(|it| it.client.connections()).sum()
     }
 }
 

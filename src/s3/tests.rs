@@ -66,7 +66,7 @@ fn engine(bucket: &Bucket) -> S3 {
 }
 
 async fn write(
-    gateway: Gateway<'_>,
+    gateway: &Gateway,
     key: &Key<'_>,
     value: &[u8],
     attributes: Attributes,
@@ -83,7 +83,7 @@ async fn write(
 }
 
 /// Writes `value` without a condition, and nothing else that is kept with it.
-async fn put(gateway: Gateway<'_>, key: &Key<'_>, value: &[u8]) -> Result<String, Error> {
+async fn put(gateway: &Gateway, key: &Key<'_>, value: &[u8]) -> Result<String, Error> {
     write(
         gateway,
         key,
@@ -103,7 +103,7 @@ async fn push(upload: &mut RemoteUpload, value: &[u8]) -> Result<(), Error> {
 
 /// The bytes of the value of `key`, or the part of it, where there is one.
 async fn get(
-    gateway: Gateway<'_>,
+    gateway: &Gateway,
     key: &Key<'_>,
     range: Option<Range<u64>>,
     only: Option<&str>,
@@ -124,7 +124,7 @@ async fn read(body: Option<RemoteBody>) -> Result<Vec<u8>, Error> {
 }
 
 /// All of the value of `key`.
-async fn read_all(gateway: Gateway<'_>, key: &Key<'_>) -> Result<Vec<u8>, Error> {
+async fn read_all(gateway: &Gateway, key: &Key<'_>) -> Result<Vec<u8>, Error> {
     read(get(gateway, key, None, None).await).await
 }
 

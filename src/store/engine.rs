@@ -54,7 +54,7 @@ pub enum Upload<'a> {
     /// To a file of a directory, published under this condition.
     File(&'a Directory, FileUpload, Option<Condition>),
     /// To an object of an S3 store.
-    Object(Box<ConditionalUpload<'a>>),
+    Object(Box<ConditionalUpload>),
 }
 
 impl Found {

@@ -82,7 +82,7 @@ impl Store {
 
 /// As [`Store::relocate`], of an object. A move is a copy, and a removal of the version that was copied: a failure between leaves both.
 async fn relocate_object(
-    gateway: Gateway<'_>,
+    gateway: &Gateway,
     mut object: RemoteValue,
     how: Relocation,
     mut head: UploadHead,

@@ -10,8 +10,7 @@ use crate::transfer::UploadHead;
 use crate::value::{CONTENDED, Error, Key, Preconditions, TRIES, guessed_type};
 
 /// A value that the store receives, under preconditions.
-pub struct ConditionalUpload<'a> {
-    gateway: Gateway<'a>,
+pub struct ConditionalUpload {
     /// The bytes on their way.
     pub upload: RemoteUpload,
     /// The condition of publishing, where the store decides it, else what is decided here.
@@ -24,13 +23,13 @@ const KEEPS_NO_END: Error = Error::NotSupported {
     what: "an S3 store keeps no end of a value: a lifecycle rule of the bucket removes objects, by their prefix or tags, after some days",
 };
 
-impl<'a> Gateway<'a> {
+impl Gateway {
     /// Begins to receive the value of `key` that `head` announces, unless its preconditions fail already.
     pub async fn put(
-        self,
+        &self,
         key: &Key<'_>,
         mut head: UploadHead,
-    ) -> Result<ConditionalUpload<'a>, Error> {
+    ) -> Result<ConditionalUpload, Error> {
         if head.attributes.end().is_some() {
             return Err(KEEPS_NO_END);
         }
@@ -50,7 +49,6 @@ impl<'a> Gateway<'a> {
         let media_type = &mut head.attributes.media_type;
         media_type.get_or_insert_with(|| guessed_type(key.as_str()).into());
         Ok(ConditionalUpload {
-            gateway: self,
             upload: self.upload(key, head, condition.as_ref().ok()).await?,
             condition,
         })
@@ -58,7 +56,7 @@ impl<'a> Gateway<'a> {
 
     /// Removes the value of `key`, if the preconditions hold at that moment; false where there was none.
     pub async fn remove(
-        self,
+        &self,
         key: &Key<'_>,
         preconditions: Option<Preconditions>,
     ) -> Result<bool, Error> {
@@ -80,7 +78,7 @@ impl<'a> Gateway<'a> {
     }
 }
 
-impl ConditionalUpload<'_> {
+impl ConditionalUpload {
     /// Publishes what was received as the value of `key`, if the preconditions hold at that moment.
     pub async fn publish(mut self, key: &Key<'_>) -> Result<String, Error> {
         let preconditions = match &self.condition {
@@ -88,7 +86,7 @@ impl ConditionalUpload<'_> {
             Err(preconditions) => preconditions,
         };
         for _ in 0..TRIES {
-            let current = self.gateway.head(key).await?;
+            let current = self.upload.gateway.head(key).await?;
             let condition = swap(preconditions, current.as_ref())?;
             match self.upload.publish(&condition).await {
                 Err(Error::Precondition) => {}

@@ -31,11 +31,11 @@ const UNCONDITIONAL: Error = Error::NotSupported {
     what: "an S3 store keeps no condition on what a copy of more than 64 KiB replaces: allow it to overwrite",
 };
 
-impl Gateway<'_> {
+impl Gateway {
     /// Copies `value` to the key `to`, under the preconditions of `head`: its entity tag there, and whether the key had no value just
     /// before; `None` where the value is another one by now.
     pub async fn copy(
-        self,
+        &self,
         value: &mut RemoteValue,
         to: &Key<'_>,
         mut head: UploadHead,
@@ -57,12 +57,12 @@ impl Gateway<'_> {
     }
 
     /// Refuses a move where the store has no removal under a condition: it could remove what is written meanwhile.
-    pub fn may_move(self) -> Result<(), Error> {
+    pub fn may_move(&self) -> Result<(), Error> {
         self.shared.promises.for_delete()
     }
 
     async fn copy_through(
-        self,
+        &self,
         value: &mut RemoteValue,
         to: &Key<'_>,
         head: UploadHead,
@@ -84,7 +84,7 @@ impl Gateway<'_> {
     }
 
     async fn copy_at_store(
-        self,
+        &self,
         value: &RemoteValue,
         to: &Key<'_>,
         head: &UploadHead,
@@ -95,7 +95,7 @@ impl Gateway<'_> {
         if head.preconditions.is_some() {
             return Err(UNCONDITIONAL);
         }
-        let client = self.client;
+        let client = &self.client;
         let source = format!("/{}/{}", client.place.bucket, value.call.object);
         // The fields are sent again, for the number of this write is one of them.
         let call = Call::object(Method::PUT, &client.place, to)?

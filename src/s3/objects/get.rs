@@ -57,7 +57,7 @@ fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
     })
 }
 
-impl Gateway<'_> {
+impl Gateway {
     /// The length, the entity tag and the fields of the value of `key`; `None` when there is none.
     pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
         let call = Call::object(Method::HEAD, &self.client.place, key)?;
@@ -73,9 +73,9 @@ impl Gateway<'_> {
         range: Option<Range<u64>>,
         only: Option<&str>,
     ) -> Result<Option<(RemoteMeta, RemoteBody)>, Error> {
-        let found = found(self.client, call.clone(), range, only).await?;
+        let found = found(&self.client, call.clone(), range, only).await?;
         Ok(found.map(|(meta, left, answer)| {
-            let body = RemoteBody::new(self.client, call, &meta.etag, left, Some(answer));
+            let body = RemoteBody::new(&self.client, call, &meta.etag, left, Some(answer));
             (meta, body)
         }))
     }

@@ -62,12 +62,12 @@ enum Item {
     Folder(String),
 }
 
-impl Gateway<'_> {
+impl Gateway {
     /// One page of the keys, in byte order. Long pages of the store are read on the compute threads.
     pub async fn list(&self, page: &Page) -> Result<Listing, Error> {
         let mut visible = page.visible();
         while let Some(part) = visible.next() {
-            let found = collect(self.client, &self.shared.compute, &part);
+            let found = collect(&self.client, &self.shared.compute, &part);
             visible.add(found.await?);
         }
         Ok(listing(visible.found, page.limit))

@@ -24,19 +24,19 @@ use super::transport::call::Call;
 use crate::value::{Error, Key};
 
 /// The way of one reactor to the store.
-#[derive(Clone, Copy, Debug)]
-pub struct Gateway<'a> {
-    pub(super) shared: &'a Arc<S3Context>,
-    pub(super) client: &'a Arc<Client>,
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    pub(super) shared: Arc<S3Context>,
+    pub(super) client: Arc<Client>,
 }
 
-impl Gateway<'_> {
+impl Gateway {
     /// Removes the value of `key`, of the version with the entity tag `only` where one is given; false when there was none.
     pub async fn delete(&self, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
         if only.is_some() {
             self.shared.promises.for_delete()?;
         }
-        let client = self.client;
+        let client = &self.client;
         let look = Call::object(Method::HEAD, &client.place, key)?;
         if client.read(&look).await?.is_none() {
             return Ok(false);

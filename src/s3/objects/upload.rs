@@ -17,8 +17,7 @@ use rustix::io::{Errno, pread, retry_on_intr};
 use super::Gateway;
 use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
 use super::put::{Sending, Write, nonce, written};
-use crate::s3::contract::{S3Context, WriteCondition};
-use crate::s3::transport::Client;
+use crate::s3::contract::WriteCondition;
 use crate::s3::transport::answer::Failure;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::{
@@ -28,8 +27,7 @@ use crate::value::{Digests, Error, Key, Wanted};
 
 /// A value being received. One that is dropped leaves what was there.
 pub struct RemoteUpload {
-    shared: Arc<S3Context>,
-    client: Arc<Client>,
+    pub(super) gateway: Gateway,
     /// The write; without its condition, where that is not known yet.
     call: Call,
     destination: Destination,
@@ -57,7 +55,7 @@ pub fn is_long(len: Option<u64>) -> bool {
     len.is_none_or(|len| len > SMALL)
 }
 
-impl Gateway<'_> {
+impl Gateway {
     /// Begins to receive the value of `key` that `head` announces. Without the `condition` of its publishing it is kept until that is
     /// known.
     pub async fn upload(
@@ -66,12 +64,11 @@ impl Gateway<'_> {
         head: UploadHead,
         condition: Option<&WriteCondition>,
     ) -> Result<RemoteUpload, Error> {
-        let Gateway { shared, client } = *self;
-        let call = Call::object(Method::PUT, &client.place, key)?.keeping(&head.attributes)?;
+        let shared = &self.shared;
+        let call = Call::object(Method::PUT, &self.client.place, key)?.keeping(&head.attributes)?;
         let reservation = Reservation::new(&shared.quota, head.uploader);
         let mut upload = RemoteUpload {
-            shared: Arc::clone(shared),
-            client: Arc::clone(client),
+            gateway: self.clone(),
             call: call.with(NONCE, &nonce()?)?,
             destination: Destination::Memory,
             received: Receiver::new(ReservationHandle::Own(reservation)),
@@ -101,17 +98,18 @@ impl RemoteUpload {
     /// The destination of `len` bytes that go on to the store as they come.
     async fn straight(&self, len: u64, condition: &WriteCondition) -> Result<Destination, Error> {
         if len > ONE_REQUEST {
-            let parts = Multipart::begin(&self.client, &self.call, len).await?;
+            let parts = Multipart::begin(&self.gateway.client, &self.call, len).await?;
             return Ok(Destination::Parts(Box::new(parts)));
         }
         let call = self.call.clone().under(condition)?;
-        let sending = Sending::begin(&self.client, &call, len, self.digests.sha256)?;
+        let sending = Sending::begin(&self.gateway.client, &call, len, self.digests.sha256)?;
         Ok(Destination::Whole(Box::new(sending)))
     }
 
     /// Has the digests that are `wanted` computed from the bytes to come.
     pub fn hash(&mut self, wanted: Wanted) {
-        self.received.hash(wanted, self.shared.compute.clone());
+        self.received
+            .hash(wanted, self.gateway.shared.compute.clone());
     }
 
     /// Takes the next bytes of the value, waiting while the store is slower than the sender.
@@ -148,7 +146,11 @@ impl RemoteUpload {
     /// Has the buffer hashed and, where it is all there is, starts to write it to a file.
     async fn flush(&mut self) -> Result<(), Error> {
         if let Destination::Memory = self.destination {
-            let spool = Spool::create(&self.shared.settings.spool, &self.shared.disk).await?;
+            let spool = Spool::create(
+                &self.gateway.shared.settings.spool,
+                &self.gateway.shared.disk,
+            )
+            .await?;
             self.destination = Destination::Spool(spool);
         }
         let (runs, len) = self.received.hand_on().await?;
@@ -170,7 +172,7 @@ impl RemoteUpload {
             }
             _ => return Err(Error::Incomplete),
         };
-        let compute = &self.shared.compute;
+        let compute = &self.gateway.shared.compute;
         self.digests = self.received.digests(wanted, compute, gone).await?;
         Ok(self.digests)
     }
@@ -178,7 +180,7 @@ impl RemoteUpload {
     /// Publishes what was received, if `condition` holds at that moment; it is the one that the upload began with, where that
     /// had one. Else it may be called again after [`Error::Precondition`].
     pub async fn publish(&mut self, condition: &WriteCondition) -> Result<String, Error> {
-        self.shared.promises.check(condition)?;
+        self.gateway.shared.promises.check(condition)?;
         match &self.destination {
             Destination::Spool(_) if self.received.buffer.len() > 0 => self.flush().await?,
             Destination::Memory if self.digests.sha256.is_none() => {
@@ -187,7 +189,7 @@ impl RemoteUpload {
             _ => {}
         }
         let write = Write {
-            client: &self.client,
+            client: &self.gateway.client,
             call: &self.call,
             condition,
         };

@@ -2,22 +2,19 @@
 
 use std::future::poll_fn;
 use std::ops::Range;
-use std::sync::Arc;
 
 use hyper::Method;
 
 use super::Gateway;
 use super::get::RemoteBody;
-use crate::s3::contract::{RemoteMeta, S3Context};
-use crate::s3::transport::Client;
+use crate::s3::contract::RemoteMeta;
 use crate::s3::transport::call::Call;
 use crate::transfer::{CHUNK, Hashing, WriteBuffer};
 use crate::value::{Digest, Error, Key, Preconditions, Wanted};
 
 /// A value of the store.
 pub struct RemoteValue {
-    shared: Arc<S3Context>,
-    client: Arc<Client>,
+    gateway: Gateway,
     /// A request for all of the object.
     pub(super) call: Call,
     /// The metadata of the version that was found.
@@ -26,7 +23,7 @@ pub struct RemoteValue {
     coming: Option<RemoteBody>,
 }
 
-impl Gateway<'_> {
+impl Gateway {
     /// Finds the value of `key`: with one request where `all` of it is to be read from this server, else by a HEAD.
     pub async fn find(&self, key: &Key<'_>, all: bool) -> Result<Option<RemoteValue>, Error> {
         let call = Call::object(Method::GET, &self.client.place, key)?;
@@ -37,8 +34,7 @@ impl Gateway<'_> {
             (self.head(key).await?, None)
         };
         Ok(meta.map(|meta| RemoteValue {
-            shared: Arc::clone(self.shared),
-            client: Arc::clone(self.client),
+            gateway: self.clone(),
             call,
             meta,
             coming,
@@ -50,10 +46,10 @@ impl RemoteValue {
     /// The address at the store for a GET, or a HEAD, of a value that is so long that clients read it there.
     pub fn link(&self, is_head: bool) -> Result<Option<String>, Error> {
         let method = if is_head { Method::HEAD } else { Method::GET };
-        let redirect_from = self.shared.settings.redirect_from;
+        let redirect_from = self.gateway.shared.settings.redirect_from;
         let is_read_there = redirect_from.is_some_and(|from| self.meta.len >= from);
         is_read_there
-            .then(|| self.client.link(&method, &self.call.object))
+            .then(|| self.gateway.client.link(&method, &self.call.object))
             .transpose()
     }
 
@@ -72,7 +68,7 @@ impl RemoteValue {
     /// The bytes of `range`: the first time those that the store sends already; else the store is asked when they are first polled for.
     pub fn part(&mut self, range: Range<u64>) -> RemoteBody {
         let later = || {
-            let (client, call) = (&self.client, self.call.clone());
+            let (client, call) = (&self.gateway.client, self.call.clone());
             RemoteBody::new(client, call, &self.meta.etag, range, None)
         };
         self.coming.take().unwrap_or_else(later)
@@ -92,7 +88,7 @@ impl RemoteValue {
         let Some((_, mut body)) = self.get(None).await? else {
             return Ok(None);
         };
-        let mut hashing = Hashing::new(Wanted::one(sha512), self.shared.compute.clone());
+        let mut hashing = Hashing::new(Wanted::one(sha512), self.gateway.shared.compute.clone());
         let mut buffer = WriteBuffer::default();
         while let Some(data) = poll_fn(|cx| body.poll_next(cx)).await {
             buffer.push(data?);
@@ -109,11 +105,7 @@ impl RemoteValue {
         &self,
         range: Option<Range<u64>>,
     ) -> Result<Option<(RemoteMeta, RemoteBody)>, Error> {
-        let gateway = Gateway {
-            shared: &self.shared,
-            client: &self.client,
-        };
         let only = Some(&*self.meta.etag);
-        gateway.get(self.call.clone(), range, only).await
+        self.gateway.get(self.call.clone(), range, only).await
     }
 }

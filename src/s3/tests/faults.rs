@@ -12,7 +12,7 @@ async fn parts_that_were_perhaps_joined_are_not_said_to_be_refused() {
     let stub = Stub::start();
     let s3 = engine(&stub.bucket);
     let gateway = s3.gateway(0);
-    let client = gateway.client;
+    let client = &gateway.client;
     let join = async |name: &str, completing: [Fault; 2], head: Fault| {
         let key = Key::new(name).unwrap();
         let call = Call::object(Method::PUT, &client.place, &key).unwrap();

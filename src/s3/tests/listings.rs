@@ -12,7 +12,7 @@ use super::*;
 use crate::value::{Page, Prefixes};
 
 /// All items, in pages of `limit`.
-async fn items(gateway: Gateway<'_>, limit: usize, by_folder: bool) -> Vec<String> {
+async fn items(gateway: &Gateway, limit: usize, by_folder: bool) -> Vec<String> {
     let (mut all, mut after) = (Vec::new(), String::new());
     loop {
         let page = Page {
@@ -61,7 +61,7 @@ fn page(prefix: &str, limit: usize, by_folder: bool, within: &[String]) -> Page 
 }
 
 /// The items of `page`, and what its `next` is.
-async fn listed(gateway: Gateway<'_>, page: &Page) -> (Vec<String>, Option<String>) {
+async fn listed(gateway: &Gateway, page: &Page) -> (Vec<String>, Option<String>) {
     let listing = gateway.list(page).await.unwrap();
     let keys = listing.keys.into_iter().map(|(key, _)| key.to_string());
     let mut items: Vec<_> = keys.chain(listing.folders).collect();

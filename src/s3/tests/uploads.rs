@@ -120,7 +120,7 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
     };
     let s3 = engine(&store.bucket);
     let gateway = s3.gateway(0);
-    let client = gateway.client;
+    let client = &gateway.client;
     let key = Key::new("k").unwrap();
     let value = value(12_000_000);
     let parts = async |condition: &WriteCondition| -> Result<String, Error> {
