@@ -48,17 +48,12 @@ pub struct Signer {
     key: Mutex<Option<DayKey>>,
 }
 
-/// The key of a day, for one set of secrets.
+/// The key of a day, for one set of secrets. It does not show its contents either.
+#[derive(Debug)]
 struct DayKey {
     secrets: Arc<Secrets>,
     day: String,
-    key: [u8; 32],
-}
-
-impl std::fmt::Debug for DayKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("DayKey")
-    }
+    key: Hmac<Sha256>,
 }
 
 /// A request, as its signature sees it.
@@ -158,7 +153,7 @@ impl Signer {
         let scope = self.scope(day);
         let digest = hex(&Sha256::digest(canonical));
         let text = format!("{ALGORITHM}\n{time}\n{scope}\n{digest}");
-        hex(&hmac(&self.key(secrets, day), text.as_bytes()))
+        hex(&code(self.key(secrets, day), &text))
     }
 
     /// The day, the region and the service that a signature is made for.
@@ -166,23 +161,22 @@ impl Signer {
         format!("{day}/{}/s3/aws4_request", self.region)
     }
 
-    fn key(&self, secrets: &Arc<Secrets>, day: &str) -> [u8; 32] {
+    fn key(&self, secrets: &Arc<Secrets>, day: &str) -> Hmac<Sha256> {
         let mut last = self.key.lock();
         if let Some(last) = &*last
             && Arc::ptr_eq(&last.secrets, secrets)
             && last.day == day
         {
-            return last.key;
+            return last.key.clone();
         }
-        let first = format!("AWS4{}", secrets.secret);
-        let mut key = hmac(first.as_bytes(), day.as_bytes());
-        for step in [&self.region, "s3", "aws4_request"] {
-            key = hmac(&key, step.as_bytes());
+        let mut key = keyed(format!("AWS4{}", secrets.secret).as_bytes());
+        for step in [day, &self.region, "s3", "aws4_request"] {
+            key = keyed(&code(key, step));
         }
         *last = Some(DayKey {
             secrets: Arc::clone(secrets),
             day: day.to_owned(),
-            key,
+            key: key.clone(),
         });
         key
     }
@@ -237,12 +231,14 @@ fn push_trimmed(text: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
+fn keyed(key: &[u8]) -> Hmac<Sha256> {
     // A key of any length is one; the empty one only satisfies the type.
-    let mac = Hmac::<Sha256>::new_from_slice(key).or_else(|_| Hmac::new_from_slice(&[]));
-    mac.map_or([0; 32], |mac| {
-        mac.chain_update(text).finalize().into_bytes().into()
-    })
+    Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()))
+}
+
+/// The code of `text` by a key.
+fn code(keyed: Hmac<Sha256>, text: &str) -> [u8; 32] {
+    keyed.chain_update(text).finalize().into_bytes().into()
 }
 
 /// `now` as `20130524T000000Z`.
@@ -365,15 +361,16 @@ mod tests {
     fn the_key_of_the_day_is_derived_again_for_other_secrets_and_days() {
         let signer = signer();
         let first = secrets();
-        let key = signer.key(&first, "20130524");
-        assert_eq!(signer.key(&first, "20130524"), key);
-        assert_ne!(signer.key(&first, "20130525"), key);
+        let key = |secrets, day| code(signer.key(secrets, day), "");
+        let today = key(&first, "20130524");
+        assert_eq!(key(&first, "20130524"), today);
+        assert_ne!(key(&first, "20130525"), today);
         let other = Arc::new(Secrets {
             id: first.id.clone(),
             secret: "other".to_owned(),
             token: None,
         });
-        assert_ne!(signer.key(&other, "20130524"), key);
+        assert_ne!(key(&other, "20130524"), today);
     }
 
     #[test]
