@@ -4,8 +4,7 @@ use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,19 +22,15 @@ use crate::client;
 /// The connector of plain and encrypted connections.
 pub type Connector = HttpsConnector<CountingConnector>;
 
-/// A connector that gives each connection this time to be opened, and counts those that are open.
-pub fn connector(
-    tls: &Arc<ClientConfig>,
-    open_within: Duration,
-    open: &Arc<AtomicUsize>,
-) -> Connector {
+/// A connector that gives each connection this time to be opened, and a reference to `open`, which counts those that are.
+pub fn connector(tls: &Arc<ClientConfig>, open_within: Duration, open: &Arc<()>) -> Connector {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_connect_timeout(Some(open_within));
     let counting = CountingConnector {
         connector: http,
-        open: Arc::clone(open),
+        open: Arc::downgrade(open),
     };
     HttpsConnector::from((counting, Arc::clone(tls)))
 }
@@ -80,14 +75,14 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
 #[derive(Clone, Debug)]
 pub struct CountingConnector {
     connector: HttpConnector,
-    open: Arc<AtomicUsize>,
+    open: Weak<()>,
 }
 
 /// A connection that is counted while it is open.
 #[derive(Debug)]
 pub struct CountedStream {
     stream: TokioIo<TcpStream>,
-    open: Arc<AtomicUsize>,
+    _open: Option<Arc<()>>,
 }
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -102,18 +97,12 @@ impl Service<Uri> for CountingConnector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let (opening, open) = (self.connector.call(uri), Arc::clone(&self.open));
+        let (opening, open) = (self.connector.call(uri), self.open.clone());
         Box::pin(async move {
             let stream = opening.await?;
-            open.fetch_add(1, Ordering::Relaxed);
-            Ok(CountedStream { stream, open })
+            let _open = open.upgrade();
+            Ok(CountedStream { stream, _open })
         })
-    }
-}
-
-impl Drop for CountedStream {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -12,7 +12,6 @@ pub mod credentials;
 pub mod sign;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hyper::header::{HOST, HeaderValue};
@@ -52,8 +51,8 @@ const VALID: Duration = Duration::from_secs(5 * 60);
 #[derive(Debug)]
 pub struct Client {
     pool: Pool<Connector, SendBody>,
-    /// Connections that are open.
-    open: Arc<AtomicUsize>,
+    /// Each open connection has a reference to it.
+    open: Arc<()>,
     permits: Arc<Semaphore>,
     /// All permits, taken or not.
     most: usize,
@@ -111,7 +110,7 @@ impl Client {
 
     /// Connections that are open.
     pub fn connections(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        Arc::strong_count(&self.open) - 1
     }
 
     /// Requests under way.
