@@ -478,7 +478,7 @@ mod tests {
         let [credentials, config] = ["credentials", "config"].map(|name| dir.path().join(name));
         fs::write(
             &credentials,
-            "[default]\naws_access_key_id = first\naws_secret_access_key = hush\n",
+            "[default]\naws_access_key_id = first\naws_secret_access_key = hush\naws_session_token =\n",
         )
         .unwrap();
         fs::write(
@@ -490,7 +490,11 @@ mod tests {
             ("AWS_SHARED_CREDENTIALS_FILE", path(&credentials)),
             ("AWS_CONFIG_FILE", path(&config)),
         ];
-        assert_eq!(id(&find(&files).unwrap()), "first");
+        let first = find(&files).unwrap();
+        assert_eq!(
+            (id(&first).as_str(), &first.current().token),
+            ("first", &None)
+        );
         let with = |name| find(&[&files[..], &[("AWS_PROFILE", name)]].concat());
         let other = with("other").unwrap();
         assert_eq!(
