@@ -40,14 +40,14 @@ pub struct Settings {
 impl Settings {
     /// The settings of this store through each of its endpoints alone.
     pub fn by_endpoint(&self) -> Vec<Self> {
-        if self.endpoints.len() < 2 {
-            return vec![self.clone()];
-        }
-        let alone = |endpoint: &String| Self {
-            endpoints: vec![endpoint.clone()],
+        let with = |endpoints: &[String]| Self {
+            endpoints: endpoints.to_vec(),
             ..self.clone()
         };
-        self.endpoints.iter().map(alone).collect()
+        match &self.endpoints[..] {
+            [] => vec![self.clone()],
+            several => several.chunks(1).map(with).collect(),
+        }
     }
 }
 

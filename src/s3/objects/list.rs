@@ -168,7 +168,7 @@ impl StorePage {
         let name = |text: &str| {
             let name = call::listed(text, self.encoding_type.as_deref())?;
             let name = name.strip_prefix(prefix)?.to_owned();
-            (name.starts_with(&page.prefix) && name > page.after).then_some(name)
+            page.has(&name).then_some(name)
         };
         let folders = self.common_prefixes.into_iter();
         let folders = folders.filter_map(|folder| name(&folder.prefix));
@@ -176,26 +176,19 @@ impl StorePage {
         let folders = folders.map(Item::Folder);
         let keys = self.contents.into_iter().filter_map(|object| {
             let key = Key::new(name(&object.key)?).ok()?;
+            let modified = humantime::parse_rfc3339_weak(&object.last_modified);
             let validators = Validators {
-                modified: object.modified(),
+                modified: modified.unwrap_or(SystemTime::UNIX_EPOCH),
                 etag: object.etag,
             };
-            let len = object.size;
             let value = ListedValue {
-                len,
+                len: object.size,
                 validators,
                 end: None,
             };
             Some(Item::Key(key, value))
         });
         folders.chain(keys).collect()
-    }
-}
-
-impl Object {
-    /// When it was last changed.
-    fn modified(&self) -> SystemTime {
-        humantime::parse_rfc3339_weak(&self.last_modified).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 }
 

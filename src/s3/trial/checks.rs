@@ -70,12 +70,12 @@ async fn remove(trial: &Trial) -> Result<usize, Fault> {
 }
 
 /// Tries the conditions of changes that are made at once.
-pub async fn at_once(trial: &Trial, depth: CheckEffort, report: &mut Report) -> Result<(), Error> {
+pub async fn at_once(trial: &Trial, effort: CheckEffort, report: &mut Report) -> Result<(), Error> {
     let trials = std::slice::from_ref(trial);
     for (alone, race, rounds) in [
-        (What::Create, What::CreateRace, depth.races),
-        (What::Swap, What::SwapRace, depth.races),
-        (What::Remove, What::RemoveRace, depth.removals),
+        (What::Create, What::CreateRace, effort.races),
+        (What::Swap, What::SwapRace, effort.races),
+        (What::Remove, What::RemoveRace, effort.removals),
     ] {
         // A condition that fails one at a time fails at once.
         let is_raced = race != What::RemoveRace || report.keeps(What::SwapRace);
@@ -130,9 +130,9 @@ const LEN: usize = 256 << 10;
 /// The time between two looks, for a store to notice that an upload broke off.
 const NOTICED: Duration = Duration::from_millis(100);
 
-/// Cuts uploads off at as many places as the depth says.
-pub async fn cut(trial: &Trial, depth: CheckEffort) -> Result<usize, Fault> {
-    let objects: Vec<String> = (0..depth.cuts).map(|_| trial.object()).collect();
+/// Cuts uploads off at as many places as the effort says.
+pub async fn cut(trial: &Trial, effort: CheckEffort) -> Result<usize, Fault> {
+    let objects: Vec<String> = (0..effort.cuts).map(|_| trial.object()).collect();
     for (object, at) in objects.iter().zip(1..) {
         trial.place(object, "old").await?;
         let framed = framed(&vec![b'x'; LEN], "AAAAAAAAAAA=");
@@ -147,7 +147,7 @@ pub async fn cut(trial: &Trial, depth: CheckEffort) -> Result<usize, Fault> {
             return fails("an upload that broke off was acknowledged");
         }
     }
-    for _ in 0..depth.looks {
+    for _ in 0..effort.looks {
         tokio::time::sleep(NOTICED).await;
         for object in &objects {
             if trial.read(object).await?.is_none_or(|value| value != "old") {
@@ -155,7 +155,7 @@ pub async fn cut(trial: &Trial, depth: CheckEffort) -> Result<usize, Fault> {
             }
         }
     }
-    Ok(depth.cuts)
+    Ok(effort.cuts)
 }
 
 pub async fn wrong_checksum(trial: &Trial) -> Result<usize, Fault> {
@@ -189,14 +189,14 @@ fn framed(value: &[u8], checksum: &str) -> Bytes {
 }
 
 /// Tries the endpoints against each other. Changes through all of them race as those through one do.
-pub async fn endpoints(trials: &[Trial], depth: CheckEffort, report: &mut Report) {
-    report.note(What::EndpointReads, reads(trials, depth.across).await);
+pub async fn endpoints(trials: &[Trial], effort: CheckEffort, report: &mut Report) {
+    report.note(What::EndpointReads, reads(trials, effort.across).await);
     for (alone, race) in [
         (What::CreateRace, What::EndpointCreateRace),
         (What::SwapRace, What::EndpointSwapRace),
     ] {
         if report.keeps(What::EndpointReads) && report.keeps(alone) {
-            report.note(race, races(trials, race, depth.across).await);
+            report.note(race, races(trials, race, effort.across).await);
         }
     }
 }

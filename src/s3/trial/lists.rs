@@ -27,8 +27,8 @@ const AFTER: [&str; 7] = ["!", "a", "b", "b/", "b/\u{10ffff}", "c", "\u{10000}"]
 const PREFIX: &str = "list-";
 
 /// Tries what a list has, and where it begins.
-pub async fn listing(trial: &Trial, depth: CheckEffort, report: &mut Report) -> Result<(), Error> {
-    let numbers = (0..depth.listed).map(|number| format!("n{number}"));
+pub async fn listing(trial: &Trial, effort: CheckEffort, report: &mut Report) -> Result<(), Error> {
+    let numbers = (0..effort.listed).map(|number| format!("n{number}"));
     let mut names: Vec<String> = NAMES.map(str::to_owned).into();
     names.extend(numbers);
     let object = |name: &String| trial.named(&format!("{PREFIX}{name}"));

@@ -32,11 +32,8 @@ pub fn probe_store(
     read_only: bool,
 ) -> Result<Promises, OpenError> {
     let with_conditions = settings.requires_conditions;
-    let short = CheckEffort {
-        conditions: with_conditions,
-        ..CheckEffort::at_start()
-    };
-    let report = try_out(vec![client], (!read_only).then_some(short))?;
+    let effort = (!read_only).then(|| CheckEffort::at_start(with_conditions));
+    let report = try_out(vec![client], effort)?;
     if read_only {
         return Ok(Promises::default());
     }
@@ -91,18 +88,18 @@ fn try_out(clients: Vec<Client>, effort: Option<CheckEffort>) -> Result<Report, 
 }
 
 /// What the store does. An error is none of its promises: it cannot be used as it is.
-async fn try_all(trials: &[Trial], depth: CheckEffort) -> Result<Report, Error> {
+async fn try_all(trials: &[Trial], effort: CheckEffort) -> Result<Report, Error> {
     let mut report = Report::default();
     let trial = &trials[0];
-    report.add(What::CutUpload, checks::cut(trial, depth).await)?;
+    report.add(What::CutUpload, checks::cut(trial, effort).await)?;
     report.add(What::WrongChecksum, checks::wrong_checksum(trial).await)?;
-    lists::listing(trial, depth, &mut report).await?;
-    if depth.conditions {
+    lists::listing(trial, effort, &mut report).await?;
+    if effort.conditions {
         checks::one_at_a_time(trial, &mut report).await?;
-        checks::at_once(trial, depth, &mut report).await?;
+        checks::at_once(trial, effort, &mut report).await?;
     }
     if trials.len() > 1 {
-        checks::endpoints(trials, depth, &mut report).await;
+        checks::endpoints(trials, effort, &mut report).await;
     }
     Ok(report)
 }

@@ -28,27 +28,6 @@ const MOST: usize = 1 << 20;
 /// Objects that are written or removed at once.
 const AT_ONCE: usize = 16;
 
-const SHORT: CheckEffort = CheckEffort {
-    races: 16,
-    removals: 64,
-    cuts: 2,
-    looks: 3,
-    listed: 0,
-    across: 0,
-    conditions: true,
-};
-
-const LONG: CheckEffort = CheckEffort {
-    races: 300,
-    removals: 300,
-    cuts: 15,
-    looks: 3,
-    // More than a store lists at once.
-    listed: 1100,
-    across: 100,
-    conditions: true,
-};
-
 /// The store, tried below a name of its own, through one of its endpoints or all in turn.
 #[derive(Debug)]
 pub struct Trial {
@@ -250,22 +229,41 @@ pub struct CheckEffort {
 
 impl CheckEffort {
     /// The effort at the start of a server: about a second.
-    pub fn at_start() -> Self {
-        SHORT.unless_of_tests(Self {
+    pub fn at_start(conditions: bool) -> Self {
+        let short = Self {
+            races: 16,
+            removals: 64,
+            cuts: 2,
+            looks: 3,
+            listed: 0,
+            across: 0,
+            conditions,
+        };
+        short.unless_of_tests(Self {
             races: 1,
             cuts: 1,
             looks: 1,
-            ..SHORT
+            ..short
         })
     }
 
     /// The effort of `check-store`: some seconds.
     pub fn at_length() -> Self {
-        LONG.unless_of_tests(Self {
+        let long = Self {
+            races: 300,
+            removals: 300,
+            cuts: 15,
+            looks: 3,
+            // More than a store lists at once.
+            listed: 1100,
+            across: 100,
+            conditions: true,
+        };
+        long.unless_of_tests(Self {
             races: 20,
             cuts: 3,
             across: 10,
-            ..LONG
+            ..long
         })
     }
 
