@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use hyper::Method;
 
 use super::Gateway;
-use super::multipart::{MAX_ANSWER, joined};
+use super::multipart::{MAX_ANSWER, ONE_REQUEST, joined};
 use super::put::{Write, nonce};
 use super::upload::is_long;
 use super::value::RemoteValue;
@@ -17,9 +17,6 @@ use crate::s3::contract::WriteCondition;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::UploadHead;
 use crate::value::{Attributes, Error, Key};
-
-/// The longest object that S3 copies by one request.
-const LONGEST: u64 = 5 << 30;
 
 const TOO_LONG: Error = Error::NotSupported {
     name: "no-long-copy",
@@ -89,7 +86,7 @@ impl Gateway {
         to: &Key<'_>,
         head: &UploadHead,
     ) -> Result<Option<String>, Error> {
-        if value.meta.len > LONGEST {
+        if value.meta.len > ONE_REQUEST {
             return Err(TOO_LONG);
         }
         if head.preconditions.is_some() {

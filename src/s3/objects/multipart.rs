@@ -8,8 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::ETAG;
-use quick_xml::escape::escape;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::put::{Sending, Write};
@@ -20,7 +19,7 @@ use crate::s3::transport::body::CHECKSUM;
 use crate::s3::transport::call::Call;
 use crate::value::Error;
 
-/// The most bytes that one request may carry.
+/// The most bytes that one request may carry, or have copied.
 pub const ONE_REQUEST: u64 = 5 << 30;
 
 /// The most parts of a value.
@@ -45,7 +44,7 @@ pub struct Multipart {
     /// Bytes of the value that do not belong to a part yet.
     left: u64,
     sending: Option<Sending>,
-    sent: Vec<SentPart>,
+    sent: CompleteMultipartUpload,
 }
 
 impl Multipart {
@@ -81,7 +80,7 @@ impl Multipart {
             part_len,
             left: len,
             sending: None,
-            sent: Vec::new(),
+            sent: CompleteMultipartUpload::default(),
         })
     }
 
@@ -109,7 +108,9 @@ impl Multipart {
             return Err(Error::Incomplete);
         }
         let call = self.call(Method::POST, &[])?.under(write.condition)?;
-        let call = call.carrying(listed(&self.sent).into());
+        let sent = quick_xml::se::to_string(&self.sent);
+        let sent = sent.map_err(|error| unclear(&error.to_string()))?;
+        let call = call.carrying(sent.into());
         let joining = write.make(async |tries| join(write.client, &call, tries.until).await);
         let joining = joining.await;
         if joining.is_ok() {
@@ -120,7 +121,7 @@ impl Multipart {
 
     fn next_part(&mut self) -> Result<&mut Sending, Error> {
         let len = self.part_len.min(self.left);
-        let number = (self.sent.len() + 1).to_string();
+        let number = (self.sent.parts.len() + 1).to_string();
         let call = self.call(Method::PUT, &[("partNumber", &number)])?;
         self.left -= len;
         let sending = Sending::begin(&self.client, &call, len, None)?;
@@ -134,7 +135,8 @@ impl Multipart {
         let answer = sending.finish().await?;
         let said = |name: &str| text(&answer.headers, name).map(str::to_owned);
         let etag = said(ETAG.as_str());
-        self.sent.push(SentPart {
+        self.sent.parts.push(SentPart {
+            part_number: self.sent.parts.len() + 1,
             etag: etag.ok_or_else(|| Failure::NotTried(unclear("a part has no entity tag")))?,
             checksum: said(CHECKSUM),
         });
@@ -167,10 +169,22 @@ fn part_len(len: u64) -> u64 {
     len.div_ceil(MOST_PARTS).max(SHORTEST)
 }
 
+/// All parts, as the store is told of them.
+#[derive(Default, Serialize)]
+struct CompleteMultipartUpload {
+    #[serde(rename = "Part")]
+    parts: Vec<SentPart>,
+}
+
 /// A part that the store has: what it says of it.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
 struct SentPart {
+    part_number: usize,
+    #[serde(rename = "ETag")]
     etag: String,
     /// Some stores join only parts whose checksums are named again.
+    #[serde(rename = "ChecksumCRC64NVME", skip_serializing_if = "Option::is_none")]
     checksum: Option<String>,
 }
 
@@ -210,26 +224,6 @@ pub fn joined(body: &[u8]) -> Result<String, Failure> {
         "PreconditionFailed" => Err(Failure::NotTried(Error::Precondition)),
         _ => Err(Failure::MaybeDone(joined.code)),
     }
-}
-
-/// The body that tells the store all parts.
-fn listed(parts: &[SentPart]) -> String {
-    use std::fmt::Write as _;
-    let mut xml = "<CompleteMultipartUpload>".to_owned();
-    for (part, number) in parts.iter().zip(1..) {
-        let etag = escape(&part.etag);
-        let checksum = part.checksum.as_deref().map(escape);
-        let checksum = checksum.map_or_else(String::new, |sum| {
-            format!("<ChecksumCRC64NVME>{sum}</ChecksumCRC64NVME>")
-        });
-        // Writing to a string does not fail.
-        let _ = write!(
-            xml,
-            "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag>{checksum}</Part>"
-        );
-    }
-    xml.push_str("</CompleteMultipartUpload>");
-    xml
 }
 
 /// Has the store forget an upload in parts.
