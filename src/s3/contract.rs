@@ -131,14 +131,6 @@ impl Promises {
         };
         self.conditional_delete.then_some(()).ok_or(missing)
     }
-
-    /// Refuses a write under `condition` where the store does not keep it.
-    pub fn check(self, condition: &WriteCondition) -> Result<(), Error> {
-        match condition {
-            WriteCondition::Any => Ok(()),
-            WriteCondition::Create | WriteCondition::Swap(_) => self.for_put(),
-        }
-    }
 }
 
 /// The findings of a trial, row by row.

@@ -80,9 +80,6 @@ impl Gateway {
         if head.len.is_some_and(|len| len > LONGEST) {
             return Err(Error::TooLarge);
         }
-        if let Some(condition) = condition {
-            shared.promises.check(condition)?;
-        }
         match (head.len, condition) {
             (Some(len), Some(condition)) if len > SMALL => {
                 upload.destination = upload.straight(len, condition).await?;
@@ -180,7 +177,6 @@ impl RemoteUpload {
     /// Publishes what was received, if `condition` holds at that moment; it is the one that the upload began with, where that
     /// had one. Else it may be called again after [`Error::Precondition`].
     pub async fn publish(&mut self, condition: &WriteCondition) -> Result<String, Error> {
-        self.gateway.shared.promises.check(condition)?;
         match &self.destination {
             Destination::Spool(_) if self.received.buffer.len() > 0 => self.flush().await?,
             Destination::Memory if self.digests.sha256.is_none() => {
