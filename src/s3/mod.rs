@@ -89,13 +89,12 @@ impl S3 {
     /// Reaches the store and, unless it is only read, finds out what it promises of writes. Blocks.
     pub fn open(settings: Settings, share: S3Resources) -> Result<Self, OpenError> {
         let credentials = Credentials::start(&settings).map_err(OpenError::Unusable)?;
-        Self::with(settings, share, &Arc::new(credentials))
+        Self::with(settings, share, &credentials)
     }
 
     /// Tries at length what the store does; nothing is served. Blocks.
     pub fn test(settings: &Settings) -> Result<Report, OpenError> {
         let credentials = Credentials::start(settings).map_err(OpenError::Unusable)?;
-        let credentials = Arc::new(credentials);
         let each = settings.by_endpoint().into_iter();
         let clients =
             each.map(|settings| Ok(Client::new(&settings, Reach::new(&settings, &credentials)?)));
@@ -106,7 +105,7 @@ impl S3 {
     fn with(
         settings: Settings,
         share: S3Resources,
-        credentials: &Arc<Credentials>,
+        credentials: &Credentials,
     ) -> Result<Self, OpenError> {
         let unusable = |reason: &dyn std::fmt::Display| OpenError::Unusable(reason.to_string());
         let reach = Reach::new(&settings, credentials).map_err(OpenError::Unusable)?;

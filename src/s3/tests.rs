@@ -7,7 +7,6 @@ mod values;
 
 use std::future::poll_fn;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -60,7 +59,7 @@ fn engine(bucket: &Bucket) -> S3 {
         secret: bucket.keys.secret.clone(),
         token: bucket.keys.token.clone(),
     });
-    let open = move || S3::with(settings, share, &Arc::new(credentials)).unwrap();
+    let open = move || S3::with(settings, share, &credentials).unwrap();
     // It blocks, which no thread of a runtime may.
     std::thread::spawn(open).join().unwrap()
 }

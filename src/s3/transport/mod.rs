@@ -69,16 +69,16 @@ pub struct Client {
 #[derive(Clone, Debug)]
 pub struct Reach {
     endpoints: Arc<Endpoints>,
-    credentials: Arc<Credentials>,
+    credentials: Credentials,
     tls: Arc<ClientConfig>,
 }
 
 impl Reach {
     /// The store of `settings`, with these credentials; the reason, where it cannot be reached.
-    pub fn new(settings: &Settings, credentials: &Arc<Credentials>) -> Result<Self, String> {
+    pub fn new(settings: &Settings, credentials: &Credentials) -> Result<Self, String> {
         Ok(Self {
             endpoints: Arc::new(Endpoints::new(settings)),
-            credentials: Arc::clone(credentials),
+            credentials: credentials.clone(),
             tls: tls(settings.ca.as_deref())?,
         })
     }

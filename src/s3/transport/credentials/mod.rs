@@ -46,9 +46,9 @@ pub fn reach(region: &str) -> (Vec<PathBuf>, Vec<String>) {
 }
 
 /// The secrets of the moment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Credentials {
-    /// The thread that renews them ends with it.
+    /// The thread that renews them ends with the last one.
     current: watch::Receiver<Arc<Secrets>>,
 }
 
