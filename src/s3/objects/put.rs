@@ -21,16 +21,6 @@ use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::{COPIED, random};
 use crate::value::Error;
 
-/// The object of a write whose outcome is asked for.
-enum CurrentObject {
-    /// The write itself, and its entity tag.
-    Ours(String),
-    /// The object that the write was to replace, or any object where the write has no condition.
-    Replaceable,
-    /// An object that may be older or newer than the write, or one that cannot be read.
-    Unknown,
-}
-
 /// A write of an object, under a condition.
 pub struct Write<'a> {
     pub client: &'a Arc<Client>,
@@ -94,35 +84,28 @@ impl Write<'_> {
         if !may_be_made {
             return Err(error);
         }
-        let written = match self.find(until).await {
-            CurrentObject::Ours(etag) => Some(etag),
-            CurrentObject::Replaceable if says_undone(&error) => return Err(error),
-            CurrentObject::Replaceable | CurrentObject::Unknown => None,
+        let look = Call::named(Method::HEAD, self.call.object.clone());
+        let (ours, is_replaceable) = match self.client.look(&look, until).await {
+            Ok(Some(found)) => {
+                let etag = text(&found.headers, ETAG).map(str::to_owned);
+                let is_ours = found.headers.get(NONCE) == self.call.headers.get(NONCE);
+                let is_old = match self.condition {
+                    WriteCondition::Any => true,
+                    WriteCondition::Create => false,
+                    WriteCondition::Swap(old) => etag.as_ref() == Some(old),
+                };
+                (etag.filter(|_| is_ours), is_old && !is_ours)
+            }
+            Ok(None) => (None, !is_swap),
+            Err(_) => (None, false),
         };
+        if is_replaceable && says_undone(&error) {
+            return Err(error);
+        }
         let counters = &self.client.counters;
         counters.unknown.add(1);
-        counters.resolved.add(u64::from(written.is_some()));
-        written.ok_or(doubted(error))
-    }
-
-    /// Looks for what the object is now.
-    async fn find(&self, until: Instant) -> CurrentObject {
-        let call = Call::named(Method::HEAD, self.call.object.clone());
-        let Ok(found) = self.client.look(&call, until).await else {
-            return CurrentObject::Unknown;
-        };
-        let found = found.map(|answer| answer.headers);
-        let etag = found.as_ref().and_then(|headers| text(headers, &ETAG));
-        let nonce = found.as_ref().and_then(|headers| headers.get(NONCE));
-        let is_ours = found.is_some() && nonce == self.call.headers.get(NONCE);
-        match (self.condition, etag) {
-            (_, Some(etag)) if is_ours => CurrentObject::Ours(etag.to_owned()),
-            _ if is_ours => CurrentObject::Unknown,
-            (WriteCondition::Any, _) => CurrentObject::Replaceable,
-            (WriteCondition::Create, _) if found.is_none() => CurrentObject::Replaceable,
-            (WriteCondition::Swap(old), Some(etag)) if old == etag => CurrentObject::Replaceable,
-            _ => CurrentObject::Unknown,
-        }
+        counters.resolved.add(u64::from(ours.is_some()));
+        ours.ok_or(doubted(error))
     }
 }
 
