@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base64::Engine;
@@ -18,6 +18,7 @@ use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE,
     HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, IntoHeaderName, RANGE,
 };
+use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -278,7 +279,6 @@ const AVOIDED: Duration = Duration::from_secs(1);
 pub struct Endpoints {
     pub all: Vec<Endpoint>,
     next: AtomicUsize,
-    began: Instant,
 }
 
 /// One endpoint of the bucket.
@@ -290,8 +290,8 @@ pub struct Endpoint {
     pub authority: String,
     /// The beginning of the path of the bucket, without a `/` at its end.
     root: String,
-    /// Until when it is passed over, in milliseconds since the start.
-    avoided_until: AtomicU64,
+    /// Until when it is passed over.
+    avoided_until: Mutex<Instant>,
 }
 
 impl Endpoints {
@@ -306,27 +306,16 @@ impl Endpoints {
         Self {
             all: all.collect(),
             next: AtomicUsize::new(0),
-            began: Instant::now(),
         }
     }
 
     /// The next one.
     pub fn next(&self) -> &Endpoint {
-        let now = self.now();
+        let now = Instant::now();
         let first = self.next.fetch_add(1, Ordering::Relaxed) % self.all.len();
         let mut in_turn = self.all[first..].iter().chain(&self.all[..first]);
-        let reachable = in_turn.find(|it| it.avoided_until.load(Ordering::Relaxed) <= now);
+        let reachable = in_turn.find(|it| *it.avoided_until.lock() <= now);
         reachable.unwrap_or(&self.all[first])
-    }
-
-    /// `endpoint` could not be reached.
-    pub fn avoid(&self, endpoint: &Endpoint) {
-        let until = self.now() + as_millis(AVOIDED);
-        endpoint.avoided_until.store(until, Ordering::Relaxed);
-    }
-
-    fn now(&self) -> u64 {
-        as_millis(self.began.elapsed())
     }
 }
 
@@ -344,8 +333,13 @@ impl Endpoint {
             scheme: scheme.to_owned(),
             authority,
             root,
-            avoided_until: AtomicU64::new(0),
+            avoided_until: Mutex::new(Instant::now()),
         }
+    }
+
+    /// Has it passed over for a while, as it could not be reached.
+    pub fn avoid(&self) {
+        *self.avoided_until.lock() = Instant::now() + AVOIDED;
     }
 
     /// The beginning of the URIs of its objects, before their paths.
@@ -367,10 +361,6 @@ fn as_sent(scheme: &str, authority: &str) -> String {
     let own_port = if scheme == "https" { ":443" } else { ":80" };
     let authority = authority.strip_suffix(own_port).unwrap_or(authority);
     authority.to_ascii_lowercase()
-}
-
-fn as_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

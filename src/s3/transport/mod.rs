@@ -253,7 +253,7 @@ impl Client {
         let response = sent.map_err(|error| {
             self.counters.count(operation, 0);
             if error.is_connect() {
-                self.reach.endpoints.avoid(endpoint);
+                endpoint.avoid();
             }
             Failure::without_answer(&error)
         })?;
