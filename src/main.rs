@@ -11,6 +11,7 @@ use std::io::{IsTerminal as _, Write};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 use std::task::Poll;
@@ -161,7 +162,7 @@ fn check_store(config: &Config) -> Result<u8, Failure> {
 /// Serves to the end.
 fn serve_to_the_end(config: Config, log: &Log) -> Result<u8, Failure> {
     // The runtime panics where the system has nothing left for it to start with.
-    let served = std::panic::catch_unwind(|| serve(config, log));
+    let served = catch_unwind(AssertUnwindSafe(|| serve(config, log)));
     let served = served.map_err(|_| "a panic ended the server: its log says where");
     served.map_err(fail(OTHER))?.map_err(|error| {
         let code = match &error {

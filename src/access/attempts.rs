@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Failures at once.
 const BURST: u32 = 10;
@@ -46,7 +47,7 @@ struct Debt {
 impl Failures {
     /// Counts a failure of `source` at `now`, or returns how long the source has to wait.
     pub fn count(&self, source: Source, now: Instant) -> Result<(), Duration> {
-        let mut remembered = self.remembered();
+        let mut remembered = self.0.lock();
         remembered.make_room(now);
         let debts = &mut remembered.debts;
         if debts.len() >= MAX_SOURCES && !debts.contains_key(&source) {
@@ -72,20 +73,16 @@ impl Failures {
 
     /// Takes back one failure of `source`.
     pub fn give_back(&self, source: Source) {
-        if let Some(debt) = self.remembered().debts.get_mut(&source) {
+        if let Some(debt) = self.0.lock().debts.get_mut(&source) {
             debt.end = debt.end.checked_sub(EACH).unwrap_or(debt.end);
         }
     }
 
     /// True where more attempts of `source` were refused than one client makes by mistake.
     pub fn is_flooding(&self, source: Source, now: Instant) -> bool {
-        let remembered = self.remembered();
+        let remembered = self.0.lock();
         let debt = remembered.debts.get(&source);
         debt.is_some_and(|debt| debt.end > now && debt.refused >= MOST_REFUSED)
-    }
-
-    fn remembered(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -169,9 +166,9 @@ mod tests {
         for user in 0..most + 10 {
             assert_eq!(failures.count(Source::User(user), now).is_ok(), user < most);
         }
-        assert_eq!(failures.remembered().debts.len(), MAX_SOURCES);
+        assert_eq!(failures.0.lock().debts.len(), MAX_SOURCES);
         assert!(failures.count(Source::User(most), now + 2 * EACH).is_ok());
-        assert_eq!(failures.remembered().debts.len(), 1);
+        assert_eq!(failures.0.lock().debts.len(), 1);
     }
 
     #[test]
@@ -180,7 +177,7 @@ mod tests {
         for user in 0..u32::try_from(MAX_SOURCES).unwrap() {
             failures.count(Source::User(user), now).unwrap();
         }
-        let mut remembered = failures.remembered();
+        let mut remembered = failures.0.lock();
         let at = |step: u32| now + step * EACH / 10;
         let looked = (0..100).filter(|&step| remembered.make_room(at(step)));
         assert_eq!(looked.count(), 2, "there is room after a second");

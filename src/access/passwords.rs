@@ -11,10 +11,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
+use parking_lot::Mutex;
 use sha2::Sha256;
 use tokio::sync::watch;
 
@@ -153,7 +154,7 @@ impl Passwords {
         compute: &BlockingPool,
     ) -> Result<watch::Receiver<Option<bool>>, CheckError> {
         let now = Instant::now();
-        let mut under_way = self.under_way();
+        let mut under_way = self.under_way.lock();
         self.drop_unwanted(&mut under_way);
         let same = under_way.iter_mut().find(|other| other.tag == tag);
         if let Some(same) = &same
@@ -229,7 +230,7 @@ impl Passwords {
 
     /// Ends the check of `tag`, which ran. Its result is remembered before others can begin the same check.
     fn finish(self: &Arc<Self>, tag: Tag, is_right: bool, compute: &BlockingPool) {
-        let mut under_way = self.under_way();
+        let mut under_way = self.under_way.lock();
         if let Some(at) = under_way.iter().position(|check| check.tag == tag) {
             let check = under_way.remove(at);
             for source in check.sources.into_iter().filter(|_| is_right) {
@@ -242,7 +243,7 @@ impl Passwords {
     }
 
     fn is_remembered(&self, tag: Tag, source: Source, now: Instant) -> bool {
-        let end = self.verified().get(&(tag, source)).copied();
+        let end = self.verified.lock().get(&(tag, source)).copied();
         let is_remembered =
             end.is_some_and(|end| now < end) && !self.failures.is_flooding(source, now);
         self.counters.remembered.add(u64::from(is_remembered));
@@ -250,7 +251,7 @@ impl Passwords {
     }
 
     fn remember(&self, tag: Tag, source: Source, now: Instant) {
-        let mut verified = self.verified();
+        let mut verified = self.verified.lock();
         if verified.len() >= MAX_VERIFIED {
             verified.retain(|_, end| *end > now);
         }
@@ -271,16 +272,6 @@ impl Passwords {
             tag.update(part);
         }
         tag.finalize().into_bytes().into()
-    }
-
-    fn verified(&self) -> MutexGuard<'_, HashMap<(Tag, Source), Instant>> {
-        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn under_way(&self) -> MutexGuard<'_, Vec<UnderWay>> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

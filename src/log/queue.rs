@@ -4,10 +4,11 @@
 //! counted in [`LOG_LINES_LOST`]. Lines are written in the order in which they were added. Memory is bounded: at most
 //! [`ROOM`] bytes wait while as many are being written.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, mem, thread};
 
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -64,7 +65,7 @@ pub fn start(queue: Arc<Queue>, report: fn(&Queue)) -> io::Result<()> {
             let lost = stderr.write(&batch);
             next_write = Instant::now() + GATHER;
             LOG_LINES_LOST.add(lost);
-            if lost == 0 && (queue.lock().lines.is_empty() || Instant::now() >= next_report) {
+            if lost == 0 && (queue.state.lock().lines.is_empty() || Instant::now() >= next_report) {
                 report(&queue);
                 next_report = Instant::now() + REPORT_EVERY;
             }
@@ -77,7 +78,7 @@ pub fn start(queue: Arc<Queue>, report: fn(&Queue)) -> io::Result<()> {
 impl Queue {
     /// Adds `line`, unless more than `room` bytes would then wait.
     pub fn push(&self, line: &[u8], room: usize) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.lines.len() + line.len() > room {
             LOG_LINES_LOST.add(1);
             return;
@@ -93,7 +94,7 @@ impl Queue {
 
     /// Lines lost since the last call.
     pub fn take_unreported(&self) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let lost = LOG_LINES_LOST.get();
         lost - mem::replace(&mut state.reported, lost)
     }
@@ -101,31 +102,26 @@ impl Queue {
     /// Waits until every line is written, at most for `limit`.
     pub fn finish(&self, limit: Duration) {
         let is_busy = |state: &mut QueueState| !state.is_idle();
-        drop(self.emptied.wait_timeout_while(self.lock(), limit, is_busy));
+        self.emptied
+            .wait_while_for(&mut self.state.lock(), is_busy, limit);
     }
 
     /// Waits for lines, and for more of them until `gathered`; takes them all. The batch of before has been written.
     fn next(&self, batch: &mut Vec<u8>, gathered: Instant) {
         batch.clear();
         batch.shrink_to(BATCH);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_writing = false;
         if state.is_idle() {
             self.emptied.notify_all();
         }
         let is_empty = |state: &mut QueueState| state.lines.is_empty();
-        let filled = self.filled.wait_while(state, is_empty);
-        state = filled.unwrap_or_else(PoisonError::into_inner);
+        self.filled.wait_while(&mut state, is_empty);
         let rest = gathered.saturating_duration_since(Instant::now());
         let is_short = |state: &mut QueueState| state.lines.len() < BATCH;
-        let waited = self.filled.wait_timeout_while(state, rest, is_short);
-        (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.filled.wait_while_for(&mut state, is_short, rest);
         state.is_writing = true;
         mem::swap(&mut state.lines, batch);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
