@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::process::geteuid;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
@@ -28,45 +28,27 @@ enum Phase {
 
 /// The server's side of a drain.
 #[derive(Debug)]
-pub struct Drain {
-    phase: watch::Sender<Phase>,
-    alive: mpsc::Receiver<()>,
-}
+pub struct Drain(watch::Sender<Phase>);
 
 /// A thread's side of a drain, kept as long as the thread is not done.
 #[derive(Clone, Debug)]
-pub struct Draining {
-    phase: watch::Receiver<Phase>,
-    _alive: mpsc::Sender<()>,
-}
+pub struct Draining(watch::Receiver<Phase>);
 
 /// Both sides of a drain.
 pub fn drain() -> (Drain, Draining) {
     let (phase, watched) = watch::channel(Phase::Serving);
-    let (holder, alive) = mpsc::channel(1);
-    (
-        Drain { phase, alive },
-        Draining {
-            phase: watched,
-            _alive: holder,
-        },
-    )
+    (Drain(phase), Draining(watched))
 }
 
 impl Drain {
     /// Asks everything to finish, and waits until it has; what has not after the `grace` period is abandoned.
-    pub async fn finish(mut self, grace: Duration) {
-        self.phase.send_replace(Phase::Draining);
-        if timeout(grace, self.finished()).await.is_err() {
-            self.phase.send_replace(Phase::Abandoned);
-            self.finished().await;
+    pub async fn finish(self, grace: Duration) {
+        self.0.send_replace(Phase::Draining);
+        // The channel closes when every [`Draining`] has been dropped.
+        if timeout(grace, self.0.closed()).await.is_err() {
+            self.0.send_replace(Phase::Abandoned);
+            self.0.closed().await;
         }
-    }
-
-    /// Waits until every [`Draining`] has been dropped.
-    async fn finished(&mut self) {
-        // Nothing is ever sent: the channel closes with the last holder.
-        let _ = self.alive.recv().await;
     }
 }
 
@@ -82,7 +64,7 @@ impl Draining {
     }
 
     async fn reached(&mut self, phase: Phase) {
-        let _ = self.phase.wait_for(|now| *now >= phase).await;
+        let _ = self.0.wait_for(|now| *now >= phase).await;
     }
 }
 
