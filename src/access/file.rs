@@ -4,6 +4,7 @@
 //! message has one.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -63,21 +64,36 @@ impl Reading<'_> {
         }
     }
 
+    /// What `read` makes of a value of the file, or the fault of the value.
+    fn read<'v, T, U, E: Display>(
+        &self,
+        given: &'v Spanned<T>,
+        read: impl FnOnce(&'v T) -> Result<U, E>,
+    ) -> Result<U, BadAccess> {
+        read(given.get_ref()).map_err(|why| self.wrong(given.span().start, why.to_string()))
+    }
+
+    /// What `read` makes of a value that the file may have.
+    fn read_any<'v, T, U, E: Display>(
+        &self,
+        given: Option<&'v Spanned<T>>,
+        read: impl FnOnce(&'v T) -> Result<U, E>,
+    ) -> Result<Option<U>, BadAccess> {
+        given.map(|given| self.read(given, read)).transpose()
+    }
+
     fn policy(&self, file: &File) -> Result<Policy, BadAccess> {
-        let realm = match &file.realm {
-            None => REALM,
-            Some(realm) if is_quotable(realm.get_ref()) => realm.get_ref(),
-            Some(realm) => {
-                let why = "a realm is printable ASCII without quotes and backslashes";
-                return Err(self.wrong(realm.span().start, why));
-            }
-        };
+        let realm = self.read_any(file.realm.as_ref(), |realm| {
+            let why = "a realm is printable ASCII without quotes and backslashes";
+            is_quotable(realm).then_some(&**realm).ok_or(why)
+        })?;
         let mut hashes = self.hashes(file)?;
         let rules = file.rule.iter().map(|rule| self.rule(rule));
         let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
-        let mut policy = Policy::new(realm, rules);
+        let mut policy = Policy::new(realm.unwrap_or(REALM), rules);
         for entry in &file.subject {
-            let name = self.name(&entry.name)?;
+            self.read(&entry.name, |name| check_name(name))?;
+            let name = entry.name.get_ref().as_str();
             let mut credentials = self.credentials(entry)?;
             credentials.password = credentials.password.or(hashes.remove(name));
             policy.add(name, credentials).map_err(|taken| {
@@ -128,34 +144,21 @@ impl Reading<'_> {
         })
     }
 
-    fn name<'n>(&self, name: &'n Spanned<String>) -> Result<&'n str, BadAccess> {
-        check_name(name.get_ref()).map_err(|why| self.wrong(name.span().start, why))?;
-        Ok(name.get_ref())
-    }
-
     fn credentials(&self, entry: &SubjectEntry) -> Result<Credentials, BadAccess> {
-        let mut credentials = Credentials::default();
-        if let Some(tokens) = &entry.token {
-            for token in tokens.get_ref().all() {
-                let why = "a token is given by its digest, as `data-server new-token` prints it: sha256: and 64 digits";
-                let digest = digest(token).ok_or_else(|| self.wrong(tokens.span().start, why))?;
-                credentials.tokens.push(digest);
-            }
-        }
-        if let Some(password) = &entry.password {
-            let hash = PasswordHash::new(password.get_ref());
-            let wrong = |why: super::BadHash| self.wrong(password.span().start, why.to_string());
-            credentials.password = Some(hash.map_err(wrong)?);
-        }
-        if let Some(names) = &entry.certificate {
-            credentials.certificates = names.get_ref().all().to_vec();
-        }
-        if let Some(end) = &entry.not_after {
-            let why = "not-after is a time of UTC, as 2027-06-30T00:00:00Z";
-            let time = time(end.get_ref()).ok_or_else(|| self.wrong(end.span().start, why))?;
-            credentials.not_after = Some(time);
-        }
-        Ok(credentials)
+        let tokens = self.read_any(entry.token.as_ref(), |tokens| {
+            let why = "a token is given by its digest, as `data-server new-token` prints it: sha256: and 64 digits";
+            let digests: Option<_> = tokens.all().iter().map(|token| digest(token)).collect();
+            digests.ok_or(why)
+        })?;
+        let certificates = entry.certificate.as_ref();
+        Ok(Credentials {
+            tokens: tokens.unwrap_or_default(),
+            password: self.read_any(entry.password.as_ref(), |it| PasswordHash::new(it))?,
+            certificates: certificates.map_or_else(Vec::new, |names| names.all().to_vec()),
+            not_after: self.read_any(entry.not_after.as_ref(), |end| {
+                time(end).ok_or("not-after is a time of UTC, as 2027-06-30T00:00:00Z")
+            })?,
+        })
     }
 
     fn rule(&self, entry: &RuleEntry) -> Result<Rule, BadAccess> {
@@ -184,49 +187,45 @@ impl Reading<'_> {
         existing: Option<&Spanned<u16>>,
         may: &[Right],
     ) -> Result<Option<Existing>, BadAccess> {
-        let Some(existing) = existing else {
-            return Ok(None);
-        };
-        let why = match existing.get_ref() {
+        self.read_any(existing, |given| match given {
             _ if may.contains(&Right::Write) => {
-                "existing has no effect beside write, which replaces a value"
+                Err("existing has no effect beside write, which replaces a value")
             }
             _ if !may.contains(&Right::Create) => {
-                "existing needs create: it is the answer to that PUT where there is a value"
+                Err("existing needs create: it is the answer to that PUT where there is a value")
             }
-            given => match Existing::STATUSES.iter().find(|(_, known)| known == given) {
-                Some((existing, _)) => return Ok(Some(*existing)),
-                None => "existing is 403, 409 or 412",
-            },
-        };
-        Err(self.wrong(existing.span().start, why))
+            given => {
+                let mut known = Existing::STATUSES.into_iter();
+                let known = known.find(|(_, status)| status == given);
+                known.map(|(it, _)| it).ok_or("existing is 403, 409 or 412")
+            }
+        })
     }
 
     fn prefix<'p>(&self, prefix: Option<&'p Spanned<String>>) -> Result<&'p str, BadAccess> {
-        let Some(prefix) = prefix else {
-            return Ok("");
-        };
-        let (start, text) = (prefix.span().start, prefix.get_ref());
-        check_prefix(&text.replace(Rule::NAME, "x")).map_err(|why| self.wrong(start, why))?;
-        Ok(text)
+        let read = self.read_any(prefix, |text| {
+            check_prefix(&text.replace(Rule::NAME, "x")).map(|()| &**text)
+        });
+        read.map(Option::unwrap_or_default)
     }
 
     fn link_key(&self, entry: &LinkKeyEntry) -> Result<LinkKey, BadAccess> {
-        self.name(&entry.name)?;
+        self.read(&entry.name, |name| check_name(name))?;
         let prefix = self.prefix(entry.prefix.as_ref())?;
         let path = self.beside(&entry.secret_file)?;
-        let secret = read_secret(&path);
-        let secret = secret.map_err(|why| self.wrong(entry.secret_file.span().start, why))?;
+        let secret = self.read(&entry.secret_file, |_| read_secret(&path))?;
         check_mode(&path)?;
         let subject = entry.subject.as_ref().map(|name| name.get_ref().as_str());
-        let mut link_key = LinkKey::new(&secret, prefix, subject);
-        if let Some(lasts) = &entry.lasts {
-            let why = "lasts is a duration of a second or more, as 7d";
-            let read = humantime::parse_duration(lasts.get_ref()).ok();
+        let lasts = self.read_any(entry.lasts.as_ref(), |text| {
+            let read = humantime::parse_duration(text).ok();
             let read = read.filter(|read| *read >= Duration::from_secs(1));
-            link_key.lasts = read.ok_or_else(|| self.wrong(lasts.span().start, why))?;
-        }
-        Ok(link_key)
+            read.ok_or("lasts is a duration of a second or more, as 7d")
+        })?;
+        let link_key = LinkKey::new(&secret, prefix, subject);
+        Ok(LinkKey {
+            lasts: lasts.unwrap_or(link_key.lasts),
+            ..link_key
+        })
     }
 
     /// Warns of each name in a rule or a link key that no subject has, and of each in a subject that no link key has. Such a name gives no
@@ -282,13 +281,15 @@ impl Reading<'_> {
 
     /// A file that this one names: beside it or below, where a server in its sandbox can read it again.
     fn beside(&self, named: &Spanned<PathBuf>) -> Result<PathBuf, BadAccess> {
-        let mut parts = named.get_ref().components();
-        if !parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
-            let why = "this file lies beside the file of --access or below, by a relative path";
-            return Err(self.wrong(named.span().start, why));
-        }
-        let folder = self.path.parent().unwrap_or(Path::new(""));
-        Ok(folder.join(named.get_ref()))
+        self.read(named, |named| {
+            let mut parts = named.components();
+            let is_below =
+                parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+            let folder = self.path.parent().unwrap_or(Path::new(""));
+            is_below
+                .then(|| folder.join(named))
+                .ok_or("this file lies beside the file of --access or below, by a relative path")
+        })
     }
 }
 
@@ -349,7 +350,7 @@ struct SubjectEntry {
     name: Spanned<String>,
     token: Option<Spanned<OneOrMore>>,
     password: Option<Spanned<String>>,
-    certificate: Option<Spanned<OneOrMore>>,
+    certificate: Option<OneOrMore>,
     not_after: Option<Spanned<Datetime>>,
     shares: Option<Spanned<String>>,
 }
