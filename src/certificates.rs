@@ -106,6 +106,8 @@ pub struct ClientTrust {
     pub certificates: Certificates,
     /// The verifier of all others.
     pub others: Arc<dyn ClientCertVerifier>,
+    /// The algorithms by which a client signs that it has the key.
+    pub algorithms: WebPkiSupportedAlgorithms,
 }
 
 fn check_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
@@ -115,6 +117,33 @@ fn check_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Er
         now if now > *valid.end() => Err(CertificateError::Expired.into()),
         _ => Ok(()),
     }
+}
+
+/// The proof that the other side has the key of the certificate that it shows: the same for servers and clients.
+macro_rules! verify_signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            shown: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verify_tls12_signature(message, shown, signature, &self.algorithms)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            shown: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verify_tls13_signature(message, shown, signature, &self.algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.algorithms.supported_schemes()
+        }
+    };
 }
 
 impl ServerCertVerifier for ServerTrust {
@@ -135,27 +164,7 @@ impl ServerCertVerifier for ServerTrust {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, shown, signature, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, shown, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
+    verify_signatures!();
 }
 
 impl ClientCertVerifier for ClientTrust {
@@ -172,29 +181,7 @@ impl ClientCertVerifier for ClientTrust {
         Ok(ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.others
-            .verify_tls12_signature(message, shown, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.others
-            .verify_tls13_signature(message, shown, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.others.supported_verify_schemes()
-    }
+    verify_signatures!();
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.others.root_hint_subjects()
@@ -229,6 +216,7 @@ mod tests {
             let verifier = ClientTrust {
                 certificates: listed.to_vec(),
                 others: Arc::clone(&others),
+                algorithms: aws_lc_rs::default_provider().signature_verification_algorithms,
             };
             let second = date_time_ymd(year, 6, 1).unix_timestamp().unsigned_abs();
             let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(second));

@@ -163,6 +163,7 @@ fn verifier(
     if roots.is_empty() {
         roots.roots.push(NO_AUTHORITY);
     }
+    let algorithms = provider.signature_verification_algorithms;
     let provider = Arc::clone(provider);
     let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .clear_root_hint_subjects()
@@ -177,6 +178,7 @@ fn verifier(
     Ok(Arc::new(ClientTrust {
         certificates: listed,
         others,
+        algorithms,
     }))
 }
 
