@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
+use h2::{Reason, RecvStream};
 use hyper::Response;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
@@ -187,7 +187,8 @@ pub fn content_length(headers: &HeaderMap) -> Option<u64> {
 #[derive(Debug)]
 pub struct Stream {
     received: RefCell<RecvStream>,
-    response: RefCell<SendResponse<Bytes>>,
+    /// The way to answer it.
+    pub response: RefCell<SendResponse<Bytes>>,
 }
 
 impl Stream {
@@ -202,20 +203,6 @@ impl Stream {
     /// Sends an interim response (1xx); the client may have gone.
     fn announce(&self, response: Response<()>) {
         let _ = self.response.borrow_mut().send_informational(response);
-    }
-
-    /// Sends the head of the response; the stream ends with it if it `is_last`.
-    pub fn respond(
-        &self,
-        head: Response<()>,
-        is_last: bool,
-    ) -> Result<SendStream<Bytes>, h2::Error> {
-        self.response.borrow_mut().send_response(head, is_last)
-    }
-
-    /// Ready when the client takes no response any more; for use before the response is sent.
-    pub fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.response.borrow_mut().poll_reset(cx).map(drop)
     }
 
     /// Ends both sides.

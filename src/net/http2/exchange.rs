@@ -101,7 +101,8 @@ impl Exchange {
         };
         let (head, body) = response.into_parts();
         let head = self.reactor.service.encoder.complete(head, len);
-        if let Ok(mut sending) = self.stream.respond(head, bytes.is_empty())
+        let mut responding = self.stream.response.borrow_mut();
+        if let Ok(mut sending) = responding.send_response(head, bytes.is_empty())
             && !bytes.is_empty()
         {
             sending.reserve_capacity(bytes.len());
@@ -173,8 +174,10 @@ impl Exchange {
 
     /// Waits for the response; one that only the client would need is given up when it is gone.
     async fn wait_for(&self, mut responding: Responding) -> Result<Response<Body>, Gone> {
+        let response = &self.stream.response;
+        let is_reset = |cx: &mut Context<'_>| response.borrow_mut().poll_reset(cx).is_ready();
         poll_fn(|cx| {
-            if !self.state.has_lost_client() && self.stream.poll_reset(cx).is_ready() {
+            if !self.state.has_lost_client() && is_reset(cx) {
                 self.state.lose_client();
             }
             if self.state.has_lost_client() && self.state.is_for_client_alone() {
@@ -192,7 +195,11 @@ impl Exchange {
         let ends = self.is_head_alone || len == Some(0);
         let head = self.reactor.service.encoder.complete(head, len);
         let _place = self.watch()?;
-        let mut sending = self.stream.respond(head, ends)?;
+        let mut sending = self
+            .stream
+            .response
+            .borrow_mut()
+            .send_response(head, ends)?;
         if ends {
             return Ok(());
         }
