@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::access::Access;
+use crate::http::admin::Admin;
 use crate::http::admin::exposition::{Exposition, MetricsFormat, Samples, float};
 use crate::metrics::{
     AccessCounters, AuthResult, CERTIFICATE_END, Counter, Direction, Handshake, LAST_RELOAD_FAILED,
@@ -18,20 +18,11 @@ use crate::s3::S3;
 use crate::store::bounds::Account;
 use crate::store::{Directory, Removal, StagingQuota, Store};
 
-/// The collector of all metrics.
-pub struct Collector {
-    /// The start of the process, in seconds since 1970.
-    pub started: f64,
-    pub reactors: Vec<Arc<ReactorCounters>>,
-    pub store: Arc<Store>,
-    pub access: Option<Arc<Access>>,
-}
-
-impl Collector {
-    /// All metrics, with the results of the last probe: the readiness, and the bytes that are free.
-    pub fn text(&self, format: MetricsFormat, is_ready: bool, free: Option<u64>) -> String {
+impl Admin {
+    /// All metrics, with the results of the last probe.
+    pub fn metrics(&self, format: MetricsFormat, is_ready: bool) -> String {
         let mut to = Exposition::new(format);
-        self.add_process(is_ready, free, &mut to);
+        self.add_process(is_ready, &mut to);
         self.add_reactors(&mut to);
         add_store(&self.store, &mut to);
         match &*self.store {
@@ -44,7 +35,7 @@ impl Collector {
         to.finish()
     }
 
-    fn add_process(&self, is_ready: bool, free: Option<u64>, to: &mut Exposition) {
+    fn add_process(&self, is_ready: bool, to: &mut Exposition) {
         to.metric("data_server_build_info The version that runs; always 1.")
             .labelled(&[("version", env!("CARGO_PKG_VERSION"))], 1);
         to.metric("data_server_log_lines_lost_total Lines of the log that were lost: their reader stalled, or writing them failed.")
@@ -54,7 +45,7 @@ impl Collector {
         to.metric("data_server_ready 1 if /-/ready answers 200, else 0.")
             .number(u64::from(is_ready));
         to.metric("data_server_free_bytes Free space of the values' file system.")
-            .number(free);
+            .number(*self.probe.free.lock());
         to.metric("data_server_tls_certificate_end_timestamp_seconds When the first of the server's certificates ends, since 1970.")
         .number(Some(CERTIFICATE_END.load(Relaxed)).filter(|&end| end > 0));
         to.metric("process_resident_memory_bytes Resident memory.")

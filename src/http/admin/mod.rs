@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::access::Access;
 use crate::http::admin::health::{Probe, Readiness};
-use crate::http::admin::metrics::Collector;
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
 
@@ -54,7 +53,11 @@ pub struct Admin {
     is_serving: AtomicBool,
     is_draining: AtomicBool,
     probe: Probe,
-    metrics: Collector,
+    /// The start of the process, in seconds since 1970.
+    started: f64,
+    reactors: Vec<Arc<ReactorCounters>>,
+    store: Arc<Store>,
+    access: Option<Arc<Access>>,
 }
 
 impl Admin {
@@ -68,12 +71,10 @@ impl Admin {
             is_serving: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
             probe: Probe::default(),
-            metrics: Collector {
-                started: process_start(),
-                reactors,
-                store: Arc::clone(store),
-                access,
-            },
+            started: process_start(),
+            reactors,
+            store: Arc::clone(store),
+            access,
         }
     }
 
@@ -103,11 +104,10 @@ impl Admin {
             }
             Page::Metrics => {
                 let is_ready = self.readiness(true).await.is_ok();
-                let free = *self.probe.free.lock();
                 PageText {
                     is_good: true,
                     media_type: format.media_type(),
-                    body: self.metrics.text(format, is_ready, free),
+                    body: self.metrics(format, is_ready),
                 }
             }
         }
@@ -119,7 +119,7 @@ impl Admin {
         } else if !self.is_serving.load(Relaxed) {
             Err("starting".to_owned())
         } else {
-            self.probe.readiness(&self.metrics.store, is_scrape).await
+            self.probe.readiness(&self.store, is_scrape).await
         }
     }
 }
