@@ -4,8 +4,11 @@
 //! Each answers text for standard output. Secrets come from files and standard input, never from arguments, which other users
 //! of the machine can see.
 
+use std::fmt::Display;
 use std::io::{self, BufRead, IsTerminal, Write as _};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -18,7 +21,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use crate::access::{
     Access, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, Policy, Right, Rule, read_secret,
 };
-use crate::http::{SignedLink, folder_of_path, key_of_path};
+use crate::http::{SignedLink, folder, key};
 use crate::lifecycle::ask_reload;
 use crate::store::{self, bounds::Bound};
 use crate::transfer::random;
@@ -41,6 +44,7 @@ pub enum Command {
     /// and the reason
     Reload {
         /// Process id of the server
+        #[arg(value_parser = number(1..=u32::MAX))]
         pid: u32,
     },
     /// Make a token: prints the token for its user, and on a second line its digest for the access file
@@ -124,6 +128,18 @@ pub struct LinkOrder {
 pub fn size(text: &str) -> Result<ByteSize, String> {
     let why = "give a number of bytes, or one with KiB, MiB, GiB, kB, MB or GB, such as 64MiB";
     text.parse().map_err(|_| why.to_owned())
+}
+
+/// A parser of whole numbers of this range.
+pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: Clone + Display + FromStr + PartialOrd,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let (least, most) = (range.start(), range.end());
+        number.ok_or_else(|| format!("give a whole number from {least} to {most}"))
+    }
 }
 
 /// Describes what `bounds` hold of the values in `dir`.
@@ -277,9 +293,10 @@ fn decision(policy: &Policy, right: Right, rule: Option<&Rule>) -> String {
 
 /// The rights of which one suffices, and the key, or the prefix of the keys.
 fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failure> {
-    let bad = |why: String| -> Failure { UsageError(format!("{method} {target}: {why}")).into() };
+    let bad =
+        |why: &dyn Display| -> Failure { UsageError(format!("{method} {target}: {why}")).into() };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let key = || key_of_path(path).map_err(bad);
+    let key = || Ok::<_, Failure>(key(path, false).map_err(|why| bad(&why))?.to_string());
     let prefix = || {
         let fields = form_urlencoded::parse(query.as_bytes());
         let prefix = fields.filter(|(name, _)| name == "prefix").last();
@@ -287,49 +304,49 @@ fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failu
     };
     let folder = match path {
         "/" => Some(String::new()),
-        _ => folder_of_path(path).map_err(bad)?,
+        _ => folder(path).map_err(|why| bad(&why))?,
     };
     Ok(match (method, path, folder) {
         ("GET" | "HEAD", "/-/metrics", _) => (&[Right::Metrics], String::new()),
         ("GET", "/-/watch", _) => (&[Right::Watch], prefix()),
         ("POST", "/-/upload", _) => {
             let why = "each file of a form is a PUT of its key: ask for these";
-            return Err(bad(why.to_owned()));
+            return Err(bad(&why));
         }
         ("GET" | "HEAD", _, Some(folder)) => (&[Right::List], folder + &prefix()),
         ("GET" | "HEAD", ..) => (&[Right::Read], key()?),
         ("PUT" | "POST", ..) => (&[Right::Write, Right::Create], key()?),
-        ("MKCOL", "/", _) => return Err(bad("the root is there".to_owned())),
+        ("MKCOL", "/", _) => return Err(bad(&"the root is there")),
         ("MKCOL", _, Some(folder)) => (&[Right::Create], folder),
         ("MKCOL", ..) => (&[Right::Create], key()? + "/"),
         ("MOVE" | "COPY", ..) => {
             let why = "ask for GET of this key, PUT of the destination, and for MOVE also DELETE of this key: all are needed";
-            return Err(bad(why.to_owned()));
+            return Err(bad(&why));
         }
         ("DELETE", _, Some(_)) => {
             let why = "a folder takes the rights to delete and to list all keys below it: ask for DELETE of a key, and for GET of the folder";
-            return Err(bad(why.to_owned()));
+            return Err(bad(&why));
         }
         ("DELETE", ..) => (&[Right::Delete], key()?),
-        _ => return Err(bad("give GET, HEAD, PUT, POST, DELETE or MKCOL".to_owned())),
+        _ => return Err(bad(&"give GET, HEAD, PUT, POST, DELETE or MKCOL")),
     })
 }
 
 /// A signed link.
 fn sign(order: &LinkOrder) -> Result<String, Failure> {
     let LinkOrder { url, by, .. } = order;
-    let bad = |why: String| -> Failure { UsageError(format!("{url}: {why}")).into() };
+    let bad = |why: &dyn Display| -> Failure { UsageError(format!("{url}: {why}")).into() };
     let base = order.base.as_deref().map(|base| base.trim_end_matches('/'));
     let has_query = |text: &str| text.contains(['?', '#']);
     if has_query(url) || base.is_some_and(has_query) {
-        return Err(bad("a link has a query of its own".to_owned()));
+        return Err(bad(&"a link has a query of its own"));
     }
     let below = base.map(|base| {
         let rest = url.strip_prefix(base).filter(|rest| rest.starts_with('/'));
         rest.unwrap_or(url).trim_start_matches('/')
     });
     if below.is_some_and(|below| below.contains("://")) {
-        return Err(bad("it is not below --base".to_owned()));
+        return Err(bad(&"it is not below --base"));
     }
     let (url, path) = match (base.zip(below), url.split_once("://")) {
         (Some((base, below)), _) => (format!("{base}/{below}"), format!("/{below}")),
@@ -339,7 +356,7 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
         }
         (None, None) => (url.clone(), url.clone()),
     };
-    let key = key_of_path(&path).map_err(bad)?;
+    let key = key(&path, false).map_err(|why| bad(&why))?;
     let now = SystemTime::now();
     let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let expires = since_epoch.saturating_add(*order.lasts).as_secs();
@@ -351,7 +368,7 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
     let max = order.max.map(|max| max.as_u64());
     let terms = LinkTerms {
         kind,
-        key: &key,
+        key: key.as_str(),
         expires,
         max,
     };
@@ -371,7 +388,7 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
         (None, None) => None,
     };
     let Some(signature) = signature else {
-        return Err(bad(format!(
+        return Err(bad(&format!(
             "links of the link-key {by:?} do not count for this: see its prefix and its subject"
         )));
     };

@@ -20,30 +20,10 @@ const ELSEWHERE: [(&[&str], &str); 2] = [
     ),
 ];
 
-/// The message of `error`. The words of the standard library and of clap about a number give way to plain ones.
+/// The message of `error`.
 pub fn message(error: &clap::Error) -> String {
-    const OF_NUMBERS: [&str; 4] = [
-        "invalid digit",
-        "number too",
-        "number would be zero",
-        "cannot parse integer",
-    ];
     let text = error.render().to_string();
-    let text = text.trim_start_matches("error: ").trim_end();
-    let Some((before, why)) = text.split_once(">': ") else {
-        return text.to_owned();
-    };
-    let (why, rest) = why.split_once('\n').unwrap_or((why, ""));
-    let bounds = why.split_once(" is not in ");
-    let bounds = bounds.and_then(|(_, bounds)| bounds.split_once("..="));
-    let why = match bounds {
-        Some((least, most)) => format!("give a whole number from {least} to {most}"),
-        None if OF_NUMBERS.iter().any(|text| why.starts_with(text)) => {
-            "give a whole number".to_owned()
-        }
-        None => why.to_owned(),
-    };
-    format!("{before}>': {why}\n{rest}").trim_end().to_owned()
+    text.trim_start_matches("error: ").trim_end().to_owned()
 }
 
 /// The name in `names` that `given` is probably meant for.

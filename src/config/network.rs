@@ -15,7 +15,7 @@ use rustix::process::{Resource, getrlimit};
 use super::file::{ConfigError, UNIX, filled};
 use super::mistakes::one_of;
 use super::security::ListenConfig;
-use crate::commands::size;
+use crate::commands::{number, size};
 use crate::net::{self, At, Dispatch, Limits, Listen};
 
 /// The default listen address.
@@ -60,7 +60,7 @@ pub struct ConnectionConfig {
 #[command(next_help_heading = "Connections")]
 pub struct Network {
     /// Reactors: threads that serve connections [default: the CPUs]
-    #[arg(long, visible_alias = "workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, visible_alias = "workers", value_name = "N", value_parser = number(1..=1024_u16))]
     threads: Option<u16>,
 
     /// Where to listen; repeat for more. ADDRESS:PORT (port 0 picks a free one, :8080 is all addresses), unix:PATH, or
@@ -98,12 +98,12 @@ pub struct Network {
 
     /// Most connections open at once; when more wait, the connections idle longest are closed [default: what the limit
     /// on descriptors leaves beside files, at most 65536]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number(1..=u32::MAX))]
     max_connections: Option<u32>,
 
     /// Most connections open at once from one IPv4 address or IPv6 network of 64 bits; further connections are closed
     /// [default: no limit]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number(NonZeroU32::MIN..=NonZeroU32::MAX))]
     max_connections_per_ip: Option<NonZeroU32>,
 
     /// Speak HTTP/2 without TLS too, with clients that begin with it (prior knowledge)

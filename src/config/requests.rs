@@ -16,7 +16,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::file::{ConfigError, filled, table};
 use super::mistakes::one_of;
-use crate::commands::size;
+use crate::commands::{number, size};
 use crate::http::{
     AllowLists, CACHE_CONTROL, Hosts, INDEX, KeptFields, LogFormat, Origins, RequestLogs, Routes,
     ServiceConfig, Site, Sites, TrustedProxies, UploadLimits, cache_control,
@@ -41,7 +41,7 @@ pub struct Protocol {
     max_body: Option<ByteSize>,
 
     /// Most segments of a key that can be stored; deeper keys are answered 400, and can still be read and removed
-    #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value = "32", value_parser = number(1..=u16::MAX))]
     max_key_depth: u16,
 
     /// Send 104 (Upload Resumption Supported) before the final response; nginx and Varnish mishandle it

@@ -16,7 +16,7 @@ use super::file::{ConfigError, filled};
 use super::help::with_variable;
 use super::mistakes::one_of;
 use super::network::Descriptors;
-use crate::commands::size;
+use crate::commands::{number, size};
 use crate::http::{ServiceConfig, is_guessed_text};
 use crate::s3::{BucketPrefix, S3Resources, Settings};
 use crate::store::{self, Durability, StagingBounds};
@@ -47,7 +47,7 @@ pub struct Storage {
     cache: Option<ByteSize>,
 
     /// Most threads for digests and compression [default: the CPUs less one]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = number(1..=1024_u16))]
     compute_threads: Option<u16>,
 
     /// Memory for the names of a large directory, so that listings need no walk; 0 is no index [default: 128MiB]
@@ -85,7 +85,7 @@ pub struct Storage {
     max_staged_per_client: Option<ByteSize>,
 
     /// Most unfinished resumable uploads of one client at once; more are answered 503; 0 is no limit
-    #[arg(long, value_name = "N", default_value_t = store::UPLOADS_OF_ONE)]
+    #[arg(long, value_name = "N", default_value_t = store::UPLOADS_OF_ONE, value_parser = number(0..=u32::MAX))]
     max_uploads_per_client: u32,
 
     /// Time to keep an unfinished resumable upload after its last request; 0s is no limit
@@ -262,7 +262,7 @@ pub struct S3Store {
     s3_timeout: humantime::Duration,
 
     /// Most connections to the store, for each reactor
-    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value = "256", value_parser = number(1..=u16::MAX))]
     s3_connections: u16,
 
     /// If the store does not honour conditions on writes: refuse to start (require), or answer such writes 501 (off)

@@ -43,7 +43,7 @@ pub use exchange::request_log::LogFormat;
 pub use exchange::{ConnectionState, Phase};
 pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
 pub use head::framing::{Framing, Stop, request};
-pub use head::path::{folder_of_path, key_of_path};
+pub use head::path::{folder, key};
 pub use head::syntax::{FramingError, MAX_HEAD};
 pub use head::unread::OptionalFields;
 pub use response::{closes, continue_100, encode_interim};

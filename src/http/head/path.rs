@@ -58,17 +58,6 @@ pub fn check_depth(key: &Key<'_>, most: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The key that the path of a URL names, or the reason that there is none.
-pub fn key_of_path(path: &str) -> Result<String, String> {
-    let key = key(path, false).map_err(|why| why.to_string())?;
-    Ok(key.as_str().to_owned())
-}
-
-/// The prefix of the keys in the folder that the path of a URL names, or the reason that there is none.
-pub fn folder_of_path(path: &str) -> Result<Option<String>, String> {
-    folder(path).map_err(|why| why.to_string())
-}
-
 /// The prefix of the keys in the folder that `path` names: a path that ends with `/`; `None` where it is none.
 pub fn folder(path: &str) -> Result<Option<String>, Refusal> {
     let name = path.strip_prefix('/').unwrap_or(path);
