@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use data_server::client;
 use data_server::commands::{self, UsageError};
-use data_server::config::{self, Health, Task};
+use data_server::config::{self, Commands, Health};
 use data_server::log::{self, Log};
 use data_server::server::Reloader;
 use data_server::{Args, Config, Server, StartError};
@@ -74,14 +74,14 @@ fn main() -> ExitCode {
 /// Does the task of the process; returns the exit code.
 fn run(args: Args) -> Result<u8, Failure> {
     let config = |args| Config::try_from(args).map_err(fail(USAGE));
-    match args.task() {
-        Task::Print(text) => {
-            // A reader that takes only the beginning has what it wanted.
-            let _ = std::io::stdout().write_all(&text);
-            Ok(DRAINED)
+    match args.command.clone() {
+        Some(Commands::Man) => Ok(show(&config::manual(Args::described()))),
+        Some(Commands::Completions { shell }) => {
+            Ok(show(&config::completions(&Args::described(), shell)))
         }
-        Task::Offline(command) => print(commands::run(&command)),
-        Task::Serve => {
+        Some(Commands::Version) => Ok(show(Args::described().render_version().as_bytes())),
+        Some(Commands::Offline(command)) => print(commands::run(&command)),
+        None => {
             let config = config(args)?;
             let confined = data_server::prepare(&config).map_err(fail(OTHER))?;
             logged(config, |config, log| {
@@ -89,11 +89,23 @@ fn run(args: Args) -> Result<u8, Failure> {
                 serve_to_the_end(config, log)
             })
         }
-        Task::CheckStore => logged(config(args)?, |config, _| check_store(&config)),
-        Task::Bounds(dir, bounds) => print(commands::describe_bounds(&dir, &bounds)),
-        Task::CheckFile(file) => check_file(&file, &config(args)?),
-        Task::Health(asked) => ask(&asked, &config(args)?),
+        Some(Commands::CheckStore(_)) => logged(config(args)?, |config, _| check_store(&config)),
+        Some(Commands::Bounds { dir, bounds }) => {
+            let bounds = args.bounds_of(&bounds);
+            print(commands::describe_bounds(&dir, &bounds))
+        }
+        Some(Commands::Config { .. }) => {
+            let file = args.file().unwrap_or(Path::new("")).to_owned();
+            check_file(&file, &config(args)?)
+        }
+        Some(Commands::Health(asked)) => ask(&asked, &config(args)?),
     }
+}
+
+/// Writes `text` to standard output; returns the exit code. A reader that takes only the beginning has what it wanted.
+fn show(text: &[u8]) -> u8 {
+    let _ = std::io::stdout().write_all(text);
+    DRAINED
 }
 
 /// Prints what a command that needs no server answers.
@@ -102,8 +114,8 @@ fn print(answer: Result<(String, bool), commands::Failure>) -> Result<u8, Failur
         let is_usage = why.is::<UsageError>();
         Failure(why.to_string(), if is_usage { USAGE } else { OTHER })
     })?;
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(if is_yes { DRAINED } else { OTHER })
+    let shown = show(text.as_bytes());
+    Ok(if is_yes { shown } else { OTHER })
 }
 
 /// Checks what the file names, as a start would.

@@ -5,8 +5,8 @@
 //! does not repeat stands there once. Of the system only the configuration file is read, and whether the last word is a directory.
 
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::parser::ValueSource;
@@ -71,8 +71,9 @@ pub struct Args {
     /// File of options, in TOML, with the long names of options as keys
     #[arg(long, value_name = "FILE", help_heading = "Configuration file")]
     config: Option<PathBuf>,
+    /// The command, unless it is to serve
     #[command(subcommand)]
-    pub(super) command: Option<Commands>,
+    pub command: Option<Commands>,
     /// The options of the configuration file.
     #[arg(skip)]
     pub(super) file: Option<File>,
@@ -83,7 +84,7 @@ pub struct Args {
 
 impl Args {
     /// The command line with its help.
-    fn described() -> clap::Command {
+    pub fn described() -> clap::Command {
         let command = Self::command();
         let commands = command.clone();
         let parser = PathBufValueParser::new().try_map(move |given| {
@@ -93,43 +94,34 @@ impl Args {
         help::helpful(command.mut_arg("place", |option| option.value_parser(parser)))
     }
 
-    /// The task.
-    pub fn task(&self) -> Task {
-        match (&self.command, &self.file) {
-            (Some(Commands::Man), _) => Task::Print(help::manual(Self::described())),
-            (Some(Commands::Completions { shell }), _) => {
-                Task::Print(help::completions(&Self::described(), *shell))
-            }
-            (Some(Commands::Version), _) => {
-                Task::Print(Self::described().render_version().into_bytes())
-            }
-            (Some(Commands::Offline(command)), _) => Task::Offline(command.clone()),
-            (Some(Commands::Health(health)), _) => Task::Health(health.clone()),
-            (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path.clone()),
-            (Some(Commands::CheckStore(_)), _) => Task::CheckStore,
-            (Some(Commands::Bounds { dir, bounds }), _) => {
-                let own = bounds.all();
-                let bounds = if own.is_empty() {
-                    self.bounds.all()
-                } else {
-                    own
-                };
-                Task::Bounds(dir.clone(), bounds)
-            }
-            _ => Task::Serve,
+    /// The configuration file, where there is one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| &*file.path)
+    }
+
+    /// The bounds of a command: its own, else those of the server.
+    pub fn bounds_of(&self, own: &BoundOptions) -> Vec<Bound> {
+        let own = own.all();
+        if own.is_empty() {
+            self.bounds.all()
+        } else {
+            own
         }
     }
 }
 
+/// What is to be done instead of serving. Its documentation is its help.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Commands {
     /// Check the configuration file
     Config {
+        /// What to do with it
         #[command(subcommand)]
         command: ConfigCommand,
     },
     /// Check whether a server answers 200 within --timeout (5s): exits with 0 if so, else 1 and the reason
     Health(Health),
+    /// A command that needs no server and none of its options.
     #[command(flatten)]
     Offline(commands::Command),
     /// Test an S3 store at length, through every endpoint, and print a line for each check; exits with 0 if it can be
@@ -140,6 +132,7 @@ pub enum Commands {
     Bounds {
         /// Directory of the values
         dir: PathBuf,
+        /// The bounds
         #[command(flatten)]
         bounds: Box<BoundOptions>,
     },
@@ -154,6 +147,7 @@ pub enum Commands {
     Version,
 }
 
+/// A look at a configuration file.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Check a configuration file with the environment, as a start would: `FILE: ok`, or what is wrong
@@ -161,25 +155,6 @@ pub enum ConfigCommand {
         /// The file [default: that of --config]
         file: Option<PathBuf>,
     },
-}
-
-/// The task of the process.
-#[derive(Clone, Debug)]
-pub enum Task {
-    /// Print this text.
-    Print(Vec<u8>),
-    /// A command that needs no server and none of its options.
-    Offline(commands::Command),
-    /// Serve.
-    Serve,
-    /// Test the store, and print what it does.
-    CheckStore,
-    /// Print what these bounds hold of a directory.
-    Bounds(PathBuf, Vec<Bound>),
-    /// Report that this file of options is right: it is, where there is a [`Config`](super::Config).
-    CheckFile(PathBuf),
-    /// Check the health of a server.
-    Health(Health),
 }
 
 /// The server whose health is checked, and how.
@@ -223,22 +198,17 @@ impl Health {
 
 /// The URL of a server on this machine that listens there.
 fn own_url(listen: &Listen) -> Option<String> {
-    match &listen.at {
-        At::Address(address) if address.port() != 0 => {
-            let ip = match address.ip() {
-                IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-                ip => ip,
-            };
-            let scheme = if listen.by_tls { "https" } else { "http" };
-            Some(format!(
-                "{scheme}://{}",
-                SocketAddr::new(ip, address.port())
-            ))
-        }
-        At::Unix(_) if !listen.by_tls => Some(listen.to_string()),
-        At::Address(_) | At::Unix(_) | At::Fd(_) => None,
+    let mut listen = listen.clone();
+    match &mut listen.at {
+        At::Address(address) if address.port() != 0 => address.set_ip(match address.ip() {
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        }),
+        At::Unix(_) if !listen.by_tls => {}
+        At::Address(_) | At::Unix(_) | At::Fd(_) => return None,
     }
+    Some(listen.url())
 }
 
 /// Why the arguments cannot be used.

@@ -18,9 +18,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use self::args::Commands;
-pub use self::args::{Args, Health, Task, UsageError};
+pub use self::args::{Args, Commands, Health, UsageError};
 pub use self::file::ConfigError;
+pub use self::help::{completions, manual};
 pub use self::network::{ConnectionConfig, DescriptorLimitError, Descriptors};
 pub use self::security::ListenConfig;
 pub use self::storage::DirectoryConfig;
@@ -98,7 +98,7 @@ impl TryFrom<Args> for Config {
     type Error = ConfigError;
 
     fn try_from(mut args: Args) -> Result<Self, ConfigError> {
-        let is_to_serve = matches!(args.task(), Task::Serve | Task::CheckFile(_));
+        let is_to_serve = matches!(args.command, None | Some(Commands::Config { .. }));
         let file = args.file.take();
         Self::checked(args, is_to_serve).map_err(|error| error.at(|message| file?.place(message)))
     }

@@ -79,13 +79,13 @@ impl Listen {
     }
 
     /// Listens, one place of `all`, on as many sockets as are accepted from each by its own; `shared` when those of one address are
-    /// several.
+    /// several. Returns the place with its real port, or its path, and the sockets.
     pub(super) fn bind(
         &self,
         all: &[Self],
         sockets: usize,
         shared: bool,
-    ) -> io::Result<BoundAddress> {
+    ) -> io::Result<(Self, Vec<Listener>)> {
         let v6_only = self.leaves_v4(all);
         let (first, file) = match &self.at {
             &At::Address(address) => {
@@ -120,29 +120,31 @@ impl Listen {
             properties: properties.clone(),
             socket,
         });
-        Ok(BoundAddress {
-            listeners: listeners.collect(),
-            url: self.written(&at, "http://"),
-            at,
-        })
+        let listeners = listeners.collect();
+        Ok((Self { at, ..*self }, listeners))
     }
 
-    /// This place with `at`, behind what is spoken there; an address without TLS is behind `clear`.
-    fn written(&self, at: &At, clear: &str) -> String {
+    /// The URL for clients.
+    pub fn url(&self) -> String {
+        self.written("http://")
+    }
+
+    /// The place behind what is spoken there; an address without TLS is behind `clear`.
+    fn written(&self, clear: &str) -> String {
         let proxied = if self.by_proxy { "proxy+" } else { "" };
-        let scheme = match (at, self.by_tls) {
+        let scheme = match (&self.at, self.by_tls) {
             (At::Address(_), true) => "https://",
             (At::Address(_), false) => clear,
             (_, true) => "https+",
             (_, false) => "",
         };
-        format!("{proxied}{scheme}{at}")
+        format!("{proxied}{scheme}{}", self.at)
     }
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written(&self.at, ""))
+        f.write_str(&self.written(""))
     }
 }
 
@@ -171,17 +173,6 @@ impl fmt::Display for At {
             Self::Fd(fd) => write!(f, "fd:{fd}"),
         }
     }
-}
-
-/// A place that is bound.
-#[derive(Debug)]
-pub(super) struct BoundAddress {
-    /// An address with its real port, or a path.
-    pub(super) at: At,
-    /// For clients.
-    pub(super) url: String,
-    /// One, or one for each reactor.
-    pub(super) listeners: Vec<Listener>,
 }
 
 /// A listening socket.

@@ -31,7 +31,7 @@ pub use proxy_header::fuzz;
 pub use reactor::ReactorConfig;
 pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
 
-use listen::{BoundAddress, Listener};
+use listen::Listener;
 
 /// How connections come to reactors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,8 @@ pub enum Dispatch {
 /// The places where a server listens.
 #[derive(Debug)]
 pub struct Listeners {
-    places: Vec<BoundAddress>,
+    /// Each with one socket, or one for each reactor.
+    places: Vec<(Listen, Vec<Listener>)>,
     dispatch: Dispatch,
 }
 
@@ -70,18 +71,18 @@ impl Listeners {
 
     /// Where they listen.
     pub fn addresses(&self) -> impl Iterator<Item = &At> {
-        self.places.iter().map(|place| &place.at)
+        self.places.iter().map(|(place, _)| &place.at)
     }
 
     /// The URL of each, for clients.
     pub fn urls(&self) -> impl Iterator<Item = String> {
-        self.places.iter().map(|place| place.url.clone())
+        self.places.iter().map(|(place, _)| place.url())
     }
 
     /// The sockets of all places, one share for each thread that accepts: the acceptor, or each reactor.
     fn into_shares(self) -> impl Iterator<Item = Vec<Listener>> {
         let places = self.places.into_iter();
-        let mut places: Vec<_> = places.map(|place| place.listeners.into_iter()).collect();
+        let mut places: Vec<_> = places.map(|(_, sockets)| sockets.into_iter()).collect();
         std::iter::from_fn(move || places.iter_mut().map(Iterator::next).collect())
     }
 }
