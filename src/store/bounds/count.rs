@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::fs::Stat;
 
 use super::account::{Account, size_of};
-use super::names::{CHUNK, STUCK, Value, nanos, uptime};
+use super::names::{CHUNK, STUCK, Value, nanos, since_1970, uptime};
 use super::rule::{Bound, Total};
 use super::uses::{Uses, hash};
 use crate::store::clock;
@@ -26,12 +26,6 @@ fn taken(stat: &Stat) -> u64 {
     } else {
         blocks
     }
-}
-
-/// The time of this second since 1970, if it is not in the future.
-fn since_1970(second: i64) -> i64 {
-    let age = (clock::now() / 1_000_000_000).saturating_sub(second).max(0);
-    uptime().saturating_sub(age.saturating_mul(1000))
 }
 
 impl Account {
@@ -88,13 +82,12 @@ impl Account {
         let written = nanos(Meta::of(stat).version);
         let used = match known {
             Some(value) if value.written.load(Relaxed) == written => None,
-            Some(_) => Some(since_1970(stat.st_mtime)),
+            Some(_) => Some(since_1970(written / 1_000_000)),
             None => {
-                let remembered = state.remembered.get(hash(key)).map(i64::from);
-                let used = stat
-                    .st_mtime
-                    .max(stat.st_atime)
-                    .max(remembered.unwrap_or(0));
+                let remembered = state.remembered.get(hash(key)).map_or(0, i64::from);
+                let read = i64::try_from(stat.st_atime_nsec).unwrap_or(0) / 1_000_000;
+                let read = stat.st_atime.saturating_mul(1000).saturating_add(read);
+                let used = (written / 1_000_000).max(read).max(remembered * 1000);
                 Some(since_1970(used))
             }
         };
@@ -254,7 +247,9 @@ impl Account {
 
 #[cfg(test)]
 mod tests {
+    use super::super::names::uptime;
     use super::super::tests::account;
+    use super::super::uses;
     use crate::value::Version;
 
     #[test]
@@ -279,6 +274,30 @@ mod tests {
         assert_eq!(account.total(0), before);
         assert!(account.state.lock().scopes[0][""].oldest.len() <= 3);
         assert_eq!(chosen(), ["d/2"]);
+    }
+
+    /// As a walk meets the newest first, and the clock ticks on while it does.
+    #[test]
+    fn values_of_one_time_go_in_the_order_of_their_names_however_they_are_met() {
+        let second = 1_700_000_000_u32;
+        let uses = ["k/1", "k/2", "k/3"].map(|key| (super::hash(key), second));
+        let place = tempfile::tempdir().unwrap();
+        let own = std::fs::File::open(place.path()).unwrap().into();
+        uses::save(&own, uses.to_vec()).unwrap();
+        let account = super::super::tests::account_with("", uses::load(&own));
+        for key in ["k/3", "k/1", "k/2"] {
+            let mut stat = rustix::fs::stat(place.path()).unwrap();
+            (stat.st_mtime, stat.st_atime) = (1, 1);
+            account.set(key, Some(&stat), None);
+            let met = uptime();
+            while uptime() == met {
+                std::thread::yield_now();
+            }
+        }
+        let victims = account.victims_of_disk(1 << 20, "");
+        let names: Vec<_> = victims.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(names, ["k/1", "k/2", "k/3"]);
+        account.visit("", |_, value| assert_eq!(value.second(), i64::from(second)));
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Value {
 
     /// The second since 1970 in which it was used last.
     pub fn second(&self) -> i64 {
-        clock::now() / 1_000_000_000 - self.age() / 1000
+        started().saturating_add(self.used.load(Relaxed).min(uptime())) / 1000
     }
 
     /// Bytes of the disk that it takes; 0 while it is not counted.
@@ -94,6 +94,23 @@ pub(super) fn nanos(version: Version) -> i64 {
 pub(super) fn uptime() -> i64 {
     let time = clock_gettime(ClockId::MonotonicCoarse);
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
+}
+
+/// The uptime at so many milliseconds since 1970, if that is not in the future.
+pub(super) fn since_1970(millis: i64) -> i64 {
+    millis.saturating_sub(started()).min(uptime())
+}
+
+/// When the system started, in milliseconds since 1970. Noted, and noted anew once the clock was set or the system slept: the two clocks tick
+/// apart, and two values of one time have one time of use, whenever each is looked at.
+fn started() -> i64 {
+    static NOTED: AtomicI64 = AtomicI64::new(0);
+    let (now, noted) = (clock::now() / 1_000_000 - uptime(), NOTED.load(Relaxed));
+    if now.abs_diff(noted) < 1000 {
+        return noted;
+    }
+    NOTED.store(now, Relaxed);
+    now
 }
 
 /// The names, apart from each other: a directory without bounds takes no more memory than its names.

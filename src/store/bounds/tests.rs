@@ -92,8 +92,13 @@ fn bound(prefix: &str, blocks: Option<u64>, max_keys: Option<u64>, full: Full) -
 
 /// An account, whole and empty, of a bound of 1 MiB of each `prefix` that evicts.
 pub fn account(prefix: &str) -> std::sync::Arc<Account> {
+    account_with(prefix, Uses::default())
+}
+
+/// The same, of which an earlier process has noted these uses.
+pub fn account_with(prefix: &str, noted: Uses) -> std::sync::Arc<Account> {
     let bound = bound(prefix, Some(256), None, Full::Evict);
-    let account = Account::new(vec![bound], Uses::default());
+    let account = Account::new(vec![bound], noted);
     account.set_may_evict(0, true);
     account.set_whole();
     account

@@ -204,7 +204,8 @@ impl Account {
         });
         let mut going = Total::default();
         for mut values in scopes.into_values() {
-            values.sort_unstable_by_key(|(order, _)| *order);
+            // Of one time, those go first whose names come first.
+            values.sort_by_key(|(order, _)| *order);
             let all = values.iter().map(|(_, total)| *total);
             let mut left = all.fold(Total::default(), Total::plus);
             for ((Reverse(is_too_old), _), total) in values {
