@@ -230,6 +230,13 @@ impl Checkpoints {
         }
     }
 
+    /// True if the last segment in use was retired: a checkpoint removes it once another goes on after it.
+    pub fn ends_retired(&self) -> bool {
+        let state = self.state();
+        let last = state.segments.used.last();
+        last.is_some_and(|(_, segment)| segment.is_retired())
+    }
+
     /// Waits until a checkpoint has settled all that was made; fails where the next one fails. Blocks.
     pub fn settle(&self) -> Result<(), Error> {
         let state = self.wait_until(|state| !state.is_unsettled());

@@ -248,6 +248,10 @@ impl Log for Journal {
     }
 
     fn settle(&mut self) -> Result<(), Error> {
+        // What it has that was refused counts until there is another.
+        if self.checkpoints.ends_retired() {
+            self.begin_segment()?;
+        }
         self.checkpoints.settle()
     }
 

@@ -255,6 +255,31 @@ fn the_first_write_on_a_disk_that_is_well_again_is_stored_though_all_segments_we
     assert_eq!((0..9).filter(heals).take(3).count(), 3);
 }
 
+/// The last segment of the journal was retired, and no write has begun another. What was refused comes back under no name.
+#[test]
+fn a_folder_moves_on_a_disk_that_is_well_again_without_a_write_before() {
+    journal_only!("a disk that is well again");
+    for fails in ["fdatasync", "syncfs,fdatasync", "pwrite64"] {
+        let dir = DataDir::temporary();
+        let mut server = start_as_usual(&dir);
+        server.store("a/k", "value");
+        let options = format!("-e trace={fails} -e inject={fails}:error=EIO");
+        let tracer = Attached::to(&server, &words(&options));
+        for key in ["a/k", "a/other"] {
+            assert_eq!(server.put(key, "refused").status, 500, "{fails}");
+        }
+        drop(tracer);
+        let moved = server.request("MOVE", "/a/", "Destination: /b/\r\n", b"");
+        assert_eq!(moved.status, 201, "{fails}: {moved:?}");
+        assert_eq!(ready(&server), 200);
+        cut(&mut server);
+        drop(server);
+        drop(start_as_usual(&dir));
+        dir.assert_holds(&["b/k"]);
+        assert_eq!(fs::read(dir.file("b/k")).expect("a file"), b"value");
+    }
+}
+
 /// A thread of the journal panics, by order of the environment: `DATA_SERVER_PANIC=thread:NAME`.
 #[test]
 fn a_panic_of_a_thread_of_the_journal_ends_the_server() {
