@@ -107,7 +107,7 @@ impl Account {
     /// Counts the values below the folder `from`, which has moved, below `to`: the sums are the same, and so are the uses. No change of them
     /// is in flight.
     pub fn moved(&self, from: &str, to: &str) {
-        let below = format!("{from}/");
+        let [below, of_target] = [from, to].map(|folder| format!("{folder}/"));
         if !self.counts(&below) {
             return;
         }
@@ -133,6 +133,9 @@ impl Account {
         }
         for (at, scope) in self.scopes(&below) {
             if let Some(sums) = self.state.lock().scopes[at].get_mut(scope) {
+                // Of values that had these names before and are gone.
+                let is_other = |(_, name): &(_, Box<str>)| !name.starts_with(&of_target);
+                sums.oldest.retain(is_other);
                 let names = sums.oldest.iter_mut().map(|(_, name)| name);
                 names
                     .filter(|name| name.starts_with(&below))

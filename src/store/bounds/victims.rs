@@ -284,7 +284,10 @@ impl Account {
             if sums.oldest.back().is_some_and(|(last, _)| used < *last) {
                 let chosen = (used, Box::from(key));
                 let before = sums.oldest.partition_point(|other| *other < chosen);
-                sums.oldest.insert(before, chosen);
+                // One of before that is gone may have its name and its time.
+                if sums.oldest.get(before) != Some(&chosen) {
+                    sums.oldest.insert(before, chosen);
+                }
             }
         }
     }
