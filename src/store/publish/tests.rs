@@ -1,11 +1,12 @@
 //! A model of a directory and its disk beside the pipeline: the pipeline, the frames and the history that the server uses, on files and
 //! a log that are played here.
 //!
-//! Up to four writers change a key, a key below it and a third by any means, while syncs end or fail, checkpoints settle, calls fail and a
-//! hand writes. After each step the power is cut: each name may be as at any moment since it was last synced, bytes that were not synced may
+//! Up to four writers change a key, a key below it and two more of the kind by any means, and move the folder of the first to that of the
+//! other, while syncs end or fail, checkpoints settle, calls fail and a hand writes. After each step the power is cut: each name may be as at any moment since it was last synced, bytes that were not synced may
 //! be torn, of the frames that were not synced any number may be whole. A replay, cut off anywhere and begun again, must then leave
 //! each key as an order of the writers' changes explains it that has all acknowledged ones.
 
+mod cuts;
 mod world;
 
 use std::collections::BTreeSet;
@@ -14,17 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 
-use futures_util::FutureExt;
 use proptest::prelude::*;
 
 use super::super::batch_reply;
 use super::super::changes::Changes;
-use super::super::new_value::NewValue;
+use super::super::new_value::{NewValue, Place, Source};
 use super::acknowledge::Acknowledger;
-use super::decide::{ChangeRequest, PublishResult};
+use super::decide::{ChangeRequest, FolderChange, PublishResult};
 use super::pipeline::Pipeline;
 use crate::value::{Error, Key};
-use world::{Disk, Frames, KEYS, Planted, Replay, State, Value, World, disks, nanos, time};
+use cuts::{Disk, Replay, disks};
+use world::{Frames, KEYS, MOVED, Planted, State, Value, World, nanos, time, version};
 
 /// The change that a writer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,18 @@ struct Ask {
     is_put: bool,
     is_large: bool,
     condition: Condition,
+    /// It is a move of the folder to the name of this key instead.
+    is_move: bool,
 }
+
+/// The folder of the one name moves to the other.
+const MOVE: Ask = Ask {
+    key: 2,
+    is_put: true,
+    is_large: false,
+    condition: Condition::None,
+    is_move: true,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
@@ -51,6 +63,8 @@ enum Step {
     Ask(usize),
     Sync,
     FailSync,
+    /// The next sync that a move waits for fails.
+    FailWait,
     Checkpoint,
     /// The next call that makes a change fails.
     FailCall,
@@ -100,6 +114,7 @@ fn play(first: State, asks: &[Ask], steps: &[Step], planted: Planted) -> Result<
     let world = World::new(first, planted);
     let mut log = Frames {
         planted,
+        world: Some(&world),
         ..Frames::default()
     };
     let acknowledger = Acknowledger::at_once(Arc::new(Changes::starting_at(0)));
@@ -124,13 +139,14 @@ fn play(first: State, asks: &[Ask], steps: &[Step], planted: Planted) -> Result<
 }
 
 impl Case<'_> {
-    fn step(&mut self, pipeline: &mut Pipeline<'_, World, Frames>, step: Step) {
+    fn step(&mut self, pipeline: &mut Pipeline<'_, World, Frames<'_>>, step: Step) {
         let log = &mut *pipeline.log;
         let mut asked = Vec::new();
         match step {
             Step::Ask(count) => asked.extend(self.asks.by_ref().take(count).copied()),
             Step::Sync => log.synced = log.all.len(),
             Step::FailSync => log.fail(),
+            Step::FailWait => log.fails = true,
             Step::Checkpoint => {
                 log.settled = log.made;
                 self.world.settle();
@@ -156,10 +172,14 @@ impl Case<'_> {
         pipeline.log.time = time(self.world.now.get());
         let asked: Vec<_> = asked.into_iter().map(|ask| self.change(ask)).collect();
         let mut asked = asked.into_iter();
-        // As `Pipeline::run` does, as long as there is nothing to wait for.
+        // As `Pipeline::run` does, as long as there is nothing to wait for but by a move.
         loop {
-            let batch = pipeline.run_batch(|| asked.next()).now_or_never();
-            assert!(batch.is_some(), "the model's log is not waited for");
+            let is_over = {
+                let mut batch = pin!(pipeline.run_batch(|| asked.next()));
+                let mut context = Context::from_waker(Waker::noop());
+                (0..9).any(|_| batch.as_mut().poll(&mut context).is_ready())
+            };
+            assert!(is_over, "the model's log is not waited for so long");
             if !pipeline.is_left() {
                 break;
             }
@@ -171,7 +191,20 @@ impl Case<'_> {
         }
         for (writer, waited) in self.writers.iter().zip(waited) {
             let ask = writer.ask;
-            if waited
+            if ask.is_move {
+                if waited && let Some(Ok(_)) = writer.outcome {
+                    self.world
+                        .planned
+                        .borrow_mut()
+                        .retain(|&(writer, key, ..)| {
+                            let is_over = self.writers[writer].reply.is_none();
+                            !(is_over && [MOVED.0, MOVED.1].contains(&key))
+                        });
+                    let moved = self.world.moved.borrow_mut().pop_front();
+                    self.may_be[MOVED.0] = BTreeSet::from([None]);
+                    self.may_be[MOVED.1] = moved.into_iter().collect();
+                }
+            } else if waited
                 && let Some(Ok(meta)) = writer.outcome
                 && (ask.is_put || meta.is_some())
             {
@@ -190,10 +223,16 @@ impl Case<'_> {
             outcome: None,
         });
         let first = self.first[ask.key];
+        let key = |key: usize| Key::new(KEYS[key]).expect("a key").into_owned();
+        let mut value = NewValue::without_bytes(ask.is_large);
+        if ask.is_move {
+            let (key, version) = (key(0), version(0));
+            value.place = Place::Key(Box::new(Source { key, version }));
+        }
         ChangeRequest {
-            key: Key::new(KEYS[ask.key]).expect("a key").into_owned(),
-            value: ask.is_put.then(|| NewValue::without_bytes(ask.is_large)),
-            folder: None,
+            key: key(ask.key),
+            value: ask.is_put.then_some(value),
+            folder: ask.is_move.then_some(FolderChange::Move),
             condition: Some(Box::new(move |current| {
                 asking.store(writer, Relaxed);
                 match ask.condition {
@@ -210,13 +249,13 @@ impl Case<'_> {
     }
 
     /// Cuts the power in every way, and looks at what replays leave.
-    fn cut(&self, log: &Frames) -> Result<(), String> {
+    fn cut(&self, log: &Frames<'_>) -> Result<(), String> {
         let may_be = self.may_be();
-        let durable = self.world.durable.borrow();
+        let disks = disks(&self.world.durable.borrow());
         let torn = self.world.torn.borrow();
         for whole in log.synced..=log.all.len() {
             let replay = Replay::new(&log.all[..whole], log.settled, self.world.planted);
-            for names in disks(&durable) {
+            for &names in &disks {
                 let disk = Disk {
                     names,
                     torn: torn.clone(),
@@ -252,14 +291,32 @@ impl Case<'_> {
     }
 }
 
-/// All that a writer may ask of `k` and the key below it.
-fn menu() -> Vec<Ask> {
-    let ask = |key, is_put, is_large, condition| Ask {
+fn ask(key: usize, is_put: bool, is_large: bool, condition: Condition) -> Ask {
+    Ask {
         key,
         is_put,
         is_large,
         condition,
-    };
+        is_move: false,
+    }
+}
+
+/// What a writer may ask of the folders, and of the keys in them and in their way.
+fn menu_of_moves() -> Vec<Ask> {
+    let none = Condition::None;
+    vec![
+        MOVE,
+        ask(0, true, false, none),
+        ask(1, true, false, none),
+        ask(1, true, true, none),
+        ask(1, false, false, none),
+        ask(3, true, false, none),
+        ask(3, false, false, none),
+    ]
+}
+
+/// All that a writer may ask of `k` and the key below it.
+fn menu() -> Vec<Ask> {
     let (none, first, absent) = (Condition::None, Condition::First, Condition::Absent);
     vec![
         ask(0, true, false, none),
@@ -275,21 +332,26 @@ fn menu() -> Vec<Ask> {
 }
 
 /// Orders of asking and syncing for so many writers: together, or with a sync between, or a step more after the first frame.
-fn schedules(writers: usize) -> Vec<Vec<Step>> {
+fn schedules(writers: usize, has_moves: bool) -> Vec<Vec<Step>> {
     let mut schedules = vec![
         vec![Step::Ask(writers)],
         vec![Step::Ask(writers), Step::FailSync],
         vec![Step::Ask(writers), Step::FailCall, Step::Sync],
     ];
+    let hand = if has_moves { MOVED.0 } else { 0 };
     for gaps in 0..1_u32 << (writers - 1) {
         for more in [
             None,
             Some(Step::Checkpoint),
             Some(Step::FailSync),
             Some(Step::FailCall),
-            Some(Step::Hand(0)),
-            Some(Step::Remove(0)),
+            Some(Step::Hand(hand)),
+            Some(Step::Remove(hand)),
+            Some(Step::FailWait),
         ] {
+            if more == Some(Step::FailWait) && !has_moves {
+                continue;
+            }
             let mut steps = Vec::new();
             for writer in 0..writers {
                 steps.push(Step::Ask(1));
@@ -307,14 +369,14 @@ fn schedules(writers: usize) -> Vec<Vec<Step>> {
 }
 
 const FIRSTS: [State; 3] = [
-    [Some(1), None, None],
-    [None, None, None],
-    [None, Some(2), None],
+    [Some(1), None, None, None],
+    [None; 4],
+    [None, Some(2), None, None],
 ];
 
-/// All cases of so many writers, by all schedules; the first that goes wrong.
-fn exhaust(writers: u32, planted: Planted) -> (u64, Option<String>) {
-    let (menu, schedules) = (menu(), schedules(writers as usize));
+/// All cases of so many writers, who ask for what is on the `menu`, by all schedules; the first that goes wrong.
+fn exhaust(writers: u32, menu: &[Ask], planted: Planted) -> (u64, Option<String>) {
+    let schedules = schedules(writers as usize, menu.contains(&MOVE));
     let mut cases = 0;
     for case in 0..menu.len().pow(writers) {
         let asks: Vec<_> = (0..writers)
@@ -334,20 +396,29 @@ fn exhaust(writers: u32, planted: Planted) -> (u64, Option<String>) {
 
 #[test]
 fn every_order_of_three_writers_keeps_what_was_acknowledged() {
-    let (cases, wrong) = exhaust(3, Planted::Nothing);
+    let (cases, wrong) = exhaust(3, &menu(), Planted::Nothing);
+    eprintln!("{cases} cases");
+    assert_eq!(wrong, None);
+}
+
+#[test]
+fn every_order_with_a_folder_that_moves_keeps_what_was_acknowledged() {
+    let (cases, wrong) = exhaust(3, &menu_of_moves(), Planted::Nothing);
     eprintln!("{cases} cases");
     assert_eq!(wrong, None);
 }
 
 #[test]
 fn each_planted_fault_is_found() {
-    for planted in [
-        Planted::NoPending,
-        Planted::ByVersion,
-        Planted::NoCancel,
-        Planted::Early,
+    for (menu, planted) in [
+        (menu(), Planted::NoPending),
+        (menu(), Planted::ByVersion),
+        (menu(), Planted::NoCancel),
+        (menu(), Planted::Early),
+        (menu_of_moves(), Planted::NoSettle),
+        (menu_of_moves(), Planted::NoName),
     ] {
-        let (cases, wrong) = exhaust(3, planted);
+        let (cases, wrong) = exhaust(3, &menu, planted);
         let why = wrong.as_deref().unwrap_or("nothing");
         eprintln!("{planted:?}, found in case {cases}: {why}");
         assert!(wrong.is_some(), "{planted:?}");
@@ -360,14 +431,10 @@ fn any_ask() -> impl Strategy<Value = Ask> {
         Just(Condition::First),
         Just(Condition::Absent)
     ];
-    (0..KEYS.len(), any::<bool>(), any::<bool>(), condition).prop_map(
-        |(key, is_put, is_large, condition)| Ask {
-            key,
-            is_put,
-            is_large,
-            condition,
-        },
-    )
+    let any = (0..KEYS.len(), any::<bool>(), any::<bool>(), condition);
+    let any =
+        any.prop_map(|(key, is_put, is_large, condition)| ask(key, is_put, is_large, condition));
+    prop_oneof![5 => any, 1 => Just(MOVE)]
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -375,6 +442,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         4 => (1_usize..4).prop_map(Step::Ask),
         3 => Just(Step::Sync),
         1 => Just(Step::FailSync),
+        1 => Just(Step::FailWait),
         1 => Just(Step::Checkpoint),
         1 => Just(Step::FailCall),
         1 => (0..KEYS.len()).prop_map(Step::Hand),

@@ -1,20 +1,24 @@
-//! The model's directory, its log and its disk: names that are made and not synced, frames of which the first are; and a cut of power, with
-//! the disks that it may leave and what a replay makes of each.
+//! The model's directory, its log and its disk: names that are made and not synced, and frames of which the first are.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::Poll;
 
 use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::super::super::journal::{self, Fate, FrameBuilder, Head, History, Log, Record};
+use super::super::super::journal::{FrameBuilder, Head, Log};
 use super::super::super::new_value::Source;
 use super::super::decide::{ChangeRequest, Files, Pending, PendingState, Plan};
 use crate::value::{Error, Key, Meta, Version};
 
-pub(super) const KEYS: [&str; 3] = ["k", "k/x", "q"];
+pub(super) const KEYS: [&str; 4] = ["k", "k/x", "q", "q/x"];
+
+/// The key in the folder that moves, and the one that its value has then.
+pub(super) const MOVED: (usize, usize) = (1, 3);
 
 /// The value of a key: a version, or nothing.
 pub(super) type Value = Option<i128>;
@@ -35,6 +39,10 @@ pub(super) enum Planted {
     NoCancel,
     /// Answers do not wait for the sync.
     Early,
+    /// A folder moves while the log has records of keys below it.
+    NoSettle,
+    /// The new name of a folder is not synced.
+    NoName,
 }
 
 /// The kernel's view of the files, and what the disk may have of it.
@@ -51,6 +59,8 @@ pub(super) struct World {
     /// The writer whose change is decided.
     pub(super) asking: Arc<AtomicUsize>,
     pub(super) fails: Cell<bool>,
+    /// The values that moved with their folder, and whose writers have not heard of it.
+    pub(super) moved: RefCell<VecDeque<Value>>,
 }
 
 pub(super) fn key_index(key: &str) -> usize {
@@ -61,7 +71,7 @@ pub(super) fn key_index(key: &str) -> usize {
 
 /// Whether there can be no value with the name of the first while there is one with that of the second.
 pub(super) fn excludes(a: usize, b: usize) -> bool {
-    matches!((a, b), (0, 1) | (1, 0))
+    matches!((a, b), (0, 1) | (1, 0) | (2, 3) | (3, 2))
 }
 
 pub(super) fn version(nanos: i128) -> Version {
@@ -87,6 +97,7 @@ impl World {
             planned: RefCell::default(),
             asking: Arc::default(),
             fails: Cell::new(false),
+            moved: RefCell::default(),
         }
     }
 
@@ -149,6 +160,29 @@ impl Files for World {
         Ok(meta(result))
     }
 
+    /// Only one folder moves: it is there while there is a value in it.
+    fn change_folder(&self, _: &ChangeRequest) -> Result<(), Error> {
+        let (from, to) = MOVED;
+        if self.fails.take() {
+            return Err(Error::new("rename", Errno::IO));
+        }
+        let value = self.names.borrow()[from];
+        if value.is_none() {
+            return Err(Error::NoFolder);
+        }
+        if self.is_occupied(to) || self.names.borrow()[to].is_some() {
+            return Err(Error::NameTaken("a folder"));
+        }
+        for (key, value) in [(from, None), (to, value)] {
+            self.set(key, value);
+            if self.planted != Planted::NoName {
+                self.durable.borrow_mut()[key] = vec![value];
+            }
+        }
+        self.moved.borrow_mut().push_back(value);
+        Ok(())
+    }
+
     fn stage(&self, _: &mut ChangeRequest, _: Plan) -> Result<(), Error> {
         Ok(())
     }
@@ -182,7 +216,9 @@ impl Files for World {
 
 /// The log: frames, of which the first are synced.
 #[derive(Default)]
-pub(super) struct Frames {
+pub(super) struct Frames<'a> {
+    /// The files that it has the changes of.
+    pub(super) world: Option<&'a World>,
     pub(super) all: Vec<Bytes>,
     pub(super) synced: usize,
     pub(super) next: u64,
@@ -190,6 +226,8 @@ pub(super) struct Frames {
     pub(super) settled: u64,
     pub(super) made: u64,
     pub(super) failed: bool,
+    /// The next sync that is waited for fails.
+    pub(super) fails: bool,
     /// When what is appended next was decided.
     pub(super) time: i64,
     pub(super) planted: Planted,
@@ -199,7 +237,7 @@ pub(super) fn head(frame: &[u8]) -> Head {
     Head::parse(frame).expect("a frame")
 }
 
-impl Frames {
+impl Frames<'_> {
     pub(super) fn synced_before(&self) -> u64 {
         self.all[..self.synced]
             .last()
@@ -211,9 +249,16 @@ impl Frames {
         self.next = self.synced_before();
         self.failed = true;
     }
+
+    /// Tells once of a sync that failed.
+    fn heard(&mut self) -> Result<(), Error> {
+        let failed = || Error::new("sync the journal", Errno::IO);
+        let has_failed = std::mem::take(&mut self.failed);
+        (!has_failed).then_some(()).ok_or_else(failed)
+    }
 }
 
-impl Log for Frames {
+impl Log for Frames<'_> {
     fn frame(&self) -> FrameBuilder {
         FrameBuilder::new(self.time)
     }
@@ -241,13 +286,27 @@ impl Log for Frames {
     }
 
     async fn wait(&mut self) -> Result<(), Error> {
-        if std::mem::take(&mut self.failed) {
-            return Err(Error::new("sync the journal", Errno::IO));
+        self.heard()?;
+        // A sync ends only for one who goes on waiting.
+        let mut has_waited = false;
+        let wait = poll_fn(|_| match std::mem::replace(&mut has_waited, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        wait.await;
+        if std::mem::take(&mut self.fails) {
+            self.fail();
+            return self.heard();
         }
-        std::future::pending().await
+        self.synced = self.all.len();
+        Ok(())
     }
 
     fn settle(&mut self) -> Result<(), Error> {
+        if self.planted != Planted::NoSettle {
+            self.settled = self.made;
+            self.world.inspect(|world| world.settle());
+        }
         Ok(())
     }
 
@@ -256,142 +315,6 @@ impl Log for Frames {
         if let Some(end) = end {
             self.made = end;
         }
-    }
-}
-
-/// The content of a disk after a cut of power.
-#[derive(Clone)]
-pub(super) struct Disk {
-    pub(super) names: State,
-    pub(super) torn: BTreeSet<i128>,
-}
-
-impl Disk {
-    /// Whether each key stands for what it may, whole.
-    pub(super) fn check(&self, may_be: &[BTreeSet<Value>; KEYS.len()]) -> Result<(), String> {
-        for (key, may_be) in may_be.iter().enumerate() {
-            let value = self.names[key];
-            let is_torn = value.is_some_and(|value| self.torn.contains(&value));
-            if !may_be.contains(&value) || is_torn {
-                let key = KEYS[key];
-                return Err(format!(
-                    "{key} is {value:?} (torn: {is_torn}), and may be {may_be:?}"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Each name as at any moment since it was last synced.
-pub(super) fn disks(durable: &[Vec<Value>; KEYS.len()]) -> BTreeSet<State> {
-    let mut disks = BTreeSet::new();
-    for &k in &durable[0] {
-        for &x in &durable[1] {
-            for &q in &durable[2] {
-                if k.is_some() && x.is_some() {
-                    disks.extend([[k, None, q], [None, x, q]]);
-                } else {
-                    disks.insert([k, x, q]);
-                }
-            }
-        }
-    }
-    disks
-}
-
-/// The replay, as `journal::replay` does it: the records that are not settled, and the history that they make.
-pub(super) struct Replay {
-    records: Vec<Record>,
-    history: History,
-    planted: Planted,
-}
-
-impl Replay {
-    /// The replay of whole `frames`, of which the records before `settled` are settled.
-    pub(super) fn new(frames: &[Bytes], settled: u64, planted: Planted) -> Self {
-        let mut records = Vec::new();
-        for frame in frames {
-            let head = head(frame);
-            let read = head.read(frame.clone()).expect("a whole frame");
-            let left = (head.first..).zip(read).filter(|(n, _)| *n >= settled);
-            records.extend(left.map(|(_, record)| record));
-        }
-        let mut history = History::default();
-        for record in &records {
-            let is_cancel = matches!(record, Record::Cancel(_));
-            if !(is_cancel && planted == Planted::NoCancel) {
-                history.add(record);
-            }
-        }
-        Self {
-            records,
-            history,
-            planted,
-        }
-    }
-
-    fn changes(&self) -> impl Iterator<Item = &journal::ChangeRecord> {
-        self.records.iter().filter_map(|record| match record {
-            Record::Change(change) => Some(change),
-            Record::Cancel(_) => None,
-        })
-    }
-
-    /// Replays on `disk`, cut off after `most` values are made.
-    pub(super) fn run(&self, mut disk: Disk, most: usize) -> Disk {
-        let history = &self.history;
-        let mut made = 0;
-        for change in self.changes() {
-            let key = key_index(change.key.as_str());
-            let may_count = if self.planted == Planted::ByVersion {
-                self.is_highest(change)
-            } else {
-                history.may_count(change)
-            };
-            if !may_count {
-                continue;
-            }
-            if made == most {
-                break;
-            }
-            let found = disk.names[key];
-            let mut fate = history.fate(change, found.map(version));
-            // Times are those of versions here, which are drawn in their order.
-            let changed = found.map_or(0, time);
-            if fate == Fate::Foreign && History::is_older(change, changed) {
-                fate = Fate::Apply;
-            }
-            match (fate, change.result) {
-                (Fate::Apply | Fate::Compare, Some(version)) => {
-                    let version = version.nanos();
-                    let others = (0..KEYS.len()).filter(|other| excludes(key, *other));
-                    let mut in_the_way = others.clone().map(|other| disk.names[other]);
-                    if !in_the_way.all(|value| History::is_older(change, value.map_or(0, time))) {
-                        continue;
-                    }
-                    for other in others {
-                        disk.names[other] = None;
-                    }
-                    disk.names[key] = Some(version);
-                    disk.torn.remove(&version);
-                    made += 1;
-                }
-                (Fate::Apply, None) => {
-                    disk.names[key] = None;
-                    made += 1;
-                }
-                _ => {}
-            }
-        }
-        disk
-    }
-
-    /// As it was before: the highest version counts, whatever its place.
-    pub(super) fn is_highest(&self, change: &journal::ChangeRecord) -> bool {
-        let of_key = self.changes().filter(|other| other.key == change.key);
-        let highest = of_key.map(|other| other.result).max().flatten();
-        change.result == highest
     }
 }
 
