@@ -19,14 +19,16 @@ impl OptionalFields {
         match name {
             b"user-agent" | b"referer" => !self.of_client,
             b"traceparent" => !self.of_trace,
-            b"forwarded" | b"x-forwarded-for" | b"x-forwarded-host" => !self.of_proxies,
-            name => is_unread(name, self.of_proxies),
+            b"forwarded" | b"x-forwarded-for" | b"x-forwarded-host" | b"x-forwarded-proto" => {
+                !self.of_proxies
+            }
+            name => is_unread(name),
         }
     }
 }
 
 /// True for a field that clients send and nothing in this server reads; a test finds code that names one.
-fn is_unread(name: &[u8], are_proxies_read: bool) -> bool {
+fn is_unread(name: &[u8]) -> bool {
     let names: &[&[u8]] = match name.len() {
         3 => &[b"dnt", b"via"],
         6 => &[b"cookie", b"pragma"],
@@ -36,7 +38,6 @@ fn is_unread(name: &[u8], are_proxies_read: bool) -> bool {
         14 => &[b"sec-fetch-mode", b"sec-fetch-dest", b"sec-fetch-user"],
         15 => &[b"accept-language"],
         16 => &[b"sec-ch-ua-mobile", b"x-forwarded-port"],
-        17 if !are_proxies_read => &[b"x-forwarded-proto"],
         18 => &[b"sec-ch-ua-platform"],
         25 => &[b"upgrade-insecure-requests"],
         _ => &[],
