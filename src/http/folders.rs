@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
-use crate::http::refusal::Refusal;
+use crate::http::refusal::{FolderWork, Refusal};
 use crate::http::response::outcome::{CopiedFolder, Outcome};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{FolderMove, MoveRequest};
@@ -15,9 +15,9 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::BadMove;
 use crate::http::values::moves::perform::relocate;
-use crate::store::{Error, Key, PAGE, Page, Stays};
+use crate::store::{Error, Key, ListedValue, PAGE, Page, StagingQuota, Store};
 
-/// Values that are copied at once: few, so that long ones leave disk threads to others.
+/// Values that are copied at once: few, so that they leave disk threads to others.
 const COPIED_AT_ONCE: usize = 8;
 
 /// Makes `folder`, unless there is a body.
@@ -44,14 +44,18 @@ pub async fn remove_folder(
     let Service { store, reactor, .. } = &*request.service;
     let refused = Cell::new(None);
     let may_go_on = || {
-        let permitted = request.permit_removal(&folder);
+        let permit = |client: &Principal| client.permit_removal(folder.as_str());
+        let permitted = request.permitted_now(permit);
         permitted.map_err(|why| refused.set(Some(why))).is_ok()
     };
     let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
     let mut removed = Box::new(removed.await?.ok_or(Refusal::NoSuchFolder)?);
     let failure = removed.failure.take().map(Refusal::from);
     match failure.or_else(|| refused.take()) {
-        Some(why) => Err(Refusal::OfFolder(Box::new(why), removed.removed, "removed")),
+        Some(why) => {
+            let done = FolderWork::Removed(removed.removed, removed.folders);
+            Err(Refusal::OfFolder(Box::new(why), done))
+        }
         None if !is_deep => Err(Refusal::NeedsDepth {
             values: removed.met,
         }),
@@ -67,11 +71,19 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
         return Err(BadMove::OtherRules.into());
     }
     let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
-    let is_longer = to.len() > from.len() || to.split('/').count() > from.split('/').count();
-    let mut page = is_longer.then(|| Page::below(&asked.from, PAGE));
-    while let Some(listing) = store.next_page(reactor, &mut page).await? {
-        for (key, _) in &listing.keys {
-            check_depth(&asked.to(key)?, service.config.limits.max_key_depth)?;
+    if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
+        let check = |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
+        // As MKCOL has it, there has to be a key below each folder that stays.
+        let below = |folder: &str| check(&format!("{folder}k"));
+        below(&format!("{from}/"))?;
+        let mut page = Some(Page {
+            folders: true,
+            ..Page::below(&asked.from, PAGE)
+        });
+        while let Some(listing) = store.next_page(reactor, &mut page).await? {
+            let mut keys = listing.keys.iter();
+            keys.try_for_each(|(key, _)| check(key.as_str()))?;
+            listing.folders.iter().try_for_each(|it| below(it))?;
         }
     }
     match store.move_folder(asked.from, asked.to.clone()).await {
@@ -81,12 +93,12 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
 }
 
 /// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure ends it; a value
-/// that is refused alone is told.
+/// that is refused alone is told, and so is a folder that the server may not read.
 pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Outcome, Refusal> {
     let service = &*request.service;
     let (store, reactor) = (&service.store, service.reactor);
-    let first = Some(Page::below(&asked.from, PAGE));
-    let (mut page, mut is_there) = (first.clone(), store.has_folder(&asked.from).await?);
+    let first = Page::below(&asked.from, PAGE);
+    let (mut page, mut is_there) = (Some(first.clone()), store.has_folder(&asked.from).await?);
     while let Some(listing) = store.next_page(reactor, &mut page).await? {
         for (key, _) in &listing.keys {
             is_there = true;
@@ -96,47 +108,72 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
     if !is_there {
         return Err(Refusal::NoSuchFolder);
     }
-    let (mut copied, mut stays) = (0, Stays::default());
-    let mut copy_all = async |mut page: Option<Page>| {
-        while let Some(listing) = store.next_page(reactor, &mut page).await? {
-            for some in listing.keys.chunks(COPIED_AT_ONCE) {
-                // It ends with the rights of the client.
-                let by_now = request.principal().map(Principal::by_now).transpose()?;
-                let client = by_now.as_ref();
-                if let Some(client) = client {
-                    client.permit_copy(asked.from.as_str(), asked.to.as_str())?;
-                }
-                let outcomes = some.iter().map(async |(key, _)| {
-                    let copy = copy_of(client, &service.config, &asked, key)?;
-                    relocate(request, copy).await
-                });
-                let mut failure = Ok(());
-                for ((key, _), outcome) in some.iter().zip(join_all(outcomes).await) {
-                    match outcome {
-                        Ok(Outcome::Relocated(made)) => {
-                            copied += 1;
-                            request.audit_changed(&made.key);
-                        }
-                        // It has gone meanwhile.
-                        Ok(_) => {}
-                        Err(why) if why.row(&service.config).status.is_client_error() => {
-                            stays.add(key.as_str().to_owned(), why.to_string());
-                        }
-                        Err(why) => failure = Err(why),
-                    }
-                }
-                failure?;
-            }
-        }
-        Ok::<_, Refusal>(())
-    };
-    if let Err(why) = copy_all(first).await {
-        return Err(Refusal::OfFolder(Box::new(why), copied, "copied"));
+    store.check_folder(&asked.to).await?;
+    let mut made = CopiedFolder::default();
+    if let Err(why) = copy_all(request, &asked, first, &mut made).await {
+        let done = FolderWork::Copied(made.copied);
+        return Err(Refusal::OfFolder(Box::new(why), done));
     }
-    Ok(Outcome::FolderCopied(Box::new(CopiedFolder {
-        copied,
-        stays,
-    })))
+    Ok(Outcome::FolderCopied(Box::new(made)))
+}
+
+/// Copies what is on the page `first` and behind it, and notes in `made` what came of it.
+async fn copy_all(
+    request: &RequestContext,
+    asked: &FolderMove,
+    first: Page,
+    made: &mut CopiedFolder,
+) -> Result<(), Refusal> {
+    let Service {
+        store,
+        reactor,
+        config,
+        ..
+    } = &*request.service;
+    let mut page = Some(first.clone());
+    while let Some(listing) = store.next_page(*reactor, &mut page).await? {
+        let mut rest = &listing.keys[..];
+        while !rest.is_empty() {
+            let some = rest.split_off(..at_once(rest, store)).unwrap_or_default();
+            // It ends with the rights of the client.
+            let client = request.permitted_now(|client| client.permit_copy(asked))?;
+            let copies = some.iter().map(async |(key, _)| {
+                let copy = copy_of(client.as_ref(), config, asked, key)?;
+                let copied = relocate(request, copy).await?;
+                if let Outcome::Relocated(made) = &copied {
+                    request.audit_changed(&made.key);
+                }
+                Ok::<_, Refusal>(copied)
+            });
+            let mut failure = Ok(());
+            for ((key, _), outcome) in some.iter().zip(join_all(copies).await) {
+                match outcome {
+                    Ok(Outcome::Relocated(_)) => made.copied += 1,
+                    // It has gone meanwhile.
+                    Ok(_) => {}
+                    Err(why) if why.row(config).status.is_client_error() => {
+                        request.audit_refused(key, &why);
+                        made.stays.add(key.as_str().to_owned(), why.to_string());
+                    }
+                    Err(why) => failure = failure.and(Err(why)),
+                }
+            }
+            failure?;
+        }
+    }
+    made.stays.append(store.left_out(first).await?.stays);
+    Ok(())
+}
+
+/// How many of these values, of which there is one, are copied at once.
+fn at_once(values: &[(Key<'_>, ListedValue)], store: &Store) -> usize {
+    let mut left = store.quota().map_or(0, StagingQuota::most_at_once);
+    let fits = |(_, value): &&(Key<'_>, ListedValue)| {
+        let rest = left.checked_sub(value.len);
+        rest.map(|rest| left = rest).is_some()
+    };
+    let values = values.iter().take(COPIED_AT_ONCE);
+    values.take_while(fits).count().max(1)
 }
 
 /// The COPY of the value of `key`, if the `client` has the rights to it.

@@ -3,6 +3,7 @@
 //! Every request, of HTTP/1 and HTTP/2, goes through [`Service::call`]: authenticate, parse, perform, respond. A rejection and a value in
 //! the cache have their response at once, all else is performed by [`execute::perform`]. Decides no status and reads no header.
 
+pub mod audit;
 pub mod context;
 pub mod execute;
 pub mod operation;

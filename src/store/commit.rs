@@ -297,17 +297,12 @@ pub const A_FOLDER: &str = "a folder";
 pub fn make_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
     dir.make_lasting_folder(path.as_str())
         .map_err(|errno| match errno {
-            Errno::EXIST => {
-                let folder = dir.folder(path.as_str());
-                let Ok(folder) = folder else {
-                    return Error::NameTaken("a value, link or device");
-                };
-                // It may be one that a PUT made.
-                match unmark_implicit(folder) {
-                    Ok(()) => Error::NameTaken(A_FOLDER),
-                    Err(errno) => Error::new("have the folder stay", errno),
-                }
-            }
+            Errno::EXIST => match dir.folder(path.as_str()).map(unmark_implicit) {
+                Ok(Ok(true)) => Error::FolderKept,
+                Ok(Ok(false)) => Error::NameTaken(A_FOLDER),
+                Ok(Err(errno)) => Error::new("have the folder stay", errno),
+                Err(_) => Error::NameTaken("a value, link or device"),
+            },
             errno if is_no_folder(errno) => Error::NoParent(path.folder().to_owned()),
             errno => Error::new("make the folder", errno),
         })

@@ -17,7 +17,8 @@ pub const SLICE: usize = 256;
 pub const TOLD: usize = 100;
 
 /// Why a folder stays whose values have gone.
-pub const NOT_EMPTY: &str = "it holds what is no value, or one that was stored meanwhile";
+pub const NOT_EMPTY: &str =
+    "it holds what is no value, what the server may not read, or a value that was stored meanwhile";
 
 /// A value or a folder that stays, and the reason.
 #[derive(Debug, Serialize)]
@@ -37,6 +38,13 @@ pub struct Stays {
 }
 
 impl Stays {
+    /// Adds all that `others` are.
+    pub fn append(&mut self, others: Self) {
+        self.count += others.count;
+        let room = TOLD - self.why.len();
+        self.why.extend(others.why.into_iter().take(room));
+    }
+
     /// Adds the thing of this `name`, which stays for this `reason`.
     pub fn add(&mut self, name: String, reason: String) {
         self.count += 1;
@@ -46,20 +54,30 @@ impl Stays {
     }
 }
 
+/// The folders that listings leave out.
+#[derive(Debug, Default)]
+pub struct LeftOut {
+    pub stays: Stays,
+    /// The error of one of them, if there are any.
+    pub first: Option<Error>,
+}
+
 /// The removal, under way, of the folders below one that are empty, or have empty folders alone.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FolderRemoval {
     /// Folders to remove, the next last: each above those that lie in it. Once one is read, with the number that stayed before.
     todo: Vec<(String, Option<u64>)>,
     /// The lowest that stay.
     pub stays: Stays,
+    /// The number of folders that went.
+    pub removed: u64,
 }
 
 impl FolderRemoval {
     pub fn below(path: &str) -> Self {
         Self {
             todo: vec![(path.to_owned(), None)],
-            stays: Stays::default(),
+            ..Self::default()
         }
     }
 
@@ -98,6 +116,7 @@ impl FolderRemoval {
             .folder(above)
             .and_then(|above| remove_folder(&above, name));
         match removed {
+            Ok(()) => self.removed += 1,
             Err(errno) if errno != Errno::NOENT && self.stays.count == before => {
                 let reason = match errno {
                     Errno::NOTEMPTY | Errno::EXIST => NOT_EMPTY.to_owned(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde::Serialize;
 
-use super::empty_folders::Stays;
+use super::empty_folders::{FolderRemoval, LeftOut, Stays};
 use super::engine::Store;
 use crate::value::{Error, Key, ListedValue, Listing, Page, Preconditions, Tags};
 
@@ -29,6 +29,9 @@ pub struct RemovedFolder {
     /// Values that were met.
     #[serde(skip)]
     pub met: u64,
+    /// Folders that went.
+    #[serde(skip)]
+    pub folders: u64,
     /// The failure that ended it.
     #[serde(skip)]
     pub failure: Option<Error>,
@@ -51,6 +54,22 @@ impl Store {
         match self {
             Self::Directory(directory) => directory.has_folder(path.clone()).await,
             Self::S3(_) => Ok(false),
+        }
+    }
+
+    /// Fails where no folder can have the name `path`: it is that of a value, or lies below one.
+    pub async fn check_folder(&self, path: &Key<'static>) -> Result<(), Error> {
+        match self {
+            Self::Directory(directory) => directory.check_folder(path.clone()).await,
+            Self::S3(_) => Ok(()),
+        }
+    }
+
+    /// The folders of `page`, and below, that its listings so far have left out, as the server may not read them.
+    pub async fn left_out(&self, page: Page) -> Result<LeftOut, Error> {
+        match self {
+            Self::Directory(directory) => directory.left_out(page).await,
+            Self::S3(_) => Ok(LeftOut::default()),
         }
     }
 
@@ -114,11 +133,12 @@ impl Store {
         }
         let is_over = page.is_none() && removed.failure.is_none();
         if let (Self::Directory(directory), true) = (self, is_deep && is_over) {
-            match directory.remove_folders(path).await {
-                // Of a value that stays the folders are not told beside it.
-                Ok(_) if removed.stays.count > 0 => {}
-                Ok(stays) => removed.stays = stays,
-                Err(error) => removed.failure = Some(error),
+            let mut removal = FolderRemoval::below(path.as_str());
+            removed.failure = directory.remove_folders(path, &mut removal).await.err();
+            removed.folders = removal.removed;
+            // Of a value that stays the folders are not told beside it.
+            if removed.stays.count == 0 {
+                removed.stays = removal.stays;
             }
         }
         Ok(is_there.then_some(removed))

@@ -16,11 +16,11 @@ pub fn mark_implicit(folder: impl AsFd) {
     let _ = retry_on_intr(|| rustix::fs::fsetxattr(&folder, MARK, b"1", XattrFlags::empty()));
 }
 
-/// Takes the mark from `folder`, which stays from now on. Where it has none, or the file system keeps none, it stays anyway.
-pub fn unmark_implicit(folder: impl AsFd) -> Result<(), Errno> {
+/// Takes the mark from `folder`, which stays from now on; true if it had one. Where the file system keeps none, it stays anyway.
+pub fn unmark_implicit(folder: impl AsFd) -> Result<bool, Errno> {
     match retry_on_intr(|| rustix::fs::fremovexattr(&folder, MARK)) {
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
-        removed => removed,
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
+        removed => removed.map(|()| true),
     }
 }
 

@@ -57,6 +57,19 @@ impl Unserved {
         }
     }
 
+    /// True if a folder at, above or below `path` may be left out: it was, as far as that is remembered.
+    pub fn may_leave_out(&self, path: &str) -> bool {
+        let lies_in = |folder: &str, other: &str| {
+            let below = folder.strip_prefix(other);
+            other.is_empty() || below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
+        };
+        let left_out = self.left_out.lock();
+        left_out.len() >= MOST_LEFT_OUT
+            || left_out
+                .iter()
+                .any(|it| lies_in(it, path) || lies_in(path, it))
+    }
+
     /// True if the folder `path` was not left out before.
     fn remember(&self, path: &str) -> bool {
         let mut left_out = self.left_out.lock();

@@ -17,6 +17,9 @@ use crate::value::Error;
 /// How many unfinished uploads one client may have where no option says it: a tenth of all that there may be.
 pub const UPLOADS_OF_ONE: u32 = 1000;
 
+/// Bytes of several values that one request stages at once.
+const MOST_AT_ONCE: u64 = 1 << 20;
+
 /// The bounds of uploads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StagingBounds {
@@ -82,6 +85,12 @@ impl StagingQuota {
     /// length is not known. Without a bound, uploads of up to 64 KiB are left out.
     pub fn staged_bytes(&self) -> u64 {
         self.staged.lock().bytes
+    }
+
+    /// The most bytes of several values that one request stages at once: what one value may have, and little enough that others find room.
+    pub fn most_at_once(&self) -> u64 {
+        let longest = self.bounds.longest().map_or(u64::MAX, NonZeroU64::get);
+        longest.min(MOST_AT_ONCE)
     }
 
     /// True when an upload that is received in one request counts for its client too.

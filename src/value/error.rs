@@ -41,6 +41,9 @@ pub enum Error {
     /// No folder can be made of a name that is taken: by what, for the client.
     #[error("{0} has this name")]
     NameTaken(&'static str),
+    /// A folder that a PUT made has the name: it stays from now on.
+    #[error("a folder has this name")]
+    FolderKept,
     /// No folder can be made in one that is not there.
     #[error("there is no folder {0:?}: make it first")]
     NoParent(String),
@@ -145,6 +148,7 @@ impl Error {
             Self::TooLarge
                 | Self::Occupied(_)
                 | Self::NameTaken(_)
+                | Self::FolderKept
                 | Self::NoParent(_)
                 | Self::NoFolder
                 | Self::Precondition

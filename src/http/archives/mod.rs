@@ -1,5 +1,6 @@
-//! Archives: all values below a folder as one tar or zip, and the values that a tar becomes; what requests ask for, and what is
-//! answered. Pure; [`pack`] makes an archive as fast as its client takes it, and [`unpack`] stores the members of one as they arrive.
+//! Archives: the values below a folder, or a selection of them, as one tar or zip, and the values that a tar becomes; what requests ask
+//! for, and what is answered. Pure; [`pack`] makes an archive as fast as its client takes it, and [`unpack`] stores the members of one as
+//! they arrive.
 //!
 //! An archive is no snapshot of its folder: each value in it is whole and of one version, and they may be of different moments.
 
@@ -8,22 +9,18 @@ pub mod tar;
 pub mod unpack;
 pub mod zip;
 
-use std::pin::Pin;
-
-use futures_util::Stream;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, HeaderMap,
     HeaderValue,
 };
 use percent_encoding::percent_decode_str;
 
-use crate::http::body::Piece;
 use crate::http::head::syntax::{encoded, put};
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::conditional::preconditions;
+use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::are_announced;
 use crate::http::values::fields::end;
-use crate::store::{BadKey, Digests, Error, Key, Page, Preconditions, WriteCondition};
+use crate::store::{BadKey, Digests, Key, Page, WriteCondition};
 
 /// A format of archives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +153,7 @@ impl UnpackRequest {
         if end(headers) != Ok(None) {
             return Err(BadArchive::Field("an end"));
         }
-        let given = preconditions(headers).filter(Preconditions::are_of_writes);
+        let given = preconditions_of_write(headers);
         let only_new = given.is_some();
         if given.is_some_and(|it| !matches!(it.exact(), Some(WriteCondition::Create))) {
             return Err(BadArchive::Field("conditions but If-None-Match: *"));
@@ -170,9 +167,6 @@ fn check_digests(fields: &HeaderMap) -> Result<(), BadArchive> {
     let is_none = Digests::of(fields) == Ok(Digests::default()) && !are_announced(fields);
     is_none.then_some(()).ok_or(BadArchive::Field("digests"))
 }
-
-/// The bytes of an archive, made as fast as the client takes them.
-pub type Pieces = Pin<Box<dyn Stream<Item = Result<Piece, Error>>>>;
 
 /// Adds the headers of an archive of this folder: it is saved under the folder's name (RFC 6266).
 pub fn describe(

@@ -2,13 +2,12 @@
 //!
 //! At most one value is open, and in memory are a page of keys, one piece of the archive and, for a zip, the directory that ends it: its
 //! bytes are reserved before the first byte is sent, from the share of this reactor. A value that was removed since the keys were listed is
-//! left out. One that cannot be read, or that the client may no longer read, ends the archive before its end, and so its body: no client
-//! takes it for whole.
+//! left out. One that cannot be read, or that the client may no longer read, ends the archive before its end, and so its body, and so does
+//! a folder that cannot be read: no client takes it for whole.
 
 use std::future::{poll_fn, ready};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use bytes::BytesMut;
 use crc32fast::Hasher;
@@ -20,14 +19,14 @@ use tokio::task::yield_now;
 use crate::access::Right;
 use crate::failpoint;
 use crate::http::archives::zip::{Zip, record_len};
-use crate::http::archives::{ArchiveFormat, ArchiveRequest, Pieces, tar};
+use crate::http::archives::{ArchiveFormat, ArchiveRequest, tar};
 use crate::http::auth::credentials::Principal;
-use crate::http::body::{Content, Piece};
+use crate::http::body::{Content, Piece, Pieces};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::values::representation::validators;
-use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, TRIES};
+use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, TRIES, second};
 
 /// Headers and short values are sent together, about so many bytes of them.
 const BATCH: usize = 16 << 10;
@@ -59,8 +58,7 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         pieces: sender,
     };
     if selects && request.is_head() {
-        let has_members = packer.has_members().await;
-        if !has_members.map_err(|why| refusal(request, why))? {
+        if !packer.has_members().await? {
             return Ok(Outcome::NoValue);
         }
     }
@@ -68,31 +66,24 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
     let failed = stream::once(packing).filter_map(|it| ready(it.err().map(Err)));
     let pieces = stream::poll_fn(move |cx| pieces.poll_recv(cx)).map(Ok);
     let made = stream::select_with_strategy(pieces, failed, |(): &mut ()| PollNext::Left);
-    let mut made: Pieces = Box::pin(made);
+    let mut made = Box::pin(made);
+    let mut first = None;
     if !request.is_head() {
         // What fails at once is an error, and no archive that breaks off.
-        let first = made.try_next().await;
-        let Some(first) = first.map_err(|why| refusal(request, why))? else {
+        first = made.try_next().await?;
+        if first.is_none() {
             return Ok(Outcome::NoValue);
-        };
-        made = Box::pin(stream::iter([Ok(first)]).chain(made));
+        }
     }
+    let service = Rc::clone(&request.service);
+    let connection = Rc::clone(&request.guard.connection);
+    let rest = made.map_err(move |why: Refusal| service.broke_off(why, &connection));
+    let pieces: Pieces = Box::pin(stream::iter(first.map(Ok)).chain(rest));
     Ok(Outcome::Archive {
         format,
         folder,
-        pieces: made,
+        pieces,
     })
-}
-
-/// The refusal of an archive that fails before its first byte: to a client that has lost a right, that of a GET.
-fn refusal(request: &RequestContext, why: Error) -> Refusal {
-    match (why, &request.context.principal) {
-        (Error::Incomplete, Some(client)) => match client.by_now() {
-            Ok(client) => client.deny(Right::Read),
-            Err(refused) => refused,
-        },
-        (why, _) => why.into(),
-    }
 }
 
 /// A place among the names of an archive.
@@ -123,7 +114,7 @@ struct Packer {
 
 impl Packer {
     /// Sends the archive; sends nothing if it is one of a selection, and no key has a value.
-    async fn pack(mut self) -> Result<(), Error> {
+    async fn pack(mut self) -> Result<(), Refusal> {
         if self.zip.is_some() {
             self.reserve_for_all().await?;
         }
@@ -150,7 +141,7 @@ impl Packer {
     }
 
     /// True where a key has a value, up to the first of which it looks.
-    async fn has_members(&self) -> Result<bool, Error> {
+    async fn has_members(&self) -> Result<bool, Refusal> {
         let (mut place, mut missing) = (Place::default(), 0);
         while let Some(keys) = self.list(&mut place).await? {
             for key in keys {
@@ -164,14 +155,14 @@ impl Packer {
     }
 
     /// Reserves the memory for the directory of a zip of the keys that there are now, and of some more.
-    async fn reserve_for_all(&mut self) -> Result<(), Error> {
+    async fn reserve_for_all(&mut self) -> Result<(), Refusal> {
         let (mut len, mut place) = (BATCH, Place::default());
         while let Some(keys) = self.list(&mut place).await? {
             let prefix = self.page.prefix.len();
             let lens = keys.iter().map(|key| record_len(&key.as_str()[prefix..]));
             len += lens.sum::<usize>();
             if len > self.service.directories.available_permits() {
-                return Err(NO_ROOM);
+                return Err(NO_ROOM.into());
             }
         }
         self.reserved.merge(reserve(&self.service, len)?);
@@ -190,8 +181,9 @@ impl Packer {
         })
     }
 
-    /// The keys of the page at this place that the client may read, and the place behind it; `None` at the end.
-    async fn list(&self, place: &mut Place) -> Result<Option<Vec<Key<'static>>>, Error> {
+    /// The keys of the page at this place that the client may read, and the place behind it; `None` at the end. Fails where the server may
+    /// not read all folders of what it has listed.
+    async fn list(&self, place: &mut Place) -> Result<Option<Vec<Key<'static>>>, Refusal> {
         if place.page.is_none() {
             place.page = self.first_page(place.begun);
             rest(&mut place.begun).await;
@@ -209,8 +201,13 @@ impl Packer {
         }
         let (store, reactor) = (&self.service.store, self.service.reactor);
         let listing = store.list(reactor, page.clone()).await?;
-        if let Some(after) = listing.next.clone() {
-            place.page = Some(Page { after, ..page });
+        match listing.next.clone() {
+            Some(after) => place.page = Some(Page { after, ..page }),
+            None => {
+                let after = String::new();
+                let left_out = store.left_out(Page { after, ..page }).await?;
+                left_out.first.map_or(Ok(()), Err)?;
+            }
         }
         let keys = listing.keys.iter().map(|(key, _)| key);
         Ok(Some(keys.filter(may_read).cloned().collect()))
@@ -218,19 +215,18 @@ impl Packer {
 
     /// Opens the value of `key`, if the client may still read it: its length, the second in which it was written, and its bytes. `None`
     /// where there is no value.
-    async fn open(&self, key: &Key<'_>) -> Result<Option<(u64, u64, Content)>, Error> {
-        let may_read = |client: &Rc<Principal>| {
-            let client = client.by_now();
-            client.is_ok_and(|client| client.may_read(key.as_str()))
-        };
-        if !self.principal.as_ref().is_none_or(may_read) {
-            return Err(Error::Incomplete);
+    async fn open(&self, key: &Key<'_>) -> Result<Option<(u64, u64, Content)>, Refusal> {
+        if let Some(client) = &self.principal {
+            let client = client.by_now()?;
+            if !client.may_read(key.as_str()) {
+                return Err(client.deny(Right::Read));
+            }
         }
-        open(&self.service, key).await
+        Ok(open(&self.service, key).await?)
     }
 
     /// Sends the value of `key`, if there is still one: then it is true.
-    async fn send_member(&mut self, key: &Key<'static>) -> Result<bool, Error> {
+    async fn send_member(&mut self, key: &Key<'static>) -> Result<bool, Refusal> {
         let Some((len, modified, mut content)) = self.open(key).await? else {
             return Ok(false);
         };
@@ -313,8 +309,7 @@ async fn open(service: &Service, key: &Key<'_>) -> Result<Option<(u64, u64, Cont
         };
         let len = found.len();
         if found.open_range(0..len).await? {
-            let modified = validators(&found).modified.duration_since(UNIX_EPOCH);
-            let modified = modified.unwrap_or_default().as_secs();
+            let modified = second(validators(&found).modified);
             return Ok(Some((len, modified, Content::of(&mut found, 0..len))));
         }
     }

@@ -22,13 +22,11 @@ use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
 use crate::http::sites::siblings::value_of;
 use crate::http::values::put::receive_part;
-use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, Store};
+use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, StagingQuota, Store};
 
-/// The most values that are published at once, and the most bytes of them. Each that goes to an S3 store has one of its connections, which
-/// others need too.
+/// The most values that are published at once. Each that goes to an S3 store has one of its connections, which others need too.
 const MOST_AT_ONCE: usize = 256;
 const MOST_AT_ONCE_S3: usize = 8;
-const MOST_BYTES: u64 = 1 << 20;
 
 /// The most keys that an answer names.
 const MAX_NAMED: usize = 100;
@@ -141,7 +139,9 @@ impl Unpacking<'_> {
             Store::Directory(_) => MOST_AT_ONCE - 1,
             Store::S3(_) => MOST_AT_ONCE_S3 - 1,
         };
-        self.settle(before, MOST_BYTES.saturating_sub(len)).await;
+        let quota = request.service.store.quota();
+        let most = quota.map_or(0, StagingQuota::most_at_once);
+        self.settle(before, most.saturating_sub(len)).await;
         let options = PutOptions {
             preconditions: self.asked.only_new.then_some(Preconditions::NEW),
             ..PutOptions::default()

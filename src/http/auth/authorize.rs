@@ -13,7 +13,7 @@ use crate::access::{Access, Evidence, Existing, LinkKind, Policy, Right, Subject
 use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::refusal::Refusal;
-use crate::http::service::operation::{MoveRequest, Operation, Otherwise, PutOptions};
+use crate::http::service::operation::{FolderMove, MoveRequest, Operation, Otherwise, PutOptions};
 use crate::http::service_config::Routes;
 use crate::metrics::AuthResult;
 use crate::store::{self, Preconditions, WriteCondition};
@@ -77,15 +77,12 @@ impl Principal {
             Operation::Move(request) => self.permit_move(request),
             // As for a folder that is removed, and one that is made: of all keys that there could be below both.
             Operation::MoveFolder(asked) => {
-                let below = format!("{}/", asked.from);
-                self.need(Right::Read, &below)?;
-                self.need(Right::Delete, &below)?;
+                self.permit_removal(asked.from.as_str())?;
+                self.need(Right::Read, &format!("{}/", asked.from))?;
                 self.need(Right::Create, &format!("{}/", asked.to))
             }
             // Each key is looked at before the first is copied, and when its turn comes.
-            Operation::CopyFolder(asked) => {
-                self.permit_copy(asked.from.as_str(), asked.to.as_str())
-            }
+            Operation::CopyFolder(asked) => self.permit_copy(asked),
             // For all keys that there could be below it: none is asked for afterwards.
             Operation::MakeFolder(folder) => self.need(Right::Create, &format!("{folder}/")),
             Operation::RemoveFolder { folder, .. } => self.permit_removal(folder.as_str()),
@@ -136,10 +133,10 @@ impl Principal {
         self.permit_put(to, &mut request.options)
     }
 
-    /// Refuses the copy of the folder `from` without the right to list it, or to create any key below `to`.
-    pub fn permit_copy(&self, from: &str, to: &str) -> Result<(), Refusal> {
-        self.need(Right::List, &format!("{from}/"))?;
-        self.need_any(Right::Create, &format!("{to}/"))
+    /// Refuses the copy of a folder without the right to list it, or to create any key below the other.
+    pub fn permit_copy(&self, asked: &FolderMove) -> Result<(), Refusal> {
+        self.need(Right::List, &format!("{}/", asked.from))?;
+        self.need_any(Right::Create, &format!("{}/", asked.to))
     }
 
     /// Refuses the removal of `folder` without the rights for all keys that there could be below it.

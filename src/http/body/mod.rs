@@ -56,6 +56,9 @@ impl Piece {
     }
 }
 
+/// Pieces that are made as fast as the client takes them, perhaps without an end.
+pub type Pieces = Pin<Box<dyn Stream<Item = Result<Piece, Error>>>>;
+
 /// The content that is left of a body.
 pub enum Content {
     Bytes(Bytes),
@@ -66,8 +69,7 @@ pub enum Content {
     Parts(VecDeque<Content>, u64),
     /// A value that is compressed on the way, to an unknown length.
     Encoded(Box<Encoded>),
-    /// Pieces that are made as fast as the client takes them, perhaps without an end.
-    Made(Pin<Box<dyn Stream<Item = Result<Piece, Error>>>>),
+    Made(Pieces),
 }
 
 impl Content {

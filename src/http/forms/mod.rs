@@ -12,7 +12,7 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
 use crate::http::head::syntax::{has_bad_escape, is_token};
-use crate::http::values::conditional::preconditions;
+use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::{REPR_DIGEST, are_announced};
 use crate::http::values::fields::end;
 use crate::http::values::media;
@@ -92,7 +92,7 @@ impl FormRequest {
         let is_good = |boundary: &String| (1..=MAX_BOUNDARY).contains(&boundary.len());
         Ok(boundary.filter(is_good).map(|boundary| Self {
             boundary,
-            preconditions: preconditions(&head.headers).filter(Preconditions::are_of_writes),
+            preconditions: preconditions_of_write(&head.headers),
             wants_page,
         }))
     }

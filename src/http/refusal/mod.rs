@@ -51,9 +51,9 @@ pub enum Refusal {
         "with a folder goes all that is below it, which takes Depth: infinity (values: {values})"
     )]
     NeedsDepth { values: u64 },
-    /// The removal or the copy of a folder failed, after this was done to so many values.
-    #[error("{0}; {1} values were {2} before")]
-    OfFolder(Box<Refusal>, u64, &'static str),
+    /// The removal or the copy of a folder failed, after this was done.
+    #[error("{0}; {1} before")]
+    OfFolder(Box<Refusal>, FolderWork),
     #[error("bad key: '%' must be followed by two hexadecimal digits")]
     BadEscape,
     #[error("{0}")]
@@ -168,6 +168,17 @@ pub enum Refusal {
     Panicked,
 }
 
+/// What was done to a folder before a failure.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub enum FolderWork {
+    /// So many values were copied.
+    #[error("{0} values were copied")]
+    Copied(u64),
+    /// So many values were removed, and so many folders.
+    #[error("{0} values were removed")]
+    Removed(u64, u64),
+}
+
 /// A form that ended before all of its files were stored.
 #[derive(Debug)]
 pub struct HaltedForm {
@@ -194,7 +205,7 @@ pub struct HaltedArchive {
 }
 
 impl Refusal {
-    /// The reason itself, without the state of an upload, a form or an archive.
+    /// The reason itself, without the state of an upload, a form, an archive or a folder.
     pub fn reason(&self) -> &Self {
         match self {
             Self::OfUpload(why, _) | Self::OfFolder(why, ..) => why.reason(),

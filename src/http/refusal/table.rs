@@ -168,7 +168,9 @@ impl Refusal {
                 self.reason().describe(headers, config);
             }
             Self::Unsatisfiable { len } => put(headers, CONTENT_RANGE, unsatisfied(*len)),
-            Self::Method | Self::Store(Error::NameTaken(_)) if !config.compat => {
+            Self::Method | Self::Store(Error::NameTaken(_) | Error::FolderKept)
+                if !config.compat =>
+            {
                 allow(headers, Target::Values.methods(config));
             }
             Self::PageMethod(methods) => allow(headers, methods),
@@ -254,7 +256,7 @@ fn failed(error: &Error, config: &ServiceConfig) -> Row {
         E::Unreachable { .. } => row(S::SERVICE_UNAVAILABLE, "store-unreachable", &[]),
         E::Busy { .. } => row(S::SERVICE_UNAVAILABLE, "store-busy", &[]),
         E::Precondition => Refusal::Precondition.row(config),
-        E::NameTaken(_) => row(S::METHOD_NOT_ALLOWED, "name-taken", &[]),
+        E::NameTaken(_) | E::FolderKept => row(S::METHOD_NOT_ALLOWED, "name-taken", &[]),
         E::NoParent(_) => row(S::CONFLICT, "no-parent", &[]),
         E::NoFolder => Refusal::NoSuchFolder.row(config),
         E::Occupied(_) => row(S::CONFLICT, "occupied", &[]),

@@ -5,7 +5,8 @@
 use serde::Serialize;
 
 use crate::http::admin;
-use crate::http::archives::{ArchiveFormat, Pieces};
+use crate::http::archives::ArchiveFormat;
+use crate::http::body::Pieces;
 use crate::http::forms::StoredFile;
 use crate::http::listing::ListFormat;
 use crate::http::service::operation::OptionsRequest;
@@ -95,11 +96,11 @@ pub struct RelocatedValue {
 }
 
 /// What came of the COPY of a folder.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct CopiedFolder {
     /// Values that were copied.
     pub copied: u64,
-    /// Values that were not.
+    /// Values that were not, and folders that the server may not read.
     #[serde(flatten)]
     pub stays: Stays,
 }

@@ -24,13 +24,12 @@ use crate::http::exchange::request_log::{
     Audit, AuditEvent, IdGenerator, LogEntry, Timing, logged_fields, protocol,
 };
 use crate::http::exchange::{ConnectionState, RequestGuard};
-use crate::http::forms::StoredFile;
-use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::table::Flag;
 use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
 use crate::http::response::{Encoder, render};
+use crate::http::service::audit;
 use crate::http::service::operation::{PutOptions, ResponseContext};
 use crate::http::service_config::ServiceConfig;
 use crate::http::watch::feed::Subscribers;
@@ -90,13 +89,26 @@ impl Service {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            let events = audit_events(&result, &self.config);
+            let events = audit::events(&result, &self.config);
             connection.record().set_audit(events);
         }
         if let Err(refusal) = &result {
             self.log_refusal(refusal, Some(peer), request);
         }
         render(result, context, &self.config)
+    }
+
+    /// The error of a body that ends before its end for the reason `why`: the logs have that, and the client no more than that it broke off.
+    pub fn broke_off(&self, why: Refusal, connection: &ConnectionState) -> Error {
+        self.log_refusal(&why, None, None);
+        let result = Err(why);
+        let (events, _) = audit::events(&result, &self.config);
+        let audit = |event| connection.record().audit_now(event);
+        events.into_iter().for_each(audit);
+        match result {
+            Err(Refusal::Store(error)) => error,
+            _ => Error::Incomplete,
+        }
     }
 
     /// The response to a request that has no more in the logs.
@@ -147,6 +159,7 @@ impl Service {
             | Error::ReadOnly
             | Error::Occupied(_)
             | Error::NameTaken(_)
+            | Error::FolderKept
             | Error::NoParent(_)
             | Error::NoFolder
             | Error::Precondition
@@ -276,22 +289,35 @@ impl RequestContext {
         }
     }
 
-    /// Narrows a PUT of `key`, which the head of the request does not name, to what the client may store there now.
-    pub fn permit_put(&self, key: &Key<'_>, options: &mut PutOptions) -> Result<(), Refusal> {
-        let permit = |client: &Principal| client.by_now()?.permit_put(key.as_str(), options);
-        self.principal().map_or(Ok(()), permit)
+    /// The client by the rules of now, if it is still one of those that `permit` lets go on.
+    pub fn permitted_now(
+        &self,
+        permit: impl FnOnce(&Principal) -> Result<(), Refusal>,
+    ) -> Result<Option<Principal>, Refusal> {
+        let client = self.principal().map(Principal::by_now).transpose()?;
+        client.as_ref().map_or(Ok(()), permit)?;
+        Ok(client)
     }
 
-    /// Refuses to go on with the removal of `folder` where the client may not remove it now.
-    pub fn permit_removal(&self, folder: &Key<'_>) -> Result<(), Refusal> {
-        let permit = |client: &Principal| client.by_now()?.permit_removal(folder.as_str());
-        self.principal().map_or(Ok(()), permit)
+    /// Narrows a PUT of `key`, which the head of the request does not name, to what the client may store there now.
+    pub fn permit_put(&self, key: &Key<'_>, options: &mut PutOptions) -> Result<(), Refusal> {
+        let permit = |client: &Principal| client.permit_put(key.as_str(), options);
+        self.permitted_now(permit).map(drop)
     }
 
     /// Writes to the audit log that the value of `key` was stored, one of many that the request brings.
     pub fn audit_changed(&self, key: &Key<'_>) {
         if self.service.config.logs.audit {
-            let event = AuditEvent::Changed(Some(path(key)));
+            let event = AuditEvent::Changed(Some(audit::path(key)));
+            self.guard.connection.record().audit_now(event);
+        }
+    }
+
+    /// Writes to the audit log that the client was refused, if it was, what the request would do with the value of `key`, one of many.
+    pub fn audit_refused(&self, key: &Key<'_>, why: &Refusal) {
+        let row = why.row(&self.service.config);
+        if row.has(Flag::Audited) {
+            let event = AuditEvent::Refused(row.name, Some(audit::path(key)));
             self.guard.connection.record().audit_now(event);
         }
     }
@@ -321,114 +347,4 @@ pub fn attach(response: &mut Response<Body>, guard: RequestGuard) {
     let record = guard.connection.record();
     record.answered(status, response.headers_mut());
     response.body_mut().ends(guard);
-}
-
-/// The events of a request in the audit log, by what came of it. False where the result of a change is not known.
-pub fn audit_events(
-    result: &Result<Outcome, Refusal>,
-    config: &ServiceConfig,
-) -> (Vec<AuditEvent>, bool) {
-    let refusal = match result {
-        Ok(outcome) => return (changes(outcome), true),
-        Err(refusal) => refusal,
-    };
-    let (mut events, file) = match refusal {
-        Refusal::OfForm(halted) => (changed(&halted.stored), halted.file.as_ref().map(path)),
-        Refusal::OfArchive(halted) => {
-            let path = halted.path.as_ref();
-            (Vec::new(), path.map(|path| format!("/{path}")))
-        }
-        Refusal::OfFolder(_, 1.., "removed") => (vec![AuditEvent::Changed(None)], None),
-        _ => (Vec::new(), None),
-    };
-    let row = refusal.row(config);
-    if row.has(Flag::Audited) {
-        events.push(AuditEvent::Refused(row.name, file));
-    }
-    let is_unknown = matches!(
-        refusal.reason(),
-        Refusal::Store(Error::OutcomeUnknown { .. } | Error::HalfMoved(..) | Error::Unsynced(_))
-            | Refusal::Panicked
-    );
-    (events, !is_unknown)
-}
-
-fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
-    match outcome {
-        // Where nothing stays, the folder itself has gone.
-        Outcome::FolderRemoved(removed) if removed.removed > 0 || removed.stays.count == 0 => {
-            vec![AuditEvent::Changed(None)]
-        }
-        Outcome::FolderMoved(to) => {
-            let destination = AuditEvent::Changed(Some(path(to) + "/"));
-            vec![AuditEvent::Changed(None), destination]
-        }
-        Outcome::Stored(_) | Outcome::Deleted | Outcome::FolderMade => {
-            vec![AuditEvent::Changed(None)]
-        }
-        Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
-            vec![AuditEvent::Changed(Some(path(key)))]
-        }
-        Outcome::Relocated(value) => {
-            let source = (!value.is_copy).then_some(AuditEvent::Changed(None));
-            let destination = AuditEvent::Changed(Some(path(&value.key)));
-            source.into_iter().chain([destination]).collect()
-        }
-        Outcome::Shared { lasts, .. } => vec![AuditEvent::Shared(*lasts)],
-        Outcome::Upload(outcome, _) => changes(outcome),
-        Outcome::FormStored(stored) => changed(&stored.files),
-        _ => Vec::new(),
-    }
-}
-
-fn changed(files: &[StoredFile]) -> Vec<AuditEvent> {
-    let stored = files.iter().filter(|file| file.published.is_some());
-    let events = stored.map(|file| AuditEvent::Changed(Some(path(&file.key))));
-    events.collect()
-}
-
-fn path(key: &Key<'_>) -> String {
-    format!("/{}", encoded(key.as_str()))
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::http::refusal::HaltedForm;
-    use crate::http::service::context::*;
-    use crate::store::Published;
-
-    fn key(name: &str) -> Key<'static> {
-        Key::new(name.to_owned()).expect("a key")
-    }
-
-    #[test]
-    fn of_a_form_that_ends_early_each_file_is_told_and_why_it_ended() {
-        let halted = |why| {
-            let stored = vec![StoredFile {
-                key: key("in/a b"),
-                published: Some(Published {
-                    etag: String::new(),
-                    modified: None,
-                }),
-            }];
-            let file = Some(key("out/c"));
-            let halted = HaltedForm {
-                folder: String::new(),
-                file,
-                stored,
-                why,
-            };
-            let result = Err(Refusal::OfForm(Box::new(halted)));
-            audit_events(&result, &ServiceConfig::default())
-        };
-        let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
-        let realm = "r".into();
-        let refused = halted(Refusal::Unauthenticated { realm });
-        let second = AuditEvent::Refused("unauthenticated", Some("/out/c".to_owned()));
-        assert_eq!(refused, (vec![first(), second], true));
-        let unknown = halted(Error::OutcomeUnknown { is_late: true }.into());
-        assert_eq!(unknown, (vec![first()], false));
-        let full = halted(Error::TooLarge.into());
-        assert_eq!(full, (vec![first()], true));
-    }
 }

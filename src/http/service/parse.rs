@@ -33,7 +33,7 @@ use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::sites::perform::get_below;
 use crate::http::ui;
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};
-use crate::http::values::conditional::preconditions;
+use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
@@ -188,7 +188,7 @@ impl<'a> RequestHead<'a> {
                     return Err(Refusal::ReadOnly);
                 }
                 self.refuses_if()?;
-                let preconditions = preconditions(&head.headers);
+                let preconditions = preconditions_of_write(&head.headers);
                 Ok(Operation::Delete { key, preconditions })
             }
             Method::OPTIONS if !config.compat => Ok(self.options(Target::Values)),

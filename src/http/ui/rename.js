@@ -10,7 +10,8 @@ const Rename = (() => {
   const above = (key) => key.slice(0, key.lastIndexOf("/", key.length - 2) + 1);
   const within = (folder) => (folder ? shown(folder) : "the top folder");
 
-  const may = (key) => Rights.has("read", key) && Rights.has("delete", key) && Rights.hasAny("create");
+  /** What it takes of `key`: a folder is moved with names that may have to be listed. */
+  const may = (key) => ["read", "delete", ...(key.endsWith("/") ? ["list"] : [])].every((right) => Rights.has(right, key)) && Rights.hasAny("create");
 
   /** Gives a file or a folder another key. Resolves once that is done; what fails is thrown, `Unchanged` where nothing was changed. */
   async function move(entry, key, signal) {

@@ -30,6 +30,12 @@ pub fn preconditions(headers: &HeaderMap) -> Option<Preconditions> {
         })
 }
 
+/// Those of a request that changes something: If-Modified-Since does not concern it (section 13.1.3), nor an If-Unmodified-Since that is no
+/// date (section 13.1.4).
+pub fn preconditions_of_write(headers: &HeaderMap) -> Option<Preconditions> {
+    preconditions(headers).filter(Preconditions::are_of_writes)
+}
+
 fn tags(headers: &HeaderMap, name: &HeaderName) -> Option<Tags> {
     let lines: Vec<&[u8]> = headers.get_all(name).iter().map(AsRef::as_ref).collect();
     Tags::of(&lines)

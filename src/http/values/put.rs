@@ -15,7 +15,7 @@ use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::conditional::preconditions;
+use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, are_announced};
 use crate::http::values::fields::{BadField, StoredFields};
@@ -35,7 +35,7 @@ impl PutOptions {
             return Err(BadField::Framing.into());
         }
         Ok(Self {
-            preconditions: preconditions(headers),
+            preconditions: preconditions_of_write(headers),
             media_type: headers
                 .get(CONTENT_TYPE)
                 .and_then(|v| media::kept(v.as_bytes()))

@@ -5,12 +5,15 @@
 
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
 use super::Directory;
 use crate::store::commit::taken_by;
 use crate::store::directory_fd::{NameKind, ValuesDir, is_no_folder, look_up};
-use crate::store::empty_folders::{FolderRemoval, SLICE, Stays};
+use crate::store::empty_folders::{FolderRemoval, LeftOut, SLICE};
+use crate::store::list::walk::left_out;
 use crate::store::publish::FolderChange;
-use crate::value::{Error, Key};
+use crate::value::{Error, Key, Page};
 
 impl Directory {
     /// Makes the folder `path`, which stays without a value.
@@ -43,31 +46,69 @@ impl Directory {
         self.lister.threads.spawn(open).await
     }
 
-    /// Removes the folder `path` and those below it that have no value, and what in them has ended; answers what stays. Listings have their
-    /// turn in between, and a caller that gives up waiting ends it.
-    pub async fn remove_folders(&self, path: Key<'static>) -> Result<Stays, Error> {
+    /// Fails where no folder can have the name `path`: it is that of a value, or lies below one.
+    pub async fn check_folder(&self, path: Key<'static>) -> Result<(), Error> {
+        let dir = Arc::clone(&self.dir);
+        let check = move || match dir.folder(path.as_str()) {
+            Err(Errno::NOTDIR | Errno::LOOP) => Err(dir.occupied(path.as_str())),
+            _ => Ok(()),
+        };
+        self.dir.disk.spawn(check).await
+    }
+
+    /// The folders of `page`, and below, that listings leave out, as they cannot be read: a walk, where one may have been.
+    pub async fn left_out(&self, page: Page) -> Result<LeftOut, Error> {
+        if !self.dir.unserved.may_leave_out(page.folder()) {
+            return Ok(LeftOut::default());
+        }
+        let dir = Arc::clone(&self.dir);
+        let walk = move || {
+            let mut left = LeftOut::default();
+            let tell = |name, error: Error| {
+                left.stays.add(name, error.to_string());
+                left.first.get_or_insert(error);
+            };
+            left_out(&dir, &page, tell)?;
+            Ok(left)
+        };
+        self.lister.threads.spawn(walk).await
+    }
+
+    /// Removes the folder `path` and those below it that have no value, and what in them has ended; notes in `removal`, of this path, what
+    /// goes and what stays. Listings have their turn in between, and a caller that gives up waiting ends it.
+    pub async fn remove_folders(
+        &self,
+        path: Key<'static>,
+        removal: &mut FolderRemoval,
+    ) -> Result<(), Error> {
         let publisher = &self.writing()?.publisher;
         if self.dir.ends.is_possible()
             && let Some(error) = self.remove_all(publisher, path.as_str()).await
         {
             return Err(error);
         }
-        let (mut removal, mut is_over) = (FolderRemoval::below(path.as_str()), false);
+        let mut is_over = false;
         while !is_over {
-            let dir = Arc::clone(&self.dir);
-            let go_on = move || removal.go_on(&dir, SLICE).map(|is_over| (removal, is_over));
-            (removal, is_over) = self.lister.threads.spawn(go_on).await?;
+            let (dir, mut part) = (Arc::clone(&self.dir), std::mem::take(removal));
+            let go_on = move || {
+                let went_on = part.go_on(&dir, SLICE);
+                Ok((part, went_on))
+            };
+            let went_on;
+            (*removal, went_on) = self.lister.threads.spawn(go_on).await?;
+            is_over = went_on?;
         }
-        let mut stays = removal.stays;
+        let stays = &mut removal.stays;
         let name = format!("{path}/");
         match publisher.change_folder(path, FolderChange::Remove).await {
+            Ok(()) => removal.removed += 1,
             Err(Error::Occupied(_)) if stays.count > 0 => {}
             Err(error @ (Error::Occupied(_) | Error::Forbidden { .. })) => {
                 stays.add(name, error.to_string());
             }
-            removed => removed?,
+            Err(error) => return Err(error),
         }
-        Ok(stays)
+        Ok(())
     }
 }
 

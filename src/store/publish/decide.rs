@@ -145,7 +145,9 @@ impl ChangeRequest {
         let syncs = match (self.folder, &outcome) {
             (Some(FolderChange::Move), Ok(_)) => Some(NameOf::MovedFolder),
             (Some(FolderChange::Move) | None, _) => None,
-            (_, Ok(_) | Err(Error::NameTaken(A_FOLDER))) => Some(NameOf::Folder),
+            (_, Ok(_) | Err(Error::NameTaken(A_FOLDER) | Error::FolderKept)) => {
+                Some(NameOf::Folder)
+            }
             _ => None,
         };
         let from = self.source().map(|source| Box::new(source.key.clone()));

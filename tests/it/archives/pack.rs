@@ -73,6 +73,52 @@ fn a_tar_has_all_values_below_the_folder_in_the_order_of_keys() {
     assert_eq!((none.status, none.body), (200, vec![0; 1024]));
 }
 
+/// What listings leave out is not left out of an archive without a word.
+#[test]
+fn a_folder_that_cannot_be_read_ends_the_archive() {
+    directory_only!("rights of folders");
+    let dir = DataDir::in_memory();
+    for key in ["d/a", "d/sub/b", "other/k"] {
+        dir.place(key, "v");
+    }
+    for n in 0..2_500 {
+        dir.place(&format!("many/{n:04}"), pattern(n, 50));
+    }
+    dir.place("many/sub/b", "v");
+    let server = needed!(served_by_nobody(&dir, "folders without permission"));
+    let get = |target: &str| server.request("GET", target, "", b"");
+    for mode in [0o700, 0o744] {
+        for folder in ["d/sub", "many/sub"] {
+            chmod(dir.file(folder), mode);
+        }
+        for rest in [
+            "d/?archive=tar",
+            "d/?archive=zip",
+            "many/?archive=zip",
+            "d/sub/?archive=tar",
+        ] {
+            get(&format!("/{rest}")).says(403, "permission denied");
+        }
+        for name in ["sub/", "sub/b"] {
+            get(&format!("/d/?archive=tar&files={name}")).says(403, "permission denied");
+        }
+        assert_eq!(read(&get("/other/?archive=tar").body).len(), 1);
+        assert_eq!(read(&get("/d/?archive=tar&files=a").body).len(), 1);
+        if !is_http2() {
+            let mut raw = server.connect();
+            raw.send("GET /many/?archive=tar HTTP/1.1\r\nHost: t\r\n\r\n");
+            assert_eq!(raw.head().status, 200);
+            let rest = raw.rest();
+            assert!(
+                rest.len() > 1_000_000 && !rest.ends_with(b"0\r\n\r\n"),
+                "an end"
+            );
+        }
+    }
+    chmod(dir.file("d/sub"), 0o755);
+    assert_eq!(read(&get("/d/?archive=tar").body).len(), 2);
+}
+
 /// Of more values than a page of keys has, and of more than are sent at once.
 #[test]
 fn an_archive_of_many_values_has_them_all() {

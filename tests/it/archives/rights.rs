@@ -224,9 +224,10 @@ fn a_right_that_is_revoked_before_the_first_byte_is_refused_as_a_get() {
 #[test]
 fn an_archive_breaks_off_where_the_right_to_read_is_revoked() {
     http1_only!("the last chunk");
-    for rules in [policy().replace("\"read\", ", ""), String::new()] {
+    let without = policy().replace("\"read\", ", "");
+    for (rules, problem) in [(without, "not-allowed"), (String::new(), "unauthenticated")] {
         let dir = DataDir::temporary();
-        let server = serve(&dir, &["--threads", "1"]);
+        let mut server = serve(&dir, &["--threads", "1", "--audit-log"]);
         dir.place("d/in/b", pattern(1, 40_000_000));
         dir.place("d/in/c", "of others");
         let mut raw = Raw::connect_narrow(server.addr);
@@ -243,6 +244,11 @@ fn an_archive_breaks_off_where_the_right_to_read_is_revoked() {
         assert!(!end.ends_with(b"0\r\n\r\n"), "an end");
         let is_told = rest.windows(9).any(|it| it == b"of others");
         assert!(rest.len() > 38_000_000 && !is_told, "{}", rest.len());
+        server.stop();
+        let audited = server.logged("audit");
+        let refused = audited.iter().filter(|event| event.has("problem"));
+        let refused: Vec<_> = refused.map(|event| event.field("problem")).collect();
+        assert_eq!(refused, [problem]);
     }
 }
 

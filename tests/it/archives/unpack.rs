@@ -99,6 +99,21 @@ fn what_python_and_tar_pack_is_stored_in_each_of_their_formats() {
     }
 }
 
+/// Several that are published at once take no more room than there is for one.
+#[test]
+fn a_tar_finds_the_room_that_each_of_its_members_finds() {
+    let server = TestServer::start(&["--max-staged-per-client", "256KiB"]);
+    let value = pattern(1, 90_000);
+    let names: Vec<_> = (0..40).map(|n| format!("{n:02}")).collect();
+    let list = names.iter().map(|name| (&**name, &*value));
+    let stored = put(&server, "in/", "", &tar(list));
+    assert_eq!(
+        (stored.status, &stored.json()["stored"]),
+        (200, &40.into()),
+        "{stored:?}"
+    );
+}
+
 #[test]
 fn with_a_condition_only_new_values_are_stored() {
     let server = TestServer::start(&[]);

@@ -58,6 +58,20 @@ fn mkcol_makes_a_folder_in_one_that_is_there_and_nothing_else() {
 }
 
 #[test]
+fn a_precondition_that_asks_for_a_version_is_refused() {
+    let server = needed!(TestServer::of_directory("folders of the directory", &[]));
+    for lines in ["If-Match: \"x\"", "If-Match: *", "If-None-Match: \"x\""] {
+        let refused = server.request("MKCOL", "/a", &format!("{lines}\r\n"), b"");
+        refused.says(400, "takes no precondition");
+    }
+    assert!(!is_there(&server, "a"));
+    let made = |folder: &str, lines: &str| server.request("MKCOL", folder, lines, b"").status;
+    assert_eq!(made("/a", "If-None-Match: *\r\n"), 201);
+    let past = "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+    assert_eq!(made("/b", past), 201);
+}
+
+#[test]
 fn a_folder_is_as_deep_as_keys_below_it_may_be() {
     directory_only!("folders of the directory");
     let server = TestServer::start(&["--max-key-depth", "3"]);

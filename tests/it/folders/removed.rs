@@ -95,6 +95,45 @@ fn what_is_no_value_keeps_its_folder_and_is_told() {
 }
 
 #[test]
+fn the_audit_log_tells_of_folders_that_went_though_another_stays() {
+    directory_only!("folders of the directory");
+    let mut server = TestServer::start(&["--audit-log"]);
+    for folder in ["x/a", "x/b", "only/link", "put"] {
+        fs::create_dir_all(server.dir.file(folder)).expect("folders");
+    }
+    for link in ["x/link", "only/link/link"] {
+        symlink("nowhere", server.dir.file(link)).expect("a link");
+    }
+    for folder in ["x/", "only/"] {
+        assert_eq!(remove(&server, folder).status, 409);
+    }
+    assert!(!is_there(&server, "x/a") && is_there(&server, "only/link"));
+    // That a folder stays from now on is a change, once.
+    server.store("goes/k", "v");
+    for _ in 0..2 {
+        assert_eq!(make(&server, "goes"), 405);
+    }
+    server.stop();
+    let told = server.logged("audit").into_iter();
+    let told = told.filter(|event| event.has("peer"));
+    let told: Vec<_> = told
+        .map(|event| {
+            ["method", "result", "key"]
+                .map(|name| event.field(name))
+                .join(" ")
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "DELETE changed /x/",
+            "PUT changed /goes/k",
+            "MKCOL changed /goes"
+        ]
+    );
+}
+
+#[test]
 fn of_many_folders_each_is_tried_and_all_that_stay_are_counted() {
     directory_only!("folders of the directory");
     let server = Launch::new(&[]).on(&DataDir::in_memory()).start();

@@ -4,7 +4,54 @@
 
 use httpdate::{fmt_http_date, parse_http_date};
 
+use crate::folders::{of_owner, rules_of_owner};
 use crate::support::prelude::*;
+
+/// RFC 9110, sections 13.1.3 and 13.1.4: to a change they are as absent, whoever asks, at every door.
+#[test]
+fn what_is_no_condition_of_a_change_takes_no_right_and_refuses_none() {
+    directory_only!("the real store of the tests deletes under no condition");
+    let dir = DataDir::temporary();
+    let lines = [
+        "If-Modified-Since: Sat, 01 Jan 2050 00:00:00 GMT",
+        "If-Unmodified-Since: garbage",
+    ];
+    let lines = lines.map(|line| format!("{line}\r\n{}", of_owner()));
+    let path = dir.write_private("access.toml", &rules_of_owner("\"write\", \"delete\""));
+    let mut server = Launch::new(&["--access", &path]).on(&dir).start();
+    for lines in &lines {
+        dir.place("k", "old");
+        let put = server.request("PUT", "/k", lines, b"new");
+        assert_eq!(
+            (put.status, dir.read("k")),
+            (200, b"new".to_vec()),
+            "{lines}"
+        );
+        assert_eq!(
+            server.request("DELETE", "/k", lines, b"").status,
+            200,
+            "{lines}"
+        );
+    }
+    server.stop();
+    let all = "\"read\", \"list\", \"write\", \"delete\"";
+    dir.write_private("access.toml", &rules_of_owner(all));
+    let server = Launch::new(&["--access", &path]).on(&dir).start();
+    for lines in &lines {
+        dir.place("a/k", "v");
+        for (method, lines) in [
+            ("COPY", &format!("Destination: /b/\r\n{lines}")),
+            ("MOVE", &format!("Destination: /c/\r\n{lines}")),
+        ] {
+            let answer = server.request(method, "/a/", lines, b"");
+            assert!(answer.status < 300, "{method} {lines}: {answer:?}");
+        }
+        for folder in ["/b/", "/c/"] {
+            let lines = format!("Depth: infinity\r\n{lines}");
+            assert_eq!(server.request("DELETE", folder, &lines, b"").status, 200);
+        }
+    }
+}
 
 const PAST: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 

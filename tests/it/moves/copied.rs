@@ -139,6 +139,100 @@ fn where_one_right_to_one_key_is_missing_nothing_is_copied() {
     assert_eq!(server.dir.read("to/2"), b"v");
 }
 
+/// Several at once take no more room than there is.
+#[test]
+fn a_copy_of_a_folder_finds_the_room_that_each_of_its_values_finds() {
+    for (most, length) in [("1MiB", 200_000), ("256KiB", 90_000), ("256KiB", 262_144)] {
+        let server = TestServer::start(&["--max-staged-per-client", most]);
+        for n in 0..20 {
+            server.dir.place(&format!("a/{n:02}"), pattern(n, length));
+        }
+        let copied = copy(&server, "/a/", "/b/", "");
+        assert_eq!((copied.status, report(&copied)), (200, (20, 0, vec![])));
+        assert!(server.get("b/19").body == pattern(19, length));
+    }
+}
+
+/// A folder that the server may not read, or not search, is no folder without values.
+#[test]
+fn a_folder_that_cannot_be_read_is_told_as_one_that_stays() {
+    directory_only!("rights of folders");
+    for index in ["0", "64MiB"] {
+        let dir = DataDir::in_memory();
+        for key in ["m/a", "m/sub/b", "m/z", "other/k"] {
+            dir.place(key, "v");
+        }
+        // Enough for an index.
+        for n in 0..1_100 {
+            dir.place(&format!("many/{n}"), "");
+        }
+        chmod(dir.file("m/sub"), 0o700);
+        let args = ["--listing-index", index];
+        let server = served_by_nobody_with(&dir, &args, "folders without permission");
+        let server = needed!(server);
+        let left = vec!["m/sub/".to_owned()];
+        for mode in [0o700, 0o744] {
+            chmod(dir.file("m/sub"), mode);
+            for _ in 0..2 {
+                let copied = copy(&server, "/m/", "/copy/", "");
+                assert_eq!(
+                    (copied.status, report(&copied)),
+                    (409, (2, 1, left.clone()))
+                );
+                let copied = copy(&server, "/m/sub/", "/below/", "");
+                assert_eq!(
+                    (copied.status, report(&copied)),
+                    (409, (0, 1, left.clone()))
+                );
+            }
+            assert_eq!(copy(&server, "/other/", "/copy/", "").status, 200);
+        }
+        chmod(dir.file("m/sub"), 0o755);
+        let copied = copy(&server, "/m/", "/copy/", "");
+        assert_eq!((copied.status, report(&copied)), (200, (3, 0, vec![])));
+    }
+}
+
+#[test]
+fn a_name_at_or_below_a_value_is_refused_before_the_first_is_copied() {
+    directory_only!("an S3 store may have a value below a value");
+    let server = TestServer::start(&[]);
+    for key in ["a/1", "a/2", "value"] {
+        server.store(key, "v");
+    }
+    symlink("nowhere", server.dir.file("link")).expect("a link");
+    for to in ["/value/", "/value/b/c/"] {
+        copy(&server, "/a/", to, "").says(409, "\"value\" is a value, so no key lies below it");
+    }
+    copy(&server, "/a/", "/link/", "").says(409, "\"link\" is a link or device");
+    server.dir.assert_holds(&["a/1", "a/2", "link", "value"]);
+}
+
+#[test]
+fn the_audit_log_tells_of_each_value_that_may_not_be_replaced() {
+    let dir = DataDir::temporary();
+    let rules = rules_of_owner("\"list\", \"read\", \"create\"");
+    let path = dir.write_private("access.toml", &rules);
+    let args = ["--access", &path, "--audit-log", "--threads", "1"];
+    let mut server = Launch::new(&args).on(&dir).start();
+    for key in ["a/1", "a/2 x", "b/2 x"] {
+        dir.place(key, key);
+    }
+    let copied = copy(&server, "/a/", "/b/", &of_owner());
+    assert_eq!((copied.status, report(&copied).0), (409, 1));
+    server.stop();
+    let told = server.logged("audit").into_iter();
+    let told = told.filter(|event| event.has("peer")).map(|event| {
+        let fields = ["result", "key"].map(|name| event.field(name));
+        fields.join(" ")
+    });
+    let told: BTreeSet<_> = told.collect();
+    assert!(
+        told.iter().eq(["changed /b/1", "refused /a/2%20x"]),
+        "{told:?}"
+    );
+}
+
 #[test]
 fn a_full_bound_ends_it_and_tells_how_much_was_copied() {
     directory_only!("bounds");

@@ -198,15 +198,56 @@ fn no_key_gets_too_long_or_too_deep() {
     assert_eq!(server.get("c/d/3/4/5").body, b"v");
 }
 
+/// What MKCOL refuses no move makes: below each folder there may be a key.
+#[test]
+fn no_folder_without_a_value_gets_too_long_or_too_deep() {
+    directory_only!("moves of folders");
+    let server = TestServer::start(&["--max-key-depth", "6"]);
+    let made = |folder: &str| assert_eq!(server.ask("MKCOL", folder).status, 201, "{folder}");
+    made("e");
+    shift(&server, "/e/", "/1/2/3/4/5/e/", "").says(400, "more segments than");
+    assert_eq!(shift(&server, "/e/", "/1/2/3/4/e/", "").status, 201);
+    shift(&server, "/1/", "/0/1/", "").says(400, "more segments than");
+    assert!(server.dir.file("1/2/3/4/e").is_dir());
+    let mut long = "a".to_owned();
+    made(&long);
+    for length in [250, 250, 250, 200] {
+        long = format!("{long}/{}", "k".repeat(length));
+        made(&long);
+    }
+    let fits = "x".repeat(1024 - (long.len() + 1));
+    let longer = format!("/{fits}x/");
+    shift(&server, "/a/", &longer, "").says(414, "at most 1024 bytes");
+    assert_eq!(shift(&server, "/a/", &format!("/{fits}/"), "").status, 201);
+    server.store(&format!("{fits}{}/k", &long[1..]), "of the longest key");
+}
+
+#[test]
+fn of_two_folders_the_name_that_is_wrong_is_told() {
+    let server = TestServer::start(&[]);
+    server.store("a/k", "v");
+    let long = format!("/{}/", "n".repeat(300));
+    for method in ["MOVE", "COPY"] {
+        let ask = |from: &str, to: &str| send(&mut server.connect(), method, from, to, "");
+        ask(&long, "/g/").says(414, "255 bytes");
+        ask("/a/", &long).says(414, "255 bytes");
+        ask("/a/", "/b//").says(400, "empty");
+        ask("/-/x", "/g").says(404, "nothing has this path");
+        ask("/-/x/", "/g/").says(404, "nothing has this path");
+        ask("/a/k", "/-/x").says(400, "Destination");
+    }
+    server.dir.assert_holds(&["a/k"]);
+}
+
 /// A right that holds for a part alone, at either end, moves nothing.
 #[test]
 fn it_takes_the_rights_to_all_that_could_be_below_either_end() {
     directory_only!("moves of folders");
-    let names = ["read", "delete", "create"];
+    let names = ["read", "delete", "list", "create"];
     let token = |name: &str| format!("dst_{name}-0123456789abcdef0123456789abcdef");
     let mut policy = String::new();
     // A subject for each set of rights that hold for all, where the others hold for one key.
-    for set in 0..8 {
+    for set in 0..16 {
         let name = format!("s{set}");
         let digest = hex(&Sha256::digest(token(&name)));
         let subject = format!("[[subject]]\nname = \"{name}\"\ntoken = \"sha256:{digest}\"\n");
@@ -223,13 +264,13 @@ fn it_takes_the_rights_to_all_that_could_be_below_either_end() {
     let dir = DataDir::temporary();
     let path = dir.write_private("access.toml", &policy);
     let server = Launch::new(&["--access", &path]).on(&dir).start();
-    for set in 0..8 {
+    for set in 0..16 {
         for key in ["from/k", "from/other"] {
             dir.place(key, "v");
         }
         let line = format!("Authorization: Bearer {}\r\n", token(&format!("s{set}")));
         let answer = shift(&server, "/from/", "/to/", &line);
-        let is_allowed = set == 7;
+        let is_allowed = set == 15;
         assert_eq!(answer.status, if is_allowed { 201 } else { 403 }, "{set}");
         let end = if is_allowed { "to" } else { "from" };
         dir.assert_holds(&[&format!("{end}/k"), &format!("{end}/other")]);

@@ -12,9 +12,9 @@ use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::Operation;
 use crate::http::sites::perform::index_or;
-use crate::http::values::conditional::preconditions;
+use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::moves::request::{is_deep, relocation};
-use crate::store::{Error, Key};
+use crate::store::{Error, Key, WriteCondition};
 
 impl<'a> RequestHead<'a> {
     /// A listing of a folder, or the index in its place, or an archive of it.
@@ -103,6 +103,11 @@ impl<'a> RequestHead<'a> {
         }
         let folder = self.changed_folder()?;
         self.refuses_if()?;
+        let given = preconditions_of_write(&self.head.headers);
+        // `If-None-Match: *` asks for what it does anyway.
+        if given.is_some_and(|it| !matches!(it.exact(), Some(WriteCondition::Create))) {
+            return Err(Refusal::FolderPrecondition);
+        }
         // One of unknown length may be empty.
         if self.len.is_some_and(|len| len > 0) {
             return Err(Refusal::FolderWithBody);
@@ -116,7 +121,7 @@ impl<'a> RequestHead<'a> {
         let headers = &self.head.headers;
         let folder = self.changed_folder()?;
         self.refuses_if()?;
-        if preconditions(headers).is_some() {
+        if preconditions_of_write(headers).is_some() {
             return Err(Refusal::FolderPrecondition);
         }
         let is_deep = is_deep(headers)?.unwrap_or(false);

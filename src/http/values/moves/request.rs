@@ -16,7 +16,7 @@ use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::{FolderMove, MoveRequest, Operation, PutOptions};
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::conditional::preconditions;
+use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::fields::BadField;
 use crate::http::values::moves::BadMove;
@@ -64,7 +64,7 @@ impl MoveRequest {
         }
         Ok(Self {
             is_copy,
-            preconditions: preconditions(&head.headers),
+            preconditions: preconditions_of_write(&head.headers),
             ..Self::of_ends(from, to, before, config)?
         })
     }
@@ -108,23 +108,29 @@ pub fn relocation(
     }
     let to = destination(head, client, config)?;
     let (from, to) = (head.uri.path(), to.path());
-    if let (Ok(Some(from)), Ok(Some(to))) = (folder(from), folder(to)) {
-        let asked = Box::new(FolderMove::of(&head.headers, &from, &to)?);
-        return Ok(if is_copy {
-            Operation::CopyFolder(asked)
-        } else {
-            Operation::MoveFolder(asked)
-        });
-    }
-    let key = |path| {
-        let key = key(path, false);
-        key.map_err(|why| of_no_key(why, path))
+    let of_destination = |why| match why {
+        Refusal::NoSuchPath if to != "/" => BadMove::Destination.into(),
+        why => of_no_key(why, to),
     };
     // In this order: of two ends that are none the destination is told.
-    let to = key(to)?;
-    let ends = (key(from)?, to);
-    let request = MoveRequest::of_value(head, ends, is_copy, config)?;
-    Ok(Operation::Move(Box::new(request)))
+    match (folder(to), folder(from)) {
+        (Ok(None), _) | (_, Ok(None)) => {
+            let to = key(to, false).map_err(of_destination)?;
+            let from = key(from, false).map_err(|why| of_no_key(why, from))?;
+            let request = MoveRequest::of_value(head, (from, to), is_copy, config)?;
+            Ok(Operation::Move(Box::new(request)))
+        }
+        (to, from) => {
+            let (to, from) = (to.map_err(of_destination)?, from?);
+            let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
+            let asked = Box::new(FolderMove::of(&head.headers, &from, &to)?);
+            Ok(if is_copy {
+                Operation::CopyFolder(asked)
+            } else {
+                Operation::MoveFolder(asked)
+            })
+        }
+    }
 }
 
 impl FolderMove {
@@ -133,7 +139,7 @@ impl FolderMove {
         if is_deep(headers)? == Some(false) {
             return Err(BadMove::Depth.into());
         }
-        if preconditions(headers).is_some() || of_destination(headers).is_some() {
+        if preconditions_of_write(headers).is_some() || of_destination(headers).is_some() {
             return Err(Refusal::FolderPrecondition);
         }
         if from.starts_with(to) || to.starts_with(from) {
@@ -147,16 +153,16 @@ impl FolderMove {
         })
     }
 
-    /// The key that a value of `from`, below the first folder, gets.
-    pub fn to(&self, from: &Key<'_>) -> Result<Key<'static>, Refusal> {
-        let below = &from.as_str()[self.from.as_str().len()..];
+    /// The key that a value of the key `from`, below the first folder, gets.
+    pub fn to(&self, from: &str) -> Result<Key<'static>, Refusal> {
+        let below = &from[self.from.as_str().len()..];
         Ok(Key::new(format!("{}{below}", self.to))?)
     }
 
     /// The COPY of the value of `from`, which lies below the first folder.
     pub fn copy_of(&self, from: &Key<'_>, config: &ServiceConfig) -> Result<MoveRequest, Refusal> {
         let before = (!self.overwrites).then_some(Preconditions::NEW);
-        MoveRequest::of_ends(from.clone(), self.to(from)?, before, config)
+        MoveRequest::of_ends(from.clone(), self.to(from.as_str())?, before, config)
     }
 }
 
@@ -191,7 +197,7 @@ fn of_destination(headers: &HeaderMap) -> Option<Preconditions> {
             meant.append(as_if, value.clone());
         }
     }
-    preconditions(&meant)
+    preconditions_of_write(&meant)
 }
 
 /// The URL of this server that Destination is.
@@ -253,8 +259,7 @@ fn is_ours(
 /// The refusal of a path that is no key: of a folder, one of its own.
 fn of_no_key(why: Refusal, path: &str) -> Refusal {
     match why {
-        Refusal::NoSuchPath if path != "/" => BadMove::Destination.into(),
-        Refusal::NoSuchPath => BadMove::Mixed.into(),
+        Refusal::NoSuchPath if path == "/" => BadMove::Mixed.into(),
         Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(path), Ok(Some(_))) => {
             BadMove::Mixed.into()
         }

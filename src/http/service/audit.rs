@@ -1,0 +1,123 @@
+//! The events of a request in the audit log, by what came of it: what it changed, and whether its client was refused. Pure.
+
+use crate::http::exchange::request_log::AuditEvent;
+use crate::http::forms::StoredFile;
+use crate::http::head::syntax::encoded;
+use crate::http::refusal::table::Flag;
+use crate::http::refusal::{FolderWork, Refusal};
+use crate::http::response::outcome::Outcome;
+use crate::http::service_config::ServiceConfig;
+use crate::store::{Error, Key};
+
+/// The events of a request in the audit log, by what came of it. False where the result of a change is not known.
+pub fn events(
+    result: &Result<Outcome, Refusal>,
+    config: &ServiceConfig,
+) -> (Vec<AuditEvent>, bool) {
+    let refusal = match result {
+        Ok(outcome) => return (changes(outcome), true),
+        Err(refusal) => refusal,
+    };
+    let (mut events, file) = match refusal {
+        Refusal::OfForm(halted) => (changed(&halted.stored), halted.file.as_ref().map(path)),
+        Refusal::OfArchive(halted) => {
+            let path = halted.path.as_ref();
+            (Vec::new(), path.map(|path| format!("/{path}")))
+        }
+        Refusal::OfFolder(_, FolderWork::Removed(values, folders)) if values + folders > 0 => {
+            (vec![AuditEvent::Changed(None)], None)
+        }
+        Refusal::Store(Error::FolderKept) => (vec![AuditEvent::Changed(None)], None),
+        _ => (Vec::new(), None),
+    };
+    let row = refusal.row(config);
+    if row.has(Flag::Audited) {
+        events.push(AuditEvent::Refused(row.name, file));
+    }
+    let is_unknown = matches!(
+        refusal.reason(),
+        Refusal::Store(Error::OutcomeUnknown { .. } | Error::HalfMoved(..) | Error::Unsynced(_))
+            | Refusal::Panicked
+    );
+    (events, !is_unknown)
+}
+
+fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
+    match outcome {
+        Outcome::FolderRemoved(removed) if removed.removed + removed.folders > 0 => {
+            vec![AuditEvent::Changed(None)]
+        }
+        Outcome::FolderMoved(to) => {
+            let destination = AuditEvent::Changed(Some(path(to) + "/"));
+            vec![AuditEvent::Changed(None), destination]
+        }
+        Outcome::Stored(_) | Outcome::Deleted | Outcome::FolderMade => {
+            vec![AuditEvent::Changed(None)]
+        }
+        Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
+            vec![AuditEvent::Changed(Some(path(key)))]
+        }
+        Outcome::Relocated(value) => {
+            let source = (!value.is_copy).then_some(AuditEvent::Changed(None));
+            let destination = AuditEvent::Changed(Some(path(&value.key)));
+            source.into_iter().chain([destination]).collect()
+        }
+        Outcome::Shared { lasts, .. } => vec![AuditEvent::Shared(*lasts)],
+        Outcome::Upload(outcome, _) => changes(outcome),
+        Outcome::FormStored(stored) => changed(&stored.files),
+        _ => Vec::new(),
+    }
+}
+
+fn changed(files: &[StoredFile]) -> Vec<AuditEvent> {
+    let stored = files.iter().filter(|file| file.published.is_some());
+    let events = stored.map(|file| AuditEvent::Changed(Some(path(&file.key))));
+    events.collect()
+}
+
+/// The path of `key`, as the audit log has it.
+pub fn path(key: &Key<'_>) -> String {
+    format!("/{}", encoded(key.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::refusal::HaltedForm;
+    use crate::http::service::audit::*;
+    use crate::store::Published;
+
+    fn key(name: &str) -> Key<'static> {
+        Key::new(name.to_owned()).expect("a key")
+    }
+
+    #[test]
+    fn of_a_form_that_ends_early_each_file_is_told_and_why_it_ended() {
+        let halted = |why| {
+            let stored = vec![StoredFile {
+                key: key("in/a b"),
+                published: Some(Published {
+                    etag: String::new(),
+                    modified: None,
+                }),
+            }];
+            let file = Some(key("out/c"));
+            let halted = HaltedForm {
+                folder: String::new(),
+                file,
+                stored,
+                why,
+            };
+            let result = Err(Refusal::OfForm(Box::new(halted)));
+            events(&result, &ServiceConfig::default())
+        };
+        let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
+        let realm = "r".into();
+        let refused = halted(Refusal::Unauthenticated { realm });
+        let second = AuditEvent::Refused("unauthenticated", Some("/out/c".to_owned()));
+        assert_eq!(refused, (vec![first(), second], true));
+        let unknown = halted(Error::OutcomeUnknown { is_late: true }.into());
+        assert_eq!(unknown, (vec![first()], false));
+        let full = halted(Error::TooLarge.into());
+        assert_eq!(full, (vec![first()], true));
+    }
+}
