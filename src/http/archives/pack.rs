@@ -57,10 +57,8 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         out: BytesMut::new(),
         pieces: sender,
     };
-    if selects && request.is_head() {
-        if !packer.has_members().await? {
-            return Ok(Outcome::NoValue);
-        }
+    if selects && request.is_head() && !packer.has_members().await? {
+        return Ok(Outcome::NoValue);
     }
     let packing = packer.pack();
     let failed = stream::once(packing).filter_map(|it| ready(it.err().map(Err)));
@@ -201,13 +199,12 @@ impl Packer {
         }
         let (store, reactor) = (&self.service.store, self.service.reactor);
         let listing = store.list(reactor, page.clone()).await?;
-        match listing.next.clone() {
-            Some(after) => place.page = Some(Page { after, ..page }),
-            None => {
-                let after = String::new();
-                let left_out = store.left_out(Page { after, ..page }).await?;
-                left_out.first.map_or(Ok(()), Err)?;
-            }
+        if let Some(after) = listing.next.clone() {
+            place.page = Some(Page { after, ..page });
+        } else {
+            let after = String::new();
+            let left_out = store.left_out(Page { after, ..page }).await?;
+            left_out.first.map_or(Ok(()), Err)?;
         }
         let keys = listing.keys.iter().map(|(key, _)| key);
         Ok(Some(keys.filter(may_read).cloned().collect()))
