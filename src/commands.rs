@@ -4,6 +4,8 @@
 //! Each answers text for standard output. Secrets come from files and standard input, never from arguments, which other users
 //! of the machine can see.
 
+mod explain;
+
 use std::fmt::Display;
 use std::io::{self, BufRead, IsTerminal, Write as _};
 use std::ops::RangeInclusive;
@@ -18,10 +20,8 @@ use clap::{Args, Subcommand};
 use data_encoding::HEXLOWER;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use crate::access::{
-    Access, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, Policy, Right, Rule, read_secret,
-};
-use crate::http::{SignedLink, folder, key};
+use crate::access::{Access, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, read_secret};
+use crate::http::{SignedLink, key};
 use crate::lifecycle::ask_reload;
 use crate::store::{self, bounds::Bound};
 use crate::transfer::random;
@@ -75,10 +75,13 @@ pub enum AccessCommand {
         file: PathBuf,
         /// Name of a subject, or anonymous
         subject: String,
-        /// GET, HEAD, PUT, POST, DELETE or MKCOL; MOVE and COPY are two or three of these
+        /// GET, HEAD, PUT, POST, DELETE, MKCOL, MOVE or COPY
         method: String,
-        /// Path of a value (/a/b), a folder (/a/), /-/watch or /-/metrics, percent-encoded; folders and /-/watch with ?prefix=
+        /// Path of a value (/a/b), a folder (/a/), /-/watch or /-/metrics, percent-encoded; folders and /-/watch with ?prefix=,
+        /// folders with ?archive=, a value with ?share= for POST
         path: String,
+        /// For MOVE and COPY, the path of the destination
+        destination: Option<String>,
     },
 }
 
@@ -167,7 +170,8 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
             subject,
             method,
             path,
-        }) => explain_access(file, subject, method, path),
+            destination,
+        }) => explain::explain_access(file, subject, method, path, destination.as_deref()),
         Command::Journal(JournalCommand::Check { dir, journal_dir }) => {
             let report = store::check_journal(dir, journal_dir.as_deref())?;
             Ok((report.text, !report.is_damaged))
@@ -246,90 +250,6 @@ fn check_access(file: &Path) -> Result<String, Failure> {
         "{text}{}: ok, {count} rule{plural}\n",
         file.display()
     ))
-}
-
-/// Reports the rule of `file` that decides whether `who` may do `method` with `path`: a line for each right that suffices; returns true
-/// if one of these rights is granted.
-fn explain_access(
-    file: &Path,
-    who: &str,
-    method: &str,
-    path: &str,
-) -> Result<(String, bool), Failure> {
-    let policy = Access::read(file.to_owned())?.policy();
-    let name = (who != Rule::ANONYMOUS).then_some(who);
-    if name.is_some_and(|name| !policy.subjects.contains_key(name)) {
-        return Err(UsageError(format!("there is no subject {who:?}")).into());
-    }
-    let (rights, key) = asked(method, path)?;
-    let (mut text, mut is_allowed) = (String::new(), false);
-    for &right in rights {
-        let rule = policy.deciding(name, right, &key);
-        is_allowed |= rule.is_some();
-        text += &decision(&policy, right, rule);
-    }
-    if let ([Right::Write, Right::Create], true) = (rights, is_allowed)
-        && policy.deciding(name, Right::Write, &key).is_none()
-    {
-        let subject = name.and_then(|name| policy.subjects.get(name));
-        let subject = subject.unwrap_or(&policy.anonymous);
-        let status = subject.grant.existing(&key).status();
-        let line = format!("where there is a value: {status}\n");
-        text += &line;
-    }
-    Ok((text, is_allowed))
-}
-
-fn decision(policy: &Policy, right: Right, rule: Option<&Rule>) -> String {
-    let name = right.name();
-    let Some(rule) = rule else {
-        return format!("{name}: refused, no rule allows it\n");
-    };
-    let is_it = |other: &Rule| std::ptr::eq(other, rule);
-    let at = policy.rules.iter().position(is_it).map_or(0, |at| at + 1);
-    let (who, prefix) = (rule.who.join(", "), &rule.prefix);
-    format!("{name}: allowed by rule {at}, for {who} with the prefix {prefix:?}\n")
-}
-
-/// The rights of which one suffices, and the key, or the prefix of the keys.
-fn asked(method: &str, target: &str) -> Result<(&'static [Right], String), Failure> {
-    let bad =
-        |why: &dyn Display| -> Failure { UsageError(format!("{method} {target}: {why}")).into() };
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let key = || Ok::<_, Failure>(key(path, false).map_err(|why| bad(&why))?.to_string());
-    let prefix = || {
-        let fields = form_urlencoded::parse(query.as_bytes());
-        let prefix = fields.filter(|(name, _)| name == "prefix").last();
-        prefix.map_or_else(String::new, |(_, prefix)| prefix.into_owned())
-    };
-    let folder = match path {
-        "/" => Some(String::new()),
-        _ => folder(path).map_err(|why| bad(&why))?,
-    };
-    Ok(match (method, path, folder) {
-        ("GET" | "HEAD", "/-/metrics", _) => (&[Right::Metrics], String::new()),
-        ("GET", "/-/watch", _) => (&[Right::Watch], prefix()),
-        ("POST", "/-/upload", _) => {
-            let why = "each file of a form is a PUT of its key: ask for these";
-            return Err(bad(&why));
-        }
-        ("GET" | "HEAD", _, Some(folder)) => (&[Right::List], folder + &prefix()),
-        ("GET" | "HEAD", ..) => (&[Right::Read], key()?),
-        ("PUT" | "POST", ..) => (&[Right::Write, Right::Create], key()?),
-        ("MKCOL", "/", _) => return Err(bad(&"the root is there")),
-        ("MKCOL", _, Some(folder)) => (&[Right::Create], folder),
-        ("MKCOL", ..) => (&[Right::Create], key()? + "/"),
-        ("MOVE" | "COPY", ..) => {
-            let why = "ask for GET of this key, PUT of the destination, and for MOVE also DELETE of this key: all are needed";
-            return Err(bad(&why));
-        }
-        ("DELETE", _, Some(_)) => {
-            let why = "a folder takes the rights to delete and to list all keys below it: ask for DELETE of a key, and for GET of the folder";
-            return Err(bad(&why));
-        }
-        ("DELETE", ..) => (&[Right::Delete], key()?),
-        _ => return Err(bad(&"give GET, HEAD, PUT, POST, DELETE or MKCOL")),
-    })
 }
 
 /// A signed link.

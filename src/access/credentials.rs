@@ -34,6 +34,9 @@ const MOST_OF_BCRYPT: usize = 72;
 /// The shortest secret of signed links, in bytes.
 const SHORTEST_SECRET: usize = 32;
 
+/// The block of SHA-256, in bytes.
+const BLOCK: usize = 64;
+
 /// The prefixes of hashes of bcrypt; the three say which program made it, and mean the same.
 const BCRYPT: [&str; 3] = ["$2a$", "$2b$", "$2y$"];
 
@@ -192,7 +195,7 @@ pub fn read_secret(path: &Path) -> Result<Vec<u8>, String> {
 
 /// A key of signed links, for keys that begin with a prefix. It has no `Debug` output, for its secret.
 pub struct LinkKey {
-    /// The secret that signatures are made with.
+    /// The secret that signatures are made with, as HMAC takes it.
     pub secret: Box<[u8]>,
     /// The beginning of the keys.
     pub prefix: Box<str>,
@@ -203,10 +206,17 @@ pub struct LinkKey {
 }
 
 impl LinkKey {
-    /// A key of this secret.
+    /// A key of this secret. Secrets that HMAC takes for one have one text here: it pads a short one with NULs, and has the digest stand
+    /// for a long one (RFC 2104, section 2).
     pub fn new(secret: &[u8], prefix: &str, subject: Option<&str>) -> Self {
+        let is_long = secret.len() > BLOCK;
+        let digest = is_long.then(|| Sha256::digest(secret));
+        let mut key = digest.as_ref().map_or(secret, |digest| digest.as_slice());
+        while let Some(padded) = key.strip_suffix(&[0]) {
+            key = padded;
+        }
         Self {
-            secret: secret.into(),
+            secret: key.into(),
             prefix: prefix.into(),
             subject: subject.map(Box::from),
             lasts: LASTS,

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::credentials::{
     Credentials, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, TokenDigest,
@@ -221,34 +221,33 @@ impl Policy {
         Some(signature)
     }
 
-    /// The keys to which the server signs links for `subject` at the time `now`, where it may read them.
-    pub fn shared(&self, subject: &Subject, now: SystemTime) -> Prefixes {
-        let by = self.shares.get(&subject.name);
-        let Some(link_key) = by.and_then(|by| self.link_keys.get(by)) else {
-            return Prefixes::default();
-        };
+    /// The keys to which the server signs links for `subject` at the time `now`, where it may read them, and the longest that such a link
+    /// lasts.
+    pub fn shared(&self, subject: &Subject, now: SystemTime) -> Option<(Prefixes, Duration)> {
+        let link_key = self.link_keys.get(self.shares.get(&subject.name)?)?;
         let of_key = Prefixes::new([&*link_key.prefix]);
         let shared = subject.grant.keys(Right::Link).and(&of_key);
         let Some(name) = &link_key.subject else {
-            return shared;
+            return Some((shared, link_key.lasts));
         };
-        let of_links = self.subjects.get(name).filter(|it| it.is_valid(now));
-        of_links.map_or_else(Prefixes::default, |of_links| {
-            let keys = |right| of_links.grant.keys(right);
-            shared.and(keys(Right::Link)).and(keys(Right::Read))
-        })
+        let of_links = self.subjects.get(name).filter(|it| it.is_valid(now))?;
+        let keys = |right| of_links.grant.keys(right);
+        let shared = shared.and(keys(Right::Link)).and(keys(Right::Read));
+        Some((shared, link_key.lasts))
     }
 
-    /// The first rule that allows `right` on `key` to the subject `name`, or to anonymous clients. A listing or a feed is
-    /// narrowed to what is allowed of it.
-    pub fn deciding(&self, name: Option<&str>, right: Right, key: &str) -> Option<&Rule> {
+    /// The first rule that allows `right` on `key` to the subject `name`, or to anonymous clients; on any key that begins so, if it
+    /// `is_prefix`.
+    pub fn deciding(
+        &self,
+        name: Option<&str>,
+        right: Right,
+        key: &str,
+        is_prefix: bool,
+    ) -> Option<&Rule> {
         let allows = |rule: &&Rule| {
             let prefix = rule.prefix_for(name).filter(|_| right.is_of(&rule.may));
-            prefix.is_some_and(|prefix| match right {
-                Right::Metrics => true,
-                Right::List | Right::Watch => key.starts_with(&prefix) || prefix.starts_with(key),
-                _ => key.starts_with(&prefix),
-            })
+            prefix.is_some_and(|it| key.starts_with(&it) || (is_prefix && it.starts_with(key)))
         };
         self.rules.iter().find(allows)
     }
@@ -382,8 +381,6 @@ impl Grant {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use sha2::{Digest as _, Sha256};
 
     use super::*;
@@ -439,12 +436,14 @@ mod tests {
         assert_eq!(policy.certificate(["bob.example"]), None);
         assert_eq!(
             policy
-                .deciding(Some("carl"), Right::Create, "carl/x")
+                .deciding(Some("carl"), Right::Create, "carl/x", false)
                 .unwrap()
                 .prefix,
             "{name}/"
         );
-        assert!(policy.deciding(None, Right::Write, "public/x").is_none());
+        let of_anonymous = |right, key| policy.deciding(None, right, key, true).is_some();
+        assert!(!of_anonymous(Right::Write, "public/x"));
+        assert!(of_anonymous(Right::Read, "pub"));
         assert_eq!(policy.add("bob", bob), Err("a token"), "of two subjects");
     }
 

@@ -26,10 +26,8 @@ pub async fn make_folder(
     folder: Key<'static>,
     body: &mut Received<'_>,
 ) -> Result<Outcome, Refusal> {
-    while let Some(bytes) = body.next().await? {
-        if !bytes.is_empty() {
-            return Err(Refusal::FolderWithBody);
-        }
+    if body.ignore().await? {
+        return Err(Refusal::FolderWithBody);
     }
     service.store.make_folder(folder).await?;
     Ok(Outcome::FolderMade)

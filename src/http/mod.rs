@@ -32,7 +32,10 @@ mod watch;
 
 pub use crate::store::BodySource;
 pub use admin::Admin;
+pub use archives::ArchiveFormat;
 pub use auth::credentials::{AuthCache, ClientCertificate, SignedLink};
+pub use auth::share::is_share;
+pub use auth::sign::explain_share;
 pub use body::request::{RequestBody, Stream, StreamBody, content_length};
 pub use body::response::Body;
 pub use body::sources::Region;

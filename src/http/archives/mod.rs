@@ -25,7 +25,9 @@ use crate::store::{BadKey, Digests, Key, Page, WriteCondition};
 /// A format of archives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArchiveFormat {
+    /// One that Unix programs read; a folder takes it, too.
     Tar,
+    /// One that all systems open.
     Zip,
 }
 

@@ -58,18 +58,24 @@ impl ShareRequest {
         client: Client,
         config: &ServiceConfig,
     ) -> Result<Self, BadShare> {
-        let mut query = parse(head.uri.query().unwrap_or_default().as_bytes());
-        let (Some((_, lasts)), None) = (query.next(), query.next()) else {
-            return Err(BadShare::Query);
-        };
-        let lasts = (!lasts.is_empty()).then(|| parse_duration(&lasts));
-        let lasts = lasts.transpose().map_err(|_| BadShare::Query)?;
-        if lasts.is_some_and(|lasts| lasts.as_secs() == 0) {
-            return Err(BadShare::Query);
-        }
+        let lasts = lasts(head.uri.query())?;
         let base = base(head, client, config).unwrap_or_default();
         Ok(Self { key, lasts, base })
     }
+}
+
+/// The time that the link of this query is to last, if it says it.
+pub fn lasts(query: Option<&str>) -> Result<Option<Duration>, BadShare> {
+    let mut query = parse(query.unwrap_or_default().as_bytes());
+    let (Some((_, lasts)), None) = (query.next(), query.next()) else {
+        return Err(BadShare::Query);
+    };
+    let lasts = (!lasts.is_empty()).then(|| parse_duration(&lasts));
+    let lasts = lasts.transpose().map_err(|_| BadShare::Query)?;
+    if lasts.is_some_and(|lasts| lasts.as_secs() == 0) {
+        return Err(BadShare::Query);
+    }
+    Ok(lasts)
 }
 
 /// The address at which the client has this server; a proxy says how it was asked. `None` where the client names no host.

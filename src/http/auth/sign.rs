@@ -3,14 +3,15 @@
 //! Promises that a link is for no more than its client may do at this moment, and lasts no longer than its link key allows and its
 //! client's subject counts. One who has only a link gets none: a link is no credential of a POST. No secret leaves the policy.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use crate::access::{LinkKind, LinkTerms};
+use crate::access::{LinkKind, LinkTerms, Policy, Subject};
 use crate::http::auth::credentials::{Principal, SignedLink};
-use crate::http::auth::share::{BadShare, ShareRequest};
+use crate::http::auth::share::{BadShare, ShareRequest, lasts};
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
+use crate::store::second;
 
 /// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
 pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Outcome, Refusal> {
@@ -19,37 +20,66 @@ pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Outco
     // The rules may be others than before a check of its password.
     let principal = principal.by_policy(&policy)?;
     principal.permit_share(asked.key.as_str())?;
-    let by = policy.shares.get(&principal.subject.name);
+    let link = signed(
+        &policy,
+        &principal.subject,
+        asked.key.as_str(),
+        asked.lasts,
+        now,
+    )?;
+    let (base, path, query) = (&asked.base, encoded(asked.key.as_str()), link.query());
+    Ok(Outcome::Shared {
+        link: format!("{base}/{path}?{query}\n"),
+        lasts: link.expires.saturating_sub(second(now)),
+    })
+}
+
+/// The link by which `subject`, which has the rights to it, shares the value of `key` at the time `now`.
+fn signed(
+    policy: &Policy,
+    subject: &Subject,
+    key: &str,
+    lasts: Option<Duration>,
+    now: SystemTime,
+) -> Result<SignedLink, BadShare> {
+    let by = policy.shares.get(&subject.name);
     let link_key = by.and_then(|by| Some((by, policy.link_keys.get(by)?)));
     let (by, link_key) = link_key.ok_or(BadShare::NotOffered)?;
     let most = link_key.lasts;
-    let lasts = asked.lasts.unwrap_or(most);
+    let lasts = lasts.unwrap_or(most);
     if lasts > most {
-        return Err(BadShare::TooLong(most).into());
+        return Err(BadShare::TooLong(most));
     }
-    let since_epoch = |time: SystemTime| time.duration_since(UNIX_EPOCH);
-    let seconds = |time| since_epoch(time).map_or(0, |it| it.as_secs());
-    let end = seconds(now).saturating_add(lasts.as_secs());
-    let end_of_subject = principal.subject.not_after.map(seconds);
+    let end = second(now).saturating_add(lasts.as_secs());
+    let end_of_subject = subject.not_after.map(second);
     let expires = end_of_subject.map_or(end, |it| it.min(end));
     let terms = LinkTerms {
         kind: LinkKind::Read,
-        key: asked.key.as_str(),
+        key,
         expires,
         max: None,
     };
     let signature = policy.sign(by, &terms, now).ok_or(BadShare::NotCounted)?;
-    let link = SignedLink {
+    Ok(SignedLink {
         expires,
         by: by.to_string(),
         max: None,
         signature,
-    };
-    let (base, path, query) = (&asked.base, encoded(asked.key.as_str()), link.query());
-    Ok(Outcome::Shared {
-        link: format!("{base}/{path}?{query}\n"),
-        lasts: expires.saturating_sub(seconds(now)),
     })
+}
+
+/// What comes of a request by `subject` for the link of this `query`, if it has the rights to it: the name of the link key, and the time
+/// that the link lasts.
+pub fn explain_share(
+    policy: &Policy,
+    subject: &Subject,
+    key: &str,
+    query: &str,
+) -> Result<(String, Duration), BadShare> {
+    let now = SystemTime::now();
+    let link = signed(policy, subject, key, lasts(Some(query))?, now)?;
+    let lasts = link.expires.saturating_sub(second(now));
+    Ok((link.by, Duration::from_secs(lasts)))
 }
 
 #[cfg(test)]

@@ -24,6 +24,9 @@ use crate::http::refusal::Refusal;
 use crate::http::response::{continue_100, encode_interim};
 use crate::store::{self, BodySource};
 
+/// The most that is received of a body which is not used, in bytes. Where there is more, the connection ends with the response.
+const MOST_IGNORED: u64 = 64 << 10;
+
 /// The body of a request that has just arrived, by what brings it.
 #[derive(Debug)]
 pub enum RequestBody {
@@ -154,6 +157,26 @@ impl<'a> Received<'a> {
         let frame = frame.await;
         self.connection.record().stop_waiting(since);
         frame
+    }
+
+    /// True once all of it has been received.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Receives a body that is not used, if it is short, so that the connection can go on. Returns true where it is not empty.
+    pub async fn ignore(&mut self) -> Result<bool, Refusal> {
+        if self.body.len().is_some_and(|len| len > MOST_IGNORED) {
+            return Ok(true);
+        }
+        let mut received = 0;
+        while received <= MOST_IGNORED {
+            let Some(bytes) = self.next().await? else {
+                break;
+            };
+            received += bytes.len() as u64;
+        }
+        Ok(received > 0)
     }
 
     /// Receives all of it and drops it.

@@ -142,7 +142,9 @@ pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Outco
     let mut rights = PageRights::new(subject, service.config.read_only, signs_out);
     if let Some(principal) = principal {
         let policy = principal.access.policy();
-        rights = rights.with_shared(&policy.shared(&principal.subject, SystemTime::now()));
+        if let Some((keys, lasts)) = policy.shared(&principal.subject, SystemTime::now()) {
+            rights = rights.with_shared(&keys, lasts);
+        }
     }
     let page = asked.target.page.clone();
     let listing = service.store.list(service.reactor, page).await?;

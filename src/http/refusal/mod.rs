@@ -111,7 +111,7 @@ pub enum Refusal {
     #[error(
         "a value takes GET, HEAD, PUT, DELETE, MOVE, COPY and OPTIONS, and a folder MKCOL, MOVE, COPY and DELETE: store a value with PUT, a form with files by POST to /-/upload, and ask for a link by POST to /key?share=1h"
     )]
-    Method,
+    Method(&'static str),
     #[error("this page knows {0}")]
     PageMethod(&'static str),
     #[error("{0}")]

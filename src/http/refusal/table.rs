@@ -126,8 +126,8 @@ impl Refusal {
             R::Precondition => row(S::PRECONDITION_FAILED, "precondition-failed", &[]),
             R::BadMove(why) => moving(*why),
             R::If => row(S::NOT_IMPLEMENTED, "if-field", &[]),
-            R::Method if config.compat => row(S::NOT_FOUND, "method", &[]),
-            R::Method | R::PageMethod(_) => row(S::METHOD_NOT_ALLOWED, "method", &[]),
+            R::Method(_) if config.compat => row(S::NOT_FOUND, "method", &[]),
+            R::Method(_) | R::PageMethod(_) => row(S::METHOD_NOT_ALLOWED, "method", &[]),
             R::ReadOnly => row(S::FORBIDDEN, "read-only", &[]),
             R::TooLarge { .. } => row(S::PAYLOAD_TOO_LARGE, "too-large", &[]),
             R::Unauthenticated { .. } => row(S::UNAUTHORIZED, "unauthenticated", &[Audited]),
@@ -168,10 +168,9 @@ impl Refusal {
                 self.reason().describe(headers, config);
             }
             Self::Unsatisfiable { len } => put(headers, CONTENT_RANGE, unsatisfied(*len)),
-            Self::Method | Self::Store(Error::NameTaken(_) | Error::FolderKept)
-                if !config.compat =>
-            {
-                allow(headers, Target::Values.methods(config));
+            Self::Method(methods) if !config.compat => allow(headers, methods),
+            Self::Store(Error::NameTaken(_) | Error::FolderKept) => {
+                allow(headers, Target::Existing.methods(config));
             }
             Self::PageMethod(methods) => allow(headers, methods),
             Self::TooLarge { .. } if config.announces_uploads() => {

@@ -106,6 +106,9 @@ async fn execute(
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
         Operation::Delete { key, preconditions } => {
+            if !body.has_ended() {
+                Box::pin(body.ignore()).await?;
+            }
             let deleted = service.store.delete(service.reactor, key, preconditions);
             Ok(if deleted.await? {
                 Outcome::Deleted
@@ -113,14 +116,22 @@ async fn execute(
                 Outcome::NoValue
             })
         }
-        Operation::Move(asked) => Box::pin(relocate(request, *asked)).await,
-        Operation::MoveFolder(asked) => Box::pin(move_folder(service, *asked)).await,
+        Operation::Move(asked) => {
+            Box::pin(body.ignore()).await?;
+            Box::pin(relocate(request, *asked)).await
+        }
+        Operation::MoveFolder(asked) => {
+            Box::pin(body.ignore()).await?;
+            Box::pin(move_folder(service, *asked)).await
+        }
         Operation::CopyFolder(asked) => {
+            Box::pin(body.ignore()).await?;
             request.guard.connection.record().end_with_client();
             Box::pin(copy_folder(request, *asked)).await
         }
         Operation::MakeFolder(folder) => Box::pin(make_folder(service, folder, body)).await,
         Operation::RemoveFolder { folder, is_deep } => {
+            Box::pin(body.ignore()).await?;
             request.guard.connection.record().end_with_client();
             Box::pin(remove_folder(request, folder, is_deep)).await
         }

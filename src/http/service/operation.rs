@@ -95,6 +95,10 @@ pub struct OptionsRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Values,
+    /// A value, or a folder, that is there.
+    Existing,
+    /// A value with the query of a link to share.
+    Shared,
     /// An upload resource.
     Upload,
     /// The path that takes forms with files.
@@ -105,8 +109,11 @@ impl Target {
     /// The methods of the target.
     pub fn methods(self, config: &ServiceConfig) -> &'static str {
         match (self, config.read_only) {
-            (Self::Values, true) => "GET, HEAD, OPTIONS",
+            (Self::Values | Self::Existing, true) => "GET, HEAD, OPTIONS",
+            (Self::Shared, true) => "GET, HEAD, POST, OPTIONS",
             (Self::Values, false) => "GET, HEAD, PUT, DELETE, MOVE, COPY, MKCOL, OPTIONS",
+            (Self::Existing, false) => "GET, HEAD, PUT, DELETE, MOVE, COPY, OPTIONS",
+            (Self::Shared, false) => "GET, HEAD, PUT, POST, DELETE, MOVE, COPY, MKCOL, OPTIONS",
             (Self::Upload, _) => UPLOAD_METHODS,
             (Self::Forms, true) => "OPTIONS",
             (Self::Forms, false) => "POST, OPTIONS",

@@ -191,7 +191,7 @@ impl<'a> RequestHead<'a> {
                 let preconditions = preconditions_of_write(&head.headers);
                 Ok(Operation::Delete { key, preconditions })
             }
-            Method::OPTIONS if !config.compat => Ok(self.options(Target::Values)),
+            Method::OPTIONS if !config.compat => Ok(self.options(self.target())),
             _ => self.extension(),
         }
     }
@@ -203,10 +203,23 @@ impl<'a> RequestHead<'a> {
                 let by_tls = self.client.by_tls;
                 Ok(WatchRequest::of(self.head, self.len, by_tls, is_allowed)?)
             }
-            _ if self.config.compat => Err(Refusal::Method),
+            _ if self.config.compat => Err(self.refuse_method()),
             // No HEAD: the response has no end.
             _ => Err(Refusal::PageMethod("GET")),
         }
+    }
+
+    /// The kind of target that a path outside of the server's own is.
+    fn target(&self) -> Target {
+        let (query, config) = (self.head.uri.query(), self.config);
+        if config.authorizes && is_share(query) && self.key().is_ok() {
+            return Target::Shared;
+        }
+        Target::Values
+    }
+
+    fn refuse_method(&self) -> Refusal {
+        Refusal::Method(self.target().methods(self.config))
     }
 
     fn options(&self, target: Target) -> Operation<'static> {
@@ -352,7 +365,7 @@ impl<'a> RequestHead<'a> {
             options.expected = options.expected.and(Digests::of_sha256(named))?;
         }
         if head.method == Method::POST && options.creation.is_none() {
-            return Err(Refusal::Method);
+            return Err(self.refuse_method());
         }
         let key = key.into_owned();
         Ok(Operation::Put { key, len, options })

@@ -9,6 +9,7 @@
 use std::fmt::{self, Display, Write as _};
 use std::io::Write as _;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
 use flate2::Compression;
@@ -259,6 +260,9 @@ pub struct PageRights {
     metrics: bool,
     /// The keys to which the server signs links for the client.
     share: Prefixes,
+    /// The longest that such a link lasts, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lasts: Option<u64>,
     /// The name of the client; empty for an anonymous one, `None` where there are no rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Box<str>>,
@@ -292,16 +296,22 @@ impl PageRights {
             watch: shown(Right::Watch, !read_only),
             metrics: keys(Right::Metrics).may_have_below(""),
             share: Prefixes::default(),
+            lasts: None,
             list,
             name: subject.map(name),
             signs_out,
         }
     }
 
-    /// The same, where the server signs links to these keys for the client.
-    pub fn with_shared(self, keys: &Prefixes) -> Self {
+    /// The same, where the server signs links to these keys for the client, which last so long at most.
+    pub fn with_shared(self, keys: &Prefixes, lasts: Duration) -> Self {
         let share = keys.and(&self.list);
-        Self { share, ..self }
+        let lasts = Some(lasts.as_secs());
+        Self {
+            share,
+            lasts,
+            ..self
+        }
     }
 
     /// True where all of `folder` may be listed.
@@ -447,8 +457,8 @@ mod tests {
             r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[],"watch":[],"metrics":false,"share":[],"name":""}"#
         );
         let shared = Prefixes::new(["pub/x", "box/5e1f/"]);
-        let json = r#""share":["pub/x"],"name":""}"#;
-        let rights = rights.with_shared(&shared);
+        let json = r#""share":["pub/x"],"lasts":3600,"name":""}"#;
+        let rights = rights.with_shared(&shared, Duration::from_secs(3600));
         assert!(text(&rights).ends_with(json));
         let all = PageRights::new(None, false, false);
         let json = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true,"share":[]}"#;

@@ -21,11 +21,14 @@ const Rights = (() => {
   /** Whether all that is in `folder` is seen, so that an empty list says that it is empty. */
   const sees = (folder) => has("list", folder);
 
+  /** The longest that a link to share lasts, in seconds. */
+  const lasts = () => prefixes.lasts;
+
   /** Whether the server's figures may be read. A browser asks for a password where it is refused what the page asks for. */
   const seesMetrics = () => prefixes.metrics;
 
   /** Whether one who signs in may see more. */
   const mayBeMore = () => prefixes.name === "";
 
-  return { has, hasAny, hasIn, hasBelow, sees, seesMetrics, mayBeMore };
+  return { has, hasAny, hasIn, hasBelow, sees, lasts, seesMetrics, mayBeMore };
 })();

@@ -24,7 +24,7 @@ fn axe() -> Option<String> {
 
 /// Nothing makes the page scroll sideways, and nothing that can be clicked is cut off.
 const FITS: &str = "document.documentElement.scrollWidth <= window.innerWidth \
-    && $$('a, button, input').filter((it) => it.checkVisibility()) \
+    && $$('a, button, input, select').filter((it) => it.checkVisibility()) \
     .every((it) => { const box = it.getBoundingClientRect(); \
     return box.left >= 0 && box.right <= (it.closest('.card, dialog') ?? document.body).getBoundingClientRect().right; })";
 
@@ -120,7 +120,7 @@ fn in_each_state(page: &Browser, server: &TestServer, look: &dyn Fn(&str)) {
 
     // The server has no rules, by which a link can be made.
     let signed = "window.fetched = window.fetch; window.fetch = async () => new Response('/config.json?expires=1900000000&by=share-1&signature=' + 'x'.repeat(43)); \
-        $('#preview-share').hidden = false;";
+        Rights.lasts = () => 30 * 86400; $('#preview-share').hidden = false;";
     page.eval(&format!("(() => {{ {signed} }})()"));
     look("preview-share");
     page.click("#preview-share");

@@ -3,6 +3,8 @@
 
 use std::time::UNIX_EPOCH;
 
+use sha2::{Digest as _, Sha256};
+
 use super::{basic, bearer, reread, rule, serve_on, subject, write};
 use crate::support::prelude::*;
 
@@ -394,21 +396,147 @@ fn a_request_for_a_link_stores_nothing() {
     }
 }
 
+#[test]
+fn explain_says_which_link_key_signs_and_for_how_long() {
+    let dir = DataDir::temporary();
+    let rules = [
+        sharer("ann", "k1"),
+        subject("carl"),
+        sharer("dora", "below"),
+        sharer("eve", "k1"),
+        rule("ann", "", &ALL),
+        rule("carl", "", &ALL),
+        rule("dora", "", &ALL),
+        rule("eve", "", &["read"]),
+        key("k1", "lasts = \"2h\"\n"),
+        key("below", "prefix = \"in/\"\n"),
+    ];
+    let server = start(&dir, &rules.concat(), &[]);
+    let path = dir.outside("access.toml");
+    let allowed = "link: allowed by rule 1, for ann with the prefix \"\"|read: allowed by rule 1, for ann with the prefix \"\"|";
+    let of_dora = allowed.replace("rule 1", "rule 3").replace("ann", "dora");
+    for (who, target, expected) in [
+        (
+            "ann",
+            "/a?share=1h",
+            format!("{allowed}link-key: \"k1\" signs for 1h"),
+        ),
+        (
+            "ann",
+            "/a?share=90m",
+            format!("{allowed}link-key: \"k1\" signs for 1h 30m"),
+        ),
+        (
+            "ann",
+            "/a?share",
+            format!("{allowed}link-key: \"k1\" signs for 2h"),
+        ),
+        (
+            "ann",
+            "/a?share=3h",
+            format!("{allowed}link-key: refused, a link lasts at most 2h here"),
+        ),
+        (
+            "dora",
+            "/in/a?share",
+            format!("{of_dora}link-key: \"below\" signs for 1day"),
+        ),
+        (
+            "dora",
+            "/a?share",
+            format!("{of_dora}link-key: refused, links of this link-key do not count"),
+        ),
+        (
+            "carl",
+            "/a?share",
+            "link-key: refused, this server signs no links for you".to_owned(),
+        ),
+        (
+            "eve",
+            "/a?share",
+            "link: refused, no rule allows it|read: allowed by rule 4".to_owned(),
+        ),
+    ] {
+        let explained = Command::new(env!("CARGO_BIN_EXE_data-server"))
+            .args(["access", "explain"])
+            .arg(&path)
+            .args([who, "POST", target])
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8(explained.stdout).expect("text");
+        assert!(
+            said.contains(&expected.replace('|', "\n")),
+            "{who} {target} {said}"
+        );
+        let answer = server.request("POST", target, &bearer(who), b"");
+        let code = i32::from(answer.status != 200);
+        assert_eq!(
+            explained.status.code(),
+            Some(code),
+            "{who} {target} {answer:?}"
+        );
+    }
+}
+
+#[test]
+fn the_methods_of_a_value_with_the_query_of_a_link_have_post() {
+    let dir = DataDir::temporary();
+    let posts = |server: &TestServer, method: &str, target: &str| {
+        let answer = server.request(method, target, &bearer("ann"), b"");
+        let methods = answer.must("allow").split(", ").collect::<Vec<_>>();
+        methods.contains(&"POST")
+    };
+    for option in ["--access-log", "--read-only"] {
+        let server = start(&dir, &policy(), &[option]);
+        for method in ["OPTIONS", "PATCH"] {
+            assert!(posts(&server, method, "/a?share=1h"), "{option} {method}");
+            for target in ["/a", "/in/?share", "/?share", "/a?shared"] {
+                assert!(
+                    !posts(&server, method, target),
+                    "{option} {method} {target}"
+                );
+            }
+        }
+        assert!(!posts(&server, "POST", "/a"), "{option}");
+    }
+    let server = Launch::new(&[]).on(&dir).start();
+    assert!(!posts(&server, "OPTIONS", "/a?share=1h"), "without rules");
+}
+
 /// Under the name of the other key a link of one would have other rights than it was made with.
 #[test]
 fn two_link_keys_of_one_secret_are_refused() {
     let dir = DataDir::temporary();
-    dir.write_private("k1.key", SECRET);
-    dir.write_private("k2.key", &format!("{SECRET}\n"));
-    let path = write(&dir, &[key("k1", ""), key("k2", "")].concat());
-    let check = Command::new(env!("CARGO_BIN_EXE_data-server"))
-        .args(["access", "check", &path])
-        .output()
-        .expect("it runs");
-    let said = String::from_utf8(check.stderr).expect("text");
-    assert!(!check.status.success());
-    assert!(said.contains(":6: two link keys of one secret"), "{said}");
-    assert!(!said.contains(SECRET), "{said}");
+    let long = SECRET.repeat(2);
+    let digest = |text: &str| Sha256::digest(text).to_vec();
+    let digits = |length| "0123456789".repeat(7)[..length].to_owned();
+    // HMAC pads a secret of less than 64 bytes with NULs, and takes a longer one by its digest.
+    for (other, first, is_one) in [
+        (format!("{SECRET}\n").into_bytes(), SECRET, true),
+        (format!("{SECRET}\0").into_bytes(), SECRET, true),
+        (format!("{SECRET}\0\0\0\n").into_bytes(), SECRET, true),
+        (digest(&long), &long, true),
+        ([digest(&long), vec![0]].concat(), &long, true),
+        (format!("\0{SECRET}").into_bytes(), SECRET, false),
+        (format!("{long}\0").into_bytes(), &long, false),
+        (digest(SECRET), SECRET, false),
+        (digest(&digits(64)), &digits(64), false),
+        (digest(&digits(65)), &digits(65), true),
+    ] {
+        dir.write_private("k1.key", first);
+        let path = dir.write_private("k2.key", "");
+        fs::write(path, &other).expect("a secret");
+        let path = write(&dir, &[key("k1", ""), key("k2", "")].concat());
+        let check = Command::new(env!("CARGO_BIN_EXE_data-server"))
+            .args(["access", "check", &path])
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8(check.stderr).expect("text");
+        assert_eq!(check.status.success(), !is_one, "{other:?} {said}");
+        let why = ":6: two link keys of one secret";
+        assert_eq!(said.contains(why), is_one, "{other:?} {said}");
+        assert!(!said.contains(first), "{said}");
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! GET of an archive.
 
+use std::iter;
+
 use sha2::Digest as _;
 
 use super::{names_in, printed, program, read};
+use crate::folders::{of_owner, rules_of_owner};
 use crate::support::prelude::*;
 
 /// Names that are hard to write in one format or another, with the length of each value.
@@ -465,6 +468,84 @@ fn an_archive_of_a_long_selection_has_it_whole() {
     }
     let longer = format!("/?archive=zip{}", query.concat().repeat(2));
     assert_eq!(server.request("GET", &longer, "", b"").status, 431);
+}
+
+/// The longest query that is taken: as many names as there may be, of nothing that is there but of what begins with these.
+fn longest(format: &str, first: &[&str]) -> String {
+    let names = first.iter().map(|&name| name.to_owned());
+    let names = names.chain((first.len()..1000).map(|n| format!("z{n:057}")));
+    let query: String = names.map(|name| format!("&files={name}")).collect();
+    let query = format!("?archive={format}{query}");
+    assert!(query.len() > 63 << 10, "{}", query.len());
+    query
+}
+
+/// Each client takes the first bytes of the first value, while the other names wait.
+#[test]
+fn memory_does_not_grow_with_long_selections() {
+    const CLIENTS: usize = 64;
+    directory_only!("sparse files");
+    let server = TestServer::start(&[]);
+    server.store("d/a", "v");
+    server.dir.set_len("d/a", 5_000_000_000);
+    let mut clients: Vec<Raw> = (0..CLIENTS).map(|_| server.connect()).collect();
+    for (n, raw) in clients.iter_mut().enumerate() {
+        let query = longest(if n % 2 == 0 { "tar" } else { "zip" }, &["a"]);
+        raw.send(format!("GET /d/{query} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    }
+    let mut buffer = vec![0; 1 << 16];
+    for raw in &mut clients {
+        assert_eq!(raw.head().status, 200);
+        let len = 1_000_000;
+        assert_eq!(raw.stream_to(len, &mut buffer, |_| {}), len);
+    }
+    let peak = server.proc().peak_rss_kib();
+    say(&format!(
+        "{CLIENTS} selections at once: {} MiB",
+        peak / 1024
+    ));
+    assert!(peak < by_protocol(96, 128) * 1024, "{peak} KiB resident");
+}
+
+/// Of names that may not be read, for which a reactor waits for nothing: without a turn for others it would be done with all first.
+#[test]
+fn others_are_answered_while_long_selections_are_looked_up() {
+    const CLIENTS: usize = 8;
+    let dir = DataDir::temporary();
+    let rules = rules_of_owner("\"list\"")
+        + "[[rule]]\nwho = [\"owner\"]\nprefix = \"r/\"\nmay = [\"read\"]\n";
+    let rules = dir.write_private("access.toml", &rules);
+    dir.place("r/k", "v");
+    let server = Launch::new(&["--threads", "1", "--access", &rules])
+        .on(&dir)
+        .start();
+    let mut small = server.connect();
+    let mut clients: Vec<Raw> = (0..CLIENTS).map(|_| server.connect()).collect();
+    let is_fair = |method| {
+        for (n, raw) in clients.iter_mut().enumerate() {
+            let query = longest(if n % 2 == 0 { "tar" } else { "zip" }, &[]);
+            let lines = of_owner();
+            raw.send(format!(
+                "{method} /{query} HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
+            ));
+        }
+        let got = ask(&mut small, "GET", "/r/k", &of_owner(), b"");
+        let behind = clients.iter().filter(|raw| !raw.has_unread()).count();
+        assert_eq!(got.body, b"v");
+        for raw in &mut clients {
+            let none = raw.head();
+            assert_eq!(none.status, 404);
+            if method == "GET" {
+                raw.take(none.length());
+            }
+        }
+        behind > CLIENTS / 2
+    };
+    for method in ["GET", "HEAD"] {
+        // The test may lose its turn between two looks.
+        let mut rounds = iter::repeat_n(method, 20);
+        assert!(rounds.any(is_fair), "{method}");
+    }
 }
 
 #[test]

@@ -67,11 +67,11 @@ impl<'a> RequestHead<'a> {
     pub(super) fn extension(&self) -> Result<Operation<'a>, Refusal> {
         let (head, config) = (self.head, self.config);
         let is_copy = match head.method.as_str() {
-            _ if config.compat => return Err(Refusal::Method),
+            _ if config.compat => return Err(self.refuse_method()),
             "MKCOL" => return self.make_folder(),
             "MOVE" => false,
             "COPY" => true,
-            _ => return Err(Refusal::Method),
+            _ => return Err(self.refuse_method()),
         };
         if config.read_only {
             return Err(Refusal::ReadOnly);
@@ -107,10 +107,6 @@ impl<'a> RequestHead<'a> {
         // `If-None-Match: *` asks for what it does anyway.
         if given.is_some_and(|it| !matches!(it.exact(), Some(WriteCondition::Create))) {
             return Err(Refusal::FolderPrecondition);
-        }
-        // One of unknown length may be empty.
-        if self.len.is_some_and(|len| len > 0) {
-            return Err(Refusal::FolderWithBody);
         }
         let below = Key::new(format!("{folder}/k"))?;
         check_depth(&below, self.config.limits.max_key_depth)?;
