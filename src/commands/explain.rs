@@ -3,6 +3,7 @@
 //! Promises the decision of the server on the request. One that goes on to values whose keys it does not name is decided again for
 //! each of these, which a line says.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use humantime::format_duration;
@@ -79,17 +80,17 @@ pub fn explain_access(
         let place = destination.map_or_else(String::new, |_| format!(" of {:?}", need.of));
         for &right in need.rights {
             let decision = decision(&policy, rule(right));
-            text += &format!("{}{place}: {decision}\n", right.name());
+            let _ = writeln!(text, "{}{place}: {decision}", right.name());
         }
         let is_met = need.rights.iter().any(|&right| rule(right).is_some());
         if need.rights == STORE && is_met && rule(Right::Write).is_none() {
             let status = subject.grant.existing(&need.of).status();
-            text += &format!("where there is a value{place}: {status}\n");
+            let _ = writeln!(text, "where there is a value{place}: {status}");
         }
         is_allowed &= is_met;
     }
     if let Some(of_each) = of_each {
-        text += &format!("each value below: as {of_each} of its key\n");
+        let _ = writeln!(text, "each value below: as {of_each} of its key");
     }
     if let ("POST", true, Some(need)) = (method, is_share(Some(query)), needs.first()) {
         let signed = explain_share(&policy, subject, &need.of, query);

@@ -191,16 +191,24 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
 }
 
 /// The rows of a burst are shown together, for each change of a table has it laid out anew: 800 files took 7 to 9 s where
-/// they were not, and take 2 to 4 s.
+/// they were not, and take 2 to 4 s. A machine may be busy with something else once.
 #[test]
-fn eight_hundred_small_files_are_uploaded_soon() {
+fn eight_hundred_small_files_are_uploaded_in_five_seconds() {
+    let soon = (0..3).any(|_| upload_800() <= 5.0);
+    assert!(soon, "it took longer three times");
+}
+
+/// Uploads so many files, and returns how many seconds that takes.
+fn upload_800() -> f64 {
+    let mut seconds = 0.0;
     browse_keys(&[], |page, server| {
         page.says("#state", "Live");
         let names: Vec<String> = (0..800).map(|n| format!("file-{n:03}.txt")).collect();
         let files: Vec<PathBuf> = names.iter().map(|name| page.file(name, name)).collect();
         let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-        let watch = "(() => { window.draws = window.flashes = 0; let begun = 0; \
+        let watch = "(() => { window.draws = window.flashes = window.made = 0; let begun = 0; \
             const show = Rows.show; Rows.show = (...all) => { window.draws += 1; show(...all); window.flashes += $$('#rows .changed').length; }; \
+            new MutationObserver((all) => { for (const { addedNodes } of all) window.made += addedNodes.length; }).observe($('#rows'), { childList: true }); \
             $('#files').addEventListener('change', () => { begun = performance.now(); }, true); \
             new MutationObserver(() => { if ($('#uploads-count').textContent.startsWith('800 of 800')) window.took ??= performance.now() - begun; }) \
             .observe($('#uploads-count'), { childList: true }); })()";
@@ -209,12 +217,16 @@ fn eight_hundred_small_files_are_uploaded_soon() {
         page.says("#uploads-count", "800 of 800 uploaded");
         page.holds("$$('#rows tr').length === 800");
         let number = |what: &str| page.eval(what).as_f64().expect("a number");
-        let seconds = number("window.took") / 1000.0;
+        seconds = number("window.took") / 1000.0;
         eprintln!("800 uploads took {seconds:.1} s");
         // Once in a second, and some at either end; not ten times in a second.
         let draws = number("window.draws");
         assert!(draws < 8.0 + 2.0 * seconds, "{draws} in {seconds} s");
         assert!(number("window.flashes") < 100.0);
+        // Each row is made once, and stays where it is.
+        let made = number("window.made");
+        assert!((800.0..=900.0).contains(&made), "{made} rows");
         assert_eq!(server.dir.read("file-799.txt"), b"file-799.txt");
     });
+    seconds
 }

@@ -37,13 +37,12 @@ pub fn access_file(data: &[u8]) {
         for prefix in prefixes.flatten().chain([String::new()]) {
             for (right, _) in Right::NAMED {
                 let key = prefix.clone() + "x";
-                let decided = policy.deciding(name, right, &key).is_some();
-                let allowed = match right {
-                    // It concerns no key.
-                    Right::Metrics => grant.keys(right).may_have_below(""),
-                    _ => grant.allows(right, &key),
-                };
-                assert_eq!(allowed, decided, "{name:?} {right:?} {key}");
+                for is_prefix in [false, true] {
+                    let decided = policy.deciding(name, right, &key, is_prefix).is_some();
+                    let keys = grant.keys(right);
+                    let allowed = keys.has(&key) || (is_prefix && keys.may_have_below(&key));
+                    assert_eq!(allowed, decided, "{name:?} {right:?} {key}");
+                }
             }
         }
     }

@@ -72,7 +72,8 @@ pub struct Received<'a> {
     body: RequestBody,
     left: u64,
     limit: u64,
-    ended: bool,
+    /// True once all of it has been received.
+    pub has_ended: bool,
     /// The trailers, once the body has ended.
     pub trailers: Option<HeaderMap>,
     connection: &'a ConnectionState,
@@ -82,7 +83,7 @@ impl<'a> Received<'a> {
     /// A body that comes from the socket was held to the limit when its length was announced.
     pub fn new(body: RequestBody, limit: u64, connection: &'a ConnectionState) -> Self {
         Self {
-            ended: body.is_empty(),
+            has_ended: body.is_empty(),
             body,
             left: limit,
             limit,
@@ -113,7 +114,7 @@ impl<'a> Received<'a> {
             self.left = left.ok_or(Refusal::TooLarge { limit: self.limit })?;
             return Ok(Some(data));
         }
-        self.ended = true;
+        self.has_ended = true;
         Ok(None)
     }
 
@@ -159,16 +160,13 @@ impl<'a> Received<'a> {
         frame
     }
 
-    /// True once all of it has been received.
-    pub fn has_ended(&self) -> bool {
-        self.ended
-    }
-
     /// Receives a body that is not used, if it is short, so that the connection can go on. Returns true where it is not empty.
     pub async fn ignore(&mut self) -> Result<bool, Refusal> {
         if self.body.len().is_some_and(|len| len > MOST_IGNORED) {
             return Ok(true);
         }
+        // The limit is that of values.
+        self.left = u64::MAX;
         let mut received = 0;
         while received <= MOST_IGNORED {
             let Some(bytes) = self.next().await? else {
@@ -195,7 +193,7 @@ impl<'a> Received<'a> {
 
 impl Drop for Received<'_> {
     fn drop(&mut self) {
-        if !self.ended && !self.body.is_empty() {
+        if !self.has_ended && !self.body.is_empty() {
             self.connection.leave_unread();
         }
     }

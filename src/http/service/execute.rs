@@ -106,7 +106,7 @@ async fn execute(
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
         Operation::Delete { key, preconditions } => {
-            if !body.has_ended() {
+            if !body.has_ended {
                 Box::pin(body.ignore()).await?;
             }
             let deleted = service.store.delete(service.reactor, key, preconditions);

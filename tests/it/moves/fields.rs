@@ -155,7 +155,7 @@ const WITHOUT_BODY: [(&str, &str, &str, u16); 7] = [
 #[test]
 fn a_short_body_that_is_not_used_leaves_the_connection_open() {
     directory_only!("moves");
-    let server = TestServer::start(&[]);
+    let server = TestServer::start(&["--max-body", "10"]);
     server.store("a", "v");
     server.store("in/k", "v");
     let mut raw = server.connect();
