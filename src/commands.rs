@@ -104,7 +104,7 @@ pub enum JournalCommand {
 pub struct LinkOrder {
     /// The URL or the path of the value; with --base also its key, percent-encoded
     url: String,
-    /// Name of the link-key in the access file
+    /// Name of the link key in the access file
     #[arg(long, value_name = "NAME")]
     by: String,
     /// File of its secret
@@ -300,7 +300,7 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
         (None, Some(file)) => {
             let policy = Access::read(file.clone())?.policy();
             if !policy.link_keys.contains_key(&**by) {
-                let why = format!("{}: there is no link-key {by:?}", file.display());
+                let why = format!("{}: there is no link key {by:?}", file.display());
                 return Err(UsageError(why).into());
             }
             policy.sign(by, &terms, now)
@@ -309,7 +309,7 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
     };
     let Some(signature) = signature else {
         return Err(bad(&format!(
-            "links of the link-key {by:?} do not count for this: see its prefix and its subject"
+            "links of the link key {by:?} do not count for this: see its prefix and its subject"
         )));
     };
     let link = SignedLink {

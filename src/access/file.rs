@@ -251,7 +251,7 @@ impl Reading<'_> {
         }
         for by in file.subject.iter().filter_map(|it| it.shares.as_ref()) {
             if !policy.link_keys.contains_key(by.get_ref().as_str()) {
-                let why = format!("there is no link-key {:?}", by.get_ref());
+                let why = format!("there is no link key {:?}", by.get_ref());
                 let warning = self.wrong(by.span().start, why);
                 policy.warnings.push(warning.to_string());
             }

@@ -76,7 +76,9 @@ impl Client {
     /// The host that a trusted proxy was asked for, with its port where it names one.
     pub fn forwarded_host<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
         let host = self.forwarded("x-forwarded-host", headers);
-        host.filter(|host| is_authority(host))
+        // A comma makes it a list, of the hosts that several proxies were asked for.
+        let is_one = |host: &&str| is_authority(host) && !host.contains(',');
+        host.filter(is_one).filter(|host| !host.ends_with(':'))
     }
 }
 

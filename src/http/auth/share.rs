@@ -34,14 +34,22 @@ pub enum BadShare {
         "share is the time that a link lasts, a second or more, as share=1h or share=7d, and there is no parameter beside it"
     )]
     Query,
-    #[error("a link lasts at most {} here", format_duration(*.0))]
+    #[error("a link lasts at most {} here", written(*.0))]
     TooLong(Duration),
     #[error(
-        "this server signs no links for you: that takes --access, and in its file `shares` of your subject, the name of a link-key"
+        "this server signs no links for you: that takes --access, and in its file `shares` of your subject, the name of a link key"
     )]
     NotOffered,
-    #[error("links of this link-key do not count for this key: see its prefix and its subject")]
+    #[error("links of this link key do not count for this key: see its prefix and its subject")]
     NotCounted,
+}
+
+/// The time as clients write it: whole days as `1d`, of which others would be months.
+fn written(time: Duration) -> String {
+    match time.as_secs() {
+        secs if secs.is_multiple_of(86_400) => format!("{}d", secs / 86_400),
+        _ => format_duration(time).to_string(),
+    }
 }
 
 /// True where a link is asked for.
@@ -89,7 +97,8 @@ fn base(head: &Parts, client: Client, config: &ServiceConfig) -> Option<String> 
     let of_host = only(headers, &HOST).and_then(|host| host.to_str().ok());
     let names = [client.forwarded_host(headers), target, of_host];
     let host = names.into_iter().flatten().find(is_ours)?;
-    let is_https = client.by_tls || of_proxy("x-forwarded-proto") == Some("https");
+    let is_https = |scheme: &str| scheme.eq_ignore_ascii_case("https");
+    let is_https = client.by_tls || of_proxy("x-forwarded-proto").is_some_and(is_https);
     let scheme = if is_https { "https" } else { "http" };
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/%".contains(&b);
     let prefix = of_proxy("x-forwarded-prefix").map(|prefix| prefix.trim_end_matches('/'));

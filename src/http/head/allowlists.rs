@@ -8,8 +8,6 @@
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv6Addr};
 
-use hyper::http::uri::Authority;
-
 /// The names and origins that may use the server: other web sites may not.
 #[derive(Clone, Debug)]
 #[cfg_attr(any(test, fuzzing), derive(Default))]
@@ -116,15 +114,23 @@ pub fn host_and_port(authority: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// True for a host that is not empty, with a port or without one, as it stands in a URL; a list of hosts is none.
+/// True for `uri-host [ ":" port ]` (RFC 3986, section 3.2) with a host that is not empty, by its bytes alone, and a port that there is, or an
+/// empty one.
 pub fn is_authority(text: &str) -> bool {
-    let is_port = |port: &str| match port.strip_prefix(':') {
-        Some(digits) => digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<u16>().is_ok(),
-        None => port.is_empty(),
+    let Some((name, port)) = host_and_port(text) else {
+        return false;
     };
-    let is_plain = !text.contains(['@', ',']) && text.parse::<Authority>().is_ok();
-    let parts = host_and_port(text).filter(|_| is_plain);
-    parts.is_some_and(|(host, port)| !host.is_empty() && is_port(port))
+    let is_literal = text.starts_with('[');
+    let is_name = |b: u8| {
+        b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&b) || (b == b':' && is_literal)
+    };
+    let is_port = match port.strip_prefix(':') {
+        None => port.is_empty(),
+        Some("") => true,
+        // A sign before the digits would be parsed, too.
+        Some(digits) => !digits.starts_with('+') && digits.parse::<u16>().is_ok(),
+    };
+    !name.is_empty() && name.bytes().all(is_name) && is_port
 }
 
 /// The host in a valid authority, without its brackets.
@@ -288,17 +294,22 @@ mod tests {
     fn an_authority_is_one_host_with_a_port_or_without() {
         for good in [
             "a",
+            "a:",
             "a.example:1",
             "a:65535",
+            "a:080",
             "127.0.0.1:80",
             "[::1]",
             "[::1]:80",
+            "xn--e1a",
+            "a_b",
+            "a,b",
         ] {
             assert!(is_authority(good), "{good}");
         }
         for bad in [
-            "", ":80", "a:", "a:65536", "a:+80", "a:b", "a:1:2", "a,b", "a, b", "u@a", "a/b",
-            "a b", "[::1", "[]", "[::1]80",
+            "", ":80", "a:65536", "a:+80", "a:b", "a:1:2", "a, b", "u@a", "a/b", "a b", "[::1",
+            "[]", "[::1]80", "\u{e9}",
         ] {
             assert!(!is_authority(bad), "{bad}");
         }

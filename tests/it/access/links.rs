@@ -167,7 +167,7 @@ fn a_link_is_signed_for_any_name_and_below_any_path() {
     let found = server.request("GET", good.trim_end(), "", b"").status;
     assert_eq!(found, 200, "{good}");
     let not_made = r#"
-        none ; /in/x ; no link-key "none"
+        none ; /in/x ; no link key "none"
         a+b ; /out/x ; see its prefix
         a+b ; --base https://s/files https://s/filesin/x ; it is not below --base
         a+b ; --base https://s/files?x in/x ; a query of its own"#;

@@ -346,6 +346,7 @@ fn a_link_has_the_names_by_which_the_server_is_asked_and_no_others() {
         for (lines, of_proxy) in [
             ("", plain),
             (proxied, "https://store.example"),
+            ("X-Forwarded-Proto: HTTPS\r\n", "https://other.example:81"),
             (prefixed, "http://other.example:81/files"),
             ("X-Forwarded-Host: evil.example\r\n", plain),
             ("X-Forwarded-Host: store.example@evil.example\r\n", plain),
@@ -377,6 +378,15 @@ fn a_link_has_the_names_by_which_the_server_is_asked_and_no_others() {
                 .text()
                 .starts_with("http://store.example/a?expires=")
         );
+        // A Host that is taken is one of a link.
+        let colon = asked("/a?share", "Host: other.example:\r\n", "");
+        let text = colon.text();
+        assert!(
+            text.starts_with("http://other.example:/a?expires="),
+            "{text}"
+        );
+        let no_port = asked("/a?share", "Host: other.example:99999\r\n", "");
+        assert_eq!(no_port.status, 400);
         let none = asked("/a?share", "Host:\r\n", "");
         assert!(none.text().starts_with("/a?expires="), "{}", none.text());
     }
@@ -571,7 +581,7 @@ fn a_subject_whose_link_key_is_gone_is_warned_of() {
         .expect("it runs");
     let said = String::from_utf8(check.stdout).expect("text");
     assert!(
-        check.status.success() && said.contains("there is no link-key \"gone\""),
+        check.status.success() && said.contains("there is no link key \"gone\""),
         "{said}"
     );
 }
