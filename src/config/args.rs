@@ -32,8 +32,9 @@ const NO_FILE: &str = "there is no file to check: name one, or set DATA_SERVER_C
 /// A small, fast key-value file server over HTTP.
 ///
 /// Serves the files of one directory as the values of a key-value store: PUT /key stores a value, GET /key answers it,
-/// DELETE /key removes it, GET / lists the keys. A key is the path of a file in it; files placed, edited or removed by hand are
-/// seen at once. A value is whole or absent at every moment, and an acknowledged write stays.
+/// DELETE /key removes it, MOVE and COPY rename and copy a value or a folder, MKCOL makes a folder, GET / lists the keys. A
+/// key is the path of a file in it; files placed, edited or removed by hand are seen at once. A value is whole or absent at
+/// every moment, and an acknowledged write stays.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "data-server", version, max_term_width = 100)]
 #[command(

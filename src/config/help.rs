@@ -15,7 +15,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 use super::mistakes::nearest;
 use crate::failpoint;
 
-/// The options that most people need: `-h` has these alone.
+/// The options that most people need: `-h` has only these.
 const COMMON: &str = "dir listen threads config read-only allow-anonymous access tls-cert tls-key durability max-body store compat \
     access-log log-format";
 

@@ -49,7 +49,7 @@ pub struct Protocol {
         value_parser = one_of([("on", true), ("off", false)]))]
     interim: bool,
 
-    /// Refuse PUT, DELETE, MOVE, COPY, MKCOL and forms with 403; the directory must exist, and may be on a read-only file system
+    /// Refuse PUT, DELETE and all else that changes values or folders; the directory must exist, and may be on a read-only file system
     #[arg(long)]
     read_only: bool,
 
@@ -100,7 +100,8 @@ pub struct Protocol {
     cors_origin: Vec<String>,
 
     /// Network or address of a proxy, or unix for the proxies on a unix socket, whose Forwarded or X-Forwarded-For names
-    /// the client; repeat for more [default: none]
+    /// the client, and whose X-Forwarded-Proto, -Host and -Prefix the address of this server; repeat for more
+    /// [default: none]
     #[arg(long, value_name = "NET", value_delimiter = ',')]
     trusted_proxy: Vec<String>,
 
