@@ -61,7 +61,7 @@ pub fn find<'a>(
     };
     let value = match there {
         NameKind::Value(meta, mode) => Some((meta, mode)),
-        NameKind::Folder if is_put => return Err(name_taken("a directory")),
+        NameKind::Folder if is_put => return Err(name_taken(A_FOLDER)),
         NameKind::Other if is_put => return Err(name_taken("a link or device")),
         NameKind::Absent | NameKind::Folder | NameKind::Other => None,
     };
@@ -303,7 +303,14 @@ pub fn make_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
                 Ok(Err(errno)) => Error::new("have the folder stay", errno),
                 Err(_) => Error::NameTaken("a value, link or device"),
             },
-            errno if is_no_folder(errno) => Error::NoParent(path.folder().to_owned()),
+            Errno::NOENT => {
+                let above = path.folder();
+                Error::NoParent(format!("there is no folder {above:?}: make it first"))
+            }
+            errno if is_no_folder(errno) => match dir.occupied(path.folder()) {
+                Error::Occupied(why) => Error::NoParent(why),
+                why => why,
+            },
             errno => Error::new("make the folder", errno),
         })
 }

@@ -365,7 +365,7 @@ impl ValuesDir {
             }
         });
         let (level, what) = other.unwrap_or((path, "no directory"));
-        Error::Occupied(format!("{level:?} is {what}, so no key lies below it"))
+        Error::Occupied(format!("{level:?} is {what}, so nothing lies below it"))
     }
 }
 

@@ -44,7 +44,7 @@ impl Store {
             Self::Directory(directory) => directory.make_folder(path).await,
             Self::S3(_) => Err(Error::NotSupported {
                 name: "no-folders",
-                what: "an S3 store has keys alone, and no folder without one: store a value below it",
+                what: "an S3 store has only keys, and no folder without one: store a value below it",
             }),
         }
     }

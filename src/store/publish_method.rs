@@ -87,7 +87,7 @@ pub fn set_aside(own: &OwnedFd, folder: impl AsFd, name: &str, to: &str) -> Resu
 pub fn unpublished(key: &Key<'_>, doing: &'static str, errno: Errno) -> Error {
     let folder = key.folder();
     Error::Occupied(match errno {
-        Errno::ISDIR | Errno::NOTDIR => "a directory has this name".to_owned(),
+        Errno::ISDIR | Errno::NOTDIR => "a folder has this name".to_owned(),
         Errno::BUSY => {
             "a file system is mounted at this name: it cannot be replaced or removed".to_owned()
         }

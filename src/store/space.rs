@@ -94,9 +94,9 @@ impl Space {
         let needed = before.saturating_add(more);
         match self.free(root)? {
             Some(free) if free.bytes < needed => Err(Error::new("write", Errno::NOSPC)),
-            Some(free) if free.bytes - needed < self.floor => {
-                Err(Error::NoSpace("no space left for values".into()))
-            }
+            Some(free) if free.bytes - needed < self.floor => Err(Error::NoSpace(
+                "no more than --min-free is left for values".into(),
+            )),
             _ => Ok(taking),
         }
     }

@@ -44,8 +44,8 @@ pub enum Error {
     /// A folder that a PUT made has the name: it stays from now on.
     #[error("a folder has this name")]
     FolderKept,
-    /// No folder can be made in one that is not there.
-    #[error("there is no folder {0:?}: make it first")]
+    /// No folder can be made in what is none, or is not there: in words, for the client.
+    #[error("{0}")]
     NoParent(String),
     /// There is no folder that could be moved.
     #[error("there is no folder of this name")]

@@ -34,7 +34,7 @@ pub enum BadKey {
     #[error("a key has at least one byte")]
     Empty,
     /// Begins or ends with `/`, or has two of them in a row.
-    #[error("no segment of a key is empty: '/' stands between two of them")]
+    #[error("a key has no empty segment: no '//', and no '/' at its start or end")]
     EmptySegment,
     /// More than [`MAX_LEN`] bytes.
     #[error("a key has at most {MAX_LEN} bytes")]

@@ -16,6 +16,7 @@ use hyper::header::{
 use percent_encoding::percent_decode_str;
 
 use crate::http::head::syntax::{encoded, put};
+use crate::http::listing::is_mistyped;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::are_announced;
@@ -31,44 +32,45 @@ pub enum ArchiveFormat {
     Zip,
 }
 
-/// The parameters that say which keys a listing has, which an archive would have to ignore.
-const OF_LISTINGS: [&str; 4] = ["prefix", "after", "limit", "delimiter"];
-
 impl ArchiveFormat {
     /// The format that the query names; `None` where it asks for no archive.
     pub fn of(query: Option<&str>) -> Result<Option<Self>, BadArchive> {
-        let query = parameters(query);
-        let Some((_, format)) = query.clone().find(|(name, _)| name == "archive") else {
+        let (mut format, mut files) = (None, 0);
+        if !parameters(query).any(|(name, _)| name == ARCHIVE) {
             return Ok(None);
-        };
-        let of_listing = |name: &str| OF_LISTINGS.into_iter().find(|it| *it == name);
-        let mut names = query.map(|(name, _)| name);
-        if names.clone().filter(|name| name == FILES).count() > MOST {
-            return Err(BadArchive::TooMany);
         }
-        if let Some(name) = names.find_map(|it| of_listing(&it)) {
-            return Err(BadArchive::Parameter(name));
+        for (name, value) in parameters(query) {
+            match &*name {
+                ARCHIVE if format.is_none() && value == "tar" => format = Some(Self::Tar),
+                ARCHIVE if format.is_none() && value == "zip" => format = Some(Self::Zip),
+                ARCHIVE => return Err(BadArchive::Format),
+                FILES if files == MOST => return Err(BadArchive::TooMany),
+                FILES => files += 1,
+                // What is meant to select would be ignored, and all would go.
+                name if is_mistyped(name) => return Err(BadArchive::Parameter(name.to_owned())),
+                _ => {}
+            }
         }
-        match &*format {
-            "tar" => Ok(Some(Self::Tar)),
-            "zip" => Ok(Some(Self::Zip)),
-            _ => Err(BadArchive::Format),
-        }
+        Ok(format)
     }
 }
 
 /// The reason that an archive is not made, or not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadArchive {
-    #[error("bad archive: it is tar or zip")]
+    #[error("bad archive: it is tar or zip, once")]
     Format,
-    #[error("an archive is of all values below a folder: it has no parameter {0}")]
-    Parameter(&'static str),
+    #[error("beside archive there is no parameter {0:?}: files=NAME selects")]
+    Parameter(String),
+    #[error("a tar is stored whole: files is for GET")]
+    Files,
     #[error(
         "an archive has at most {MOST} names in files: select folders, or take the whole folder"
     )]
     TooMany,
-    #[error("only a tar is unpacked, which is not compressed: send it as it is, with archive=tar")]
+    #[error(
+        "only a tar is unpacked, no zip and none that is compressed: send it as it is, with archive=tar"
+    )]
     Coding,
     #[error("an archive is stored without {0}: for that, store each value with PUT")]
     Field(&'static str),
@@ -91,6 +93,9 @@ pub struct ArchiveRequest {
 fn parameters(query: Option<&str>) -> form_urlencoded::Parse<'_> {
     form_urlencoded::parse(query.unwrap_or_default().as_bytes())
 }
+
+/// The name of the parameter that asks for an archive, or says that the body is one.
+pub const ARCHIVE: &str = "archive";
 
 /// The name of the parameter that selects a value, or a folder, whose name ends with `/`; it may be repeated.
 pub const FILES: &str = "files";

@@ -46,6 +46,9 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         selected,
     } = asked;
     let (folder, selects) = (page.prefix.clone(), selected.is_some());
+    if !selects && !Box::pin(is_there(&request.service, &page)).await? {
+        return Err(Refusal::NoSuchFolder);
+    }
     let (sender, mut pieces) = channel(1);
     let packer = Packer {
         service: Rc::clone(&request.service),
@@ -82,6 +85,21 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         folder,
         pieces,
     })
+}
+
+/// True for the folder of a client that may list all of it, if it is there, and of another if there is something that it may list.
+async fn is_there(service: &Service, page: &Page) -> Result<bool, Refusal> {
+    let Service { store, reactor, .. } = service;
+    let Some(folder) = page.prefix.strip_suffix('/') else {
+        return Ok(true); // the root
+    };
+    if page.within.has(&page.prefix) && store.has_folder(&Key::new(folder.to_owned())?).await? {
+        return Ok(true);
+    }
+    let mut page = page.clone();
+    (page.limit, page.folders) = (1, true);
+    let found = store.list(*reactor, page).await?;
+    Ok(!found.keys.is_empty() || !found.folders.is_empty())
 }
 
 /// A place among the names of an archive.

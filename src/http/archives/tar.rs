@@ -28,8 +28,14 @@ const LONG: u64 = 8 << 30;
 /// A length that no member has: sums of shorter ones do not overflow.
 const TOO_LONG: u64 = 1 << 62;
 
-/// The first bytes of files that are compressed by gzip, zstd, xz and bzip2.
-const COMPRESSED: [&[u8]; 4] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh"];
+/// The first bytes of files that are compressed by gzip, zstd, xz and bzip2, and of zips.
+const COMPRESSED: [&[u8]; 5] = [
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+    b"\xfd7zXZ",
+    b"BZh",
+    b"PK\x03\x04",
+];
 
 const MALFORMED: BadArchive = BadArchive::Tar("a header is malformed");
 const CUT_OFF: BadArchive = BadArchive::Tar("it ends before its end mark");

@@ -156,8 +156,16 @@ pub enum BadQuery {
     Delimiter,
     #[error("bad format: it is json, text or html")]
     Format,
-    #[error("a listing has no parameter {0:?}: it has prefix, after, limit, delimiter and format")]
+    #[error(
+        "a listing has no parameter {0:?}: it has prefix, after, limit, delimiter and format, and an archive has archive and files"
+    )]
     Mistyped(String),
+    #[error("a folder is made, moved, copied and removed whole: there is no query")]
+    OfFolder,
+    #[error(
+        "archive is for a folder, whose path ends with '/'; curl sends a tar there by -T - < FILE"
+    )]
+    OfKey,
 }
 
 /// The query of a listing.
@@ -211,17 +219,17 @@ impl Query {
     }
 }
 
-/// True if one or two edits make a parameter of `name`.
-fn is_mistyped(name: &str) -> bool {
-    let parameters = ["prefix", "after", "limit", "delimiter", "format"];
-    parameters
-        .iter()
-        .any(|parameter| strsim::osa_distance(name, parameter) <= 2)
+/// True if two edits at most make `name` a parameter of listings or archives.
+pub fn is_mistyped(name: &str) -> bool {
+    let of_listings = ["prefix", "after", "limit", "delimiter", "format"];
+    let mut parameters = of_listings.into_iter().chain(["archive", "files"]);
+    parameters.any(|parameter| strsim::osa_distance(name, parameter) <= 2)
 }
 
-/// The bytes that are encoded in a path (RFC 3986, section 3.3), and those that end a line. The `/` of a key separates segments.
+/// The bytes that are encoded in a path (RFC 3986, section 3.3), those that mean something else in a query, and those that end a line.
+/// The `/` of a key separates segments.
 const UNSAFE: &AsciiSet = &{
-    let (mut set, bytes) = (CONTROLS.add(b' '), b"\"#%<>?[\\]^`{|}");
+    let (mut set, bytes) = (CONTROLS.add(b' '), b"\"#%&+<>?[\\]^`{|}");
     let mut at = 0;
     while at < bytes.len() {
         set = set.add(bytes[at]);
@@ -230,7 +238,7 @@ const UNSAFE: &AsciiSet = &{
     set
 };
 
-/// The page as text: an item a line, encoded as in a path, so that no key looks like two. A folder ends with `/`.
+/// The page as text: an item a line, encoded for a path and for a query, so that no key looks like two. A folder ends with `/`.
 pub fn text(listing: &Listing) -> Vec<u8> {
     let mut text = String::new();
     for item in items(listing) {

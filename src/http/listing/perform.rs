@@ -14,7 +14,7 @@ use crate::http::listing::{ListFormat, ListTarget, Query, json, text};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::{Operation, UiRequest};
+use crate::http::service::operation::{GetOptions, Operation, UiRequest};
 use crate::http::ui::frame::tag;
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
@@ -104,12 +104,13 @@ pub async fn list(service: &Service, mut target: ListTarget) -> Result<Outcome, 
     })
 }
 
-/// Redirects to the page of the folder of this name, if there is one that the client may see. The address that was asked for has this
-/// `depth`, which an encoded `/` makes another than that of the key.
+/// Redirects to the page of the folder of this name, if there is one that the client may see, with the query. The address that was asked
+/// for has this `depth`, which an encoded `/` makes another than that of the key.
 pub async fn folder_of(
     request: &RequestContext,
     key: &Key<'_>,
     depth: usize,
+    options: Option<&GetOptions>,
 ) -> Result<Outcome, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let mut page = Page {
@@ -129,7 +130,10 @@ pub async fn folder_of(
         return Ok(Outcome::NoValue);
     }
     // Relative, as the server may be below a path of a proxy.
-    let to = format!("{}{}/", up(depth), encoded(key.as_str()));
+    let mut to = format!("{}{}/", up(depth), encoded(key.as_str()));
+    if let Some(query) = options.and_then(|options| options.query.as_deref()) {
+        to = format!("{to}?{query}");
+    }
     Ok(Outcome::Redirect(to))
 }
 

@@ -23,10 +23,12 @@ use crate::store::{self, BadKey, Key};
 /// The reason that a request is refused for.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    #[error("no such key")]
+    #[error("no such key; the path of a folder ends with '/'")]
     NoSuchKey,
     #[error("nothing has this path")]
     NoSuchPath,
+    #[error("the root is not removed: delete what is in it")]
+    Root,
     #[error("PUT needs a key, as in PUT /key")]
     NoKey,
     #[error("nothing was stored: PUT needs a Content-Length above 0")]
@@ -48,7 +50,7 @@ pub enum Refusal {
     #[error("a folder has no version, so a change of it takes no precondition")]
     FolderPrecondition,
     #[error(
-        "with a folder goes all that is below it, which takes Depth: infinity (values: {values})"
+        "this removes the folder and the {values} values below it: repeat it with Depth: infinity"
     )]
     NeedsDepth { values: u64 },
     /// The removal or the copy of a folder failed, after this was done.
@@ -108,9 +110,8 @@ pub enum Refusal {
         "this server has none of the locks and states that the field If of WebDAV asks for: nothing was done; If-Match asks for a version"
     )]
     If,
-    #[error(
-        "a value takes GET, HEAD, PUT, DELETE, MOVE, COPY and OPTIONS, and a folder MKCOL, MOVE, COPY and DELETE: store a value with PUT, a form with files by POST to /-/upload, and ask for a link by POST to /key?share=1h"
-    )]
+    /// With the methods that the path takes.
+    #[error("{}", of_method(.0))]
     Method(&'static str),
     #[error("this page knows {0}")]
     PageMethod(&'static str),
@@ -202,6 +203,16 @@ pub struct HaltedArchive {
     /// The values that were stored before, and their bytes.
     pub stored: u64,
     pub bytes: u64,
+}
+
+/// The way to store something, where there is one beside the `methods` of the path.
+fn of_method(methods: &str) -> String {
+    let hint = if methods.contains("MKCOL") {
+        ": store a value with PUT, a form with files by POST to /-/upload"
+    } else {
+        ""
+    };
+    format!("this path takes {methods}{hint}")
 }
 
 impl Refusal {

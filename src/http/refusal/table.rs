@@ -80,7 +80,7 @@ impl Refusal {
         use StatusCode as S;
         match self {
             R::NoSuchKey => row(S::NOT_FOUND, "no-such-key", &[]),
-            R::NoSuchPath => row(S::NOT_FOUND, "no-such-path", &[]),
+            R::NoSuchPath | R::Root => row(S::NOT_FOUND, "no-such-path", &[]),
             R::NoKey if config.compat => row(S::NO_CONTENT, "", &[Empty]),
             R::NoKey => row(S::BAD_REQUEST, "no-key", &[]),
             R::NothingToStore => row(S::NOT_MODIFIED, "", &[Empty]),
@@ -96,7 +96,12 @@ impl Refusal {
             R::NeedsDepth { .. } => row(S::CONFLICT, "needs-depth", &[]),
             R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep", &[]),
             R::BadQuery(_)
-            | R::BadArchive(BadArchive::Format | BadArchive::Parameter(_) | BadArchive::TooMany)
+            | R::BadArchive(
+                BadArchive::Format
+                | BadArchive::Parameter(_)
+                | BadArchive::Files
+                | BadArchive::TooMany,
+            )
             | R::BadShare(BadShare::Query | BadShare::TooLong(_)) => {
                 row(S::BAD_REQUEST, "bad-query", &[])
             }
@@ -215,9 +220,10 @@ fn moving(why: BadMove) -> Row {
     use StatusCode as S;
     match why {
         B::Destination => row(S::BAD_REQUEST, "bad-destination", &[]),
-        B::Overwrite | B::Field(_) | B::Depth => row(S::BAD_REQUEST, "bad-field", &[]),
+        B::Overwrite | B::Field(_) | B::Depth | B::NotDeep => row(S::BAD_REQUEST, "bad-field", &[]),
         // RFC 4918, sections 9.8.5 and 9.9.5.
         B::Elsewhere => row(S::BAD_GATEWAY, "other-destination", &[]),
+        B::Exists => row(S::PRECONDITION_FAILED, "precondition-failed", &[]),
         B::Same => row(S::FORBIDDEN, "same-key", &[]),
         B::Mixed => row(S::BAD_REQUEST, "folder-and-key", &[]),
         B::Within => row(S::FORBIDDEN, "folder-within", &[]),

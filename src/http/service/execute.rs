@@ -86,7 +86,9 @@ async fn execute(
         } => {
             let found = get(request, &key, options.as_deref(), None).await?;
             match (found, by_browser) {
-                (Outcome::NoValue, Some(depth)) => Box::pin(folder_of(request, &key, depth)).await,
+                (Outcome::NoValue, Some(depth)) => {
+                    Box::pin(folder_of(request, &key, depth, options.as_deref())).await
+                }
                 (found, _) => Ok(found),
             }
         }

@@ -129,6 +129,8 @@ pub struct GetOptions {
     pub ranges: HeaderMap,
     pub digest: Option<Algorithm>,
     pub takes_gzip: bool,
+    /// The query, which a browser that is led to a folder keeps.
+    pub query: Option<Box<str>>,
 }
 
 /// A GET of a site.

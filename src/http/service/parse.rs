@@ -182,6 +182,7 @@ impl<'a> RequestHead<'a> {
             // Clients that only know resumable uploads create them by POST.
             Method::POST if self.common.resumable && config.resumes() => self.put(),
             Method::DELETE if self.is_folder() => self.remove_folder(),
+            Method::DELETE if self.path == "/" && !config.compat => Err(Refusal::Root),
             Method::DELETE => {
                 let key = self.key()?.into_owned();
                 if config.read_only {
@@ -219,7 +220,11 @@ impl<'a> RequestHead<'a> {
     }
 
     fn refuse_method(&self) -> Refusal {
-        Refusal::Method(self.target().methods(self.config))
+        Refusal::Method(match self.config {
+            config if config.compat && config.read_only => "GET, HEAD",
+            config if config.compat => "GET, HEAD, PUT, DELETE",
+            config => self.target().methods(config),
+        })
     }
 
     fn options(&self, target: Target) -> Operation<'static> {
@@ -304,8 +309,9 @@ impl<'a> RequestHead<'a> {
                 {
                     return Ok(operation);
                 }
-                let has_options =
-                    common.has_read_conditions || (config.compress && common.codings_accepted);
+                let has_options = common.has_read_conditions
+                    || (config.compress && common.codings_accepted)
+                    || (by_browser.is_some() && head.uri.query().is_some());
                 let options = has_options.then(|| Box::new(GetOptions::of(head, config)));
                 Ok(Operation::Get {
                     key,
@@ -341,6 +347,9 @@ impl<'a> RequestHead<'a> {
             return Err(Refusal::ReadOnly);
         }
         check_depth(&key, config.limits.max_key_depth)?;
+        if head.uri.query().is_some() && !config.compat {
+            self.is_of_key()?;
+        }
         if config.compat && len.is_none_or(|len| len == 0) {
             return Err(Refusal::NothingToStore);
         }

@@ -100,7 +100,7 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcom
                 return Ok(Outcome::Redirect(to));
             }
             match by_browser {
-                Some(depth) => folder_of(request, &asked.key, depth).await,
+                Some(depth) => folder_of(request, &asked.key, depth, Some(&asked.options)).await,
                 None => Ok(Outcome::NoValue),
             }
         }

@@ -38,6 +38,7 @@ impl GetOptions {
             ranges,
             digest: want(&head.headers),
             takes_gzip: config.compress && takes_gzip(&head.headers),
+            query: head.uri.query().map(Into::into),
         }
     }
 

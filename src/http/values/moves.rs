@@ -7,7 +7,7 @@ pub mod request;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadMove {
     #[error(
-        "MOVE and COPY need one Destination: a path as /key, or the URL of a key of this server"
+        "MOVE and COPY need one Destination: a path as /key, or the URL of a key of this server, percent-encoded, without query and fragment"
     )]
     Destination,
     #[error(
@@ -25,7 +25,11 @@ pub enum BadMove {
     )]
     Mixed,
     #[error("a folder is moved and copied with all that is below it: Depth is infinity, or absent")]
+    NotDeep,
+    #[error("Depth is infinity, 0 or 1, once")]
     Depth,
+    #[error("the destination has a value, which is not to be replaced")]
+    Exists,
     #[error("one of the two folders is the other, or lies in it")]
     Within,
     #[error(

@@ -66,12 +66,10 @@ fn a_tar_has_all_values_below_the_folder_in_the_order_of_keys() {
         assert_eq!(entry.header().mtime().expect("a time"), modified.as_secs());
         assert_eq!(entry.header().uid().expect("a user"), 0);
     }
-    // The root, and a folder without values.
+    // The root.
     let all = read(&server.request("GET", "/?archive=tar", "", b"").body);
     assert_eq!(all.len(), values.len() + 2);
     assert_eq!(all[0].0, "in/is");
-    let none = server.request("GET", "/none/?archive=tar", "", b"");
-    assert_eq!((none.status, none.body), (200, vec![0; 1024]));
 }
 
 /// What listings leave out is not left out of an archive without a word.
@@ -240,7 +238,7 @@ fn a_head_and_a_name_tell_of_the_archive_alone() {
     );
     server
         .request("GET", "/?archive=rar", "", b"")
-        .says(400, "bad archive: it is tar or zip");
+        .says(400, "bad archive: it is tar or zip, once");
     // Of a value it is a parameter that means nothing.
     server.store("k", "v");
     assert_eq!(server.request("GET", "/k?archive=tar", "", b"").body, b"v");
@@ -349,8 +347,7 @@ fn a_parameter_of_listings_is_refused_beside_archive() {
     server.store("d/a", "v");
     for parameter in ["prefix=a", "after=a", "limit=1", "delimiter=/"] {
         let name = parameter.split('=').next().expect("a name");
-        let says =
-            format!("an archive is of all values below a folder: it has no parameter {name}");
+        let says = format!("beside archive there is no parameter {name:?}: files=NAME selects");
         for target in [
             format!("/d/?archive=tar&{parameter}"),
             format!("/d/?{parameter}&archive=zip"),
@@ -359,6 +356,76 @@ fn a_parameter_of_listings_is_refused_beside_archive() {
             server.request("PUT", &target, "", b"").says(400, &says);
         }
     }
+}
+
+/// A selection that is ignored would give the whole folder.
+#[test]
+fn what_looks_like_a_selection_and_is_none_is_refused() {
+    let server = TestServer::start(&[]);
+    server.store("d/a", "v");
+    for (query, says) in [
+        ("archive=tar&file=a", "no parameter \"file\": files=NAME"),
+        ("fils=a&archive=zip", "no parameter \"fils\": files=NAME"),
+        ("archive=tar&Files=a", "no parameter \"Files\": files=NAME"),
+        ("archive=tar&archive=zip", "it is tar or zip, once"),
+        ("archive=tar&archive=tar", "it is tar or zip, once"),
+        ("archiv=tar", "no parameter \"archiv\""),
+        ("Archive=tar&files=a", "no parameter \"Archive\""),
+        ("files=a", "no parameter \"files\""),
+    ] {
+        let target = format!("/d/?{query}");
+        server.request("GET", &target, "", b"").says(400, says);
+    }
+    let got = server.request("GET", "/d/?archive=tar&files=a&v=1&utm_source=x", "", b"");
+    assert_eq!(got.status, 200);
+}
+
+/// With curl -T the name of the file goes behind the `/`, and without the `/` a value would get the name of the folder.
+#[test]
+fn an_archive_is_none_of_a_key() {
+    let server = TestServer::start(&[]);
+    server.store("d/a", "v");
+    for target in ["/d/s.tar?archive=tar", "/s?archive=tar", "/s?x&archive=zip"] {
+        let put = server.request("PUT", target, "", &super::tar([]));
+        put.says(400, "-T - < FILE");
+    }
+    server.dir.assert_holds(&["d/a"]);
+    let got = server.request("GET", "/d?archive=tar", "", b"");
+    got.says(404, "the path of a folder ends with '/'");
+    let lines = "Accept: text/html\r\n";
+    let got = server.request("GET", "/d?archive=tar", lines, b"");
+    assert_eq!((got.status, got.must("location")), (302, "d/?archive=tar"));
+    // Other queries of a key mean nothing.
+    let put = server.request("PUT", "/k?v=1", "", b"v");
+    assert_eq!(put.status, 200);
+}
+
+#[test]
+fn a_folder_that_is_not_there_has_no_archive() {
+    let server = TestServer::start(&[]);
+    server.store("d/sub/a", "v");
+    for method in ["GET", "HEAD"] {
+        for (target, status) in [
+            ("/gone/?archive=tar", 404),
+            ("/d/gone/?archive=zip", 404),
+            ("/d/sub/a/?archive=tar", 404),
+            ("/d/?archive=zip", 200),
+            ("/?archive=tar", 200),
+        ] {
+            let got = server.request(method, target, "", b"");
+            assert_eq!(got.status, status, "{method} {target}");
+        }
+    }
+    let gone = server.request("GET", "/gone/?archive=tar", "", b"");
+    gone.says(404, "there is no folder of this name");
+    // The root is there, whatever it has.
+    let empty = TestServer::start(&[]);
+    let got = empty.request("GET", "/?archive=tar", "", b"");
+    assert_eq!(read(&got.body), []);
+    let folders = needed!(TestServer::of_directory("a folder without a value", &[]));
+    fs::create_dir(folders.dir.file("e")).expect("a folder");
+    let got = folders.request("GET", "/e/?archive=tar", "", b"");
+    assert_eq!((got.status, read(&got.body)), (200, vec![]));
 }
 
 #[test]
@@ -439,7 +506,7 @@ fn an_archive_of_a_selection_has_it_alone_in_the_order_of_keys() {
     let own = server.request("GET", "/?archive=tar&files=.data-server/", "", b"");
     assert_eq!(own.status, 400);
     let put = server.request("PUT", "/d/?archive=tar&files=a", "", &super::tar([]));
-    put.says(400, "it has no parameter files");
+    put.says(400, "a tar is stored whole: files is for GET");
 }
 
 /// Of a folder with more keys than a page, between others; and as many names as there may be.

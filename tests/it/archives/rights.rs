@@ -57,6 +57,22 @@ fn serve(dir: &DataDir, args: &[&str]) -> TestServer {
         .start()
 }
 
+/// Of a folder a client learns by its archive what it does by a listing.
+#[test]
+fn an_archive_does_not_tell_of_a_folder_that_the_client_may_not_list() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &[]);
+    let status = |target: &str| {
+        let target = format!("/{target}?archive=tar");
+        server.request("GET", &target, &bearer(3), b"").status
+    };
+    dir.place("d/out/c", "v");
+    // Some keys of both may be listed, and none is there.
+    assert_eq!((status("d/"), status("d/in/")), (404, 404));
+    dir.place("d/in/a", "v");
+    assert_eq!((status("d/"), status("d/in/")), (200, 200));
+}
+
 #[test]
 fn an_archive_has_the_keys_that_a_client_may_list_and_read() {
     let dir = DataDir::temporary();

@@ -36,6 +36,8 @@ fn mkcol_makes_a_folder_in_one_that_is_there_and_nothing_else() {
     assert!(!refused.must("allow").contains("MKCOL"), "it is there");
     let nowhere = server.request("MKCOL", "/x/y", "", b"");
     nowhere.says(409, "there is no folder \"x\": make it first");
+    let below = server.request("MKCOL", "/value/below", "", b"");
+    below.says(409, "\"value\" is a value, so nothing lies below it");
     let chunked = "Transfer-Encoding: chunked\r\n";
     for (lines, body) in [
         ("Content-Length: 1\r\n", "0"),
@@ -113,7 +115,7 @@ fn no_folder_is_made_where_no_value_may_be_stored() {
     let server = TestServer::start(&["--min-free", "1000TB"]);
     fs::create_dir(server.dir.file("there")).expect("a folder");
     let refused = server.request("MKCOL", "/a", "", b"");
-    refused.says(507, "no space left for values");
+    refused.says(507, "no more than --min-free is left for values");
     assert_eq!(make(&server, "there"), 405);
     server.dir.assert_holds(&["there"]);
 }

@@ -13,7 +13,7 @@ fn a_folder_goes_with_what_is_below_it_if_depth_says_so() {
     }
     for lines in ["", "Depth: 0\r\n", "Depth: 1\r\n"] {
         let refused = server.request("DELETE", "/a/", lines, b"");
-        refused.says(409, "Depth: infinity (values: 3)");
+        refused.says(409, "the 3 values below it: repeat it with Depth: infinity");
     }
     for lines in [
         "Depth: infinit\r\n",
@@ -21,7 +21,7 @@ fn a_folder_goes_with_what_is_below_it_if_depth_says_so() {
         "Depth: 0\r\nDepth: infinity\r\n",
     ] {
         let refused = server.request("DELETE", "/a/", lines, b"");
-        refused.says(400, "bad depth");
+        refused.says(400, "Depth is infinity, 0 or 1, once");
     }
     for lines in ["If-Match: *\r\n", "If-None-Match: \"x\"\r\n"] {
         let refused = server.request("DELETE", "/a/", &(DEEP.to_owned() + lines), b"");
@@ -47,8 +47,33 @@ fn a_folder_goes_with_what_is_below_it_if_depth_says_so() {
             "{target}"
         );
     }
+    let root = server.request("DELETE", "/", DEEP, b"");
+    root.says(404, "the root is not removed");
     // Without the slash it is a key.
+    let key = server.request("DELETE", "/a", "", b"");
+    key.says(404, "the path of a folder ends with '/'");
     assert_eq!(server.request("DELETE", "/a-b", DEEP, b"").status, 200);
+}
+
+/// It would be ignored, and more would go than was asked.
+#[test]
+fn a_change_of_a_folder_with_a_query_is_refused() {
+    let server = TestServer::start(&[]);
+    for key in ["a/1", "a/2"] {
+        server.store(key, key);
+    }
+    let lines = format!("{DEEP}Destination: /b/\r\n");
+    for query in ["prefix=1", "archive=tar&files=1", "files=1", "1"] {
+        for method in ["DELETE", "MOVE", "COPY", "MKCOL"] {
+            let target = format!("/a/?{query}");
+            let refused = server.request(method, &target, &lines, b"");
+            refused.says(400, "copied and removed whole: there is no query");
+        }
+    }
+    server.dir.assert_holds(&["a/1", "a/2"]);
+    // An empty one is none.
+    let made = server.request("COPY", "/a/?", &lines, b"");
+    assert_eq!(made.status, 200);
 }
 
 #[test]
@@ -61,7 +86,7 @@ fn folders_that_stay_and_empty_ones_go_with_it() {
     server.store("x/put/k", "v");
     server
         .request("DELETE", "/x/c/", "", b"")
-        .says(409, "(values: 0)");
+        .says(409, "the 0 values below it");
     let removed = remove(&server, "x/");
     assert_eq!((removed.status, report(&removed)), (200, (2, 0, vec![])));
     server.dir.assert_holds(&[]);
@@ -165,7 +190,7 @@ fn a_folder_that_goes_with_its_last_value_is_there_without_one() {
         }
         let target = format!("/{folder}/");
         let refused = server.request("DELETE", &target, "", b"");
-        refused.says(409, "(values: 0)");
+        refused.says(409, "the 0 values below it");
         let removed = remove(&server, &target[1..]);
         assert_eq!(removed.status, deep, "{removed:?}");
         let names = if deep == 409 {

@@ -126,6 +126,33 @@ fn listing_50000_keys_takes_little_memory_and_no_reactor() {
     assert!(is_right, "{names:?}");
 }
 
+/// A script puts it behind `after=` or `files=`, and into a path.
+#[test]
+fn a_line_of_a_listing_is_the_same_key_in_a_path_and_in_a_query() {
+    let server = TestServer::start(&[]);
+    let names = "!\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~ ".chars();
+    let mut keys: Vec<String> = names.map(|c| format!("d/x{c}y")).collect();
+    keys.sort_unstable();
+    for key in &keys {
+        server.dir.place(key, key);
+    }
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    while seen.len() <= keys.len() {
+        let target = format!("/?format=text&limit=1&after={after}");
+        let line = server.request("GET", &target, "", b"").text();
+        if line.is_empty() {
+            break;
+        }
+        line.trim_end().clone_into(&mut after);
+        seen.push(server.get(&after).text());
+        let name = after.strip_prefix("d/").expect("below the folder");
+        let target = format!("/d/?archive=tar&files={name}");
+        let archive = server.request("GET", &target, "", b"");
+        assert_eq!(archive.status, 200, "{name}");
+    }
+    assert_eq!(seen, keys);
+}
+
 /// One who looks again and again, as the page does, gets a list only when it is another.
 #[test]
 fn a_listing_has_an_entity_tag_and_is_304_while_it_is_the_same() {

@@ -69,6 +69,10 @@ fn values_in_the_way_are_replaced_unless_overwrite_says_no() {
         server.store(key, "old");
     }
     let kept = copy(&server, "/a/", "/b/", "Overwrite: F\r\n");
+    kept.says(
+        409,
+        "the destination has a value, which is not to be replaced",
+    );
     let left = vec!["a/2".to_owned()];
     assert_eq!((kept.status, report(&kept)), (409, (2, 1, left)));
     assert_eq!(server.get("b/2").body, b"old");

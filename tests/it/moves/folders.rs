@@ -141,7 +141,7 @@ fn what_cannot_be_meant_is_refused() {
         for depth in ["0", "1"] {
             ask("/a/", "/b/", &format!("Depth: {depth}\r\n")).says(400, "Depth is infinity");
         }
-        ask("/a/", "/b/", "Depth: deep\r\n").says(400, "bad depth");
+        ask("/a/", "/b/", "Depth: deep\r\n").says(400, "Depth is infinity, 0 or 1, once");
         for field in [
             "If-Match: *",
             "If-None-Match: \"x\"",

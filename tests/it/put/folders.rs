@@ -71,10 +71,11 @@ fn a_key_that_is_a_folder_or_below_a_value_is_refused_with_what_is_there() {
     symlink("folder", server.dir.file("link")).expect("a link");
     symlink("../folder", server.dir.file("a/link")).expect("a link");
     symlink("nowhere", server.dir.file("a/broken")).expect("a link");
-    let below = |level: &str, what: &str| format!("\"{level}\" is {what}, so no key lies below it");
+    let below =
+        |level: &str, what: &str| format!("\"{level}\" is {what}, so nothing lies below it");
     let cases = [
-        ("folder", "a directory has this name".to_owned()),
-        ("a", "a directory has this name".to_owned()),
+        ("folder", "a folder has this name".to_owned()),
+        ("a", "a folder has this name".to_owned()),
         ("link", "a link or device has this name".to_owned()),
         ("a/broken", "a link or device has this name".to_owned()),
         ("value/k", below("value", "a value")),
@@ -108,7 +109,7 @@ fn a_key_that_is_a_folder_or_below_a_value_is_refused_with_what_is_there() {
     server.dir.assert_nothing_staged();
     // A name that clients chose is no markup and no second line.
     server.store("x%0Ay", "v");
-    let text = "\"x\\ny\" is a value, so no key lies below it";
+    let text = "\"x\\ny\" is a value, so nothing lies below it";
     assert_refused(&server.put("x%0Ay/k", "v"), 409, text);
 }
 

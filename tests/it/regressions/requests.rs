@@ -83,7 +83,7 @@ fn refusals_name_the_right_way() {
         ("DELETE", "/art/", 404, "no folder of this name"),
         ("DELETE", "/art%2F", 404, "no folder of this name"),
         ("PUT", "/art/", 400, "name a key in it"),
-        ("PUT", "/a//b", 400, "no segment of a key is empty"),
+        ("PUT", "/a//b", 400, "a key has no empty segment: no '//'"),
         ("GET", "/?limt=5", 400, "no parameter \"limt\""),
         ("HEAD", "/art/?fromat=json", 400, ""),
         ("GET", "/-/watch?prefx=a", 400, "prefix and since"),

@@ -3,17 +3,15 @@
 use hyper::Method;
 
 use super::RequestHead;
-use crate::http::archives::{
-    ArchiveFormat, ArchiveRequest, BadArchive, FILES, UnpackRequest, selected,
-};
+use crate::http::archives::{ArchiveFormat, ArchiveRequest, BadArchive, UnpackRequest, selected};
 use crate::http::head::path::{check_depth, folder};
 use crate::http::listing::perform::list_request;
-use crate::http::listing::{ListFormat, ListTarget, Query};
+use crate::http::listing::{BadQuery, ListFormat, ListTarget, Query};
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::Operation;
 use crate::http::sites::perform::index_or;
 use crate::http::values::conditional::preconditions_of_write;
-use crate::http::values::moves::request::{is_deep, relocation};
+use crate::http::values::moves::request::{is_deep, is_whole, relocation};
 use crate::store::{Error, Key, WriteCondition};
 
 impl<'a> RequestHead<'a> {
@@ -57,10 +55,17 @@ impl<'a> RequestHead<'a> {
             return Err(BadArchive::Field("Upload-Complete").into());
         }
         if selected(head.uri.query(), "")?.is_some() {
-            return Err(BadArchive::Parameter(FILES).into());
+            return Err(BadArchive::Files.into());
         }
         let request = UnpackRequest::of(format, folder, &head.headers)?;
         Ok(Operation::Unpack(Box::new(request)))
+    }
+
+    /// Refuses an archive in place of the value of a key: the name of its folder lacks the `/`, or curl has added that of a file.
+    #[cold]
+    pub(super) fn is_of_key(&self) -> Result<(), Refusal> {
+        let asked = ArchiveFormat::of(self.head.uri.query())?;
+        asked.map_or(Ok(()), |_| Err(BadQuery::OfKey.into()))
     }
 
     /// A method of RFC 4918.
@@ -87,6 +92,7 @@ impl<'a> RequestHead<'a> {
 
     /// The folder at the path, with a `/` at the end or without, which is to be changed.
     fn changed_folder(&self) -> Result<Key<'static>, Refusal> {
+        is_whole(self.head)?;
         let folder = match folder(self.path)? {
             Some(found) => found,
             None => folder(&format!("{}/", self.path))?.ok_or(Refusal::NoSuchPath)?,

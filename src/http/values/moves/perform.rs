@@ -4,6 +4,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::outcome::{Outcome, RelocatedValue};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::MoveRequest;
+use crate::http::values::moves::BadMove;
 use crate::http::values::put::verify;
 use crate::store::{
     CONTENDED, Digest, Digests, Preconditions, Relocated, Relocation, TRIES, UploadHead,
@@ -50,11 +51,15 @@ pub async fn relocate(request: &RequestContext, asked: MoveRequest) -> Result<Ou
             ..UploadHead::default()
         };
         let relocated = store.relocate(*reactor, found, how, head).await;
-        let relocated = request.narrowed(asked.options.existing, relocated.map_err(Into::into))?;
+        let relocated = request.narrowed(asked.options.existing, relocated.map_err(Into::into));
+        let of_destination = asked.options.preconditions.as_ref();
+        let is_create =
+            || of_destination.and_then(Preconditions::exact) == Some(WriteCondition::Create);
+        let relocated = relocated.map_err(|why| match why {
+            Refusal::Precondition if is_create() => BadMove::Exists.into(),
+            why => why,
+        })?;
         if let Some(Relocated { published, is_new }) = relocated {
-            let of_destination = asked.options.preconditions.as_ref();
-            let is_create =
-                || of_destination.and_then(Preconditions::exact) == Some(WriteCondition::Create);
             return Ok(Outcome::Relocated(Box::new(RelocatedValue {
                 key: asked.to,
                 is_copy: asked.is_copy,

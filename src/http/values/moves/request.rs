@@ -13,12 +13,12 @@ use crate::http::client::Client;
 use crate::http::head::allowlists::host_and_port;
 use crate::http::head::path::{check_depth, folder, key};
 use crate::http::head::syntax::only;
+use crate::http::listing::BadQuery;
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::{FolderMove, MoveRequest, Operation, PutOptions};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::fields::BadField;
 use crate::http::values::moves::BadMove;
 use crate::store::{BadKey, DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
@@ -122,6 +122,7 @@ pub fn relocation(
         }
         (to, from) => {
             let (to, from) = (to.map_err(of_destination)?, from?);
+            is_whole(head)?;
             let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
             let asked = Box::new(FolderMove::of(&head.headers, &from, &to)?);
             Ok(if is_copy {
@@ -137,7 +138,7 @@ impl FolderMove {
     /// The request with these `headers`, of the folders with these names, which end with `/`.
     fn of(headers: &HeaderMap, from: &str, to: &str) -> Result<Self, Refusal> {
         if is_deep(headers)? == Some(false) {
-            return Err(BadMove::Depth.into());
+            return Err(BadMove::NotDeep.into());
         }
         if preconditions_of_write(headers).is_some() || of_destination(headers).is_some() {
             return Err(Refusal::FolderPrecondition);
@@ -166,14 +167,21 @@ impl FolderMove {
     }
 }
 
+/// Refuses a query of a change of a folder: what it is meant to select would be ignored, and all would go.
+pub fn is_whole(head: &Parts) -> Result<(), BadQuery> {
+    match head.uri.query() {
+        None | Some("") => Ok(()),
+        Some(_) => Err(BadQuery::OfFolder),
+    }
+}
+
 /// Whether Depth asks for all that is below a folder; `None` where it is not sent.
-pub fn is_deep(headers: &HeaderMap) -> Result<Option<bool>, BadField> {
+pub fn is_deep(headers: &HeaderMap) -> Result<Option<bool>, BadMove> {
     match only(headers, &DEPTH).map(HeaderValue::as_bytes) {
         Some(depth) if depth.eq_ignore_ascii_case(b"infinity") => Ok(Some(true)),
         Some(b"0" | b"1") => Ok(Some(false)),
         None if !headers.contains_key(&DEPTH) => Ok(None),
-        Some(_) => Err(BadField::Syntax(DEPTH)),
-        None => Err(BadField::Repeated(DEPTH)),
+        _ => Err(BadMove::Depth),
     }
 }
 
