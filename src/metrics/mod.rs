@@ -3,14 +3,28 @@
 //! One set of counters per reactor, written by its thread alone and read by any: nothing is shared on the way of a
 //! request, and a sum is made when it is read. Knows no format: [`crate::http`] shows the counts.
 
-mod reactor;
-mod store;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::time::{ClockId, clock_gettime};
+
+/// An enum whose variants have names, which are values of a label.
+macro_rules! named {
+    ($(#[$of_enum:meta])* $enum:ident: $($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
+        $(#[$of_enum])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $enum { $($(#[$doc])* $variant,)+ }
+
+        impl $enum {
+            /// The names of the variants, in their order.
+            pub const NAMES: [&str; [$($name),+].len()] = [$($name),+];
+        }
+    };
+}
+
+mod reactor;
+mod store;
 
 pub use reactor::{
     AccessCounters, AuthResult, Direction, Handshake, Method, ReactorCounters, STATUSES, TimeLimit,

@@ -1,79 +1,56 @@
 //! The counters of one reactor, of the thread that accepts for it, and of authentication.
 //!
 //! A reactor's thread writes its own without an atomic addition; authentication is rare enough for counters that all
-//! threads share. An array of counters has one for each variant of an enum, whose `NAMES` are in the same order.
+//! threads share. An array of counters has one for each variant of an enum.
 
 use super::{Counter, DELAY, Histogram, SharedCounter, SharedHistogram};
 
-/// The methods that are counted apart; a client may invent any number of others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each variant is its own name")]
-pub enum Method {
-    Get,
-    Head,
-    Put,
-    Post,
-    Patch,
-    Delete,
-    Move,
-    Copy,
-    Options,
-    Mkcol,
-    Other,
+named! {
+    /// The methods that are counted apart; a client may invent any number of others.
+    #[allow(missing_docs, reason = "each variant is its own name")]
+    Method:
+    Get = "GET",
+    Head = "HEAD",
+    Put = "PUT",
+    Post = "POST",
+    Patch = "PATCH",
+    Delete = "DELETE",
+    Move = "MOVE",
+    Copy = "COPY",
+    Options = "OPTIONS",
+    Mkcol = "MKCOL",
+    Other = "other",
 }
 
-impl Method {
-    /// The names of the methods.
-    pub const NAMES: [&str; 11] = [
-        "GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "MOVE", "COPY", "OPTIONS", "MKCOL",
-        "other",
-    ];
-}
-
-/// The direction in which a body moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+named! {
+    /// The direction in which a body moves.
+    Direction:
     /// From a client.
-    Receive,
+    Receive = "receive",
     /// To a client.
-    Send,
+    Send = "send",
 }
 
-impl Direction {
-    /// The names of both.
-    pub const NAMES: [&str; 2] = ["receive", "send"];
-}
-
-/// The time limits whose excess ends a request or a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeLimit {
+named! {
+    /// The time limits whose excess ends a request or a connection.
+    TimeLimit:
     /// The time for the head of a request.
-    Header,
+    Header = "header-timeout",
     /// The time between two reads or writes of a body.
-    Body,
+    Body = "body-timeout",
     /// The rate of a body, in bytes a second.
-    Rate,
+    Rate = "min-rate",
 }
 
-impl TimeLimit {
-    /// The options that set the limits.
-    pub const NAMES: [&str; 3] = ["header-timeout", "body-timeout", "min-rate"];
-}
-
-/// The result of a TLS handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handshake {
+named! {
+    /// The result of a TLS handshake.
+    Handshake:
     /// A new session.
-    Full,
+    Full = "full",
     /// The session of an earlier connection continues.
-    Resumed,
+    Resumed = "resumed",
     /// The connection ended before there was a session.
-    Failed,
-}
-
-impl Handshake {
-    /// The names of the results.
-    pub const NAMES: [&str; 3] = ["full", "resumed", "failed"];
+    Failed = "failed",
 }
 
 /// The classes of statuses, by their first digit; `none`: the client left before there was an answer.
@@ -156,42 +133,27 @@ impl ReactorCounters {
     }
 }
 
-/// The result of an authentication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuthResult {
+named! {
+    /// The result of an authentication.
+    AuthResult:
     /// A token was right.
-    Token,
+    Token = "token",
     /// A password was right, or a token in its place.
-    Password,
+    Password = "password",
     /// A certificate was right.
-    Certificate,
+    Certificate = "certificate",
     /// A signed link was right.
-    Link,
+    Link = "link",
     /// The credentials were wrong.
-    Wrong,
+    Wrong = "wrong",
     /// There were no credentials where some are needed.
-    Missing,
+    Missing = "missing",
     /// The subject is known, and lacks the right.
-    NotAllowed,
+    NotAllowed = "not_allowed",
     /// The client had failed too often.
-    Limited,
+    Limited = "limited",
     /// Too many passwords were being checked.
-    Busy,
-}
-
-impl AuthResult {
-    /// The names of the results.
-    pub const NAMES: [&str; 9] = [
-        "token",
-        "password",
-        "certificate",
-        "link",
-        "wrong",
-        "missing",
-        "not_allowed",
-        "limited",
-        "busy",
-    ];
+    Busy = "busy",
 }
 
 /// The counters of authentication, of all reactors together.

@@ -98,28 +98,23 @@ impl Jobs {
     }
 }
 
-/// The operation of a request to the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreOperation {
+named! {
+    /// The operation of a request to the store.
+    StoreOperation:
     /// Reads a value, or a range of it.
-    Get,
+    Get = "get",
     /// Asks what is known of a value.
-    Head,
+    Head = "head",
     /// Writes a value.
-    Put,
+    Put = "put",
     /// Removes a value.
-    Delete,
+    Delete = "delete",
     /// Lists keys.
-    List,
+    List = "list",
     /// Belongs to a value that is written in parts.
-    Multipart,
+    Multipart = "multipart",
     /// Asks whether the bucket is there.
-    Probe,
-}
-
-impl StoreOperation {
-    /// The names of the operations.
-    pub const NAMES: [&str; 7] = ["get", "head", "put", "delete", "list", "multipart", "probe"];
+    Probe = "probe",
 }
 
 /// The counters of one S3 client. The thread of its reactor alone writes them.
