@@ -117,7 +117,7 @@ impl Content {
     pub fn is_resident(&mut self) -> bool {
         match self.first_slow() {
             Some(Self::File(file)) => file.is_resident(),
-            Some(Self::Encoded(encoded)) => encoded.is_resident(),
+            Some(Self::Encoded(_)) => false,
             _ => true,
         }
     }

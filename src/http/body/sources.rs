@@ -11,9 +11,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use flate2::write::GzEncoder;
-use futures_util::Stream;
 use futures_util::future::OptionFuture;
-use futures_util::stream::try_unfold;
+use futures_util::stream::{Peekable, Stream, StreamExt as _, try_unfold};
 
 use crate::store::{BlockingPool, Descriptor, Error, Object};
 
@@ -154,12 +153,10 @@ struct Work {
     encoder: GzEncoder<Vec<u8>>,
 }
 
+type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Error>>>>;
+
 /// A value compressed by gzip. Between two pieces the encoder rests with the body.
-pub struct Encoded {
-    pieces: Pin<Box<dyn Stream<Item = Result<Bytes, Error>>>>,
-    /// The first bytes, compressed before they are asked for.
-    first: Option<Bytes>,
-}
+pub struct Encoded(Peekable<Pieces>);
 
 impl Encoded {
     pub fn new(object: Arc<Object>, compute: BlockingPool) -> Self {
@@ -172,31 +169,22 @@ impl Encoded {
             let step = work.map(|work| compute.spawn(move || work.step()));
             async { OptionFuture::from(step).await.transpose() }
         });
-        Self {
-            pieces: Box::pin(pieces),
-            first: None,
-        }
-    }
-
-    /// True where its first bytes are known.
-    pub fn is_resident(&self) -> bool {
-        self.first.is_some()
+        Self((Box::pin(pieces) as Pieces).peekable())
     }
 
     /// Compresses its first bytes; [`Encoded::poll_piece`] then gives them.
     pub fn poll_resident(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.first.is_none() {
-            self.first = ready!(self.poll_piece(cx)).transpose()?;
+        match ready!(Pin::new(&mut self.0).poll_peek(cx)) {
+            Some(Err(_)) => self
+                .poll_piece(cx)
+                .map(|failed| failed.transpose().map(drop)),
+            _ => Poll::Ready(Ok(())),
         }
-        Poll::Ready(Ok(()))
     }
 
     /// The next bytes, or `None` at the end.
     pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        match self.first.take() {
-            Some(first) => Poll::Ready(Some(Ok(first))),
-            None => self.pieces.as_mut().poll_next(cx),
-        }
+        self.0.poll_next_unpin(cx)
     }
 }
 
