@@ -20,6 +20,7 @@ use std::time::Duration;
 
 pub use self::args::{Args, Commands, Health, UsageError};
 pub use self::file::ConfigError;
+use self::file::filled;
 pub use self::help::{completions, manual};
 pub use self::network::{ConnectionConfig, DescriptorLimitError, Descriptors};
 pub use self::security::ListenConfig;
@@ -122,7 +123,9 @@ impl Config {
         let access = args.access.filter(|file| !file.as_os_str().is_empty());
         let descriptors = network.descriptors();
         let listen = network.listen()?;
-        let names = network.own_names().chain(args.protocol.allowed_hosts());
+        let names = network
+            .own_names()
+            .chain(filled(&args.protocol.allowed_host));
         let tls = args.tls.options(listen.has_tls(), names)?;
         let mut hosts = args.protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));

@@ -93,7 +93,7 @@ pub struct Protocol {
     /// rebinding); '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else
     /// any]
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
-    allowed_host: Vec<String>,
+    pub allowed_host: Vec<String>,
 
     /// Origin whose web pages may use this server, such as `https://app.example`; '*' is any; repeat for more
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
@@ -170,11 +170,6 @@ impl Protocol {
         let mut hosts = Hosts::default();
         each("--allowed-host", &self.allowed_host, |name| hosts.add(name))?;
         Ok(hosts)
-    }
-
-    /// The values of `--allowed-host`.
-    pub fn allowed_hosts(&self) -> impl Iterator<Item = &str> {
-        filled(&self.allowed_host)
     }
 
     /// With `staging`: the bytes that may be staged at once, if that is bounded, for no longer value can ever be stored; and how

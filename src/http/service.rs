@@ -186,7 +186,7 @@ impl Service {
         if config.logs.any() || config.server_timing || common.has_request_id {
             let principal = context.principal.as_deref();
             let entry = self.log_entry(Some(request.head), request.client, principal);
-            connection.record().set_entry(entry);
+            connection.record.set_entry(entry);
         }
         if common.wants_close {
             connection.close_after_response();
@@ -196,7 +196,7 @@ impl Service {
             Ok(operation) => operation,
         };
         if let Operation::Get { key, options, .. } = &operation {
-            connection.record().begin_store();
+            connection.record.begin_store();
             let options = options.as_deref();
             if options.is_none_or(|options| options.digest.is_none())
                 && let Some(value) = self.store.get_cached(key, connection.counters())
@@ -282,7 +282,7 @@ impl Service {
         let guard = RequestGuard::new(connection, &Method::CONNECT);
         if self.config.logs.any() {
             let entry = self.log_entry(None, client, None);
-            connection.record().set_entry(entry);
+            connection.record.set_entry(entry);
         }
         connection.leave_unread();
         let context = ResponseContext {

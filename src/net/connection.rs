@@ -9,6 +9,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ use super::socket_reader::SocketReader;
 use super::socket_writer::BURST;
 use super::tls::HTTP2;
 use super::{proxy_header, takeover};
-use crate::http::Client;
+use crate::http::{Client, Stop};
 
 /// How long a client of HTTP/1 may go on sending a request that was refused (nginx: `lingering_time`).
 const LONGEST: Duration = Duration::from_secs(30);
@@ -56,7 +57,7 @@ pub(super) async fn serve(
         tracing::debug!(%peer, %error, "connection broken");
         let message = "certificate of a client refused";
         if let Some(why) = refused_certificate(&error)
-            && let Some(left_out) = reactor.throttle.pass(message)
+            && let Some(left_out) = reactor.service.throttle.pass(message)
         {
             tracing::warn!(%peer, error = %why, left_out, "{message}");
         }
@@ -100,8 +101,7 @@ async fn protocol(
     received: &mut BytesMut,
 ) -> Result<Option<Protocol>, ConnectionError> {
     if let Some(tls) = context.socket.tls() {
-        tls.borrow_mut()
-            .count_handshake_in(&context.reactor.counters);
+        tls.borrow_mut().uncounted = Some(Arc::clone(&context.reactor.counters));
     }
     if !rest(context, received).await? {
         return Ok(None);
@@ -145,7 +145,7 @@ async fn serve_http1(
         );
         receive_head(context, &mut reader).await?;
         let (next, behind) = if reader.begins_with_upload() {
-            (Next::Receive, reader.held)
+            (Next::Stop(Stop::Upload), reader.held)
         } else {
             Box::pin(http1::serve(context, reader)).await?
         };
@@ -153,14 +153,14 @@ async fn serve_http1(
         match next {
             Next::Rest => {}
             Next::Close => break,
-            Next::Reject(error) => {
+            Next::Stop(Stop::Error(error)) => {
                 let service = &context.reactor.service;
                 let response = service.reject(&context.state, context.client, error, received);
                 let responding = Box::pin(takeover::respond(context, response));
                 follow_commands(context, responding).await?;
                 break;
             }
-            Next::Receive => {
+            Next::Stop(Stop::Upload) => {
                 let receiving = Box::pin(takeover::receive(context, received));
                 if follow_commands(context, receiving).await? {
                     break;

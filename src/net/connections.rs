@@ -251,7 +251,7 @@ impl Observed {
         Self {
             state: Rc::clone(state),
             phase: state.phase(),
-            requests: state.requests(),
+            requests: state.requests.get(),
             since: now,
             idle: None,
             last_check: now,
@@ -267,12 +267,12 @@ impl Observed {
         if !self.state.waits_for_peer() {
             return Duration::ZERO;
         }
-        let moved = self.state.progress.moved() - self.moved;
+        let moved = self.state.progress.moved.get() - self.moved;
         self.waited.saturating_sub(limits.time_for(moved))
     }
 
     fn has_changed(&self) -> bool {
-        (self.state.phase(), self.state.requests()) != (self.phase, self.requests)
+        (self.state.phase(), self.state.requests.get()) != (self.phase, self.requests)
     }
 
     /// The command that the connection gets, `now`.
@@ -312,14 +312,14 @@ impl Observed {
     fn observe(&mut self, now: Instant) {
         let state = &self.state;
         // Requests of other streams say nothing of the bytes that wait for their client.
-        let is_next = state.requests() != self.requests;
+        let is_next = state.requests.get() != self.requests;
         if is_next && state.phase() != Phase::Multiplexing {
-            self.moved = state.progress.moved();
+            self.moved = state.progress.moved.get();
             (self.waited, self.paused) = (Duration::ZERO, Duration::ZERO);
             self.last_check = now;
         }
         self.idle = self.idle.filter(|_| !is_next);
-        (self.phase, self.requests) = (state.phase(), state.requests());
+        (self.phase, self.requests) = (state.phase(), state.requests.get());
         (self.since, self.is_asked_to_rest) = (now, false);
         if self.phase == Phase::Idle {
             self.since = *self.idle.get_or_insert(now);
@@ -331,7 +331,7 @@ impl Observed {
     fn check_body(&mut self, elapsed: Duration, limits: &Limits) -> Option<TimeLimit> {
         self.waited += elapsed;
         let waited = self.waited(limits);
-        let moved = self.state.progress.moved();
+        let moved = self.state.progress.moved.get();
         // Any byte ends a pause.
         self.paused = (self.paused + elapsed) * u32::from(moved == self.moved);
         (self.waited, self.moved) = (waited, moved);

@@ -25,7 +25,7 @@ use super::reactor::{ConnectionContext, ConnectionError, Cut};
 use super::socket::Socket;
 use super::socket_reader::{Held, SocketReader};
 use super::socket_writer::{BURST, Follows};
-use crate::http::{FramingError, Phase, RequestBody, Session, is_hole};
+use crate::http::{FramingError, Phase, RequestBody, Session, Stop, is_hole};
 use crate::metrics::TimeLimit;
 
 /// From this length on, in bytes, full packets gain more than two system calls cost.
@@ -40,10 +40,8 @@ pub(super) enum Next {
     Rest,
     /// The connection closes in order.
     Close,
-    /// A request is rejected, and the connection closes.
-    Reject(FramingError),
-    /// A long upload is received, whose head the bytes behind begin with.
-    Receive,
+    /// The bytes behind begin with the head of a long upload, which is received, or a request is rejected, and the connection closes.
+    Stop(Stop),
     /// The protocol is another from now on.
     Upgrade(Box<Session>),
 }
@@ -62,13 +60,13 @@ pub(super) async fn serve(
         service.call(&context.state, context.client, request, Some(upgrade))
     });
     let mut hyper = context.reactor.protocol.serve_connection(io, service);
-    let before = context.state.requests();
+    let before = context.state.requests.get();
     let buffers = context.reactor.take_buffers();
     let mut is_late = false;
     let next = poll_fn(|cx| {
         let command = context.next_command(cx)?;
         is_late |= command == Some(Command::LateHead);
-        let asked = context.state.requests();
+        let asked = context.state.requests.get();
         let should_rest = command == Some(Command::Rest) || !buffers.may_be_kept();
         let was_watching = context.state.phase() == Phase::Watching;
         input.is_starved.set(false);
@@ -83,8 +81,8 @@ pub(super) async fn serve(
             polled => polled?.map(drop),
         };
         // A head that came to its end in this turn is not late.
-        is_late &= context.state.requests() == asked;
-        let has_more = input.requests.get() > context.state.requests() - before;
+        is_late &= context.state.requests.get() == asked;
+        let has_more = input.requests.get() > context.state.requests.get() - before;
         if polled.is_pending() && should_abort(context, was_watching, has_more, cx) {
             return Poll::Ready(Err(ConnectionError::from(Cut)));
         }
@@ -125,11 +123,10 @@ fn next_step(
     match held {
         // What may come is the rest of a body, or of its framing, which must not be read as a request.
         _ if context.state.left_unread() => Some(Next::Close),
-        Held::Invalid(error) => Some(Next::Reject(error)),
-        Held::Upload => Some(Next::Receive),
+        Held::Stop(stop) => Some(Next::Stop(stop)),
         Held::Part if is_late => {
             context.reactor.exceeds(TimeLimit::Header, context.client);
-            Some(Next::Reject(FramingError::Late))
+            Some(Next::Stop(Stop::Error(FramingError::Late)))
         }
         Held::Nothing if is_late || context.state.is_draining() => Some(Next::Close),
         // Of a head that is held only its own reader knows which fields are taken out.

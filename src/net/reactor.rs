@@ -19,7 +19,6 @@ use super::connections::{Command, Commands, Connections, Limits};
 use super::socket::{Socket, TlsSession};
 use super::tls::Tls;
 use crate::http::{Client, ConnectionState, MAX_HEAD, Phase, Service, ServiceBuilder, Upgrade};
-use crate::log::Throttle;
 use crate::metrics::{ReactorCounters, TimeLimit};
 
 /// The connections of a reactor that keep hyper and its buffers, of 16 KiB each, between requests; further ones give them back
@@ -71,8 +70,6 @@ pub(super) struct Reactor {
     /// Connections that have hyper and its buffers at the moment.
     buffered: Cell<usize>,
     pub(super) counters: Arc<ReactorCounters>,
-    /// The lines of the log that any client can cause.
-    pub(super) throttle: Throttle,
 }
 
 impl Reactor {
@@ -95,7 +92,6 @@ impl Reactor {
             tls: config.tls,
             buffered: Cell::new(0),
             counters: config.counters,
-            throttle: Throttle::default(),
         }
     }
 
@@ -120,7 +116,7 @@ impl Reactor {
         self.counters.time_limits[limit as usize].add(1);
         let option = TimeLimit::NAMES[limit as usize];
         let message = "a client was too slow";
-        if let Some(left_out) = self.throttle.pass(message) {
+        if let Some(left_out) = self.service.throttle.pass(message) {
             tracing::info!(peer = %client.peer, limit = option, left_out, "{message}");
         }
     }

@@ -117,8 +117,8 @@ impl AsyncRead for &Socket {
 pub(super) struct TlsSession {
     connection: ServerConnection,
     received: Received,
-    /// The counters of the handshake, until it has been counted.
-    uncounted: Option<Arc<ReactorCounters>>,
+    /// The counters of the handshake, once it begins and until it has been counted.
+    pub(super) uncounted: Option<Arc<ReactorCounters>>,
 }
 
 impl TlsSession {
@@ -148,11 +148,6 @@ impl TlsSession {
     /// The certificate of the client, if it showed one. Known once the handshake is over.
     pub(super) fn client_certificate(&self) -> Option<ClientCertificate> {
         Some(client_certificate(self.connection.peer_certificates()?))
-    }
-
-    /// Has the handshake, which has not begun, counted in `counters`.
-    pub(super) fn count_handshake_in(&mut self, counters: &Arc<ReactorCounters>) {
-        self.uncounted = Some(Arc::clone(counters));
     }
 
     /// Encrypts of `bufs`, which hold some bytes, up to [`PIECE`] bytes: how many.

@@ -38,10 +38,8 @@ pub(super) enum Held {
     Nothing,
     /// The beginning of a head, or of a line of a chunked body, which waits for its rest.
     Part,
-    /// The head of a long upload, and all behind it.
-    Upload,
-    /// A request that is invalid, and all behind it.
-    Invalid(FramingError),
+    /// The head of a long upload, or a request that is invalid, and all behind it.
+    Stop(Stop),
 }
 
 /// The reader of one connection.
@@ -91,7 +89,7 @@ impl SocketReader {
 
     /// True where nothing is for hyper: the first request is a long upload.
     pub(super) fn begins_with_upload(&self) -> bool {
-        self.passed == 0 && self.state.held.get() == Held::Upload
+        self.passed == 0 && self.state.held.get() == Held::Stop(Stop::Upload)
     }
 
     fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -158,8 +156,7 @@ impl SocketReader {
 
     fn note(&mut self, stop: Option<Stop>) {
         self.state.held.set(match stop {
-            Some(Stop::Upload) => Held::Upload,
-            Some(Stop::Error(error)) => Held::Invalid(error),
+            Some(stop) => Held::Stop(stop),
             None if self.held.len() > self.passed => Held::Part,
             None => Held::Nothing,
         });
@@ -192,11 +189,11 @@ impl AsyncRead for SocketReader {
             }
             match self.state.held.get() {
                 // The reader of the body must learn that it is malformed.
-                Held::Invalid(FramingError::Chunks) => {
+                Held::Stop(Stop::Error(FramingError::Chunks)) => {
                     return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
                 }
                 // The loop of the connection goes on with it, once the requests before it have been answered.
-                Held::Invalid(_) | Held::Upload => {
+                Held::Stop(_) => {
                     self.state.is_starved.set(true);
                     return Poll::Pending;
                 }

@@ -136,7 +136,7 @@ impl Socket {
         ready!(self.poll_send_all(tls, cx, flags))?;
         let encrypted = encrypt()?;
         let more = encrypted < all || follows != Follows::Nothing;
-        self.state.record().sent(encrypted, more);
+        self.state.record.sent(encrypted, more);
         // Bytes that the socket does not take now are sent before the next.
         let _ = self.poll_send_all(tls, cx, flags)?;
         Poll::Ready(Ok(encrypted))
@@ -196,7 +196,7 @@ impl Socket {
     fn count(&self, sent: io::Result<usize>, all: usize, follows: Follows) -> io::Result<usize> {
         let sent = self.count_moved(sent, all)?;
         let more = sent < all || follows != Follows::Nothing;
-        self.state.record().sent(sent, more);
+        self.state.record.sent(sent, more);
         Ok(sent)
     }
 

@@ -145,17 +145,17 @@ impl SocketBody {
             sent => sent.map(|_| None),
         };
         let progress = &self.socket.state.progress;
-        if polled.is_pending() && progress.is_given_up() {
+        if polled.is_pending() && progress.given_up.get() {
             polled = Poll::Ready(None);
         }
         progress.reading.set(polled.is_pending());
         match polled {
             Poll::Pending if self.since.is_none() => {
-                self.since = self.socket.state.record().start_waiting();
+                self.since = self.socket.state.record.start_waiting();
             }
             Poll::Pending => {}
             Poll::Ready(moved) => {
-                self.socket.state.record().stop_waiting(self.since.take());
+                self.socket.state.record.stop_waiting(self.since.take());
                 self.taken(moved.unwrap_or(0) as u64);
             }
         }

@@ -149,14 +149,14 @@ impl<'a> Received<'a> {
         if body.is_empty() {
             return None;
         }
-        let since = self.connection.record().start_waiting();
+        let since = self.connection.record.start_waiting();
         let progress = &self.connection.progress;
         let frame = poll_fn(|cx| match body.poll_frame(cx) {
-            Poll::Pending if progress.is_given_up() => Poll::Ready(Some(Err(Refusal::CutOff))),
+            Poll::Pending if progress.given_up.get() => Poll::Ready(Some(Err(Refusal::CutOff))),
             polled => polled,
         });
         let frame = frame.await;
-        self.connection.record().stop_waiting(since);
+        self.connection.record.stop_waiting(since);
         frame
     }
 

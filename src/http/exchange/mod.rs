@@ -61,7 +61,8 @@ enum Presence {
 #[derive(Debug)]
 pub struct ConnectionState {
     phase: Cell<Phase>,
-    requests: Cell<u64>,
+    /// Requests that have arrived so far.
+    pub requests: Cell<u64>,
     /// The bytes that have moved, and the waiting for the peer.
     pub progress: Progress,
     closing: Cell<Closing>,
@@ -74,7 +75,8 @@ pub struct ConnectionState {
     has_moved: Cell<bool>,
     /// What the client of the connection has proved.
     pub proven: Rc<AuthCache>,
-    record: RequestRecord,
+    /// The record of the current request.
+    pub(crate) record: RequestRecord,
 }
 
 impl ConnectionState {
@@ -105,11 +107,6 @@ impl ConnectionState {
         }
     }
 
-    /// The record of the current request.
-    pub(crate) fn record(&self) -> &RequestRecord {
-        &self.record
-    }
-
     pub(crate) fn counters(&self) -> &ReactorCounters {
         &self.record.counters
     }
@@ -117,11 +114,6 @@ impl ConnectionState {
     /// The phase of the connection.
     pub fn phase(&self) -> Phase {
         self.phase.get()
-    }
-
-    /// Requests that have arrived so far.
-    pub fn requests(&self) -> u64 {
-        self.requests.get()
     }
 
     /// Begins a request, whose head has arrived.
@@ -273,7 +265,7 @@ impl ConnectionState {
         self.drain();
         let progress = &self.progress;
         let can_be_told = self.waits_for_peer() && !progress.writing.get();
-        can_be_told && progress.give_up()
+        can_be_told && !progress.given_up.replace(true)
     }
 
     /// True where the peer holds up a body: it sends no bytes of the request, or takes none of the response.
@@ -300,9 +292,9 @@ impl RequestGuard {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let received = self.connection.progress.received();
+        let received = self.connection.progress.received.get();
         self.connection.end();
-        self.connection.record().ended(received);
+        self.connection.record.ended(received);
     }
 }
 

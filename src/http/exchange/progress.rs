@@ -8,22 +8,19 @@ use std::task::{Context, Poll, Waker};
 /// The progress of one connection or stream.
 #[derive(Debug, Default)]
 pub struct Progress {
-    moved: Cell<u64>,
-    received: Cell<u64>,
+    /// Bytes of bodies so far, both ways.
+    pub moved: Cell<u64>,
+    /// Bytes of the body of this request so far.
+    pub received: Cell<u64>,
     /// Bytes are wanted that the peer has not sent.
     pub reading: Cell<bool>,
     /// Bytes wait for the peer to take them.
     pub writing: Cell<bool>,
     /// The rest of the body of the request is not waited for.
-    given_up: Cell<bool>,
+    pub given_up: Cell<bool>,
 }
 
 impl Progress {
-    /// Bytes of bodies so far, both ways.
-    pub fn moved(&self) -> u64 {
-        self.moved.get()
-    }
-
     /// Counts bytes of a body, received or sent.
     pub fn count(&self, bytes: usize) {
         self.moved.set(self.moved.get() + bytes as u64);
@@ -39,21 +36,6 @@ impl Progress {
     pub fn count_received(&self, bytes: usize) {
         self.count(bytes);
         self.received.set(self.received.get() + bytes as u64);
-    }
-
-    /// Stops waiting for the rest of the body; false if that was done before.
-    pub fn give_up(&self) -> bool {
-        !self.given_up.replace(true)
-    }
-
-    /// True once the rest of the body is not waited for.
-    pub fn is_given_up(&self) -> bool {
-        self.given_up.get()
-    }
-
-    /// Bytes of the body of this request so far.
-    pub fn received(&self) -> u64 {
-        self.received.get()
     }
 }
 

@@ -85,12 +85,12 @@ impl Service {
         peer: Peer,
         request: Option<&RequestContext>,
     ) -> Response<Body> {
-        if connection.progress.is_given_up() {
+        if connection.progress.given_up.get() {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
             let events = audit::events(&result, &self.config);
-            connection.record().set_audit(events);
+            connection.record.set_audit(events);
         }
         if let Err(refusal) = &result {
             self.log_refusal(refusal, Some(peer), request);
@@ -103,7 +103,7 @@ impl Service {
         self.log_refusal(&why, None, None);
         let result = Err(why);
         let (events, _) = audit::events(&result, &self.config);
-        let audit = |event| connection.record().audit_now(event);
+        let audit = |event| connection.record.audit_now(event);
         events.into_iter().for_each(audit);
         match result {
             Err(Refusal::Store(error)) => error,
@@ -237,7 +237,7 @@ impl Service {
         head: Option<&Parts>,
     ) -> Refusal {
         let entry = || self.log_entry(head, client, None);
-        let request_id = connection.record().request_id(entry);
+        let request_id = connection.record.request_id(entry);
         tracing::error!(request_id, peer = %client.peer, %method, key = path, "a request panicked");
         connection.counters().panics.add(1);
         connection.leave_unread();
@@ -309,7 +309,7 @@ impl RequestContext {
     pub fn audit_changed(&self, key: &Key<'_>) {
         if self.service.config.logs.audit {
             let event = AuditEvent::Changed(Some(audit::path(key)));
-            self.guard.connection.record().audit_now(event);
+            self.guard.connection.record.audit_now(event);
         }
     }
 
@@ -318,7 +318,7 @@ impl RequestContext {
         let row = why.row(&self.service.config);
         if row.has(Flag::Audited) {
             let event = AuditEvent::Refused(row.name, Some(audit::path(key)));
-            self.guard.connection.record().audit_now(event);
+            self.guard.connection.record.audit_now(event);
         }
     }
 
@@ -344,7 +344,7 @@ pub fn attach(response: &mut Response<Body>, guard: RequestGuard) {
         close(response);
     }
     let status = response.status().as_u16();
-    let record = guard.connection.record();
+    let record = &guard.connection.record;
     record.answered(status, response.headers_mut());
     response.body_mut().ends(guard);
 }

@@ -31,7 +31,7 @@ pub async fn perform(
     body: RequestBody,
 ) -> Answer {
     let (service, connection) = (&*request.service, &*request.guard.connection);
-    let record = connection.record();
+    let record = &connection.record;
     let mut response = {
         let max_body = service.config.limits.max_body;
         let limit = match &operation {
@@ -128,13 +128,13 @@ async fn execute(
         }
         Operation::CopyFolder(asked) => {
             Box::pin(body.ignore()).await?;
-            request.guard.connection.record().end_with_client();
+            request.guard.connection.record.end_with_client();
             Box::pin(copy_folder(request, *asked)).await
         }
         Operation::MakeFolder(folder) => Box::pin(make_folder(service, folder, body)).await,
         Operation::RemoveFolder { folder, is_deep } => {
             Box::pin(body.ignore()).await?;
-            request.guard.connection.record().end_with_client();
+            request.guard.connection.record.end_with_client();
             Box::pin(remove_folder(request, folder, is_deep)).await
         }
         Operation::List(target) => Box::pin(list(service, *target)).await,

@@ -56,7 +56,7 @@ pub fn subscribe(
         WatchTransport::WebSocket(accept) => {
             let mut response = service.render(Ok(Outcome::Upgraded(accept)), context);
             let status = response.status().as_u16();
-            connection.record().answered(status, response.headers_mut());
+            connection.record.answered(status, response.headers_mut());
             let session = Session::new(subscription, guard);
             (response, Some(Box::new(session)))
         }

@@ -204,7 +204,7 @@ impl Exchange {
             return Ok(());
         }
         // The first byte of the response has left; the connection counts the others.
-        self.state.record().sent(0, true);
+        self.state.record.sent(0, true);
         while let Some(piece) = poll_fn(|cx| match sending.poll_reset(cx) {
             Poll::Ready(_) => Poll::Ready(Err(Gone)),
             Poll::Pending => body.poll_piece(cx).map(Ok),
