@@ -9,14 +9,14 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags};
+use rustix::net::{AddressFamily, SocketFlags};
 use socket2::{SockFilter, SockRef};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -328,21 +328,25 @@ impl ReactorListener {
 fn attempt(listener: &TcpListener) -> Result<(TcpStream, Peer), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (socket, address) = rustix::net::acceptfrom_with(listener, flags)?;
-    let peer = address.and_then(|address| peer(&socket, address));
+    let address = address.ok_or(Errno::PROTO)?;
     // A TcpStream is what owns any connection here, by a unix socket too: nothing asks it for addresses.
-    Ok((socket.into(), peer.ok_or(Errno::PROTO)?))
+    if address.address_family() != AddressFamily::UNIX {
+        let peer = SocketAddr::try_from(address)?;
+        return Ok((socket.into(), Peer::Address(peer)));
+    }
+    let identified = identify(socket.into());
+    identified.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::PROTO))
 }
 
-/// The peer at the other end of `socket`.
-fn peer(socket: &OwnedFd, address: SocketAddrAny) -> Option<Peer> {
-    if address.address_family() != AddressFamily::UNIX {
-        return SocketAddr::try_from(address).ok().map(Peer::Address);
-    }
-    let process = socket_peercred(socket).ok()?;
-    Some(Peer::Process {
-        uid: process.uid.as_raw(),
-        pid: process.pid.as_raw_pid(),
-    })
+/// The process at the other end of `socket`. A process of another container has the number 0 here, which rustix has no value for.
+fn identify(socket: UnixStream) -> io::Result<(TcpStream, Peer)> {
+    let socket = tokio::net::UnixStream::from_std(socket)?;
+    let process = socket.peer_cred()?;
+    let peer = Peer::Process {
+        uid: process.uid(),
+        pid: process.pid().unwrap_or(0),
+    };
+    Ok((OwnedFd::from(socket.into_std()?).into(), peer))
 }
 
 /// True when a failed accept concerns only the connection that was to be accepted (accept(2), "Error handling").

@@ -4,6 +4,7 @@ mod administrators;
 mod caching;
 mod charset;
 mod closing;
+mod containers;
 mod descriptors;
 mod directory;
 pub(crate) mod file_systems;
