@@ -3,10 +3,8 @@
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture folder_moves` draws the same requests again.
 
-use crate::disk::{Disk, Image, Kind};
+use crate::moves::{Mover, Movers};
 use crate::prelude::*;
-
-const CLIENTS: usize = 4;
 
 /// Where the folder of a client may be: in the root, in one that all share, or in one that comes and goes.
 const PLACES: [&str; 3] = ["", "a/", "b/c/"];
@@ -17,9 +15,6 @@ const VALUES: [&str; 4] = ["0", "1", "d/2", "d/e/3"];
 /// On both sides of what the journal has, and of what is sent from memory.
 const LENGTHS: [usize; 3] = [100, 20_000, 70_000];
 
-/// Acknowledged changes, without which an end of a server counts for nothing.
-const ENOUGH: usize = 100;
-
 /// All values of one client, by key.
 type Values = BTreeMap<String, Arc<Vec<u8>>>;
 
@@ -28,6 +23,8 @@ struct Tree {
     name: String,
     has: Values,
     doubt: Option<Values>,
+    /// A kill may have left a folder without a value, which nothing lists.
+    may_be_left: bool,
 }
 
 /// A request, the answer that it must have, and what there is after it.
@@ -99,9 +96,47 @@ impl Tree {
             to,
         }
     }
+}
 
-    /// Takes what is found for what it is; or what is wrong with it.
+impl Mover for Tree {
+    fn new(n: usize) -> Self {
+        Self {
+            name: format!("t{n}"),
+            has: Values::new(),
+            doubt: None,
+            may_be_left: false,
+        }
+    }
+
+    fn ask(&mut self, raw: &mut Raw, dice: &mut Random) -> Option<bool> {
+        loop {
+            let ask = self.next(dice);
+            self.doubt = Some(ask.after.clone());
+            raw.offer(&ask.bytes).ok()?;
+            let head = raw.try_head()?;
+            raw.try_take(head.length())?;
+            match head.status {
+                status if status == ask.status => {
+                    (self.has, self.doubt) = (ask.after, None);
+                    return Some(status == 201);
+                }
+                // The disk or the server fails.
+                500.. => return None,
+                // It is moved, or in the way until a DELETE of it.
+                201 | 409 if self.may_be_left && [201, 404].contains(&ask.status) => {
+                    self.doubt = None;
+                    remove_left(raw, &ask.to.expect("a move"))?;
+                }
+                status => {
+                    let asked = String::from_utf8_lossy(&ask.bytes[..60.min(ask.bytes.len())]);
+                    panic!("{status}, not {}: {asked}", ask.status)
+                }
+            }
+        }
+    }
+
     fn look(&mut self, server: &TestServer) -> Result<(), String> {
+        self.may_be_left = true;
         let (mut session, mut found) = (Client::new(server.addr), Values::new());
         for place in PLACES {
             for name in VALUES {
@@ -134,101 +169,6 @@ impl Tree {
     }
 }
 
-struct Movers {
-    trees: Vec<Tree>,
-    dice: Random,
-    seed: u64,
-    changes: usize,
-    moves: usize,
-}
-
-impl Movers {
-    fn new(what: &str) -> Self {
-        let seed = seed(what);
-        let tree = |n: usize| Tree {
-            name: format!("t{n}"),
-            has: Values::new(),
-            doubt: None,
-        };
-        Self {
-            trees: (0..CLIENTS).map(tree).collect(),
-            dice: Random::with_seed(seed),
-            seed,
-            changes: 0,
-            moves: 0,
-        }
-    }
-
-    /// Has the clients work until enough is acknowledged, and then makes `end` while they go on.
-    fn work(&mut self, server: &TestServer, end: impl FnOnce()) {
-        let (acknowledged, moves) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let over = AtomicBool::new(false);
-        let enough = ENOUGH + self.dice.usize(..ENOUGH);
-        let (addr, seed, may_be_left) = (server.addr, self.seed, self.changes > 0);
-        thread::scope(|scope| {
-            for tree in &mut self.trees {
-                let mut dice = self.dice.fork();
-                let (acknowledged, moves, over) = (&acknowledged, &moves, &over);
-                scope.spawn(move || {
-                    let Ok(mut raw) = Raw::try_connect(addr) else {
-                        return;
-                    };
-                    while !over.load(Ordering::SeqCst) {
-                        let ask = tree.next(&mut dice);
-                        tree.doubt = Some(ask.after.clone());
-                        let answer = raw.offer(&ask.bytes).ok().and_then(|()| {
-                            let head = raw.try_head()?;
-                            raw.try_take(head.length()).map(|_| head.status)
-                        });
-                        match answer {
-                            Some(status) if status == ask.status => {
-                                (tree.has, tree.doubt) = (ask.after, None);
-                                acknowledged.fetch_add(1, Ordering::SeqCst);
-                                moves.fetch_add(usize::from(status == 201), Ordering::SeqCst);
-                            }
-                            // The disk or the server fails.
-                            None | Some(500..) => return,
-                            // A kill may leave a folder without a value, which nothing lists: it is moved, or in the way until a
-                            // DELETE of it.
-                            Some(201 | 409) if may_be_left && [201, 404].contains(&ask.status) => {
-                                tree.doubt = None;
-                                let to = ask.to.expect("a move");
-                                if remove_left(&mut raw, &to).is_none() {
-                                    return;
-                                }
-                            }
-                            Some(status) => {
-                                let asked =
-                                    String::from_utf8_lossy(&ask.bytes[..60.min(ask.bytes.len())])
-                                        .into_owned();
-                                panic!("seed {seed}: {status}, not {}: {asked}", ask.status)
-                            }
-                        }
-                    }
-                });
-            }
-            let comes = || acknowledged.load(Ordering::SeqCst) >= enough;
-            within(Duration::from_secs(60), comes);
-            end();
-            over.store(true, Ordering::SeqCst);
-        });
-        let acknowledged = acknowledged.into_inner();
-        assert!(
-            acknowledged >= ENOUGH,
-            "{acknowledged} changes count for nothing"
-        );
-        self.changes += acknowledged;
-        self.moves += moves.into_inner();
-    }
-
-    fn look(&mut self, server: &TestServer) {
-        for tree in &mut self.trees {
-            let seen = tree.look(server);
-            seen.unwrap_or_else(|wrong| panic!("seed {}: {wrong}", self.seed));
-        }
-    }
-}
-
 /// Removes a folder that has no value; `None` where the server ends.
 fn remove_left(raw: &mut Raw, folder: &str) -> Option<()> {
     let lines = "Host: t\r\nDepth: infinity\r\n";
@@ -242,64 +182,21 @@ fn remove_left(raw: &mut Raw, folder: &str) -> Option<()> {
     Some(())
 }
 
-const WAYS: [&[&str]; 3] = [
-    &["--durability", "os"],
-    &["--durability", "disk"],
-    &["--durability", "disk", "--journal", "off"],
-];
-
 #[test]
 fn a_killed_server_leaves_a_folder_under_one_name() {
-    let (dir, mut movers) = (DataDir::temporary(), Movers::new("folder moves"));
-    let kills = scaled(12, 300);
-    for kill in 0..kills {
-        let server = Launch::new(WAYS[kill % 3]).on(&dir).start();
-        movers.work(&server, || server.signal(Signal::KILL));
-        drop(server);
-        let mut server = Launch::new(&[]).on(&dir).start();
-        movers.look(&server);
-        server.stop();
-    }
-    counted!(
-        "{kills} kills, {} changes, {} moves of folders: each under one name",
-        movers.changes,
-        movers.moves
-    );
+    Movers::<Tree>::killed("folder moves");
 }
 
 #[test]
 fn a_power_cut_leaves_a_folder_under_one_name_with_all_that_was_acknowledged() {
-    Image::each(
-        &Kind::ALL,
-        "power cut among moves of folders",
-        |what, mut disk| {
-            let mut movers = Movers::new(what);
-            let cuts = scaled(4, 60);
-            for cut in 0..cuts {
-                let mut server = Launch::new(WAYS[1 + cut % 2]).on(&disk.dir()).start();
-                movers.work(&server, || disk.cut());
-                server.kill();
-                drop(server);
-                disk.revive();
-                let mut server = Launch::new(&[]).on(&disk.dir()).start();
-                movers.look(&server);
-                server.stop();
-            }
-            counted!(
-                "{what}: {cuts} cuts, {} changes, {} moves of folders",
-                movers.changes,
-                movers.moves
-            );
-        },
-    );
+    Movers::<Tree>::cut("power cut among moves of folders");
 }
 
 /// Planted: what a move in two steps leaves, and a value that comes back under the old name.
 #[test]
 fn a_folder_with_two_names_or_half_of_one_is_found_out() {
     let server = TestServer::start(&[]);
-    let mut movers = Movers::new("planted moves of folders");
-    let tree = &mut movers.trees[0];
+    let mut tree = Tree::new(0);
     for name in VALUES {
         let key = format!("{}{name}", tree.folder("a/"));
         server.store(&key, b"v");

@@ -1,5 +1,5 @@
 //! Values that move between keys all the time, while the server is killed or power is cut: each value is whole, and has one name,
-//! the one that was acknowledged last or the one that was asked for.
+//! the one that was acknowledged last or the one that was asked for. The loops are those of [`super::folder_moves`] too.
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture moves` draws the same requests again.
 
@@ -75,67 +75,104 @@ impl Item {
     }
 }
 
-/// The values of all clients, each by a client that ends with its connection.
-struct Movers {
-    clients: Vec<Vec<Item>>,
-    dice: Random,
-    seed: u64,
-    changes: usize,
-}
-
-impl Movers {
-    fn new(what: &str) -> Self {
-        let seed = seed(what);
-        let dice = Random::with_seed(seed);
-        let item = |client: usize| {
-            move |n: usize| Item {
-                name: format!("{client}-{n}"),
-                at: ("", Vec::new()),
-                doubt: None,
-            }
+/// The values of one client.
+impl Mover for Vec<Item> {
+    fn new(client: usize) -> Self {
+        let item = |n: usize| Item {
+            name: format!("{client}-{n}"),
+            at: ("", Vec::new()),
+            doubt: None,
         };
-        let clients = (0..CLIENTS).map(|client| (0..VALUES).map(item(client)).collect());
-        Self {
-            clients: clients.collect(),
-            dice,
-            seed,
-            changes: 0,
+        (0..VALUES).map(item).collect()
+    }
+
+    fn store(&self, server: &TestServer) {
+        for item in self {
+            server.store(&item.name, b"");
         }
     }
 
-    fn store_all(&self, server: &TestServer) {
-        for item in self.clients.iter().flatten() {
-            server.store(&item.name, b"");
+    fn ask(&mut self, raw: &mut Raw, dice: &mut Random) -> Option<bool> {
+        let item = &mut self[dice.usize(..VALUES)];
+        let (request, after) = item.next(dice);
+        item.doubt = Some(after.clone());
+        raw.offer(&request).ok()?;
+        match raw.try_head()?.status {
+            200 | 201 => {}
+            // The disk or the server fails.
+            500.. => return None,
+            status => panic!("{status}: {}", item.name),
+        }
+        let is_move = after.0 != item.at.0;
+        (item.at, item.doubt) = (after, None);
+        Some(is_move)
+    }
+
+    fn look(&mut self, server: &TestServer) -> Result<(), String> {
+        self.iter_mut().try_for_each(|item| item.look(server))
+    }
+}
+
+/// What one client moves and changes, over a connection of its own.
+pub(crate) trait Mover: Send + Sized {
+    fn new(client: usize) -> Self;
+
+    /// Stores what there is before the first request.
+    fn store(&self, _server: &TestServer) {}
+
+    /// Asks for the next change; true if it moved something. `None` where there is no answer, or the server or the disk fails.
+    fn ask(&mut self, raw: &mut Raw, dice: &mut Random) -> Option<bool>;
+
+    /// Takes what is found for what it is; or what is wrong with it.
+    fn look(&mut self, server: &TestServer) -> Result<(), String>;
+}
+
+/// The clients, each of which ends with its connection.
+pub(crate) struct Movers<M> {
+    pub(crate) clients: Vec<M>,
+    dice: Random,
+    seed: u64,
+    changes: usize,
+    moves: usize,
+}
+
+const WAYS: [&[&str]; 3] = [
+    &["--durability", "os"],
+    &["--durability", "disk"],
+    &["--durability", "disk", "--journal", "off"],
+];
+
+impl<M: Mover> Movers<M> {
+    pub(crate) fn new(what: &str) -> Self {
+        let seed = seed(what);
+        Self {
+            clients: (0..CLIENTS).map(M::new).collect(),
+            dice: Random::with_seed(seed),
+            seed,
+            changes: 0,
+            moves: 0,
         }
     }
 
     /// Has the clients work until enough is acknowledged, and then makes `end` while they go on.
     fn work(&mut self, server: &TestServer, end: impl FnOnce()) {
-        let (acknowledged, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (acknowledged, moves) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let over = AtomicBool::new(false);
         let enough = ENOUGH + self.dice.usize(..ENOUGH);
         let addr = server.addr;
         thread::scope(|scope| {
-            for items in &mut self.clients {
-                let mut dice = Random::with_seed(self.dice.u64(..));
-                let (acknowledged, over) = (&acknowledged, &over);
+            for client in &mut self.clients {
+                let mut dice = self.dice.fork();
+                let (acknowledged, moves, over) = (&acknowledged, &moves, &over);
                 scope.spawn(move || {
                     let Ok(mut raw) = Raw::try_connect(addr) else {
                         return;
                     };
-                    while !over.load(Ordering::SeqCst) {
-                        let item = &mut items[dice.usize(..VALUES)];
-                        let (request, after) = item.next(&mut dice);
-                        item.doubt = Some(after.clone());
-                        let answer = raw.offer(&request).ok().and_then(|()| raw.try_head());
-                        match answer.map(|answer| answer.status) {
-                            Some(200 | 201) => {
-                                (item.at, item.doubt) = (after, None);
-                                acknowledged.fetch_add(1, Ordering::SeqCst);
-                            }
-                            // The disk or the server fails.
-                            None | Some(500..) => return,
-                            Some(status) => panic!("{status}: {}", item.name),
-                        }
+                    while !over.load(Ordering::SeqCst)
+                        && let Some(is_move) = client.ask(&mut raw, &mut dice)
+                    {
+                        acknowledged.fetch_add(1, Ordering::SeqCst);
+                        moves.fetch_add(usize::from(is_move), Ordering::SeqCst);
                     }
                 });
             }
@@ -150,72 +187,80 @@ impl Movers {
             "{acknowledged} changes count for nothing"
         );
         self.changes += acknowledged;
+        self.moves += moves.into_inner();
     }
 
-    fn look(&mut self, server: &TestServer) {
-        for item in self.clients.iter_mut().flatten() {
-            let seen = item.look(server);
+    pub(crate) fn look(&mut self, server: &TestServer) {
+        for client in &mut self.clients {
+            let seen = client.look(server);
             seen.unwrap_or_else(|wrong| panic!("seed {}: {wrong}", self.seed));
         }
     }
-}
 
-const WAYS: [&[&str]; 3] = [
-    &["--durability", "os"],
-    &["--durability", "disk"],
-    &["--durability", "disk", "--journal", "off"],
-];
+    /// A server of `dir` that works as usual, and ends in order.
+    fn see(dir: &DataDir, see: impl FnOnce(&TestServer)) {
+        let mut server = Launch::new(&[]).on(dir).start();
+        see(&server);
+        server.stop();
+    }
+
+    fn store(&self, server: &TestServer) {
+        self.clients.iter().for_each(|client| client.store(server));
+    }
+
+    /// Has them work on servers that are killed.
+    pub(crate) fn killed(what: &str) {
+        let (dir, mut movers) = (DataDir::temporary(), Self::new(what));
+        Self::see(&dir, |server| movers.store(server));
+        let kills = scaled(12, 300);
+        for kill in 0..kills {
+            let server = Launch::new(WAYS[kill % 3]).on(&dir).start();
+            movers.work(&server, || server.signal(Signal::KILL));
+            drop(server);
+            Self::see(&dir, |server| movers.look(server));
+        }
+        let Self { changes, moves, .. } = movers;
+        counted!(
+            "{what}: {kills} kills, {changes} changes, {moves} of them moves: each under one name"
+        );
+    }
+
+    /// Has them work on disks whose power is cut.
+    pub(crate) fn cut(what: &str) {
+        Image::each(&Kind::ALL, what, |what, mut disk| {
+            let mut movers = Self::new(what);
+            Self::see(&disk.dir(), |server| movers.store(server));
+            let cuts = scaled(4, 60);
+            for cut in 0..cuts {
+                let mut server = Launch::new(WAYS[1 + cut % 2]).on(&disk.dir()).start();
+                movers.work(&server, || disk.cut());
+                server.kill();
+                drop(server);
+                disk.revive();
+                Self::see(&disk.dir(), |server| movers.look(server));
+            }
+            let Self { changes, moves, .. } = movers;
+            counted!("{what}: {cuts} cuts, {changes} changes, {moves} of them moves");
+        });
+    }
+}
 
 #[test]
 fn a_killed_server_leaves_each_value_under_one_name() {
-    let (dir, mut movers) = (DataDir::temporary(), Movers::new("moves"));
-    let mut server = Launch::new(&[]).on(&dir).start();
-    movers.store_all(&server);
-    server.stop();
-    let kills = scaled(12, 300);
-    for kill in 0..kills {
-        let server = Launch::new(WAYS[kill % 3]).on(&dir).start();
-        movers.work(&server, || server.signal(Signal::KILL));
-        drop(server);
-        let mut server = Launch::new(&[]).on(&dir).start();
-        movers.look(&server);
-        server.stop();
-    }
-    counted!(
-        "{kills} kills, {} moves and writes, each value has one name",
-        movers.changes
-    );
+    Movers::<Vec<Item>>::killed("moves");
 }
 
 #[test]
 fn a_power_cut_leaves_each_value_under_one_name() {
-    Image::each(&Kind::ALL, "power cut among moves", |what, mut disk| {
-        let mut movers = Movers::new(what);
-        let mut server = Launch::new(&[]).on(&disk.dir()).start();
-        movers.store_all(&server);
-        server.stop();
-        drop(server);
-        let cuts = scaled(4, 60);
-        for cut in 0..cuts {
-            let mut server = Launch::new(WAYS[1 + cut % 2]).on(&disk.dir()).start();
-            movers.work(&server, || disk.cut());
-            server.kill();
-            drop(server);
-            disk.revive();
-            let mut server = Launch::new(&[]).on(&disk.dir()).start();
-            movers.look(&server);
-            server.stop();
-        }
-        counted!("{what}: {cuts} cuts, {} moves and writes", movers.changes);
-    });
+    Movers::<Vec<Item>>::cut("power cut among moves");
 }
 
 /// Planted: what a move in two steps leaves, and what one that was lost leaves.
 #[test]
 fn a_value_with_two_names_or_none_is_found_out() {
     let server = TestServer::start(&[]);
-    let mut movers = Movers::new("planted moves");
-    movers.store_all(&server);
+    let mut movers = Movers::<Vec<Item>>::new("planted moves");
+    movers.store(&server);
     movers.look(&server);
     let item = &mut movers.clients[0][0];
     server.store(&format!("a/{}", item.name), b"");
