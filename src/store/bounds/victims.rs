@@ -233,46 +233,37 @@ impl Account {
         if beyond.is_zero() || !self.is_whole() {
             return Vec::new();
         }
-        let take = || self.take_chosen(bound, scope, beyond, before, except);
+        // Of the chosen that were not used since; `None` where none of them is left.
+        let take = || {
+            let (mut victims, mut left) = (Vec::new(), beyond);
+            let mut state = self.state.lock();
+            let State { names, scopes, .. } = &mut *state;
+            let chosen = &mut scopes[bound].get_mut(scope)?.oldest;
+            while victims.len() < STEP
+                && !left.is_zero()
+                && let Some(at) = chosen.iter().position(|(_, name)| **name != *except)
+            {
+                if chosen[at].0 >= before {
+                    return Some(victims);
+                }
+                if let Some((used, name)) = chosen.remove(at)
+                    && let Some(value) = names.value(&name)
+                    && value.used.load(Relaxed) == used
+                    && value.total().keys > 0
+                {
+                    left = left.replaced(value.total(), Total::default());
+                    let age = u64::try_from(value.age()).unwrap_or(0);
+                    self.figures[bound].last_evicted.store(age, Relaxed);
+                    victims.extend(victim(&name, value, Some(used)));
+                }
+            }
+            (!victims.is_empty()).then_some(victims)
+        };
         let choose_and_take = || {
             self.choose(bound, scope);
             take()
         };
         take().or_else(choose_and_take).unwrap_or_default()
-    }
-
-    /// As [`Self::oldest`], of the chosen that were not used since; `None` where none of them is left.
-    fn take_chosen(
-        &self,
-        bound: usize,
-        scope: &str,
-        beyond: Total,
-        before: i64,
-        except: &str,
-    ) -> Option<Vec<Victim>> {
-        let (mut victims, mut left) = (Vec::new(), beyond);
-        let mut state = self.state.lock();
-        let State { names, scopes, .. } = &mut *state;
-        let chosen = &mut scopes[bound].get_mut(scope)?.oldest;
-        while victims.len() < STEP
-            && !left.is_zero()
-            && let Some(at) = chosen.iter().position(|(_, name)| **name != *except)
-        {
-            if chosen[at].0 >= before {
-                return Some(victims);
-            }
-            if let Some((used, name)) = chosen.remove(at)
-                && let Some(value) = names.value(&name)
-                && value.used.load(Relaxed) == used
-                && value.total().keys > 0
-            {
-                left = left.replaced(value.total(), Total::default());
-                let age = u64::try_from(value.age()).unwrap_or(0);
-                self.figures[bound].last_evicted.store(age, Relaxed);
-                victims.extend(victim(&name, value, Some(used)));
-            }
-        }
-        (!victims.is_empty()).then_some(victims)
     }
 
     /// A value is found that was used last at this time: where it comes before the last of those that are chosen, it is one of them.
