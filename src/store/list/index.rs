@@ -531,6 +531,19 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_of_many_empty_folders_is_read_a_few_times() {
+        const MANY: usize = 20_000;
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let dir = dir.unwrap();
+        for n in 0..MANY {
+            fs::create_dir(dir.path().join(n.to_string())).unwrap();
+        }
+        let index = index(dir.path(), 1 << 20);
+        let smallest = walk::smallest(&index.dir, &page("", 10), 5 * MANY, &|| Ok(()));
+        assert_eq!(smallest.unwrap(), Some(Vec::new()));
+    }
+
+    #[test]
     fn a_walk_reads_nothing_before_the_folder_of_the_prefix_nor_behind_the_page() {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["a", "b", "c"] {

@@ -18,8 +18,12 @@ use crate::value::{Error, Key, Meta, Page, may_have_keys};
 /// Bytes that are read at once: some thousand names, while which the kernel keeps the directory from being changed.
 const READ: usize = 32 << 10;
 
-/// Folders that a walk for a page remembers at once of each folder that it is in; for more, it reads the folder again.
-const FOLDERS: usize = 1024;
+/// Folders that a walk remembers at once of each folder that it is in; for more, it reads the folder again.
+pub const FOLDERS: usize = 1024;
+
+/// Folders that a walk may remember beside those, in all: a folder of many is read again some times, and not once for each [`FOLDERS`] of
+/// them. The names of a folder have up to 255 bytes, so this takes up to 10 MiB.
+pub const SPARE: usize = 32 << 10;
 
 /// Opens the folder `path` of `dir`, if it is there and can be read.
 pub fn open<'d>(dir: &'d ValuesDir, path: &str) -> Result<Option<Folder<'d>>, Error> {
@@ -206,6 +210,7 @@ pub fn smallest(
         page,
         left: most,
         is_wanted,
+        spare: SPARE,
         found: BTreeSet::new(),
     };
     let folder = page.folder();
@@ -226,30 +231,41 @@ struct Search<'a> {
     /// Names that may still be met.
     left: usize,
     is_wanted: &'a dyn Fn() -> Result<(), Error>,
+    /// Folders that may still be remembered beside [`FOLDERS`] of each.
+    spare: usize,
     /// A set, as a name that is renamed over during the walk may be met twice.
     found: BTreeSet<String>,
 }
 
 impl Search<'_> {
     fn folder(&mut self, path: &str) -> Result<(), Cut> {
-        let mut after = String::new();
+        let (mut after, mut most) = (String::new(), FOLDERS);
         loop {
-            let (folders, is_cut) = self.names(path, &after)?;
+            let (folders, is_cut) = self.names(path, &after, most)?;
             after = folders.last().cloned().unwrap_or_default();
-            for below in folders {
+            for name in folders {
+                let below = joined(path, &name);
                 if self.may_take(&below) {
                     self.folder(below.trim_end_matches('/'))?;
                 }
             }
             if !is_cut {
+                self.spare += most - FOLDERS;
                 return Ok(());
             }
+            let more = most.min(self.spare);
+            (most, self.spare) = (most + more, self.spare - more);
         }
     }
 
-    /// Takes the values in the folder `path`; answers the smallest of the folders in it that come after `after`, each with
+    /// Takes the values in the folder `path`; answers the names of the `most` smallest folders in it that come after `after`, each with
     /// a `/` behind it, and whether there are more.
-    fn names(&mut self, path: &str, after: &str) -> Result<(BTreeSet<String>, bool), Cut> {
+    fn names(
+        &mut self,
+        path: &str,
+        after: &str,
+        most: usize,
+    ) -> Result<(BTreeSet<String>, bool), Cut> {
         let (mut folders, mut is_cut) = (BTreeSet::new(), false);
         let Some(folder) = open(self.dir, path)? else {
             return Ok((folders, is_cut));
@@ -267,6 +283,7 @@ impl Search<'_> {
                 return Ok((folders, is_cut));
             }
         }
+        let above = path.len() + usize::from(!path.is_empty());
         let walked = walk(self.dir, &folder, path, |met| {
             if !matches!(met, Met::Pause) {
                 self.left = self.left.checked_sub(1).ok_or(Cut::Long)?;
@@ -280,10 +297,11 @@ impl Search<'_> {
                 }
                 Met::Folder(path) => path + "/",
             };
-            if below.as_str() > after && self.may_take(&below) {
-                folders.insert(below);
+            let name = &below[above..];
+            if name > after && self.may_take(&below) {
+                folders.insert(name.to_owned());
             }
-            if folders.len() > FOLDERS {
+            if folders.len() > most {
                 folders.pop_last();
                 is_cut = true;
             }

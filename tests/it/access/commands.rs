@@ -86,7 +86,7 @@ fn it_is_explained_which_rule_decides() {
         ann MKCOL /b ; create: refused, no rule allows it
         ann MOVE /a/b /w/c ; read of \"a/b\": allowed by rule 1, for ann with the prefix \"a/\"|delete of \"a/b\": refused, no rule allows it|write of \"w/c\": allowed by rule 6, for ann with the prefix \"w/\"|create of \"w/c\": allowed by rule 6, for ann with the prefix \"w/\"
         ann COPY /a/b /c/d ; read of \"a/b\": allowed by rule 1, for ann with the prefix \"a/\"|write of \"c/d\": refused, no rule allows it|create of \"c/d\": allowed by rule 4, for ann with the prefix \"c/\"|where there is a value of \"c/d\": 409
-        ann MOVE /a/ /c/ ; read of \"a/\": allowed by rule 1, for ann with the prefix \"a/\"|delete of \"a/\": refused, no rule allows it|list of \"a/\": allowed by rule 1, for ann with the prefix \"a/\"|create of \"c/\": allowed by rule 4, for ann with the prefix \"c/\"
+        ann MOVE /a/ /c/ ; read of \"a/\": allowed by rule 1, for ann with the prefix \"a/\"|delete of \"a/\": refused, no rule allows it|list of \"a/\": refused, no rule allows it|create of \"c/\": allowed by rule 4, for ann with the prefix \"c/\"
         ann COPY /ann/ /c/ ; list of \"ann/\": allowed by rule 2, for * with the prefix \"{name}/\"|create of \"c/\": allowed by rule 4, for ann with the prefix \"c/\"|each value below: as COPY of its key
         ann DELETE /ann/ ; delete: refused, no rule allows it|list: allowed by rule 2, for * with the prefix \"{name}/\"
         ann GET /?archive=tar ; read: allowed by rule 1, for ann with the prefix \"a/\"|list: allowed by rule 2, for * with the prefix \"{name}/\"|each value below: as GET of its key

@@ -454,7 +454,7 @@ fn explain_says_which_link_key_signs_and_for_how_long() {
         (
             "dora",
             "/a?share",
-            format!("{of_dora}link-key: refused, links of this link-key do not count"),
+            format!("{of_dora}link-key: refused, links of this link key do not count"),
         ),
         (
             "carl",

@@ -176,6 +176,27 @@ fn of_many_folders_each_is_tried_and_all_that_stay_are_counted() {
     assert_eq!(left.count(), 1_500);
 }
 
+/// As long as their names may be.
+#[test]
+fn of_many_folders_few_are_in_memory() {
+    directory_only!("folders of the directory");
+    let server = Launch::new(&["--listing-index", "0"])
+        .on(&DataDir::in_memory())
+        .start();
+    let above = ["a", "b", "c"].map(|name| name.repeat(250)).join("/");
+    for n in 0..20_000 {
+        let folder = format!("{above}/{n:0200}");
+        fs::create_dir_all(server.dir.file(folder)).expect("folders");
+    }
+    assert_eq!(remove(&server, "none/").status, 404);
+    let before = server.proc().peak_rss_kib();
+    let first = format!("{}/", "a".repeat(250));
+    assert_eq!(remove(&server, &first).status, 200);
+    let more = server.proc().peak_rss_kib() - before;
+    assert!(more < 10 << 10, "{more} KiB");
+    server.dir.assert_holds(&[]);
+}
+
 /// A folder that a PUT made, and that no listing has without a value.
 #[test]
 fn a_folder_that_goes_with_its_last_value_is_there_without_one() {
