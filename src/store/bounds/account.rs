@@ -59,6 +59,8 @@ pub(super) struct State {
     pub doubted: Vec<(Box<str>, u64)>,
     /// The number of this count: higher each time that names are read again.
     pub count: u64,
+    /// The folder that moves and its new name, each with a `/` behind it.
+    pub moving: Option<[Box<str>; 2]>,
     /// The uses that an earlier process has noted, until the first count ends.
     pub remembered: Uses,
 }
@@ -356,6 +358,14 @@ impl State {
     pub fn counted(&self, key: &str) -> Option<(i64, Total)> {
         let value = self.names.value(key)?;
         Some((value.written.load(Relaxed), value.total()))
+    }
+
+    /// True if the folder moves in which `key` lies, and its value is not counted under its new name yet.
+    pub fn is_moving(&self, key: &str) -> bool {
+        self.moving.as_ref().is_some_and(|[from, to]| {
+            let old = |rest| self.names.value(&[&**from, rest].concat());
+            key.starts_with(&**from) || key.strip_prefix(&**to).and_then(old).is_some()
+        })
     }
 
     /// Ends a change of `key` that was counted; true if no other is in flight.

@@ -12,7 +12,7 @@ use super::rule::{Bound, Total};
 use super::uses::{Uses, hash};
 use crate::store::clock;
 use crate::store::directory_fd::{Blocking, ValuesDir};
-use crate::value::{Key, Meta};
+use crate::value::{Error, Key, Meta};
 
 /// The seconds in which file systems choose the blocks of what was written; until then the length of a value tells more.
 const DELAYED: i64 = 10;
@@ -57,7 +57,7 @@ impl Account {
     }
 
     /// Looks at what lies under `key`, which a bound counts, and which was met in a folder or named by an event; false where the publisher
-    /// changes it meanwhile: what is decided counts, and the event of that change asks for another look. Blocks.
+    /// changes or moves it meanwhile: what is decided counts, and the event of that change asks for another look. Blocks.
     pub fn look(&self, dir: &ValuesDir, key: &str) -> bool {
         let before = self.state.lock().counted(key);
         match dir.stat(key, Blocking::Allowed) {
@@ -72,6 +72,7 @@ impl Account {
         let known = state.names.value(key);
         if known.is_some_and(|value| value.in_flight.load(Relaxed) > 0)
             || state.counted(key) != before
+            || state.is_moving(key)
         {
             return false;
         }
@@ -104,6 +105,25 @@ impl Account {
         })
     }
 
+    /// The folder `from` may have the name `to` from now on, until [`Self::moved`] or [`Self::end_move`]: the index, which may meet the values
+    /// under their new names first, then neither counts them twice nor forgets when they were used. Fails before all values are counted: what
+    /// an earlier process has noted of their uses has their names.
+    pub fn begin_move(&self, from: &str, to: &str) -> Result<(), Error> {
+        if self.counts(&format!("{from}/")) {
+            if !self.is_whole() {
+                return Err(Error::Counting);
+            }
+            let names = [from, to].map(|folder| format!("{folder}/").into());
+            self.state.lock().moving = Some(names);
+        }
+        Ok(())
+    }
+
+    /// No folder moves any more.
+    pub fn end_move(&self) {
+        self.state.lock().moving = None;
+    }
+
     /// Counts the values below the folder `from`, which has moved, below `to`: the sums are the same, and so are the uses. No change of them
     /// is in flight.
     pub fn moved(&self, from: &str, to: &str) {
@@ -122,7 +142,7 @@ impl Account {
             }
             for old in some {
                 let new = renamed(&old);
-                // The index may have met it already.
+                // What was known of that name is of no value any more.
                 self.forget(state, &new);
                 let value = state.names.remove(&old);
                 if let Some(value) = value.filter(|value| value.total().keys > 0) {
@@ -143,6 +163,7 @@ impl Account {
                 sums.oldest.make_contiguous().sort_unstable();
             }
         }
+        self.end_move();
     }
 
     /// Begins to read the names that begin with `prefix` again: a name that is counted stays until [`Account::settle`].
@@ -200,8 +221,11 @@ impl Account {
     /// them are in flight.
     fn forget_unmet(&self, prefix: &str, count: u64) -> Vec<String> {
         let mut in_flight = Vec::new();
+        // Of a folder that moved since, the values have their new names by now.
+        let moving = self.state.lock().moving.clone();
         self.retain(prefix, |name, value| {
-            let is_met = value.count.load(Relaxed) >= count;
+            let moves = moving.iter().any(|[from, _]| name.starts_with(&**from));
+            let is_met = moves || value.count.load(Relaxed) >= count;
             let is_kept = is_met || value.in_flight.load(Relaxed) > 0;
             if is_kept && !is_met {
                 in_flight.push(name.to_owned());
@@ -253,6 +277,7 @@ mod tests {
     use super::super::names::uptime;
     use super::super::tests::account;
     use super::super::uses;
+    use super::*;
     use crate::value::Version;
 
     #[test]
@@ -301,6 +326,58 @@ mod tests {
         let names: Vec<_> = victims.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(names, ["k/1", "k/2", "k/3"]);
         account.visit("", |_, value| assert_eq!(value.second(), i64::from(second)));
+    }
+
+    /// The index reads both names at each moment of the move, also between its steps.
+    #[test]
+    fn the_index_counts_no_value_twice_while_its_folder_moves_and_forgets_no_use() {
+        let account = account("");
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("k"), "v").unwrap();
+        let stat = rustix::fs::stat(&place.path().join("k")).unwrap();
+        let keys = ["1", "2"].map(|name| [format!("a/{name}"), format!("b/{name}")]);
+        for [key, _] in &keys {
+            let version = Meta::of(&stat).version;
+            account.admit(key, 4096, version, None).unwrap();
+            account.made(key, true);
+            account.read(key).unwrap().used.store(7, Relaxed);
+        }
+        let total = account.total(0);
+        let read = || {
+            for folder in ["a/", "b/"] {
+                account.doubt(folder);
+            }
+            for [old, new] in &keys {
+                for (key, found) in [(old, None), (new, Some(&stat))] {
+                    let before = account.state.lock().counted(key);
+                    account.set(key, found, before);
+                }
+            }
+            account.settle();
+            assert_eq!(account.total(0), total);
+        };
+        account.begin_move("a", "b").unwrap();
+        read();
+        // The first is moved in the account, and the second is not yet.
+        let [old, new] = &keys[0];
+        let value = account.state.lock().names.remove(old).unwrap();
+        account.state.lock().names.insert((**new).into(), value);
+        read();
+        account.moved("a", "b");
+        read();
+        for [_, new] in &keys {
+            let value = account.state.lock().names.value(new).cloned();
+            assert_eq!(value.unwrap().used.load(Relaxed), 7, "{new}");
+        }
+        // Nothing is left of it.
+        account.begin_move("b", "c").unwrap();
+        account.end_move();
+        read();
+        let before = account.state.lock().counted("b/1");
+        assert!(account.set("b/1", None, before));
+        // What an earlier process has noted is found by the old name alone.
+        let counting = Account::new(account.bounds.clone(), Uses::default());
+        assert!(counting.begin_move("b", "c").is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::super::bounds::{FRUITLESS, STEP, size_of};
+use super::super::bounds::{Account, FRUITLESS, STEP, size_of};
 use super::super::changes::Removal;
 use super::super::commit::{self, Found};
 use super::super::new_value::{NewValue, Place, Source};
@@ -119,13 +119,17 @@ impl ValueFiles {
             let synced = writer.sync_files();
             synced.map_err(Error::errno_while("sync the file system"))?;
         }
-        commit::move_folder(writer.dir(), from, to)?;
+        let account = writer.account.as_deref();
+        let begin = |account: &Account| account.begin_move(from.as_str(), to.as_str());
+        account.map_or(Ok(()), begin)?;
+        if let Err(error) = commit::move_folder(writer.dir(), from, to) {
+            account.inspect(|account| account.end_move());
+            return Err(error);
+        }
         for folder in [from, to] {
             writer.cache.forget_all(&format!("{folder}/"));
         }
-        if let Some(account) = &writer.account {
-            account.moved(from.as_str(), to.as_str());
-        }
+        account.inspect(|account| account.moved(from.as_str(), to.as_str()));
         if !is_synced {
             return Ok(());
         }

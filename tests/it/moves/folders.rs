@@ -375,6 +375,56 @@ fn a_move_within_a_bound_evicts_nothing() {
     }
 }
 
+/// The index meets the values under their new names while they are counted under the old ones.
+#[test]
+fn listings_beside_a_move_make_no_bound_forget_a_use_nor_count_a_value_twice() {
+    directory_only!("bounds");
+    const VALUES: usize = 1_500;
+    let dir = DataDir::in_memory();
+    let place = |key: &str, days: u64| {
+        dir.place(key, "v");
+        let then = SystemTime::now() - Duration::from_secs(days * 86_400);
+        let times = fs::FileTimes::new().set_accessed(then).set_modified(then);
+        let file = File::options().write(true).open(dir.file(key));
+        file.and_then(|file| file.set_times(times)).expect("times");
+    };
+    for n in 0..VALUES {
+        place(&format!("a/{n}"), 60);
+    }
+    place("b", 1);
+    // More is evicted ahead of need, but what was used within an hour.
+    let bound = format!("prefix = \"\", max-keys = {}", VALUES * 20 / 19 + 2);
+    let args = ["--bound", &bound, "--evict-existing", "--threads", "2"];
+    let server = Launch::new(&args).on(&dir).start();
+    let mut session = Client::new(server.addr);
+    for n in 0..VALUES {
+        assert_eq!(session.ask("GET", &format!("a/{n}")).status, 200);
+    }
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut session = Client::new(server.addr);
+                while !done.load(Ordering::SeqCst) {
+                    assert_eq!(session.ask("GET", "?limit=1").status, 200);
+                }
+            });
+        }
+        for n in 0..scaled(40, 400) {
+            let (from, to) = [("/a/", "/c/"), ("/c/", "/a/")][n % 2];
+            assert_eq!(shift(&server, from, to, "").status, 201);
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(dir.names().len(), VALUES + 1);
+    for n in 0..10 {
+        server.store(&format!("new/{n}"), "v");
+    }
+    let has_b = || dir.names().contains(&b"b".to_vec());
+    eventually("what was used a day ago is evicted", || !has_b());
+    assert_eq!(dir.names().len(), VALUES + 10, "and nothing else");
+}
+
 #[test]
 fn watchers_are_told_to_look_anew_and_audited_are_both_names() {
     directory_only!("the feed");
