@@ -27,7 +27,7 @@ mod files;
 mod pipeline;
 
 use acknowledge::Acknowledger;
-use decide::{ChangeRequest, Files as _, PublishResult};
+use decide::{ChangeRequest, Files as _, PublishResult, survive};
 pub use decide::{Condition, FolderChange};
 use files::ValueFiles;
 use pipeline::Pipeline;
@@ -176,10 +176,16 @@ fn work(
         return journal.end();
     }
     let mut batch = Vec::with_capacity(BATCH);
-    // Changes that wait until room is made for them.
-    let mut waiting = Vec::new();
+    // Changes that wait until room is made for them, or behind the move of a folder.
+    let mut waiting = Vec::<ChangeRequest>::new();
     loop {
-        batch.append(&mut waiting);
+        if !waiting.is_empty() {
+            if waiting[0].folder == Some(FolderChange::Move) {
+                let change = waiting.remove(0);
+                runtime.block_on(acknowledger.alone(files, change, || files.check()));
+            }
+            batch.append(&mut waiting);
+        }
         if batch.is_empty() && changes.blocking_recv_many(&mut batch, BATCH) == 0 {
             break;
         }
@@ -192,9 +198,18 @@ fn work(
         let checked = files.check();
         acknowledger.batch(|| {
             let mut made = Vec::with_capacity(batch.len());
-            for mut change in batch.drain(..) {
+            let mut changes = batch.drain(..);
+            while let Some(mut change) = changes.next() {
                 match &checked {
                     Err(error) => made.push(change.unmade(Err(error.clone()))),
+                    Ok(()) if change.folder.is_some() => {
+                        if change.folder == Some(FolderChange::Move) {
+                            waiting.extend([change].into_iter().chain(changes));
+                            break;
+                        }
+                        let changed = survive(|| files.change_folder(&change));
+                        made.push(change.unmade(changed.map(|()| None)));
+                    }
                     Ok(()) if files.make_room(&mut change, &mut made) => {
                         made.push(files.make_at_once(change));
                     }

@@ -168,11 +168,11 @@ impl WriteContext {
         retry_on_intr(|| rustix::fs::fstat(root)).map(drop)
     }
 
-    /// Where values are to be on the disk, has the kernel write what waits, so that the next sync of all files is short; whether it did. The
+    /// With a journal, has the kernel write what waits, so that the next sync of all files is short; whether it did. The
     /// descriptor is its own: a failure is reported once to each, and this one is not the one to hear of it. Blocks.
     pub fn write_ahead(&self) -> bool {
         let root = || open_folder(&self.dir().root, ".");
-        self.durability == Durability::Disk && root().and_then(rustix::fs::syncfs).is_ok()
+        self.journal.is_used.load(Relaxed) && root().and_then(rustix::fs::syncfs).is_ok()
     }
 
     /// Puts `file` on the disk. Blocks.

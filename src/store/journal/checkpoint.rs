@@ -215,6 +215,12 @@ impl Checkpoints {
         self.hurry();
     }
 
+    /// The files may lack what no record has: until a checkpoint has succeeded nothing is settled.
+    pub fn doubt(&self) {
+        self.state().control.is_suspect = true;
+        self.hurry();
+    }
+
     fn hurry(&self) {
         self.state().due = Some(Instant::now());
         self.changed.notify_all();

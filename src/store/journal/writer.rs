@@ -52,6 +52,8 @@ pub trait Log {
     fn wait(&mut self) -> impl Future<Output = Result<(), Error>>;
     /// Waits until the records of all that was made count no more: the files have it, on the disk. Blocks.
     fn settle(&mut self) -> Result<(), Error>;
+    /// What was made last may not be on the disk: nothing more is appended before all files are.
+    fn doubt(&mut self) {}
     /// Has `make` make all changes before `end`, while no checkpoint writes values anew. `make` returns the sequence numbers of records that do
     /// not hold, which later frames cancel.
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>);
@@ -206,6 +208,10 @@ impl Log for Journal {
 
     fn append(&mut self, frame: FrameBuilder) -> Result<(u64, u64), Error> {
         if !self.has_room(&frame) {
+            // The first, and where what was made before is in doubt.
+            if self.segment.is_none() {
+                self.settle()?;
+            }
             self.begin_segment()?;
         }
         let (first, end) = (self.next, self.next + u64::from(frame.records));
@@ -253,6 +259,11 @@ impl Log for Journal {
             self.begin_segment()?;
         }
         self.checkpoints.settle()
+    }
+
+    fn doubt(&mut self) {
+        self.segment = None;
+        self.checkpoints.doubt();
     }
 
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {

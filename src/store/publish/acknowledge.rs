@@ -18,10 +18,10 @@ use std::thread::JoinHandle;
 
 use rustix::io::Errno;
 
-use super::super::batch_reply::WakeBatch;
+use super::super::batch_reply::{self, WakeBatch};
 use super::super::changes::Changes;
 use super::super::write_context::{Durability, WriteContext};
-use super::decide::{AppliedChange, NameOf, PublishResult};
+use super::decide::{AppliedChange, ChangeRequest, Files, NameOf, PublishResult, survive};
 use crate::transfer::spawn_vital;
 use crate::value::{Error, folder_and_above};
 
@@ -94,6 +94,37 @@ impl Acknowledger {
         }
     }
 
+    /// As [`Self::batch`], of the move of a folder, where it `may_move` then: all before it is finished first, as names are synced where they
+    /// are, and its own names are synced before this returns. False if they could not be.
+    pub async fn alone(
+        &self,
+        files: &impl Files,
+        change: ChangeRequest,
+        may_move: impl FnOnce() -> Result<(), Error>,
+    ) -> bool {
+        self.finish_all().await;
+        let failed_before = self.syncs.failed.load(Acquire);
+        self.batch(|| {
+            let moved = may_move().and_then(|()| survive(|| files.change_folder(&change)));
+            vec![change.unmade(moved.map(|()| None))]
+        });
+        self.finish_all().await;
+        self.syncs.failed.load(Acquire) == failed_before
+    }
+
+    /// Waits until all batches are finished: one of nothing is, behind them.
+    async fn finish_all(&self) {
+        let (reply_to, reply) = batch_reply::channel();
+        let nothing = AppliedChange {
+            event: None,
+            syncs: None,
+            outcome: Ok(None),
+            reply_to,
+        };
+        self.batch(|| vec![nothing]);
+        reply.await;
+    }
+
     /// Finishes all batches, and ends the thread.
     pub fn end(self) {
         if let Some((batches, thread)) = self.syncer {
@@ -146,15 +177,15 @@ impl Batch {
             let (key, _, _, from) = made.event.as_ref()?;
             let from = from.as_ref().map(|from| from.folder());
             let folder = match made.syncs? {
-                NameOf::Value => key.folder(),
-                NameOf::Folder | NameOf::MovedFolder => key.as_str(),
+                NameOf::Value | NameOf::MovedFolder => key.folder(),
+                NameOf::Folder => key.as_str(),
             };
             Some([Some(folder), from])
         });
         to_sync.flatten().flatten()
     }
 
-    /// The keys to which values moved whose names are to be synced.
+    /// The names to which values and folders moved that are to be synced.
     fn moved(&self) -> impl Iterator<Item = &str> {
         let to_sync = self.made.iter().filter(|made| made.syncs.is_some());
         let events = to_sync.filter_map(|made| made.event.as_ref());

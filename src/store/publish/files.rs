@@ -13,7 +13,7 @@ use super::decide::{
     AppliedChange, ChangeRequest, Files, FolderChange, Pending, PendingState, Plan, has_source,
     is_refused, plan, survive,
 };
-use crate::value::{Error, Key, Meta, folder_and_above};
+use crate::value::{Error, Key, Meta};
 
 /// After this many creates in a row, a name to be put without a condition is linked without a stat. A wrong guess costs about
 /// five stats, so it must be right most of the time.
@@ -35,12 +35,8 @@ impl ValueFiles {
         }
     }
 
-    /// Decides `change` by the files alone, and makes it; anew while other programs are in its way.
+    /// Decides `change` of a value by the files alone, and makes it; anew while other programs are in its way.
     pub fn make_at_once(&self, mut change: ChangeRequest) -> AppliedChange {
-        if change.folder.is_some() {
-            let changed = survive(|| self.change_folder(&change));
-            return change.unmade(changed.map(|()| None));
-        }
         match survive(|| self.try_to_make(&mut change)) {
             Ok(Some(plan)) => change.made(plan, self.writer.durability == Durability::Disk),
             Ok(None) => {
@@ -107,18 +103,10 @@ impl ValueFiles {
         }
     }
 
-    /// Gives the folder `from` the name `to`. With `--durability disk` what is below it is on the disk before, and its new name before any
-    /// later change is decided: a cut of power leaves it under one of the two, with all that was acknowledged.
+    /// Gives the folder `from` the name `to`.
     fn move_folder(&self, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> {
         let writer = &self.writer;
-        let is_synced = writer.durability == Durability::Disk;
         writer.journal.may_move_folders()?;
-        // All that the journal has is settled by now. It has no new folders, nor a value whose record could not be appended: those may wait for
-        // a sync that finds them by their names, which change.
-        if is_synced {
-            let synced = writer.sync_files();
-            synced.map_err(Error::errno_while("sync the file system"))?;
-        }
         let account = writer.account.as_deref();
         let begin = |account: &Account| account.begin_move(from.as_str(), to.as_str());
         account.map_or(Ok(()), begin)?;
@@ -130,12 +118,7 @@ impl ValueFiles {
             writer.cache.forget_all(&format!("{folder}/"));
         }
         account.inspect(|account| account.moved(from.as_str(), to.as_str()));
-        if !is_synced {
-            return Ok(());
-        }
-        let folders = folder_and_above(from.folder()).chain(folder_and_above(to.folder()));
-        let synced = writer.sync_names(&folders.map(Box::from).collect());
-        synced.map_err(Error::unsynced("sync the directory"))
+        Ok(())
     }
 
     fn look(&self, change: &ChangeRequest, is_assumed: bool) -> Result<Found<'_>, Error> {

@@ -152,10 +152,10 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         {
             if change.folder == Some(FolderChange::Move) {
                 if group.entries.is_empty() {
-                    group.entries.push(self.decide_alone(change).await);
-                } else {
-                    self.undecided.again.push_front(change);
+                    self.make_alone(change).await;
+                    return 1;
                 }
+                self.undecided.again.push_front(change);
                 break;
             }
             if may_change.is_ok() && self.make_room(&mut change, &mut group, &mut frame) {
@@ -222,16 +222,15 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         makes_room
     }
 
-    /// Decides the move of a folder, once all before it is made and settled: a record names a key, so none may be left that a replay would
-    /// take for the key's of another folder. The frame after it is begun later.
-    async fn decide_alone(&mut self, mut change: ChangeRequest) -> Entry {
+    /// Moves a folder, once all before it is made and settled: a record names a key, so none may be left that a replay would take for the
+    /// key's of another folder. For the same reason no record comes after it before its name is on the disk.
+    async fn make_alone(&mut self, change: ChangeRequest) {
         self.make_until(|_| false).await;
-        let may_move = self.files.check().and_then(|()| self.log.settle());
-        let decision = match may_move {
-            Ok(()) => decide(self.files, &mut change, &self.undecided.pending),
-            Err(error) => Decision::Answer(Err(error)),
-        };
-        Entry::new(change, decision)
+        let (files, log) = (self.files, &mut *self.log);
+        let may_move = || files.check().and_then(|()| log.settle());
+        if !self.acknowledger.alone(files, change, may_move).await {
+            self.log.doubt();
+        }
     }
 
     /// Makes groups until `is_enough`, or all are made.

@@ -447,28 +447,58 @@ fn watchers_are_told_to_look_anew_and_audited_are_both_names() {
     assert!(keys.iter().eq(["/a/", "/b%20c/"]), "{keys:?}");
 }
 
-/// No name is changed before what lies below it is on the disk.
+/// No name is changed before what the journal has of what lies below it is on the disk.
 #[test]
 fn nothing_moves_while_files_cannot_be_put_on_the_disk() {
     journal_only!("a sync of all files that fails");
+    let dir = DataDir::temporary();
+    let server = Launch::new(MODES[1]).on(&dir).start();
+    server.store("a/k", "v");
+    let fails = "inject=syncfs:error=EIO";
+    let tracer = Attached::to(&server, &["-e", "trace=syncfs", "-e", fails]);
+    let failed = shift(&server, "/a/", "/b/c/", "");
+    assert!(tracer.has_injected());
+    assert_eq!(failed.status, 500, "{failed:?}");
+    dir.assert_holds(&["a/k"]);
+    drop(tracer);
+    let moved = || shift(&server, "/a/", "/b/c/", "").status == 201;
+    eventually("it is moved", moved);
+    assert_eq!(server.get("b/c/k").body, b"v");
+}
+
+/// A name that waits for its sync is synced where it is: under its new path nothing would find it.
+#[test]
+fn a_folder_moves_once_the_names_in_it_are_synced() {
+    journal_only!("syncs of names");
     for args in &MODES[1..] {
-        let dir = DataDir::temporary();
-        let server = Launch::new(args).on(&dir).start();
-        server.store("a/k", "v");
-        let fails = "inject=syncfs:error=EIO";
-        let tracer = Attached::to(&server, &["-e", "trace=syncfs", "-e", fails]);
-        let failed = shift(&server, "/a/", "/b/c/", "");
-        assert!(tracer.has_injected());
-        assert_eq!(failed.status, 500, "{failed:?}");
-        dir.assert_holds(&["a/k"]);
-        drop(tracer);
-        let moved = || shift(&server, "/a/", "/b/c/", "").status == 201;
-        eventually("it is moved", moved);
-        assert_eq!(server.get("b/c/k").body, b"v");
+        let server = Launch::new(args).start();
+        assert_eq!(server.ask("MKCOL", "a").status, 201);
+        let calls = "trace=fsync,linkat,renameat2";
+        let slow = "inject=fsync:delay_enter=200000";
+        let tracer = Attached::to(&server, &["-e", calls, "-e", slow]);
+        thread::scope(|scope| {
+            for n in 0..4 {
+                let server = &server;
+                scope.spawn(move || server.store(&format!("a/{n}"), pattern(n, 100_000)));
+            }
+            eventually("one is linked", || tracer.seen("linkat(") > 0);
+            assert_eq!(shift(&server, "/a/", "/b/", "").status, 201);
+        });
+        let calls = tracer.detach();
+        let renamed = calls.iter().find(|call| call.name == "renameat2");
+        let renamed = renamed.expect("a rename").began;
+        let linked = calls.iter().filter(|call| {
+            call.name == "linkat" && call.args.contains("/a>, ") && call.ended < renamed
+        });
+        let linked = linked.map(|call| call.ended).max().expect("a link");
+        let is_synced = |call: &Call| {
+            let is_folder = call.name == "fsync" && call.args.ends_with("/a>");
+            is_folder && call.began > linked && call.ended < renamed
+        };
+        assert!(calls.iter().any(is_synced), "{args:?}: {calls:#?}");
     }
 }
 
-/// The journal has no record of a new folder. What is refused stops no writes.
 /// It was refused as if there was no folder of the old name.
 #[test]
 fn a_folder_of_the_new_name_that_a_hand_removes_meanwhile_is_made_again() {
@@ -492,21 +522,76 @@ fn a_folder_of_the_new_name_that_a_hand_removes_meanwhile_is_made_again() {
     assert_eq!(server.get("a/k").body, b"v");
 }
 
+/// A record of the new name could be replayed beside the old one.
 #[test]
-fn all_files_are_synced_before_a_move_and_for_no_other() {
+fn nothing_is_journaled_before_the_name_of_a_moved_folder_is_on_the_disk() {
+    journal_only!("a sync that fails");
+    let server = Launch::new(MODES[1]).start();
+    assert_eq!(server.ask("MKCOL", "a").status, 201);
+    let tracer = Attached::injecting(&server, "fsync,syncfs", "error=EIO");
+    let failed = shift(&server, "/a/", "/b/", "");
+    assert_eq!(failed.status, 500, "{failed:?}");
+    assert_eq!(server.put("b/1", "v").status, 500);
+    assert_eq!(shift(&server, "/b/", "/c/", "").status, 500);
+    drop(tracer);
+    server.dir.assert_holds(&["b"]);
+    let stored = || server.put("b/1", "v").status == 200;
+    eventually("it is stored", stored);
+
+    // Not of the journal's own directory.
+    let root = server.dir.path().canonicalize().expect("the directory");
+    let paths = ["", "/c"].map(|name| format!("{}{name}", root.display()));
+    let options = words("-e trace=fsync,syncfs,linkat -e inject=fsync:error=EIO");
+    let options = [&options[..], &["-P", &paths[0], "-P", &paths[1]]].concat();
+    let tracer = Attached::to(&server, &options);
+    assert_eq!(shift(&server, "/b/", "/c/", "").status, 500);
+    server.store("c/2", "v");
+    let calls = tracer.detach();
+    let failed = calls.iter().find(|call| call.is_injected());
+    let failed = failed.expect("a sync that fails").ended;
+    let is_link = |call: &&Call| call.name == "linkat" && call.args.contains("/c>, ");
+    let linked = calls.iter().find(is_link).expect("a link").began;
+    let is_synced = |call: &Call| {
+        let is_whole = call.name == "syncfs" && call.result == "0";
+        is_whole && failed < call.began && call.ended < linked
+    };
+    assert!(calls.iter().any(is_synced), "{calls:#?}");
+    server.dir.assert_holds(&["c/1", "c/2"]);
+}
+
+/// What is refused stops no writes, and what the disk has is not synced again.
+#[test]
+fn the_names_of_a_moved_folder_are_synced_once_and_all_files_where_the_journal_has_any() {
     journal_only!("syncs of all files");
-    for (args, most) in MODES.into_iter().zip([0, 2, 2]) {
+    for (args, ahead) in MODES.into_iter().zip([0, 1, 0]) {
         let server = Launch::new(args).start();
         for folder in ["a", "b"] {
             assert_eq!(server.ask("MKCOL", folder).status, 201);
         }
-        let tracer = Attached::to(&server, &["-e", "trace=syncfs"]);
+        let tracer = Attached::to(&server, &["-e", "trace=syncfs,fsync,renameat2"]);
         assert_eq!(shift(&server, "/none/", "/c/", "").status, 404);
         assert_eq!(shift(&server, "/a/", "/b/", "").status, 409);
-        assert_eq!(tracer.seen("syncfs("), 0, "{args:?}");
-        assert_eq!(shift(&server, "/a/", "/c/", "").status, 201);
-        // One of them ahead, on a disk thread.
-        assert_eq!(tracer.seen("syncfs("), most, "{args:?}");
+        assert_eq!(tracer.seen("sync("), 0, "{args:?}");
+        assert_eq!(shift(&server, "/a/", "/x/c/", "").status, 201);
+        // On a disk thread.
+        assert_eq!(tracer.seen("syncfs("), ahead, "{args:?}");
+        let calls = tracer.detach();
+        let renamed = calls.iter().find(|call| call.name == "renameat2");
+        let renamed = renamed.expect("a rename").ended;
+        let synced = calls.iter().filter(|call| call.name == "fsync");
+        let synced: Vec<_> = synced.collect();
+        assert!(
+            synced.iter().all(|call| call.began > renamed),
+            "{synced:#?}"
+        );
+        let path = server.dir.path().canonicalize().expect("the directory");
+        let expected = ["/x/c", "/x", ""].map(|name| format!("<{}{name}>", path.display()));
+        let expected = if args.is_empty() { &[] } else { &expected[..] };
+        assert_eq!(synced.len(), expected.len(), "{args:?}: {synced:#?}");
+        for name in expected {
+            let is_synced = synced.iter().any(|call| call.args.ends_with(name));
+            assert!(is_synced, "{name}: {synced:#?}");
+        }
     }
 }
 
