@@ -207,8 +207,8 @@ fn work(
                             waiting.extend([change].into_iter().chain(changes));
                             break;
                         }
-                        let changed = survive(|| files.change_folder(&change));
-                        made.push(change.unmade(changed.map(|()| None)));
+                        let outcome = survive(|| files.change_folder(&change));
+                        made.push(change.unmade(outcome.map(|()| None)));
                     }
                     Ok(()) if files.make_room(&mut change, &mut made) => {
                         made.push(files.make_at_once(change));

@@ -334,7 +334,7 @@ mod tests {
         let account = account("");
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("k"), "v").unwrap();
-        let stat = rustix::fs::stat(&place.path().join("k")).unwrap();
+        let stat = rustix::fs::stat(place.path().join("k")).unwrap();
         let keys = ["1", "2"].map(|name| [format!("a/{name}"), format!("b/{name}")]);
         for [key, _] in &keys {
             let version = Meta::of(&stat).version;
