@@ -289,9 +289,12 @@ impl Log for Frames<'_> {
         self.heard()?;
         // A sync ends only for one who goes on waiting.
         let mut has_waited = false;
-        let wait = poll_fn(|_| match std::mem::replace(&mut has_waited, true) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        let wait = poll_fn(|_| {
+            if std::mem::replace(&mut has_waited, true) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         });
         wait.await;
         if std::mem::take(&mut self.fails) {
