@@ -11,37 +11,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use world::{KEYS, MOVED, World};
-
-#[derive(Clone, Debug)]
-enum Step {
-    /// A value of so many blocks is put; where it `fails`, after it had room.
-    Put {
-        key: usize,
-        blocks: u64,
-        fails: bool,
-    },
-    Delete(usize),
-    Read(usize),
-    /// By another program, so many seconds ago.
-    Place {
-        key: usize,
-        blocks: u64,
-        age: u64,
-    },
-    /// By another program.
-    Remove(usize),
-    /// The folder of this number takes the name of the other one, where nothing is there.
-    Move(usize),
-    /// The server ends in order, and another goes on from what it has noted.
-    Restart,
-    /// All is counted anew, while these are made after so many names.
-    Count(usize, Vec<Step>),
-    /// The same for the names below one folder.
-    Reread(&'static str, usize, Vec<Step>),
-    /// The disk needs so many blocks.
-    Disk(u64),
-}
+use world::{KEYS, MOVED, Step, World, bound};
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     // As a rule below the folders that move.
@@ -68,18 +38,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Restart),
     ];
     vec(step, 1..40)
-}
-
-/// A bound of so many blocks of the disk, or of so many keys.
-fn bound(prefix: &str, blocks: Option<u64>, max_keys: Option<u64>, full: Full) -> Bound {
-    Bound {
-        prefix: Prefix::new(prefix).unwrap(),
-        max_size: blocks.map(|blocks| blocks * 4096),
-        max_keys,
-        max_age: None,
-        full,
-        min_age: MIN_AGE,
-    }
 }
 
 /// An account, whole and empty, of a bound of 1 MiB of each `prefix` that evicts.
