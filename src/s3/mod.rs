@@ -111,22 +111,24 @@ impl S3 {
         let reach = Reach::new(&settings, credentials).map_err(OpenError::Unusable)?;
         let new_client = || Client::new(&settings, reach.clone());
         let promises = trial::probe_store(new_client(), &settings, share.read_only)?;
+        let clients: Vec<_> = (0..=share.reactors)
+            .map(|_| Arc::new(new_client()))
+            .collect();
         let compute = BlockingPool::compute(share.compute_threads, share.cpus);
         let shared = Arc::new(S3Context {
             promises,
             disk: BlockingPool::disk(share.cpus).map_err(|e| unusable(&e))?,
             compute: compute.map_err(|e| unusable(&e))?,
             quota: StagingQuota::new(share.staging),
-            settings: settings.clone(),
+            settings,
         });
-        let new_gateway = |_| Gateway {
+        let gateway = |client| Gateway {
             shared: Arc::clone(&shared),
-            client: Arc::new(new_client()),
+            client,
         };
-        let gateways = (0..=share.reactors).map(new_gateway).collect();
         Ok(Self {
+            gateways: clients.into_iter().map(gateway).collect(),
             shared,
-            gateways,
             is_well: AtomicBool::new(true),
         })
     }

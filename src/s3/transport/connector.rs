@@ -100,8 +100,10 @@ impl Service<Uri> for CountingConnector {
         let (opening, open) = (self.connector.call(uri), self.open.clone());
         Box::pin(async move {
             let stream = opening.await?;
-            let _open = open.upgrade();
-            Ok(CountedStream { stream, _open })
+            Ok(CountedStream {
+                stream,
+                _open: open.upgrade(),
+            })
         })
     }
 }
