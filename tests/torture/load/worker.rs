@@ -106,7 +106,8 @@ impl Worker<'_> {
         let names: Vec<&str> = text.lines().collect();
         for n in 0..KEYS {
             let ledger = self.load.ledger(self.me, n);
-            let is_listed = names.contains(&&*ledger.key);
+            // As it stands in a query, too.
+            let is_listed = names.contains(&&*ledger.key.replace('+', "%2B"));
             let fault = match (ledger.holds(), is_listed) {
                 (Some(true), false) => Fault::Missing,
                 (Some(false), true) => Fault::Resurrected,
