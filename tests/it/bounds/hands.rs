@@ -112,6 +112,6 @@ fn a_disk_with_no_more_than_min_free_evicts_first_and_refuses_then() {
         let _filled = (&fill).write_all(&value);
         server.dir.names() == [b"kept"]
     });
-    server.put("c/more", &value).says(507, "--min-free");
+    server.put("c/more", &value).says(507, " left ");
     assert_eq!(server.get("kept").body, value);
 }
