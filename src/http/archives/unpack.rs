@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use futures_util::future::{FutureExt as _, LocalBoxFuture};
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use serde::Serialize;
 
 use crate::http::archives::tar::{Member, TarReader};
@@ -52,7 +52,7 @@ type Halted = (Option<String>, Refusal);
 struct Unpacking<'r> {
     request: &'r RequestContext,
     asked: UnpackRequest,
-    under_way: FuturesUnordered<Publishing<'r>>,
+    under_way: FuturesOrdered<Publishing<'r>>,
     /// The keys and the bytes of what is under way.
     keys: HashSet<Key<'static>>,
     bytes: u64,
@@ -69,7 +69,7 @@ pub async fn unpack(
     let mut unpacking = Unpacking {
         request,
         asked,
-        under_way: FuturesUnordered::new(),
+        under_way: FuturesOrdered::new(),
         keys: HashSet::new(),
         bytes: 0,
         unpacked: Unpacked::default(),
@@ -152,7 +152,7 @@ impl Unpacking<'_> {
                 self.keys.insert(key.clone());
                 self.bytes += len;
                 let published = publishing.map(move |published| (key, len, published));
-                self.under_way.push(published.boxed_local());
+                self.under_way.push_back(published.boxed_local());
             }
             // Values are dropped, or the archive has ended.
             Some(Ok(None)) | None => {}
