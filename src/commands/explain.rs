@@ -147,7 +147,8 @@ fn needs(method: &str, path: &str, query: &str) -> Result<Needs, String> {
             return Err("each file of a form is a PUT of its key: ask for these".to_owned());
         }
         ("GET" | "HEAD", _, Some(of)) if is_archive()? => {
-            return Ok((vec![any(READ, &of), any(LIST, &of)], Some("GET")));
+            let needs = vec![any(READ, &of), any(LIST, &of)];
+            return Ok((needs, Some("GET and listing")));
         }
         ("GET" | "HEAD", _, Some(of)) => vec![any(LIST, &(of + &prefix()))],
         ("GET" | "HEAD", ..) => vec![all(READ, &key()?)],

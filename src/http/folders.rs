@@ -5,7 +5,6 @@ use std::cell::Cell;
 use futures_util::future::join_all;
 
 use crate::http::auth::credentials::Principal;
-use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
 use crate::http::refusal::{FolderWork, Refusal};
 use crate::http::response::outcome::{CopiedFolder, Outcome};
@@ -20,15 +19,8 @@ use crate::store::{Error, Key, ListedValue, PAGE, Page, StagingQuota, Store};
 /// Values that are copied at once: few, so that they leave disk threads to others.
 const COPIED_AT_ONCE: usize = 8;
 
-/// Makes `folder`, unless there is a body.
-pub async fn make_folder(
-    service: &Service,
-    folder: Key<'static>,
-    body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
-    if body.ignore().await? {
-        return Err(Refusal::FolderWithBody);
-    }
+/// Makes `folder`.
+pub async fn make_folder(service: &Service, folder: Key<'static>) -> Result<Outcome, Refusal> {
     service.store.make_folder(folder).await?;
     Ok(Outcome::FolderMade)
 }

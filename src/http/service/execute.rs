@@ -7,6 +7,7 @@ use std::pin::pin;
 use crate::failpoint;
 use crate::http::archives::pack::archive;
 use crate::http::archives::unpack::unpack;
+use crate::http::auth::credentials::Principal;
 use crate::http::auth::sign::sign;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
@@ -70,10 +71,13 @@ pub async fn perform(
 /// would be longer with them.
 async fn execute(
     request: &RequestContext,
-    operation: Operation<'static>,
+    mut operation: Operation<'static>,
     body: &mut Received<'_>,
 ) -> Result<Outcome, Refusal> {
     let service = &*request.service;
+    if !body.has_ended && operation.takes_no_body() {
+        Box::pin(pass_over(request, &mut operation, body)).await?;
+    }
     match operation {
         Operation::Put { .. } if service.config.discard => {
             body.discard().await?;
@@ -108,9 +112,6 @@ async fn execute(
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
         Operation::Delete { key, preconditions } => {
-            if !body.has_ended {
-                Box::pin(body.ignore()).await?;
-            }
             let deleted = service.store.delete(service.reactor, key, preconditions);
             Ok(if deleted.await? {
                 Outcome::Deleted
@@ -118,22 +119,14 @@ async fn execute(
                 Outcome::NoValue
             })
         }
-        Operation::Move(asked) => {
-            Box::pin(body.ignore()).await?;
-            Box::pin(relocate(request, *asked)).await
-        }
-        Operation::MoveFolder(asked) => {
-            Box::pin(body.ignore()).await?;
-            Box::pin(move_folder(service, *asked)).await
-        }
+        Operation::Move(asked) => Box::pin(relocate(request, *asked)).await,
+        Operation::MoveFolder(asked) => Box::pin(move_folder(service, *asked)).await,
         Operation::CopyFolder(asked) => {
-            Box::pin(body.ignore()).await?;
             request.guard.connection.record.end_with_client();
             Box::pin(copy_folder(request, *asked)).await
         }
-        Operation::MakeFolder(folder) => Box::pin(make_folder(service, folder, body)).await,
+        Operation::MakeFolder(folder) => Box::pin(make_folder(service, folder)).await,
         Operation::RemoveFolder { folder, is_deep } => {
-            Box::pin(body.ignore()).await?;
             request.guard.connection.record.end_with_client();
             Box::pin(remove_folder(request, folder, is_deep)).await
         }
@@ -152,4 +145,18 @@ async fn execute(
         // The service itself subscribes, where the store has a feed.
         Operation::Watch(_) => Err(NO_WATCH.into()),
     }
+}
+
+/// Receives the body of an `operation` that has no use for it. Its client may have lost the right to it meanwhile.
+async fn pass_over(
+    request: &RequestContext,
+    operation: &mut Operation<'static>,
+    body: &mut Received<'_>,
+) -> Result<(), Refusal> {
+    let has_body = body.ignore().await?;
+    if has_body && matches!(operation, Operation::MakeFolder(_)) {
+        return Err(Refusal::FolderWithBody);
+    }
+    let permit = |client: &Principal| client.permit(operation);
+    request.permitted_now(permit).map(drop)
 }

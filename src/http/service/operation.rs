@@ -239,6 +239,19 @@ impl Operation<'_> {
         }
     }
 
+    /// True where the body is of no use.
+    pub fn takes_no_body(&self) -> bool {
+        matches!(
+            self,
+            Self::Delete { .. }
+                | Self::Move(_)
+                | Self::MoveFolder(_)
+                | Self::CopyFolder(_)
+                | Self::MakeFolder(_)
+                | Self::RemoveFolder { .. }
+        )
+    }
+
     /// The operation with an owned key.
     pub fn into_owned(self) -> Operation<'static> {
         match self {

@@ -33,6 +33,8 @@ const Share = (() => {
   async function sign() {
     turn += 1;
     const own = turn;
+    // A link for another time is not to be copied meanwhile.
+    $("share-link").value = "";
     try {
       const answer = await request(`${path(shared)}?share=${$("share-lasts").value}s`, { method: "POST" });
       const text = await answer.text();
@@ -51,8 +53,9 @@ const Share = (() => {
     }
   }
 
-  /** Copies the link. Only pages of https have a clipboard, so this takes what is selected. */
+  /** Copies the link, once it is there. Only pages of https have a clipboard, so this takes what is selected. */
   function copy() {
+    if ($("share-link").value === "") return;
     $("share-link").focus();
     $("share-link").select();
     $("share-state").textContent = document.execCommand("copy") ? "It is copied." : "Copy it from the field.";

@@ -102,7 +102,9 @@ impl Exchange {
         let (head, body) = response.into_parts();
         let head = self.reactor.service.encoder.complete(head, len);
         let mut responding = self.stream.response.borrow_mut();
-        if let Ok(mut sending) = responding.send_response(head, bytes.is_empty())
+        let sent = responding.send_response(head, bytes.is_empty());
+        drop(responding);
+        if let Ok(mut sending) = sent
             && !bytes.is_empty()
         {
             sending.reserve_capacity(bytes.len());

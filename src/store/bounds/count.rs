@@ -72,8 +72,12 @@ impl Account {
         let known = state.names.value(key);
         if known.is_some_and(|value| value.in_flight.load(Relaxed) > 0)
             || state.counted(key) != before
-            || state.is_moving(key)
         {
+            return false;
+        }
+        if state.is_moving(key) {
+            // It is met, whatever comes of the move.
+            known.inspect(|value| value.count.store(state.count, Relaxed));
             return false;
         }
         let Some(stat) = found else {
@@ -105,7 +109,7 @@ impl Account {
         })
     }
 
-    /// The folder `from` may have the name `to` from now on, until [`Self::moved`] or [`Self::end_move`]: the index, which may meet the values
+    /// The folder `from` may have the name `to` from now on, until [`Self::end_move`]: the index, which may meet the values
     /// under their new names first, then neither counts them twice nor forgets when they were used. Fails before all values are counted: what
     /// an earlier process has noted of their uses has their names.
     pub fn begin_move(&self, from: &str, to: &str) -> Result<(), Error> {
@@ -163,7 +167,6 @@ impl Account {
                 sums.oldest.make_contiguous().sort_unstable();
             }
         }
-        self.end_move();
     }
 
     /// Begins to read the names that begin with `prefix` again: a name that is counted stays until [`Account::settle`].
@@ -364,11 +367,22 @@ mod tests {
         account.state.lock().names.insert((**new).into(), value);
         read();
         account.moved("a", "b");
+        account.end_move();
         read();
         for [_, new] in &keys {
             let value = account.state.lock().names.value(new).cloned();
             assert_eq!(value.unwrap().used.load(Relaxed), 7, "{new}");
         }
+        // A move that fails costs no value its place in a count that was under way.
+        let count = account.begin_count(true);
+        account.begin_move("b", "c").unwrap();
+        for [_, new] in &keys {
+            let before = account.state.lock().counted(new);
+            assert!(!account.set(new, Some(&stat), before));
+        }
+        account.end_move();
+        account.end_count(count);
+        assert_eq!(account.total(0), total);
         // Nothing is left of it.
         account.begin_move("b", "c").unwrap();
         account.end_move();

@@ -61,17 +61,21 @@ impl Directory {
         if !self.dir.unserved.may_leave_out(page.folder()) {
             return Ok(LeftOut::default());
         }
-        let dir = Arc::clone(&self.dir);
-        let walk = move || {
-            let mut left = LeftOut::default();
-            let tell = |name, error: Error| {
-                left.stays.add(name, error.to_string());
-                left.first.get_or_insert(error);
+        let (mut left, mut folders) = (LeftOut::default(), vec![page.folder().to_owned()]);
+        // Listings have their turn in between, and a caller that gives up waiting ends it.
+        while !folders.is_empty() {
+            let (dir, page) = (Arc::clone(&self.dir), page.clone());
+            let go_on = move || {
+                let tell = |name, error: Error| {
+                    left.stays.add(name, error.to_string());
+                    left.first.get_or_insert(error);
+                };
+                left_out(&dir, &page, &mut folders, SLICE, tell)?;
+                Ok((left, folders))
             };
-            left_out(&dir, &page, tell)?;
-            Ok(left)
-        };
-        self.lister.threads.spawn(walk).await
+            (left, folders) = self.lister.threads.spawn(go_on).await?;
+        }
+        Ok(left)
     }
 
     /// Removes the folder `path` and those below it that have no value, and what in them has ended; notes in `removal`, of this path, what
@@ -120,6 +124,9 @@ fn may_move(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> 
         return Err(Error::NoFolder);
     }
     let folder = dir.folder(to.folder());
+    if matches!(folder, Err(Errno::NOTDIR | Errno::LOOP)) {
+        return Err(dir.occupied(to.folder()));
+    }
     match folder.and_then(|folder| look_up(&folder, to.name())) {
         Ok(NameKind::Absent) | Err(_) => Ok(()),
         Ok(found) => Err(taken_by(&found)),

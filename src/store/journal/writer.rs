@@ -52,8 +52,12 @@ pub trait Log {
     fn wait(&mut self) -> impl Future<Output = Result<(), Error>>;
     /// Waits until the records of all that was made count no more: the files have it, on the disk. Blocks.
     fn settle(&mut self) -> Result<(), Error>;
-    /// What was made last may not be on the disk: nothing more is appended before all files are.
+    /// What was made last may not be on the disk.
     fn doubt(&mut self) {}
+    /// Fails while what is in doubt is not on the disk: no change is made before. Blocks where something is.
+    fn resolve(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
     /// Has `make` make all changes before `end`, while no checkpoint writes values anew. `make` returns the sequence numbers of records that do
     /// not hold, which later frames cancel.
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>);
@@ -77,6 +81,8 @@ pub struct Journal {
     next: u64,
     /// All records before this number are on the disk.
     synced: u64,
+    /// What was made last may not be on the disk.
+    is_in_doubt: bool,
 }
 
 /// A frame is written to this segment, that ends before this change.
@@ -154,6 +160,7 @@ impl Journal {
             generation: 0,
             next: FIRST,
             synced: FIRST,
+            is_in_doubt: false,
         })
     }
 
@@ -208,10 +215,6 @@ impl Log for Journal {
 
     fn append(&mut self, frame: FrameBuilder) -> Result<(u64, u64), Error> {
         if !self.has_room(&frame) {
-            // The first, and where what was made before is in doubt.
-            if self.segment.is_none() {
-                self.settle()?;
-            }
             self.begin_segment()?;
         }
         let (first, end) = (self.next, self.next + u64::from(frame.records));
@@ -262,8 +265,16 @@ impl Log for Journal {
     }
 
     fn doubt(&mut self) {
-        self.segment = None;
+        self.is_in_doubt = true;
         self.checkpoints.doubt();
+    }
+
+    fn resolve(&mut self) -> Result<(), Error> {
+        if self.is_in_doubt {
+            self.settle()?;
+            self.is_in_doubt = false;
+        }
+        Ok(())
     }
 
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {

@@ -133,14 +133,18 @@ pub fn all(
 }
 
 /// Calls `tell` for each folder of `page`, and below, that walks leave out, with the error: it cannot be read, or its values cannot be
-/// looked up.
+/// looked up. Takes the next steps alone, this many at most; `folders` are those that are left.
 pub fn left_out(
     dir: &ValuesDir,
     page: &Page,
+    folders: &mut Vec<String>,
+    steps: usize,
     mut tell: impl FnMut(String, Error),
 ) -> Result<(), Error> {
-    let mut folders = vec![page.folder().to_owned()];
-    while let Some(path) = folders.pop() {
+    for _ in 0..steps {
+        let Some(path) = folders.pop() else {
+            break;
+        };
         let opened = dir.folder(&path);
         let searched = opened.and_then(|folder| look_up(&folder, ".").map(|_| folder));
         let folder = match searched {
@@ -154,7 +158,9 @@ pub fn left_out(
         };
         walk(dir, &folder, &path, |met| {
             if let Met::Folder(below) = met
-                && page.may_have_below(&format!("{below}/"))
+                && let name = format!("{below}/")
+                && page.may_have_below(&name)
+                && page.within.may_have_below(&name)
             {
                 folders.push(below);
             }

@@ -215,7 +215,11 @@ impl Batch {
         for made in self.made {
             let failed = |errno: Errno| Error::failed("sync the directory")(errno.into());
             let synced = synced.map_err(|errno| failed(errno).in_doubt());
-            let outcome = made.outcome.and_then(|version| synced.map(|()| version));
+            let outcome = match made.outcome {
+                Err(error) if made.syncs.is_none() => Err(error),
+                // Also of a folder that was there, and stays from now on.
+                outcome => synced.and(outcome),
+            };
             made.reply_to.send(outcome, wakes);
         }
     }

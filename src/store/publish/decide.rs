@@ -143,7 +143,10 @@ impl ChangeRequest {
     /// It is not made, or is one of a folder.
     pub fn unmade(self, outcome: PublishResult) -> AppliedChange {
         let syncs = match (self.folder, &outcome) {
-            (Some(FolderChange::Move), Ok(_)) => Some(NameOf::MovedFolder),
+            // Perhaps it was made.
+            (Some(FolderChange::Move), Ok(_) | Err(Error::Failed { .. })) => {
+                Some(NameOf::MovedFolder)
+            }
             (Some(FolderChange::Move) | None, _) => None,
             (_, Ok(_) | Err(Error::NameTaken(A_FOLDER) | Error::FolderKept)) => {
                 Some(NameOf::Folder)

@@ -110,15 +110,16 @@ impl ValueFiles {
         let account = writer.account.as_deref();
         let begin = |account: &Account| account.begin_move(from.as_str(), to.as_str());
         account.map_or(Ok(()), begin)?;
-        if let Err(error) = commit::move_folder(writer.dir(), from, to) {
-            account.inspect(|account| account.end_move());
-            return Err(error);
-        }
-        for folder in [from, to] {
-            writer.cache.forget_all(&format!("{folder}/"));
-        }
-        account.inspect(|account| account.moved(from.as_str(), to.as_str()));
-        Ok(())
+        let moved = survive(|| {
+            commit::move_folder(writer.dir(), from, to)?;
+            for folder in [from, to] {
+                writer.cache.forget_all(&format!("{folder}/"));
+            }
+            account.inspect(|account| account.moved(from.as_str(), to.as_str()));
+            Ok(())
+        });
+        account.inspect(|account| account.end_move());
+        moved
     }
 
     fn look(&self, change: &ChangeRequest, is_assumed: bool) -> Result<Found<'_>, Error> {

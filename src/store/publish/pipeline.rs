@@ -137,7 +137,8 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     /// Decides what is left and what `next` gives, appends it as one group, and begins its sync. Where the segment has no room for it,
     /// all groups before it are made first: the next segment is free only when all is made that was appended long before.
     async fn append(&mut self, mut next: impl FnMut() -> Option<ChangeRequest>) -> usize {
-        let (room, may_change) = (self.room(), self.files.check());
+        let room = self.room();
+        let may_change = self.files.check().and_then(|()| self.log.resolve());
         let mut frame = self.log.frame();
         let mut group = Group::default();
         // Changes that wait until room is made for them.

@@ -89,7 +89,7 @@ fn it_is_explained_which_rule_decides() {
         ann MOVE /a/ /c/ ; read of \"a/\": allowed by rule 1, for ann with the prefix \"a/\"|delete of \"a/\": refused, no rule allows it|list of \"a/\": refused, no rule allows it|create of \"c/\": allowed by rule 4, for ann with the prefix \"c/\"
         ann COPY /ann/ /c/ ; list of \"ann/\": allowed by rule 2, for * with the prefix \"{name}/\"|create of \"c/\": allowed by rule 4, for ann with the prefix \"c/\"|each value below: as COPY of its key
         ann DELETE /ann/ ; delete: refused, no rule allows it|list: allowed by rule 2, for * with the prefix \"{name}/\"
-        ann GET /?archive=tar ; read: allowed by rule 1, for ann with the prefix \"a/\"|list: allowed by rule 2, for * with the prefix \"{name}/\"|each value below: as GET of its key
+        ann GET /?archive=tar ; read: allowed by rule 1, for ann with the prefix \"a/\"|list: allowed by rule 2, for * with the prefix \"{name}/\"|each value below: as GET and listing of its key
         ann PUT /?archive=tar ; create: allowed by rule 1, for ann with the prefix \"a/\"|each value below: as PUT of its key
         ann GET /ann/ ; list: allowed by rule 2, for * with the prefix \"{name}/\"
         ann GET /%61nn%2F ; list: allowed by rule 2, for * with the prefix \"{name}/\"

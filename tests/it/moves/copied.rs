@@ -206,7 +206,7 @@ fn a_name_at_or_below_a_value_is_refused_before_the_first_is_copied() {
     }
     symlink("nowhere", server.dir.file("link")).expect("a link");
     for to in ["/value/", "/value/b/c/"] {
-        copy(&server, "/a/", to, "").says(409, "\"value\" is a value, so no key lies below it");
+        copy(&server, "/a/", to, "").says(409, "\"value\" is a value, so nothing lies below it");
     }
     copy(&server, "/a/", "/link/", "").says(409, "\"link\" is a link or device");
     server.dir.assert_holds(&["a/1", "a/2", "link", "value"]);
