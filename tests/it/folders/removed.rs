@@ -314,6 +314,48 @@ fn assert_it_ends(left: impl Fn() -> usize) {
     assert!(before > 0, "all of it went");
 }
 
+/// Its body is of no use, and is waited for all the same.
+#[test]
+fn a_right_that_is_revoked_while_the_body_is_on_the_way_is_gone() {
+    directory_only!("folders of the directory");
+    let dir = DataDir::temporary();
+    let rules = |may| dir.write_private("access.toml", &rules_of_owner(may));
+    let all = "\"read\", \"write\", \"create\", \"list\", \"delete\"";
+    let path = rules(all);
+    let server = Launch::new(&["--access", &path]).on(&dir).start();
+    for key in ["a/k", "k"] {
+        dir.place(key, "v");
+    }
+    let requests = [
+        "DELETE /a/",
+        "DELETE /k",
+        "MOVE /a/",
+        "MOVE /k",
+        "COPY /a/",
+        "MKCOL /b/",
+    ];
+    for request in requests {
+        let to = if request.ends_with('/') { "/c/" } else { "/c" };
+        let mut raw = server.connect();
+        let lines = format!("{DEEP}Destination: {to}\r\n{}", of_owner());
+        let len = if request.starts_with("MKCOL") {
+            "Transfer-Encoding: chunked"
+        } else {
+            "Content-Length: 5"
+        };
+        raw.send(format!(
+            "{request} HTTP/1.1\r\nHost: t\r\n{lines}{len}\r\nExpect: 100-continue\r\n\r\n"
+        ));
+        assert_eq!(raw.head().status, 100, "{request}");
+        rules("\"metrics\"");
+        reread(&server);
+        assert_eq!(raw.ask("0\r\n\r\n").status, 403, "{request}");
+        dir.assert_holds(&["a/k", "k"]);
+        rules(all);
+        reread(&server);
+    }
+}
+
 #[test]
 fn a_client_that_leaves_ends_it() {
     directory_only!("folders of the directory");
