@@ -72,6 +72,31 @@ fn a_tar_has_all_values_below_the_folder_in_the_order_of_keys() {
     assert_eq!(all[0].0, "in/is");
 }
 
+/// Nor is its client told that there is one.
+#[test]
+fn a_folder_that_the_client_may_not_list_ends_no_archive() {
+    directory_only!("rights of folders");
+    let dir = DataDir::in_memory();
+    for key in ["d/in/a", "d/out/b"] {
+        dir.place(key, "v");
+    }
+    let all = "[[rule]]\nwho = [\"anonymous\"]\nprefix = \"d/\"\nmay = [\"read\", \"list\"]\n";
+    let path = dir.write_private("access.toml", all);
+    std::os::unix::fs::chown(&path, Some(65534), None).expect("another owner");
+    chmod(dir.file("d/out"), 0o700);
+    let args = ["--access", &path];
+    let server = needed!(served_by_nobody_with(
+        &dir,
+        &args,
+        "folders without permission"
+    ));
+    let get = || server.request("GET", "/d/?archive=tar", "", b"");
+    get().says(403, "permission denied");
+    fs::write(&path, all.replace("d/", "d/in/")).expect("a file of rules");
+    crate::access::reread(&server);
+    assert_eq!(read(&get().body).len(), 1);
+}
+
 /// What listings leave out is not left out of an archive without a word.
 #[test]
 fn a_folder_that_cannot_be_read_ends_the_archive() {
