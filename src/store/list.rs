@@ -7,6 +7,7 @@
 
 mod events;
 mod index;
+pub mod left_out;
 mod tree;
 pub mod walk;
 

@@ -3,6 +3,7 @@
 //! Clients write, remove and read, and move folders, other programs place files of any age and remove them, the index counts, and the server is
 //! started anew, all of it in any order. After each step the sums of each scope are those of the model, and what is evicted is what the model sorts first.
 
+mod step;
 mod world;
 
 use data_server_testing::scaled;
@@ -11,7 +12,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use world::{KEYS, MOVED, Step, World, bound};
+use step::Step;
+use world::{KEYS, MOVED, World, bound};
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     // As a rule below the folders that move.

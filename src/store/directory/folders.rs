@@ -11,7 +11,7 @@ use super::Directory;
 use crate::store::commit::taken_by;
 use crate::store::directory_fd::{NameKind, ValuesDir, is_no_folder, look_up};
 use crate::store::empty_folders::{FolderRemoval, LeftOut, SLICE};
-use crate::store::list::walk::left_out;
+use crate::store::list::left_out::left_out;
 use crate::store::publish::FolderChange;
 use crate::value::{Error, Key, Page};
 

@@ -132,44 +132,6 @@ pub fn all(
     walked
 }
 
-/// Calls `tell` for each folder of `page`, and below, that walks leave out, with the error: it cannot be read, or its values cannot be
-/// looked up. Takes the next steps alone, this many at most; `folders` are those that are left.
-pub fn left_out(
-    dir: &ValuesDir,
-    page: &Page,
-    folders: &mut Vec<String>,
-    steps: usize,
-    mut tell: impl FnMut(String, Error),
-) -> Result<(), Error> {
-    for _ in 0..steps {
-        let Some(path) = folders.pop() else {
-            break;
-        };
-        let opened = dir.folder(&path);
-        let searched = opened.and_then(|folder| look_up(&folder, ".").map(|_| folder));
-        let folder = match searched {
-            Ok(folder) => folder,
-            Err(errno) if is_no_folder(errno) => continue,
-            Err(errno) if dir.unserved.leaves_out(&path, errno) => {
-                tell(path + "/", Error::new("read the folder", errno));
-                continue;
-            }
-            Err(errno) => return Err(Error::new("open the folder", errno)),
-        };
-        walk(dir, &folder, &path, |met| {
-            if let Met::Folder(below) = met
-                && let name = format!("{below}/")
-                && page.may_have_below(&name)
-                && page.within.may_have_below(&name)
-            {
-                folders.push(below);
-            }
-            Ok::<_, Error>(())
-        })?;
-    }
-    Ok(())
-}
-
 /// The path of `name` in the folder of this path.
 pub fn joined(folder: &str, name: &str) -> String {
     match folder {

@@ -14,6 +14,7 @@ use super::super::account::Lack;
 use super::super::names::uptime;
 use super::super::uses::{hash, load, save};
 use super::super::*;
+use super::step::Step;
 use crate::store::directory_fd::ValuesDir;
 use crate::store::location::Location;
 use crate::transfer::BlockingPool;
@@ -27,36 +28,6 @@ pub(super) const KEYS: [&str; 12] = [
 
 /// Folders that take each other's names: the same bounds hold for all keys of both.
 pub(super) const MOVED: [&str; 2] = ["d/e/", "d/f/"];
-
-#[derive(Clone, Debug)]
-pub(super) enum Step {
-    /// A value of so many blocks is put; where it `fails`, after it had room.
-    Put {
-        key: usize,
-        blocks: u64,
-        fails: bool,
-    },
-    Delete(usize),
-    Read(usize),
-    /// By another program, so many seconds ago.
-    Place {
-        key: usize,
-        blocks: u64,
-        age: u64,
-    },
-    /// By another program.
-    Remove(usize),
-    /// The folder of this number takes the name of the other one, where nothing is there.
-    Move(usize),
-    /// The server ends in order, and another goes on from what it has noted.
-    Restart,
-    /// All is counted anew, while these are made after so many names.
-    Count(usize, Vec<Step>),
-    /// The same for the names below one folder.
-    Reread(&'static str, usize, Vec<Step>),
-    /// The disk needs so many blocks.
-    Disk(u64),
-}
 
 /// A bound of so many blocks of the disk, or of so many keys.
 pub(super) fn bound(prefix: &str, blocks: Option<u64>, max_keys: Option<u64>, full: Full) -> Bound {
