@@ -238,7 +238,8 @@ const LINKED: &str = "the file of the value has another name, a hard link, so th
 
 const ONE_NAME: &str = "both keys lead to the same file, as its folder is mounted twice or does not tell small letters from capitals: nothing is moved";
 
-const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems, between which no value is moved as one change: copy it, and delete it";
+/// The refusal of a move between file systems.
+pub const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems, between which no value is moved as one change: copy it, and delete it";
 
 const NO_RENAME: &str = "no rename takes the folder there: the two lie on different file systems, or one in the other, or on a file system that has no rename which replaces nothing";
 

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::batch_reply;
 use super::changes::{Changes, Removal};
-use super::journal::Journal;
+use super::journal::{Journal, Log, NoLog};
 use super::new_value::{NewValue, Place, Source};
 use super::write_context::WriteContext;
 use crate::transfer::spawn_vital;
@@ -25,18 +25,16 @@ mod acknowledge;
 mod decide;
 mod files;
 mod pipeline;
+mod unchangeable;
 
 use acknowledge::Acknowledger;
-use decide::{ChangeRequest, Files as _, PublishResult, survive};
+use decide::{ChangeRequest, PublishResult};
 pub use decide::{Condition, FolderChange};
 use files::ValueFiles;
 use pipeline::Pipeline;
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
 const QUEUE: usize = 1024;
-
-/// The most taken at once, so that the first of a batch does not wait long for the last.
-const BATCH: usize = 256;
 
 /// A handle on the publisher; dropping it lets the thread finish what waits and joins it.
 #[derive(Debug)]
@@ -56,9 +54,10 @@ impl Publisher {
         let acknowledger = Acknowledger::start(Arc::clone(&writer), watched)?;
         // For waiting on two channels, no more.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let files = ValueFiles::new(writer);
-        let thread = spawn_vital("disk-publisher", move || {
-            work(&files, &runtime, journal, acknowledger, changes);
+        let files = ValueFiles::new(Arc::clone(&writer));
+        let thread = spawn_vital("disk-publisher", move || match journal {
+            Some(journal) => work(&files, journal, acknowledger, changes, &runtime),
+            None => work(&files, NoLog::new(writer), acknowledger, changes, &runtime),
         })?;
         Ok(Self {
             running: Some((queue, thread)),
@@ -127,6 +126,7 @@ impl Publisher {
             condition,
             removal,
             tries: 0,
+            failure: None,
             cancels: None,
             reply_to,
         };
@@ -163,63 +163,16 @@ impl Drop for Publisher {
 /// Runs the publisher's thread.
 fn work(
     files: &ValueFiles,
-    runtime: &Runtime,
-    journal: Option<Journal>,
+    mut log: impl Log,
     acknowledger: Acknowledger,
     mut changes: mpsc::Receiver<ChangeRequest>,
+    runtime: &Runtime,
 ) {
     let batches = &files.writer.counters.batches;
-    if let Some(mut journal) = journal {
-        let pipeline = Pipeline::new(files, &mut journal, &acknowledger);
-        runtime.block_on(pipeline.run(&mut changes, |taken| batches.observe(taken as u64)));
-        acknowledger.end();
-        return journal.end();
-    }
-    let mut batch = Vec::with_capacity(BATCH);
-    // Changes that wait until room is made for them, or behind the move of a folder.
-    let mut waiting = Vec::<ChangeRequest>::new();
-    loop {
-        if !waiting.is_empty() {
-            if waiting[0].folder == Some(FolderChange::Move) {
-                let change = waiting.remove(0);
-                runtime.block_on(acknowledger.alone(files, change, || files.check()));
-            }
-            batch.append(&mut waiting);
-        }
-        if batch.is_empty() && changes.blocking_recv_many(&mut batch, BATCH) == 0 {
-            break;
-        }
-        while batch.len() < BATCH
-            && let Ok(change) = changes.try_recv()
-        {
-            batch.push(change);
-        }
-        batches.observe(batch.len() as u64);
-        let checked = files.check();
-        acknowledger.batch(|| {
-            let mut made = Vec::with_capacity(batch.len());
-            let mut changes = batch.drain(..);
-            while let Some(mut change) = changes.next() {
-                match &checked {
-                    Err(error) => made.push(change.unmade(Err(error.clone()))),
-                    Ok(()) if change.folder.is_some() => {
-                        if change.folder == Some(FolderChange::Move) {
-                            waiting.extend([change].into_iter().chain(changes));
-                            break;
-                        }
-                        let outcome = survive(|| files.change_folder(&change));
-                        made.push(change.unmade(outcome.map(|()| None)));
-                    }
-                    Ok(()) if files.make_room(&mut change, &mut made) => {
-                        made.push(files.make_at_once(change));
-                    }
-                    Ok(()) => waiting.push(change),
-                }
-            }
-            made
-        });
-    }
+    let pipeline = Pipeline::new(files, &mut log, &acknowledger);
+    runtime.block_on(pipeline.run(&mut changes, |taken| batches.observe(taken as u64)));
     acknowledger.end();
+    log.end();
 }
 
 #[cfg(test)]

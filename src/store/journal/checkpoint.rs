@@ -216,7 +216,7 @@ impl Checkpoints {
     }
 
     /// The files may lack what no record has: until a checkpoint has succeeded nothing is settled.
-    pub fn doubt(&self) {
+    pub fn distrust(&self) {
         self.state().control.is_suspect = true;
         self.hurry();
     }
@@ -244,7 +244,7 @@ impl Checkpoints {
     }
 
     /// Waits until a checkpoint has settled all that was made; fails where the next one fails. Blocks.
-    pub fn settle(&self) -> Result<(), Error> {
+    pub fn checkpoint_all(&self) -> Result<(), Error> {
         let state = self.wait_until(|state| !state.is_unsettled());
         if !state.is_unsettled() {
             return Ok(());
@@ -432,13 +432,13 @@ mod tests {
         };
         thread::scope(|scope| {
             log.made(1);
-            let first = scope.spawn(|| log.settle());
+            let first = scope.spawn(|| log.checkpoint_all());
             until(&|state| state.wanted == 1);
             let round = log.begin_round();
             assert!(log.checkpoint(round.to.unwrap()));
             first.join().unwrap().unwrap();
             log.made(2);
-            let second = scope.spawn(|| log.settle());
+            let second = scope.spawn(|| log.checkpoint_all());
             until(&|state| state.wanted == 2);
             log.end_round(&round);
             assert!(log.state().is_wanted());

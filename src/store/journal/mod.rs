@@ -16,6 +16,7 @@ mod control;
 mod format;
 mod kept;
 mod log;
+mod no_log;
 mod recover;
 mod replay;
 mod segment;
@@ -28,5 +29,6 @@ pub use format::FrameBuilder;
 pub use format::{ChangeRecord, Head, Record};
 #[cfg(test)]
 pub use log::{Fate, History};
+pub use no_log::NoLog;
 pub use recover::{needs_replay, recover};
 pub use writer::{Journal, Log};

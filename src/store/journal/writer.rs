@@ -37,10 +37,10 @@ const SHARE: u64 = 8;
 /// Bytes that the size of a segment is a multiple of.
 const STEP: u64 = 1 << 20;
 
-/// The journal, as the publisher appends to it.
+/// The log, as the publisher appends to it.
 pub trait Log {
-    /// A frame for changes that are decided from now on.
-    fn frame(&self) -> FrameBuilder;
+    /// A frame for changes that are decided from now on; `None` where the log holds none, and each is decided when it is made.
+    fn frame(&self) -> Option<FrameBuilder>;
     /// True if `frame` fits in the segment of the one before it.
     fn has_room(&self, frame: &FrameBuilder) -> bool;
     /// Appends `frame` and begins its sync; the sequence number of its first record, and of the one after its last. Where it has no room,
@@ -51,16 +51,18 @@ pub trait Log {
     /// Waits until more is synced. After an error, what is not synced yet never will be, and does not count.
     fn wait(&mut self) -> impl Future<Output = Result<(), Error>>;
     /// Waits until the records of all that was made count no more: the files have it, on the disk. Blocks.
-    fn settle(&mut self) -> Result<(), Error>;
-    /// What was made last may not be on the disk.
-    fn doubt(&mut self) {}
-    /// Fails while what is in doubt is not on the disk: no change is made before. Blocks where something is.
+    fn checkpoint_all(&mut self) -> Result<(), Error>;
+    /// What was made last may not be on the disk, as a sync of its names has failed.
+    fn distrust(&mut self) {}
+    /// Fails while what is distrusted is not on the disk: no change is made before. Blocks where something is.
     fn resolve(&mut self) -> Result<(), Error> {
         Ok(())
     }
     /// Has `make` make all changes before `end`, while no checkpoint writes values anew. `make` returns the sequence numbers of records that do
     /// not hold, which later frames cancel.
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>);
+    /// Ends it in order. Blocks.
+    fn end(self);
 }
 
 /// The journal of a store that writes.
@@ -82,7 +84,7 @@ pub struct Journal {
     /// All records before this number are on the disk.
     synced: u64,
     /// What was made last may not be on the disk.
-    is_in_doubt: bool,
+    is_distrusted: bool,
 }
 
 /// A frame is written to this segment, that ends before this change.
@@ -160,7 +162,7 @@ impl Journal {
             generation: 0,
             next: FIRST,
             synced: FIRST,
-            is_in_doubt: false,
+            is_distrusted: false,
         })
     }
 
@@ -177,7 +179,7 @@ impl Journal {
         // Versions never repeat, also across restarts: so no two segments have the same generation.
         let checkpoints = &self.checkpoints;
         let generation = generation(&checkpoints.writer)?;
-        let opening = self.frame().finish(self.head(generation))?;
+        let opening = FrameBuilder::new(clock::now()).finish(self.head(generation))?;
         let segment = checkpoints.take_segment(generation, self.next, &opening)?;
         let journal = &checkpoints.writer.counters.journal;
         journal.waits.observe_duration(began.elapsed());
@@ -185,26 +187,11 @@ impl Journal {
         self.generation = generation;
         Ok(())
     }
-
-    /// Settles all, and says that the directory is closed in order. Blocks.
-    pub fn end(mut self) {
-        self.checkpoints.end();
-        drop(self.to_sync);
-        let _ = self.syncer.join();
-        if !self.checkpoint.join().unwrap_or(false) {
-            tracing::error!("the journal is not settled: the next start replays it");
-            return;
-        }
-        CLEAN.clone_into(&mut self.note.state);
-        if let Err(error) = self.place.write_note(&self.note) {
-            tracing::warn!(%error, "cannot note that the journal is settled: the next start looks at it");
-        }
-    }
 }
 
 impl Log for Journal {
-    fn frame(&self) -> FrameBuilder {
-        FrameBuilder::new(clock::now())
+    fn frame(&self) -> Option<FrameBuilder> {
+        Some(FrameBuilder::new(clock::now()))
     }
 
     fn has_room(&self, frame: &FrameBuilder) -> bool {
@@ -256,23 +243,23 @@ impl Log for Journal {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), Error> {
+    fn checkpoint_all(&mut self) -> Result<(), Error> {
         // What it has that was refused counts until there is another.
         if self.checkpoints.ends_retired() {
             self.begin_segment()?;
         }
-        self.checkpoints.settle()
+        self.checkpoints.checkpoint_all()
     }
 
-    fn doubt(&mut self) {
-        self.is_in_doubt = true;
-        self.checkpoints.doubt();
+    fn distrust(&mut self) {
+        self.is_distrusted = true;
+        self.checkpoints.distrust();
     }
 
     fn resolve(&mut self) -> Result<(), Error> {
-        if self.is_in_doubt {
-            self.settle()?;
-            self.is_in_doubt = false;
+        if self.is_distrusted {
+            self.checkpoint_all()?;
+            self.is_distrusted = false;
         }
         Ok(())
     }
@@ -282,6 +269,20 @@ impl Log for Journal {
         cancelled.extend(make());
         if let Some(end) = end {
             self.checkpoints.made(end);
+        }
+    }
+
+    fn end(mut self) {
+        self.checkpoints.end();
+        drop(self.to_sync);
+        let _ = self.syncer.join();
+        if !self.checkpoint.join().unwrap_or(false) {
+            tracing::error!("the journal is not settled: the next start replays it");
+            return;
+        }
+        CLEAN.clone_into(&mut self.note.state);
+        if let Err(error) = self.place.write_note(&self.note) {
+            tracing::warn!(%error, "cannot note that the journal is settled: the next start looks at it");
         }
     }
 }

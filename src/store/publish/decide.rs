@@ -47,8 +47,10 @@ pub struct ChangeRequest {
     pub condition: Option<Condition>,
     /// The reason of the server, where no client asked for it.
     pub removal: Option<Removal>,
-    /// The number of times it was decided.
+    /// The number of times that it was decided and another program was in its way.
     pub tries: u32,
+    /// It was to be made, and failed so.
+    pub failure: Option<Error>,
     /// The sequence number of its record in the journal that does not hold and is to be cancelled.
     pub cancels: Option<u64>,
     pub reply_to: Sender<PublishResult>,
@@ -83,16 +85,6 @@ pub struct AppliedChange {
     pub reply_to: Sender<PublishResult>,
 }
 
-impl AppliedChange {
-    /// True if its outcome tells nothing of the next one's: another use or change came first, or the value can never be removed.
-    pub fn is_passed_by(&self) -> bool {
-        matches!(
-            self.outcome,
-            Err(Error::Precondition | Error::Forbidden { .. })
-        )
-    }
-}
-
 impl ChangeRequest {
     /// A removal by the server, whose outcome no one waits for.
     pub fn removal(key: Key<'static>, condition: Condition, removal: Removal) -> Self {
@@ -103,9 +95,16 @@ impl ChangeRequest {
             condition: Some(condition),
             removal: Some(removal),
             tries: 0,
+            failure: None,
             cancels: None,
             reply_to: batch_reply::channel().0,
         }
+    }
+
+    /// False if it is a removal by the server whose value was used since it was decided with this `plan`.
+    pub fn is_allowed_still(&self, plan: Plan) -> bool {
+        let condition = self.condition.as_ref().filter(|_| self.removal.is_some());
+        condition.is_none_or(|allows| allows(plan.base))
     }
 
     /// The value, if the journal is to hold it: else it is in a file that is synced by itself.
@@ -266,46 +265,40 @@ pub trait Files {
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error>;
     /// Makes `change`; false if its key no longer stands for the base of `plan`.
     fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error>;
-    /// True if there are bounds, so that a change may need room to be made.
-    fn has_bounds(&self) -> bool {
-        false
-    }
-    /// Removals that make room for `change`, to be decided before it; none where there is room, or none can be made.
+    /// Decides `change` by the files alone, and makes it, as [`Self::make`] does. Where it lacks room, it asks `make_room` once for some.
+    fn make_at_once(
+        &self,
+        change: &mut ChangeRequest,
+        make_room: &mut dyn FnMut(&ChangeRequest) -> bool,
+    ) -> MadeAtOnce;
+    /// Removals that make room for `change`, which lacks some; none where no value can be removed for it.
     fn evictions(&self, _change: &ChangeRequest) -> Vec<ChangeRequest> {
         Vec::new()
     }
-    /// A `change` that had its result will not be made as it was decided.
-    fn dropped(&self, _change: &ChangeRequest) {}
-    /// A `change` that had its result is not made, or fails with this error.
-    fn unmade(&self, _change: &ChangeRequest, _error: Option<&Error>) {}
+    /// A `change` is not made as it was decided, or fails with this error; it has its result if it `is_admitted`.
+    fn withdraw(&self, _change: &ChangeRequest, _is_admitted: bool, _error: Option<&Error>) {}
     /// The table's answer for `key`.
     fn pending_state(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
         pending.state(key)
     }
 }
 
-/// True if `change` is refused whatever room there is: nothing is evicted for it.
-pub fn is_refused(files: &impl Files, change: &ChangeRequest, pending: &Pending) -> bool {
-    let Some(allows) = &change.condition else {
-        return false;
-    };
-    let of_source = source_state(files, change, pending);
-    if !survive(|| has_source(files, change, of_source)).unwrap_or(false) {
-        return true;
-    }
-    let current = match files.pending_state(pending, &change.key) {
-        PendingState::Occupied => return true,
-        PendingState::Decided(current) => Ok(current),
-        PendingState::Nothing => survive(|| files.find(change)),
-    };
-    current.is_ok_and(|current| !allows(current.filter(|meta| !meta.has_ended())))
-}
+/// A change that was decided and made at once: its plan, and what came of that; `None` where it would do nothing.
+pub type MadeAtOnce = Result<Option<(Plan, Result<bool, Error>)>, Error>;
 
 /// The decision about a change.
 pub enum Decision {
     Make(Plan),
+    /// There is no room for it in place of this value, and nothing else refuses it.
+    Full(Error, Option<Meta>),
+    /// It is decided anew once its group is made, which makes room for it; until then its room is taken if it `is_admitted`.
+    Anew {
+        is_admitted: bool,
+    },
     /// Earlier changes that are not made yet leave it nothing to do: the files decide once those are made.
     Later,
+    /// It is decided when it is made.
+    AtOnce,
     /// The change is answered with its group, and, if the frame cancels its record, once that is synced.
     Answer(PublishResult),
 }
@@ -316,8 +309,7 @@ pub fn plan(
     change: &mut ChangeRequest,
     current: Option<Meta>,
 ) -> Result<Option<Plan>, Error> {
-    change.tries += 1;
-    if change.tries > TRIES {
+    if change.tries >= TRIES {
         return Err(Error::new("publish", Errno::BUSY));
     }
     // For clients a value that has ended is none.
@@ -364,22 +356,19 @@ pub fn has_source(
 
 /// Decides `change` against `pending`, and then against the files. A panic costs this change alone.
 pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending) -> Decision {
-    let state = files.pending_state(pending, &change.key);
-    match change.folder {
-        Some(_) if state == PendingState::Nothing => {
-            return Decision::Answer(survive(|| files.change_folder(change).map(|()| None)));
-        }
-        // In order with the changes of values at, above or below its name.
-        Some(_) => return Decision::Later,
-        None => {}
+    // In order with the changes of values at, above or below its name.
+    if change.folder.is_some() {
+        return Decision::Later;
     }
+    let state = files.pending_state(pending, &change.key);
     let of_source = source_state(files, change, pending);
     let is_pending = state != PendingState::Nothing || of_source != PendingState::Nothing;
+    let mut current = None;
     let planned = survive(|| {
         if !has_source(files, change, of_source)? {
             return Ok(None);
         }
-        let current = match state {
+        current = match state {
             PendingState::Occupied => return Ok(None),
             PendingState::Decided(current) => current,
             PendingState::Nothing => files.find(change)?,
@@ -389,8 +378,14 @@ pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending)
     match planned {
         Ok(Some(plan)) => Decision::Make(plan),
         Ok(None) | Err(Error::Precondition) if is_pending => Decision::Later,
+        Err(error) if lacks_room(&error) => Decision::Full(error, current),
         outcome => Decision::Answer(outcome.map(|_| None)),
     }
+}
+
+/// True if a change that failed so is made once there is room for it.
+pub fn lacks_room(error: &Error) -> bool {
+    matches!(error, Error::NoSpace(_))
 }
 
 /// Runs `work`; a panic is a failure of its change alone.

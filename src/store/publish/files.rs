@@ -1,29 +1,36 @@
-//! The files of the values, as the publisher decides by them and changes them; and the way of a change without a journal.
+//! The files of the values, as the publisher decides by them and changes them.
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::super::bounds::{Account, FRUITLESS, STEP, size_of};
+use super::super::bounds::{Account, size_of};
 use super::super::changes::Removal;
 use super::super::commit::{self, Found};
 use super::super::new_value::{NewValue, Place, Source};
 use super::super::space::Allowance;
-use super::super::write_context::{Durability, WriteContext};
+use super::super::write_context::WriteContext;
 use super::decide::{
-    AppliedChange, ChangeRequest, Files, FolderChange, Pending, PendingState, Plan, has_source,
-    is_refused, plan, survive,
+    ChangeRequest, Files, FolderChange, MadeAtOnce, PendingState, Plan, has_source, lacks_room,
+    plan, survive,
 };
+use super::unchangeable;
 use crate::value::{Error, Key, Meta};
 
 /// After this many creates in a row, a name to be put without a condition is linked without a stat. A wrong guess costs about
 /// five stats, so it must be right most of the time.
 const CREATES_IN_A_ROW: u32 = 16;
 
+/// How long no second removal that failed is logged.
+const STUCK_LOGGED: Duration = Duration::from_secs(3600);
+
 /// The publisher's hold on the files.
 pub struct ValueFiles {
     pub writer: Arc<WriteContext>,
     allowance: Allowance,
     creates_in_a_row: Cell<u32>,
+    /// When a removal for a bound that failed was logged last.
+    logged_stuck: Cell<Option<Instant>>,
 }
 
 impl ValueFiles {
@@ -32,75 +39,44 @@ impl ValueFiles {
             writer,
             allowance: Allowance::default(),
             creates_in_a_row: Cell::default(),
+            logged_stuck: Cell::default(),
         }
     }
 
-    /// Decides `change` of a value by the files alone, and makes it; anew while other programs are in its way.
-    pub fn make_at_once(&self, mut change: ChangeRequest) -> AppliedChange {
-        match survive(|| self.try_to_make(&mut change)) {
-            Ok(Some(plan)) => change.made(plan, self.writer.durability == Durability::Disk),
-            Ok(None) => {
-                self.unmade(&change, None);
-                change.unmade(Ok(None))
-            }
-            Err(error) => {
-                // It is the only one in flight, if it was counted at all.
-                self.dropped(&change);
-                self.unmade(&change, Some(&error));
-                change.unmade(Err(error))
-            }
+    /// Logs that the value of `key` could not be removed: there may be many of its kind.
+    fn log_stuck(&self, key: &Key<'_>, error: &Error) {
+        let is_recent = |at: Instant| at.elapsed() < STUCK_LOGGED;
+        if !self.logged_stuck.get().is_some_and(is_recent) {
+            self.logged_stuck.set(Some(Instant::now()));
+            let key = key.as_str();
+            tracing::warn!(key, %error, "a value cannot be removed, and stays: others are evicted in its place; this is said once an hour");
         }
     }
 
-    /// Makes removals that make room for `change`, and adds them to `made`; false while more are to be made, after others had their turn.
-    pub fn make_room(&self, change: &mut ChangeRequest, made: &mut Vec<AppliedChange>) -> bool {
-        if !self.has_bounds() || is_refused(self, change, &Pending::default()) {
-            return true;
+    /// The value that the key of `change` will have in place of `base`, for which there is room.
+    fn admit(&self, change: &mut ChangeRequest, base: Option<Meta>) -> Result<Option<Meta>, Error> {
+        let account = self.writer.account.as_deref();
+        let Some(value) = &mut change.value else {
+            if let Some(account) = account {
+                account.release(change.key.as_str());
+            }
+            return Ok(None);
+        };
+        if value.is_in_memory() {
+            let (space, root) = (&self.writer.space, &self.writer.dir().root);
+            self.allowance.take(space, root, value.len)?;
         }
-        let before = made.len();
-        while made.len() < before + STEP {
-            let evictions = self.evictions(change);
-            change.tries += 1;
-            if evictions.is_empty() {
-                return true;
-            }
-            for eviction in evictions {
-                let evicted = self.make_at_once(eviction);
-                // What fails so would fail again.
-                let has_failed = evicted.outcome.is_err() && !evicted.is_passed_by();
-                made.push(evicted);
-                if has_failed {
-                    return true;
-                }
-            }
+        let end = value.attributes.end();
+        if end.is_some() && !self.writer.dir().ends.is_possible() {
+            self.writer.note_end()?;
         }
-        false
-    }
-
-    fn try_to_make(&self, change: &mut ChangeRequest) -> Result<Option<Plan>, Error> {
-        loop {
-            if !has_source(self, change, PendingState::Nothing)? {
-                return Ok(None);
-            }
-            let is_plain_put = change.value.is_some() && change.condition.is_none();
-            let creates = self.creates_in_a_row.get();
-            let found = self.look(change, is_plain_put && creates >= CREATES_IN_A_ROW)?;
-            let Some(plan) = plan(self, change, found.meta())? else {
-                return Ok(None);
-            };
-            self.stage(change, plan)?;
-            let is_made = self.make_in(change, &found, plan)?;
-            if plan.result.is_some() {
-                let is_create = is_made && plan.base.is_none();
-                let more = creates.saturating_add(1);
-                let creates = if is_create { more } else { 0 };
-                self.creates_in_a_row.set(creates);
-            }
-            if is_made {
-                return Ok(Some(plan));
-            }
-            self.dropped(change);
+        let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
+        // Last: what is counted is made, or told to be dropped.
+        if let Some(account) = account {
+            let source = value.source().map(|source| source.key.as_str());
+            account.admit(change.key.as_str(), size_of(value.len), version, source)?;
         }
+        Ok(Some(Meta::new(value.len, version).ending(end)))
     }
 
     /// Gives the folder `from` the name `to`.
@@ -184,28 +160,11 @@ impl Files for ValueFiles {
         change: &mut ChangeRequest,
         base: Option<Meta>,
     ) -> Result<Option<Meta>, Error> {
-        let account = self.writer.account.as_deref();
-        let Some(value) = &mut change.value else {
-            if let Some(account) = account {
-                account.release(change.key.as_str());
-            }
-            return Ok(None);
-        };
-        if value.is_in_memory() {
-            let (space, root) = (&self.writer.space, &self.writer.dir().root);
-            self.allowance.take(space, root, value.len)?;
+        let admitted = self.admit(change, base);
+        if admitted.as_ref().is_err_and(lacks_room) {
+            unchangeable::may_change(&self.writer, change)?;
         }
-        let end = value.attributes.end();
-        if end.is_some() && !self.writer.dir().ends.is_possible() {
-            self.writer.note_end()?;
-        }
-        let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
-        // Last: what is counted is made, or told to be dropped.
-        if let Some(account) = account {
-            let source = value.source().map(|source| source.key.as_str());
-            account.admit(change.key.as_str(), size_of(value.len), version, source)?;
-        }
-        Ok(Some(Meta::new(value.len, version).ending(end)))
+        admitted
     }
 
     fn change_folder(&self, change: &ChangeRequest) -> Result<(), Error> {
@@ -244,8 +203,35 @@ impl Files for ValueFiles {
         self.make_in(change, &found, plan)
     }
 
-    fn has_bounds(&self) -> bool {
-        self.writer.account.is_some()
+    fn make_at_once(
+        &self,
+        change: &mut ChangeRequest,
+        make_room: &mut dyn FnMut(&ChangeRequest) -> bool,
+    ) -> MadeAtOnce {
+        if !has_source(self, change, PendingState::Nothing)? {
+            return Ok(None);
+        }
+        let is_plain_put = change.value.is_some() && change.condition.is_none();
+        let creates = self.creates_in_a_row.get();
+        let found = self.look(change, is_plain_put && creates >= CREATES_IN_A_ROW)?;
+        let mut planned = plan(self, change, found.meta());
+        if planned.as_ref().is_err_and(lacks_room) && make_room(change) {
+            planned = plan(self, change, found.meta());
+        }
+        let Some(plan) = planned? else {
+            return Ok(None);
+        };
+        let made = survive(|| {
+            self.stage(change, plan)?;
+            self.make_in(change, &found, plan)
+        });
+        if let (Some(_), Ok(is_made)) = (plan.result, &made) {
+            let is_create = *is_made && plan.base.is_none();
+            let more = creates.saturating_add(1);
+            let creates = if is_create { more } else { 0 };
+            self.creates_in_a_row.set(creates);
+        }
+        Ok(Some((plan, made)))
     }
 
     fn evictions(&self, change: &ChangeRequest) -> Vec<ChangeRequest> {
@@ -257,9 +243,7 @@ impl Files for ValueFiles {
         let source = value.source().map(|source| source.key.as_str());
         let mut victims = account.victims_for(change.key.as_str(), size_of(value.len), source);
         let (space, root) = (&self.writer.space, &self.writer.dir().root);
-        // A few times for each change: the space of what is removed may come late, or go to another program.
         if victims.is_empty()
-            && change.tries < FRUITLESS
             && value.is_in_memory()
             && self.allowance.take(space, root, value.len).is_err()
         {
@@ -269,24 +253,23 @@ impl Files for ValueFiles {
         victims.into_iter().map(evict).collect()
     }
 
-    fn dropped(&self, change: &ChangeRequest) {
-        if let Some(account) = &self.writer.account {
-            change.keys().for_each(|key| account.dropped(key.as_str()));
-        }
-    }
-
-    fn unmade(&self, change: &ChangeRequest, error: Option<&Error>) {
+    fn withdraw(&self, change: &ChangeRequest, is_admitted: bool, error: Option<&Error>) {
         let Some(account) = &self.writer.account else {
             return;
         };
         for key in change.keys().map(Key::as_str) {
+            if is_admitted {
+                account.dropped(key);
+            }
             if account.counts(key) {
                 account.look(self.writer.dir(), key);
             }
         }
-        let is_stuck = matches!(error, Some(Error::Forbidden { .. }));
-        if change.removal.is_some() && is_stuck {
+        if let (Some(_), Some(error)) = (change.removal, error)
+            && !matches!(error, Error::Precondition)
+        {
             account.note_stuck(change.key.as_str());
+            self.log_stuck(&change.key, error);
         }
     }
 }

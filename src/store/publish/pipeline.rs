@@ -1,10 +1,14 @@
-//! How changes pass through the journal: each is decided once and appended, and made when its sync has ended.
+//! The loop of the publisher: each change is decided, appended to the log, and made when the sync of its record has ended.
 //!
 //! A change is decided against what is decided and not made yet ([`Pending`]) before the files, so that the log has only changes that
 //! hold in its order. It is made, and answered, only once the log is synced up to it, in that order. Where a file is no longer
 //! what a change was decided on, because another program has changed it, the change is cancelled in the log and decided anew. One
 //! that fails is answered once its cancellation is synced. The device is always given the next sync as soon as one ends, with
-//! all that was appended by then; the publisher writes files meanwhile, and makes the groups before.
+//! all that was appended by then; the publisher writes files meanwhile, and makes the groups before. Without a journal there is nothing to
+//! wait for: each change is decided when it is made, by one look at its name.
+//!
+//! A change that lacks room is asked for last, when nothing else refuses it. The values that make room for it are removed in its group, and
+//! it is decided anew once they are: it waits for no others, and others do not wait for it.
 
 use std::collections::VecDeque;
 
@@ -14,7 +18,7 @@ use tokio::sync::mpsc::Receiver;
 use super::super::journal::{FrameBuilder, Log};
 use super::acknowledge::Acknowledger;
 use super::decide::{
-    AppliedChange, ChangeRequest, Decision, Files, FolderChange, Pending, decide, is_refused,
+    AppliedChange, ChangeRequest, Decision, Files, FolderChange, Pending, decide, lacks_room,
     survive,
 };
 use crate::value::{Error, Meta};
@@ -22,7 +26,7 @@ use crate::value::{Error, Meta};
 /// The most changes that are appended and not made: each has a file open.
 const MOST: usize = 256;
 
-/// The publisher's loop, with a journal.
+/// The loop of the publisher.
 pub struct Pipeline<'a, F, L> {
     files: &'a F,
     pub log: &'a mut L,
@@ -36,10 +40,8 @@ pub struct Pipeline<'a, F, L> {
 #[derive(Default)]
 struct Undecided {
     pending: Pending,
-    /// To be decided, or decided anew.
+    /// To be decided, or decided anew; or answered with their failure, once the next frame that cancels their records is synced.
     again: VecDeque<ChangeRequest>,
-    /// Changes that have failed. The next frame cancels their records, and they are answered once that is synced.
-    failed: Vec<Entry>,
 }
 
 /// A change that was decided.
@@ -125,7 +127,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 
     /// True while a change is left to be decided or cancelled.
     pub fn is_left(&self) -> bool {
-        !self.undecided.again.is_empty() || !self.undecided.failed.is_empty()
+        !self.undecided.again.is_empty()
     }
 
     /// The number of changes that may be appended now.
@@ -141,15 +143,9 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         let may_change = self.files.check().and_then(|()| self.log.resolve());
         let mut frame = self.log.frame();
         let mut group = Group::default();
-        // Changes that wait until room is made for them.
-        let mut waiting = Vec::new();
-        group.entries.append(&mut self.undecided.failed);
-        for entry in &mut group.entries {
-            self.undecided.log(entry, &mut frame);
-        }
         while group.entries.len() < room
-            && !frame.is_full()
-            && let Some(mut change) = self.undecided.again.pop_front().or_else(&mut next)
+            && !frame.as_ref().is_some_and(FrameBuilder::is_full)
+            && let Some(change) = self.undecided.again.pop_front().or_else(&mut next)
         {
             if change.folder == Some(FolderChange::Move) {
                 if group.entries.is_empty() {
@@ -159,78 +155,41 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
                 self.undecided.again.push_front(change);
                 break;
             }
-            if may_change.is_ok() && self.make_room(&mut change, &mut group, &mut frame) {
-                waiting.push(change);
-                continue;
+            let entries = &mut group.entries;
+            match (&may_change, &mut frame) {
+                (Ok(()), Some(frame)) => self.undecided.decide(self.files, change, entries, frame),
+                (Ok(()), None) => entries.push(Entry::new(change, Decision::AtOnce)),
+                (Err(error), frame) => {
+                    let error = change.failure.clone().unwrap_or_else(|| error.clone());
+                    let entry = Entry::new(change, Decision::Answer(Err(error)));
+                    self.undecided.push(entry, entries, frame.as_mut());
+                }
             }
-            let decision = match &may_change {
-                Ok(()) => decide(self.files, &mut change, &self.undecided.pending),
-                Err(error) => Decision::Answer(Err(error.clone())),
-            };
-            let mut entry = Entry::new(change, decision);
-            self.undecided.log(&mut entry, &mut frame);
-            group.entries.push(entry);
         }
         let taken = group.entries.len();
         if taken == 0 {
             return 0;
         }
-        if frame.records > 0 {
+        if let Some(frame) = frame.filter(|frame| frame.records > 0) {
             // Until it goes to the segment of the one before it.
             self.make_until(|log| log.has_room(&frame)).await;
             match self.log.append(frame) {
                 Ok((first, end)) => (group.first, group.end) = (first, Some(end)),
-                Err(error) => {
-                    // Without the removals there is no room.
-                    let refused = |change| {
-                        let answer = Decision::Answer(Err(error.clone()));
-                        Entry::new(change, answer)
-                    };
-                    group.entries.extend(waiting.drain(..).map(refused));
-                    group.refuse(&error, self.files, &mut self.undecided.pending);
-                }
+                Err(error) => group.refuse(&error, self.files, &mut self.undecided.pending),
             }
         }
-        self.undecided.again.extend(waiting);
         self.groups.push_back(group);
         taken
     }
 
-    /// Decides removals that make room for `change`, as entries of `group`; false where there is room, or none can be made.
-    fn make_room(
-        &mut self,
-        change: &mut ChangeRequest,
-        group: &mut Group,
-        frame: &mut FrameBuilder,
-    ) -> bool {
-        if !self.files.has_bounds() || is_refused(self.files, change, &self.undecided.pending) {
-            return false;
-        }
-        let evictions = self.files.evictions(change);
-        let makes_room = !evictions.is_empty();
-        if makes_room {
-            change.tries += 1;
-        }
-        for mut eviction in evictions {
-            let decision = decide(self.files, &mut eviction, &self.undecided.pending);
-            if let Decision::Answer(outcome) = &decision {
-                self.files.unmade(&eviction, outcome.as_ref().err());
-            }
-            let mut entry = Entry::new(eviction, decision);
-            self.undecided.log(&mut entry, frame);
-            group.entries.push(entry);
-        }
-        makes_room
-    }
-
-    /// Moves a folder, once all before it is made and settled: a record names a key, so none may be left that a replay would take for the
+    /// Moves a folder, once all before it is made and on the disk: a record names a key, so none may be left that a replay would take for the
     /// key's of another folder. For the same reason no record comes after it before its name is on the disk.
     async fn make_alone(&mut self, change: ChangeRequest) {
         self.make_until(|_| false).await;
         let (files, log) = (self.files, &mut *self.log);
-        let may_move = || files.check().and_then(|()| log.settle());
+        let may_move = || files.check().and_then(|()| log.checkpoint_all());
         if !self.acknowledger.alone(files, change, may_move).await {
-            self.log.doubt();
+            self.log.distrust();
         }
     }
 
@@ -281,13 +240,15 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
     }
 
-    /// Makes what the journal has on the disk.
+    /// Makes what the log has on the disk.
     fn make(&mut self, group: Group) {
         self.acknowledger.batch(|| {
             let mut done = Vec::with_capacity(group.entries.len());
             self.log.publish(group.end, || {
-                let make = |entry| self.undecided.make(self.files, entry, group.first);
-                done.extend(group.entries.into_iter().filter_map(make));
+                for entry in group.entries {
+                    self.undecided
+                        .make(self.files, entry, group.first, &mut done);
+                }
                 self.undecided.cancels()
             });
             done
@@ -298,72 +259,192 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 impl Undecided {
     /// The records that do not hold and that a frame is yet to cancel.
     fn cancels(&self) -> Vec<u64> {
-        let failed = self.failed.iter().map(|entry| &entry.change);
-        let changes = self.again.iter().chain(failed);
-        changes.filter_map(|change| change.cancels).collect()
+        self.again.iter().filter_map(|it| it.cancels).collect()
     }
 
-    /// Adds the records of `entry` to `frame`.
-    fn log(&mut self, entry: &mut Entry, frame: &mut FrameBuilder) {
+    /// Decides `change` as the next of `entries`. Where it lacks room, values that make room come before it, and it waits until these are
+    /// removed.
+    fn decide(
+        &mut self,
+        files: &impl Files,
+        mut change: ChangeRequest,
+        entries: &mut Vec<Entry>,
+        frame: &mut FrameBuilder,
+    ) {
+        let mut decision = match change.failure.take() {
+            Some(error) if lacks_room(&error) => Decision::Full(error, None),
+            Some(error) => Decision::Answer(Err(error)),
+            None => decide(files, &mut change, &self.pending),
+        };
+        if let Decision::Full(error, base) = decision {
+            let evictions = files.evictions(&change);
+            decision = if evictions.is_empty() {
+                Decision::Answer(Err(error))
+            } else {
+                for eviction in evictions {
+                    self.decide(files, eviction, entries, frame);
+                }
+                // The room is taken now, so that no other change gets it meanwhile.
+                let is_admitted = survive(|| files.result(&mut change, base)).is_ok();
+                Decision::Anew { is_admitted }
+            };
+        }
+        if let (Some(_), Decision::Answer(outcome)) = (change.removal, &decision) {
+            files.withdraw(&change, false, outcome.as_ref().err());
+        }
+        self.push(Entry::new(change, decision), entries, Some(frame));
+    }
+
+    /// Adds `entry` to `entries`, and its records to `frame`.
+    fn push(
+        &mut self,
+        mut entry: Entry,
+        entries: &mut Vec<Entry>,
+        frame: Option<&mut FrameBuilder>,
+    ) {
         let change = &entry.change;
-        if let Some(record) = change.cancels {
-            frame.add_cancel(record);
+        if let Some(frame) = frame {
+            if let Some(record) = change.cancels {
+                frame.add_cancel(record);
+            }
+            if let Decision::Make(plan) = entry.decision {
+                let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
+                let (base, result) = (version(plan.base), version(plan.result));
+                self.pending.decide_all(change, plan.result);
+                let (key, small) = (&change.key, change.journaled());
+                let record = frame.add_change(key, base, result, small, change.source());
+                entry.record = Some(record);
+            }
         }
-        if let Decision::Make(plan) = entry.decision {
-            let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
-            let (base, result) = (version(plan.base), version(plan.result));
-            self.pending.decide_all(change, plan.result);
-            let (key, small) = (&change.key, change.journaled());
-            entry.record = Some(frame.add_change(key, base, result, small, change.source()));
-        }
+        entries.push(entry);
     }
 
-    /// Makes the change of `entry`, in a group whose first record is `first`; returns its answer, unless that comes later.
-    fn make(&mut self, files: &impl Files, entry: Entry, first: u64) -> Option<AppliedChange> {
+    /// Makes the change of `entry`, in a group whose first record is `first`, and adds its answer to `done`, unless that comes later.
+    fn make(
+        &mut self,
+        files: &impl Files,
+        entry: Entry,
+        first: u64,
+        done: &mut Vec<AppliedChange>,
+    ) {
         let mut change = entry.change;
-        match entry.decision {
-            Decision::Answer(outcome) => return Some(change.unmade(outcome)),
+        let made = match entry.decision {
+            Decision::Answer(outcome) => return done.push(change.unmade(outcome)),
+            Decision::AtOnce => return self.make_at_once(files, change, done),
+            Decision::Anew { is_admitted } => {
+                if is_admitted {
+                    files.withdraw(&change, true, None);
+                }
+                return self.again.push_back(change);
+            }
+            Decision::Full(..) => return self.again.push_back(change),
+            Decision::Later if change.folder.is_some() => {
+                return done.push(change_folder(files, change));
+            }
             // All changes before it are made by now, so the files alone decide. The table also has changes that come after it, which do not
             // concern it: so an empty table is passed.
             Decision::Later => match decide(files, &mut change, &Pending::default()) {
-                Decision::Answer(outcome) => return Some(change.unmade(outcome)),
+                Decision::Answer(outcome) => return done.push(change.unmade(outcome)),
                 decision => {
-                    if matches!(decision, Decision::Make(_)) {
-                        files.dropped(&change);
-                    }
-                    files.unmade(&change, None);
-                    self.again.push_back(change);
+                    let is_admitted = matches!(decision, Decision::Make(_));
+                    files.withdraw(&change, is_admitted, None);
+                    return self.decide_anew(change);
                 }
             },
             Decision::Make(plan) => {
-                let record = entry.record.map(|record| first + u64::from(record));
-                let staged = entry.staged;
-                let made = staged.and_then(|()| survive(|| files.make(&mut change, plan)));
+                let is_allowed = change.is_allowed_still(plan);
+                let made = entry.staged.and_then(|()| {
+                    is_allowed.then_some(()).ok_or(Error::Precondition)?;
+                    survive(|| files.make(&mut change, plan))
+                });
                 self.pending.finish_all(&change);
-                if !matches!(made, Ok(true)) {
-                    files.dropped(&change);
-                    files.unmade(&change, made.as_ref().err());
+                made.map(|is_made| (plan, is_made))
+            }
+        };
+        let record = entry.record.map(|record| first + u64::from(record));
+        match made {
+            Ok((plan, true)) => {
+                let is_large = change.is_large();
+                done.push(change.made(plan, is_large));
+            }
+            Ok((_, false)) => {
+                files.withdraw(&change, true, None);
+                change.cancels = record.or(change.cancels);
+                self.decide_anew(change);
+            }
+            Err(error) => {
+                files.withdraw(&change, true, Some(&error));
+                if record.is_none() {
+                    return done.push(change.unmade(Err(error)));
                 }
-                match made {
-                    Ok(true) => {
-                        let is_large = change.is_large();
-                        return Some(change.made(plan, is_large));
-                    }
-                    Ok(false) => {
-                        change.cancels = record.or(change.cancels);
-                        self.again.push_back(change);
-                    }
-                    Err(error) if record.is_none() => return Some(change.unmade(Err(error))),
-                    Err(error) => {
-                        change.cancels = record;
-                        let answer = Decision::Answer(Err(error));
-                        self.failed.push(Entry::new(change, answer));
-                    }
-                }
+                (change.cancels, change.failure) = (record, Some(error));
+                self.again.push_back(change);
             }
         }
-        None
     }
+
+    /// Decides `change` by the files alone, and makes it. Where it lacks room, values that make room are removed before it, and others have
+    /// their turn between if these are many.
+    fn make_at_once(
+        &mut self,
+        files: &impl Files,
+        mut change: ChangeRequest,
+        done: &mut Vec<AppliedChange>,
+    ) {
+        if change.folder.is_some() {
+            return done.push(change_folder(files, change));
+        }
+        loop {
+            let mut make_room = |change: &ChangeRequest| self.evict(files, change, done);
+            let made = survive(|| files.make_at_once(&mut change, &mut make_room));
+            let (is_admitted, error) = match made {
+                Ok(Some((plan, Ok(true)))) => return done.push(change.made(plan, true)),
+                Ok(Some((_, Ok(false)))) => {
+                    files.withdraw(&change, true, None);
+                    change.tries += 1;
+                    continue;
+                }
+                Ok(None) => {
+                    files.withdraw(&change, false, None);
+                    return done.push(change.unmade(Ok(None)));
+                }
+                Ok(Some((_, Err(error)))) => (true, error),
+                Err(error) => (false, error),
+            };
+            files.withdraw(&change, is_admitted, Some(&error));
+            if lacks_room(&error) && self.evict(files, &change, done) {
+                return self.again.push_back(change);
+            }
+            return done.push(change.unmade(Err(error)));
+        }
+    }
+
+    /// Removes values that make room for `change`; false where none can be removed for it.
+    fn evict(
+        &mut self,
+        files: &impl Files,
+        change: &ChangeRequest,
+        done: &mut Vec<AppliedChange>,
+    ) -> bool {
+        let evictions = files.evictions(change);
+        let makes_room = !evictions.is_empty();
+        for eviction in evictions {
+            self.make_at_once(files, eviction, done);
+        }
+        makes_room
+    }
+
+    /// Another change, or another program, was in the way of `change`.
+    fn decide_anew(&mut self, mut change: ChangeRequest) {
+        change.tries += 1;
+        self.again.push_back(change);
+    }
+}
+
+/// Makes `change` of a folder.
+fn change_folder(files: &impl Files, change: ChangeRequest) -> AppliedChange {
+    let outcome = survive(|| files.change_folder(&change));
+    change.unmade(outcome.map(|()| None))
 }
 
 impl Group {
@@ -381,11 +462,14 @@ impl Group {
                 }
                 Decision::Make(_) => {
                     pending.finish_all(&entry.change);
-                    files.dropped(&entry.change);
-                    files.unmade(&entry.change, None);
+                    files.withdraw(&entry.change, true, None);
+                }
+                // Without the removals there is no room for it.
+                Decision::Anew { is_admitted: true } => {
+                    files.withdraw(&entry.change, true, None);
                 }
                 Decision::Later | Decision::Answer(_) if !has_record => continue,
-                Decision::Later | Decision::Answer(_) => {}
+                _ => {}
             }
             entry.decision = Decision::Answer(Err(if has_record {
                 error.in_doubt()

@@ -198,6 +198,7 @@ impl Case<'_> {
             })),
             removal: None,
             tries: 0,
+            failure: None,
             cancels: None,
             reply_to,
         }

@@ -9,7 +9,9 @@ mod existing;
 mod hands;
 mod options;
 mod quotas;
+mod refused;
 mod restarts;
+mod stuck;
 
 /// A value that takes one block of the disk.
 const BLOCK: [u8; 4096] = [7; 4096];

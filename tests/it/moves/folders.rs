@@ -690,3 +690,34 @@ fn readers_and_writers_beside_it_meet_no_value_of_another_key() {
         say(&format!("{met} values met, {written} written beside moves"));
     }
 }
+
+/// Without a journal a later sync of a folder says nothing of the rename.
+#[test]
+fn no_name_is_acknowledged_while_that_of_a_moved_folder_may_not_be_on_the_disk() {
+    journal_only!("a sync that fails");
+    let server = Launch::new(MODES[2]).start();
+    assert_eq!(server.ask("MKCOL", "a").status, 201);
+    let tracer = Attached::injecting(&server, "fsync,syncfs", "error=EIO");
+    let failed = shift(&server, "/a/", "/b/", "");
+    assert_eq!(failed.status, 500, "{failed:?}");
+    drop(tracer);
+    let tracer = Attached::injecting(&server, "syncfs", "error=EIO");
+    assert_eq!(server.put("b/1", "v").status, 500);
+    assert_eq!(server.ask("MKCOL", "c").status, 500);
+    assert_eq!(shift(&server, "/b/", "/c/", "").status, 500);
+    assert!(tracer.has_injected());
+    drop(tracer);
+    server.dir.assert_holds(&["b"]);
+    let tracer = Attached::to(&server, &["-e", "trace=syncfs,linkat"]);
+    server.store("b/1", "v");
+    server.store("b/2", "v");
+    let calls = tracer.detach();
+    let synced = calls.iter().filter(|call| call.name == "syncfs");
+    let synced: Vec<_> = synced.map(|call| call.ended).collect();
+    let linked = calls.iter().find(|call| call.name == "linkat");
+    let linked = linked.expect("a link").began;
+    assert!(
+        matches!(synced[..], [ended] if ended < linked),
+        "{calls:#?}"
+    );
+}

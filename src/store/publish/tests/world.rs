@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::super::super::journal::{FrameBuilder, Head, Log};
 use super::super::super::new_value::Source;
-use super::super::decide::{ChangeRequest, Files, Pending, PendingState, Plan};
+use super::super::decide::{ChangeRequest, Files, MadeAtOnce, Pending, PendingState, Plan, plan};
 use crate::value::{Error, Key, Meta, Version};
 
 pub(super) const KEYS: [&str; 4] = ["k", "k/x", "q", "q/x"];
@@ -187,6 +187,16 @@ impl Files for World {
         Ok(())
     }
 
+    fn make_at_once(
+        &self,
+        change: &mut ChangeRequest,
+        _: &mut dyn FnMut(&ChangeRequest) -> bool,
+    ) -> MadeAtOnce {
+        let current = self.find(change)?;
+        let plan = plan(self, change, current)?;
+        Ok(plan.map(|plan| (plan, self.make(change, plan))))
+    }
+
     fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error> {
         let key = key_index(change.key.as_str());
         if self.fails.take() {
@@ -259,8 +269,8 @@ impl Frames<'_> {
 }
 
 impl Log for Frames<'_> {
-    fn frame(&self) -> FrameBuilder {
-        FrameBuilder::new(self.time)
+    fn frame(&self) -> Option<FrameBuilder> {
+        Some(FrameBuilder::new(self.time))
     }
 
     fn has_room(&self, _: &FrameBuilder) -> bool {
@@ -305,7 +315,7 @@ impl Log for Frames<'_> {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), Error> {
+    fn checkpoint_all(&mut self) -> Result<(), Error> {
         if self.planted != Planted::NoSettle {
             self.settled = self.made;
             self.world.inspect(|world| world.settle());
@@ -319,6 +329,8 @@ impl Log for Frames<'_> {
             self.made = end;
         }
     }
+
+    fn end(self) {}
 }
 
 pub(super) fn time(version: i128) -> i64 {

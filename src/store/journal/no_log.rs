@@ -1,0 +1,74 @@
+//! The log of a store without a journal: it holds no records, so each change is made when it is decided, and each name is synced by itself
+//! where that is promised.
+//!
+//! Promises that after a sync of the names of a folder that moved has failed, no change is made before all files are on the disk: values
+//! below the new name would be acknowledged by syncs that say nothing of the rename.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::super::write_context::WriteContext;
+use super::format::FrameBuilder;
+use super::writer::Log;
+use crate::value::Error;
+
+/// No journal.
+pub struct NoLog {
+    writer: Arc<WriteContext>,
+    is_distrusted: bool,
+}
+
+impl NoLog {
+    pub fn new(writer: Arc<WriteContext>) -> Self {
+        Self {
+            writer,
+            is_distrusted: false,
+        }
+    }
+}
+
+impl Log for NoLog {
+    fn frame(&self) -> Option<FrameBuilder> {
+        None
+    }
+
+    fn has_room(&self, _: &FrameBuilder) -> bool {
+        true
+    }
+
+    fn append(&mut self, _: FrameBuilder) -> Result<(u64, u64), Error> {
+        Err(Error::new("write the journal", Errno::NOTSUP))
+    }
+
+    fn synced(&self) -> u64 {
+        0
+    }
+
+    async fn wait(&mut self) -> Result<(), Error> {
+        std::future::pending().await
+    }
+
+    fn checkpoint_all(&mut self) -> Result<(), Error> {
+        self.resolve()
+    }
+
+    fn distrust(&mut self) {
+        self.is_distrusted = true;
+    }
+
+    fn resolve(&mut self) -> Result<(), Error> {
+        if self.is_distrusted {
+            let synced = self.writer.sync_files();
+            synced.map_err(Error::errno_while("sync the file system"))?;
+            self.is_distrusted = false;
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, _: Option<u64>, make: impl FnOnce() -> Vec<u64>) {
+        drop(make());
+    }
+
+    fn end(self) {}
+}
