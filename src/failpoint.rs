@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The variables that debug builds take from the environment for tests, without the prefix `DATA_SERVER_`.
 pub(crate) const VARIABLES: &str = if cfg!(debug_assertions) {
-    "PANIC MISBEHAVE OUTSIDE ELSEWHERE VALUES TAKEOVER CHECKPOINT EXPIRY TRIAL"
+    "PANIC MISBEHAVE OUTSIDE ELSEWHERE VALUES TAKEOVER CHECKPOINT EXPIRY TRIAL USES"
 } else {
     ""
 };
@@ -55,7 +55,16 @@ pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
 
 /// The interval of the walks for ended values: `usual` in a release, else `DATA_SERVER_EXPIRY` milliseconds.
 pub(crate) fn expiry_interval(usual: Duration) -> Duration {
-    let asked = env::var("DATA_SERVER_EXPIRY").ok();
+    interval("DATA_SERVER_EXPIRY", usual)
+}
+
+/// The interval in which uses are noted: `usual` in a release, else `DATA_SERVER_USES` milliseconds.
+pub(crate) fn uses_interval(usual: Duration) -> Duration {
+    interval("DATA_SERVER_USES", usual)
+}
+
+fn interval(variable: &str, usual: Duration) -> Duration {
+    let asked = env::var(variable).ok();
     let asked = asked.filter(|_| cfg!(debug_assertions));
     let millis = asked.and_then(|asked| asked.parse().ok());
     millis.map_or(usual, Duration::from_millis)

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::bounds::{Account, FRUITLESS, size_of};
+use super::bounds::{Account, Ask, Choice, Room, Total, size_of};
 use super::cache::Cache;
-use super::changes::{Changes, Removal};
+use super::changes::Changes;
 use super::directory_fd::{Blocking, ValuesDir};
 use super::list::Lister;
 use super::object::{IsText, Object};
@@ -38,6 +38,9 @@ use crate::value::{Error, Key, Meta};
 /// its default is: the pauses between, from 1 to 128 ms, last longer together. On mergerfs more than half of the tries fail while the
 /// value is replaced all the time, so a few after that second would not do.
 const TRIES: u32 = 32;
+
+/// The pause of an upload while other evictions make room.
+const SOON: Duration = Duration::from_millis(1);
 
 /// A directory served as a key-value store.
 #[derive(Debug)]
@@ -69,34 +72,32 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Evicts values, but that of `key`, so that the disk has `bytes` more for it. False where nothing can be evicted, or not enough, and
-    /// where that has given no space for so many `fruitless` calls.
-    async fn make_room(
-        &self,
-        account: &Arc<Account>,
-        key: &Key<'_>,
-        bytes: u64,
-        fruitless: &mut u32,
-    ) -> bool {
-        let (account, writer) = (Arc::clone(account), Arc::clone(&self.writer));
-        let (key, disk) = (key.as_str().to_owned(), &self.writer.dir().disk);
-        let choose = move || {
-            let free = writer.free_beyond_floor()?;
-            let is_possible = free.saturating_add(account.evictable()) >= bytes;
-            let victims = is_possible.then(|| account.victims_of_disk(size_of(bytes), &key));
-            Ok((free, victims.unwrap_or_default()))
-        };
-        let (before, victims) = disk.spawn(choose).await.unwrap_or_default();
-        if victims.is_empty() {
-            return false;
+    /// Has values go until the disk has `bytes` more for the value of `key`. False where nobody is left who could go.
+    async fn make_room(&self, room: &Arc<Room>, key: &Key<'_>, bytes: u64) -> bool {
+        loop {
+            let (room, writer) = (Arc::clone(room), Arc::clone(&self.writer));
+            let key = key.as_str().to_owned();
+            let choose = move || {
+                let free = writer.space.free(&writer.dir().root)?;
+                room.gone(|| free);
+                let has = free.map_or(0, |free| free.bytes.saturating_sub(free.floor));
+                let lacks = Total {
+                    bytes: bytes.saturating_sub(has),
+                    keys: 0,
+                };
+                Ok(if lacks.is_zero() {
+                    None
+                } else {
+                    Some(room.for_disk(free, lacks, &[&key]))
+                })
+            };
+            match self.writer.dir().disk.spawn(choose).await {
+                Ok(None) => return true,
+                Ok(Some(Choice::Evict(victims))) => drop(self.publisher.evict(victims).await),
+                Ok(Some(Choice::Wait)) => tokio::time::sleep(SOON).await,
+                Ok(Some(Choice::Nobody)) | Err(_) => return false,
+            }
         }
-        self.publisher.remove(victims, Removal::Full).await;
-        let writer = Arc::clone(&self.writer);
-        let Ok(after) = disk.spawn(move || writer.free_beyond_floor()).await else {
-            return false;
-        };
-        *fruitless = if after > before { 0 } else { *fruitless + 1 };
-        *fruitless <= FRUITLESS
     }
 }
 
@@ -108,10 +109,9 @@ impl Directory {
         if object.meta.has_ended() {
             return None;
         }
-        if let Some(value) = &object.counted {
-            value.touch();
-        }
-        Some(object)
+        // The account may have forgotten it, and know the value anew: the next look in the file finds that.
+        let is_counted = object.counted.as_ref().is_none_or(|value| value.touch());
+        is_counted.then_some(object)
     }
 
     /// Fails while the file of `key`, read as `object`, may lack bytes that the journal has.
@@ -203,7 +203,6 @@ impl Directory {
     ) -> Result<FileUpload, Error> {
         self.may_begin(key, len)?;
         let writing = self.writing()?;
-        let mut fruitless = 0;
         loop {
             let writer = Arc::clone(&writing.writer);
             let error = match FileUpload::begin(writer, key, len, uploader.clone()).await {
@@ -211,10 +210,10 @@ impl Directory {
                 Err(error) => error,
             };
             let is_full = matches!(error, Error::NoSpace(_));
-            let account = self.account().filter(|_| is_full);
+            let room = writing.writer.room.as_ref().filter(|_| is_full);
             let len = len.unwrap_or(0);
-            if let Some(account) = account
-                && Box::pin(writing.make_room(account, key, len, &mut fruitless)).await
+            if let Some(room) = room
+                && Box::pin(writing.make_room(room, key, len)).await
             {
                 continue;
             }
@@ -227,7 +226,13 @@ impl Directory {
     fn may_begin(&self, key: &Key<'_>, len: Option<u64>) -> Result<(), Error> {
         let known = self.account().zip(len);
         known.map_or(Ok(()), |(account, len)| {
-            account.may_begin(key.as_str(), len)
+            let (key, bytes) = (key.as_str(), size_of(len));
+            account.may_begin(&Ask {
+                key,
+                bytes,
+                source: None,
+                staged: 0,
+            })
         })
     }
 
@@ -336,7 +341,7 @@ impl Directory {
 
     /// What the values take, where there are bounds.
     pub fn account(&self) -> Option<&Arc<Account>> {
-        self.writer()?.account.as_ref()
+        Some(&self.writer()?.room.as_ref()?.account)
     }
 
     pub(super) fn writer(&self) -> Option<&Arc<WriteContext>> {

@@ -107,6 +107,11 @@ impl ValuesDir {
         }
     }
 
+    /// The device of the root, where it is known.
+    pub fn device(&self) -> Option<u64> {
+        self.file_system.map(|(device, _)| device)
+    }
+
     /// Opens the value of `key` for reading; `None` when there is none.
     ///
     /// With [`Blocking::Never`], fails with `AGAIN` where the device would be needed, or the file lies on another file system than the

@@ -1,6 +1,6 @@
 //! Looks at names where a value has its end. It is read only where values may have one.
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes;
@@ -12,18 +12,29 @@ impl ValuesDir {
     /// The value of `key`, also one that has ended; `None` when there is none. Takes a right to read the value only to learn its end. With
     /// [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
     pub fn meta(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Meta>, Errno> {
-        if self.ends.is_possible() {
-            match self.open(key, blocking) {
+        let found = self.stat_and_end(key.as_str(), blocking)?;
+        Ok(found.map(|(stat, end)| Meta::of(&stat).ending(end)))
+    }
+
+    /// The description of the file of `key` and the end of its value; `None` when there is none. Takes a right to read the value only to learn
+    /// its end. With [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
+    pub fn stat_and_end(
+        &self,
+        key: &str,
+        blocking: Blocking,
+    ) -> Result<Option<(Stat, Option<u64>)>, Errno> {
+        if self.ends.is_possible()
+            && let Ok(key) = Key::new(key)
+        {
+            match self.open(&key, blocking) {
                 Err(Errno::ACCESS | Errno::PERM) => {}
                 opened => {
-                    let meta =
-                        |it: Opened| Ok(Meta::of(&it.stat).ending(attributes::end_of(&it.fd)?));
-                    return opened?.map(meta).transpose();
+                    let with_end = |it: Opened| Ok((it.stat, attributes::end_of(&it.fd)?));
+                    return opened?.map(with_end).transpose();
                 }
             }
         }
-        let stat = self.stat(key.as_str(), blocking)?;
-        Ok(stat.as_ref().map(Meta::of))
+        Ok(self.stat(key, blocking)?.map(|stat| (stat, None)))
     }
 
     /// As [`look_up`], where a value has its end.

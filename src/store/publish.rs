@@ -14,6 +14,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::batch_reply;
+use super::bounds::Victim;
 use super::changes::{Changes, Removal};
 use super::journal::{Journal, Log, NoLog};
 use super::new_value::{NewValue, Place, Source};
@@ -110,6 +111,15 @@ impl Publisher {
         join_all(values.into_iter().map(remove).collect::<Vec<_>>())
     }
 
+    /// Removes these values, each if its condition holds.
+    pub fn evict(
+        &self,
+        victims: impl IntoIterator<Item = Victim>,
+    ) -> impl Future<Output = Vec<PublishResult>> {
+        let evict = |it: Victim| self.hand_over(it.key, None, Some(it.allows), Some(it.why), None);
+        join_all(victims.into_iter().map(evict).collect::<Vec<_>>())
+    }
+
     fn hand_over(
         &self,
         key: Key<'static>,
@@ -125,6 +135,7 @@ impl Publisher {
             folder,
             condition,
             removal,
+            room: None,
             tries: 0,
             failure: None,
             cancels: None,

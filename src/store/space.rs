@@ -39,11 +39,13 @@ pub struct Taking<'a> {
     bytes: u64,
 }
 
-/// The free space, for the page of readiness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The free space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free {
     /// Bytes free for values.
     pub bytes: u64,
+    /// Files that can be made; `None` where the file system has no limit.
+    pub inodes: Option<u64>,
     /// How many of them no upload may take.
     pub floor: u64,
 }
@@ -66,6 +68,7 @@ impl Space {
         }
         let free = Free {
             bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            inodes: (stat.f_files > 0).then_some(stat.f_favail),
             floor: self.floor,
         };
         let is_low = free.bytes <= self.floor && self.floor > 0;

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Access, AtFlags, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::bounds::Account;
+use super::bounds::{Account, Room};
 use super::cache::Cache;
 use super::clock::Clock;
 use super::directory_fd::{Blocking, Folder, ValuesDir, is_no_folder, open_folder};
@@ -57,8 +57,8 @@ pub struct WriteContext {
     pub is_read_only: AtomicBool,
     pub quota: Arc<StagingQuota>,
     pub space: Space,
-    /// With bounds: what the values take.
-    pub account: Option<Arc<Account>>,
+    /// With bounds: what the values take, and who goes for others.
+    pub room: Option<Arc<Room>>,
     pub cache: Arc<Cache>,
     pub clock: Arc<Mutex<Clock>>,
     pub counters: Arc<StoreCounters>,
@@ -88,10 +88,9 @@ impl WriteContext {
         self.space.take(&self.dir().root, more)
     }
 
-    /// Bytes that are free beside the floor. Blocks.
-    pub fn free_beyond_floor(&self) -> Result<u64, Error> {
-        let free = self.space.free(&self.dir().root)?;
-        Ok(free.map_or(0, |free| free.bytes.saturating_sub(free.floor)))
+    /// With bounds, what the values take.
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        Some(&self.room.as_ref()?.account)
     }
 
     /// The directory of the values.

@@ -78,7 +78,7 @@ fn judge(store: &Store, answer: Result<Option<Free>, Error>) -> Readiness {
             Store::Directory(_) => format!("the disk refuses writes: {error}"),
             Store::S3(_) => error.to_string(),
         }),
-        Ok(Some(Free { bytes, floor })) if bytes <= floor && floor > 0 => Ok(format!(
+        Ok(Some(Free { bytes, floor, .. })) if bytes <= floor && floor > 0 => Ok(format!(
             "{READS_ONLY}: {bytes} bytes are free, and --min-free keeps {floor}"
         )),
         Ok(_) => Ok(match store.unjournaled() {

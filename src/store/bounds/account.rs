@@ -1,40 +1,49 @@
-//! The account: what the values take that a bound counts, and which of them were used longest ago.
+//! The account of the values that bounds count, as readers and the publisher use it.
 //!
-//! It stands on the names of the directory, of which the index of listings is made: a bound adds to each of its names a [`Value`]. The
-//! totals of each bound are sums over these, so nothing drifts. Two write here: the publisher, when it decides a change and when it
-//! has made it, and the index ([`super::count`]), which sees what other programs do. A read only sets the time of a value.
+//! It stands on the names of the directory, of which the index of listings is made. Three write here: the publisher, when it admits a change
+//! and when it has made it; the index ([`super::count`]), which sees what other programs do; and reads, which set the time of a value.
+//! Promises that a change which is admitted has room until it is made: what a change brings counts from then on ([`Reservation`]).
 //!
-//! The lock is held for short, and never across a call that may wait: for one name, or for a part of a pass.
+//! The lock is held for short, and never across a call that may wait.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use super::names::{Names, STUCK, Value, nanos, uptime};
+use super::ledger::{State, scopes};
+use super::order::Largest;
 use super::rule::{Bound, Full, Total, named};
 use super::uses::Uses;
-use crate::value::{Error, Version};
+use super::value::{Known, Value, uptime};
+use crate::store::changes::Removal;
+use crate::store::directory_fd::ValuesDir;
+use crate::value::Error;
 
 /// The blocks of file systems, as a rule.
 const BLOCK: u64 = 4 << 10;
 
-/// The bytes of the disk that a value of `len` bytes will take.
+/// The bytes of the disk that a value of `len` bytes will take, as a rule.
 pub fn size_of(len: u64) -> u64 {
     len.checked_next_multiple_of(BLOCK).unwrap_or(len)
 }
 
-/// The names, and what their values take.
+/// The account.
 #[derive(Debug)]
 pub struct Account {
     /// The bounds.
     pub bounds: Vec<Bound>,
     /// Figures of each bound.
     pub figures: Vec<Figures>,
-    /// For each bound, whether it may remove what it has found.
-    pub(super) may_evict: Vec<AtomicBool>,
+    /// The device of the directory, where it is known.
+    pub(super) device: Option<u64>,
+    /// For each bound, whether it may remove what it has found: by its size, and by age.
+    may_remove: Vec<[AtomicBool; 2]>,
     pub(super) state: Mutex<State>,
+    /// The scopes that evictions for the disk take from.
+    pub(super) largest: Mutex<Largest>,
+    /// Held while a folder gets its other name, on the disk and here; and by the index while it looks at a name or forgets some.
+    pub(super) renaming: Mutex<()>,
     /// All values have been counted once.
     is_whole: AtomicBool,
 }
@@ -50,27 +59,17 @@ pub struct Figures {
     pub oldest: AtomicU64,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct State {
-    pub names: Names,
-    /// For each bound, what it counts by, and the sums.
-    pub scopes: Vec<BTreeMap<Box<str>, Scope>>,
-    /// Prefixes of names that the index reads again, and since which count; those that it does not meet are gone.
-    pub doubted: Vec<(Box<str>, u64)>,
-    /// The number of this count: higher each time that names are read again.
-    pub count: u64,
-    /// The folder that moves and its new name, each with a `/` behind it.
-    pub moving: Option<[Box<str>; 2]>,
-    /// The uses that an earlier process has noted, until the first count ends.
-    pub remembered: Uses,
-}
-
-/// The sums of a bound, or of one name of it.
-#[derive(Debug, Default)]
-pub(super) struct Scope {
-    pub total: Total,
-    /// Those used longest ago, when it was looked at last, in this order.
-    pub oldest: VecDeque<(i64, Box<str>)>,
+/// A value that a change is to give a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// Bytes of the disk that it takes.
+    pub bytes: u64,
+    /// The key that it moves from, if it moves.
+    pub source: Option<&'a str>,
+    /// The part of the bytes that its own upload has on the disk.
+    pub staged: u64,
 }
 
 /// The scope of a bound that lacks room.
@@ -79,39 +78,63 @@ pub(super) struct Lack<'k> {
     /// The number of the bound.
     pub bound: usize,
     pub scope: &'k str,
-    /// The part for which there is no room.
-    pub beyond: Total,
     /// True where no eviction would make room.
     pub is_final: bool,
+    /// True where values that have ended take so much.
+    pub is_of_ended: bool,
+}
+
+/// The room of a change: what it needs while it waits, and what it brings once it is admitted. Ends when it is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    account: Arc<Account>,
+    key: Box<str>,
+    source: Option<Box<str>>,
+    bytes: u64,
+    /// How often the index had looked at a name when the change was admitted.
+    pub looks: u64,
+    /// The room that it waits for, by scope; `None` once it is admitted.
+    pub(super) waits_for: Option<Vec<(usize, Box<str>, Total)>>,
+}
+
+impl Reservation {
+    fn stop_waiting(&mut self, state: &mut State) {
+        for (at, scope, needs) in self.waits_for.iter_mut().flat_map(|it| it.drain(..)) {
+            state.sum(at, &scope, |sums| sums.waiting = sums.waiting.minus(needs));
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let account = Arc::clone(&self.account);
+        let mut state = account.state.lock();
+        self.stop_waiting(&mut state);
+        if self.waits_for.is_none() {
+            let (key, source) = (&self.key, self.source.as_deref());
+            state.land(&account.bounds, key, self.bytes, source);
+        }
+    }
 }
 
 impl Account {
-    /// An account of nothing yet, of which an earlier process has `remembered` the uses.
-    pub fn new(bounds: Vec<Bound>, remembered: Uses) -> Arc<Self> {
-        let state = State {
-            scopes: bounds.iter().map(|_| BTreeMap::new()).collect(),
-            count: 1,
-            remembered,
-            ..State::default()
-        };
+    /// An account of nothing yet, in a directory on this `device`, of which an earlier process has `remembered` the uses.
+    pub fn new(bounds: Vec<Bound>, device: Option<u64>, remembered: Uses) -> Arc<Self> {
         Arc::new(Self {
             figures: bounds.iter().map(|_| Figures::default()).collect(),
-            may_evict: bounds.iter().map(|_| AtomicBool::new(false)).collect(),
+            may_remove: bounds.iter().map(|_| Default::default()).collect(),
+            device,
+            state: Mutex::new(State::new(bounds.len(), remembered)),
             bounds,
-            state: Mutex::new(state),
+            largest: Mutex::default(),
+            renaming: Mutex::default(),
             is_whole: AtomicBool::new(false),
         })
     }
 
-    /// The bounds that hold for `key`, by their numbers, and what each counts it by.
-    pub(super) fn scopes<'k>(&self, key: &'k str) -> impl Iterator<Item = (usize, &'k str)> {
-        let bounds = self.bounds.iter().enumerate();
-        bounds.filter_map(move |(at, bound)| Some((at, bound.prefix.scope(key)?)))
-    }
-
     /// True if a bound holds for `key`.
     pub fn counts(&self, key: &str) -> bool {
-        self.scopes(key).next().is_some()
+        scopes(&self.bounds, key).next().is_some()
     }
 
     /// True once all values have been counted. Until then nothing is evicted.
@@ -124,19 +147,28 @@ impl Account {
         self.is_whole.store(true, Relaxed);
     }
 
-    /// Whether the bound of this number may remove what it counts.
-    pub fn set_may_evict(&self, bound: usize, may_evict: bool) {
-        self.may_evict[bound].store(may_evict, Relaxed);
+    /// Whether the bound of this number may remove what it has found, for this reason.
+    pub fn set_may_remove(&self, bound: usize, why: Removal, may_remove: bool) {
+        self.may_remove[bound][usize::from(why == Removal::Age)].store(may_remove, Relaxed);
+    }
+
+    /// True if the bound of this number may remove what it counts, for this reason.
+    pub(super) fn may_remove(&self, bound: usize, why: Removal) -> bool {
+        self.may_remove[bound][usize::from(why == Removal::Age)].load(Relaxed)
+    }
+
+    /// True if the bound of this number may evict what it counts.
+    pub(super) fn evicts(&self, bound: usize) -> bool {
+        self.bounds[bound].full == Full::Evict && self.may_remove(bound, Removal::Full)
     }
 
     /// The bounds that hold for all of `folder`: what each counts it by, its rule and its sums.
     pub fn of_folder(&self, folder: &str) -> Vec<(String, &Bound, Total)> {
         let state = self.state.lock();
         let sums = |(at, scope): (usize, &str)| {
-            let total = state.total(at, scope);
-            (scope.to_owned(), &self.bounds[at], total)
+            (scope.to_owned(), &self.bounds[at], state.total(at, scope))
         };
-        self.scopes(folder).map(sums).collect()
+        scopes(&self.bounds, folder).map(sums).collect()
     }
 
     /// A value of `key`, which a bound counts, is read from its file: it is used, and where the next use of it is noted; `None` where it is
@@ -144,23 +176,24 @@ impl Account {
     pub fn read(&self, key: &str) -> Option<Arc<Value>> {
         let state = self.state.lock();
         let value = state.names.value(key).cloned();
-        value.inspect(|value| value.touch())
+        value.filter(|value| value.touch())
     }
 }
 
 /// For the publisher.
 impl Account {
-    /// Fails for a value of `len` bytes that a bound never has room for, or that a quota has none for now.
-    pub fn may_begin(&self, key: &str, len: u64) -> Result<(), Error> {
+    /// Fails for a value that a bound never has room for, or that a quota has none for now.
+    pub fn may_begin(&self, ask: &Ask<'_>) -> Result<(), Error> {
         let new = Total {
-            bytes: size_of(len),
+            bytes: ask.bytes,
             keys: 1,
         };
         // As a rule no lock is taken for a value that evictions make room for.
-        if !self.scopes(key).any(|(at, _)| self.is_final(at, new)) {
+        let may_fail = |(at, _)| !self.evicts(at) || !new.beyond(&self.bounds[at]).is_zero();
+        if !scopes(&self.bounds, ask.key).any(may_fail) {
             return Ok(());
         }
-        let lack = self.lack(&self.state.lock(), key, new.bytes, None);
+        let lack = self.lack(&self.state.lock(), ask, false);
         match lack.filter(|lack| lack.is_final && self.is_whole()) {
             Some(lack) => Err(self.refuse(&lack)),
             None => Ok(()),
@@ -174,115 +207,131 @@ impl Account {
         if self.counts(&below) && !self.is_whole() {
             return Err(Error::Counting);
         }
-        let lack = self.lack(&self.state.lock(), &below, BLOCK, None);
+        let ask = Ask {
+            key: &below,
+            bytes: BLOCK,
+            source: None,
+            staged: 0,
+        };
+        let lack = self.lack(&self.state.lock(), &ask, false);
+        let lack = lack.filter(|lack| !lack.is_of_ended);
         lack.map_or(Ok(()), |lack| Err(self.refuse(&lack)))
     }
 
-    /// Counts a value of `key` that will be published, in place of what is counted, and the removal of `source`, the key that it moves from;
-    /// fails where a bound has no room for it.
+    /// Admits the value of `ask`: what it brings counts from now on, until `held` is dropped. Fails where a bound has no room. Then `held` has it
+    /// wait, and changes that come after it leave that room to it; unless no eviction would make room, where it waits for nothing.
     pub fn admit(
-        &self,
-        key: &str,
-        size: u64,
-        version: Version,
-        source: Option<&str>,
+        self: &Arc<Self>,
+        held: &mut Option<Reservation>,
+        ask: &Ask<'_>,
     ) -> Result<(), Error> {
-        if self.counts(key) {
-            if !self.is_whole() {
-                return Err(Error::Counting);
-            }
-            let mut state = self.state.lock();
-            if let Some(lack) = self.lack(&state, key, size, source) {
-                return Err(self.refuse(&lack));
-            }
-            let value = self.note(&mut state, key, size, nanos(version), Some(uptime()));
-            value.in_flight.fetch_add(1, Relaxed);
+        let is_counted = [Some(ask.key), ask.source]
+            .into_iter()
+            .flatten()
+            .any(|key| self.counts(key));
+        if !is_counted {
+            return Ok(());
         }
-        source.inspect(|source| self.release(source));
-        Ok(())
-    }
-
-    /// Counts the removal of `key` that will be made. Its name stays, and what is known of its use, in case that the value does.
-    pub fn release(&self, key: &str) {
-        if !self.counts(key) {
-            return;
+        if !self.is_whole() {
+            return Err(Error::Counting);
         }
         let mut state = self.state.lock();
-        let value = state.names.counted(key);
-        value.in_flight.fetch_add(1, Relaxed);
-        let before = value.total();
-        value.uncount();
-        self.replace(&mut state, key, before, Total::default());
-    }
-
-    /// A change of `key` that was counted is made: whether there `is_value` now, unless others are counted that come after it.
-    pub fn made(&self, key: &str, is_value: bool) {
-        let mut state = self.state.lock();
-        let is_last = state.finish(key);
-        if is_last && !is_value {
-            self.forget(&mut state, key);
-        } else if let Some(value) = state.names.value(key) {
-            // The index may have read its folder before this change.
-            value.count.store(state.count, Relaxed);
+        if held.as_ref().is_some_and(|held| held.waits_for.is_none()) {
+            return Ok(());
         }
+        let is_first = held.is_some();
+        let reservation = held.get_or_insert_with(|| Reservation {
+            account: Arc::clone(self),
+            key: ask.key.into(),
+            source: ask.source.map(Box::from),
+            bytes: ask.bytes,
+            looks: 0,
+            waits_for: Some(Vec::new()),
+        });
+        reservation.stop_waiting(&mut state);
+        let Some(lack) = self.lack(&state, ask, is_first) else {
+            state.arrive(&self.bounds, ask.key, ask.bytes, ask.source);
+            reservation.looks = state.looks;
+            reservation.waits_for = None;
+            return Ok(());
+        };
+        if lack.is_final {
+            return Err(self.refuse(&lack));
+        }
+        let waits_for = reservation.waits_for.insert(Vec::new());
+        for (at, scope) in scopes(&self.bounds, ask.key) {
+            let needs = self.need(&state, ask, at, scope);
+            state.sum(at, scope, |sums| sums.waiting = sums.waiting.plus(needs));
+            waits_for.push((at, scope.into(), needs));
+        }
+        Err(self.refusal(&lack))
     }
 
-    /// A change of `key` that was counted will not be made.
-    pub fn dropped(&self, key: &str) {
-        self.state.lock().finish(key);
-    }
-
-    /// A bound that lacks room for a value of `size` bytes under `key`, which moves from `source`, if it moves.
-    pub(super) fn lack<'k>(
-        &self,
-        state: &State,
-        key: &'k str,
-        size: u64,
-        source: Option<&str>,
-    ) -> Option<Lack<'k>> {
+    /// What a scope needs for the value of `ask`, beside what it has of its keys.
+    fn need(&self, state: &State, ask: &Ask<'_>, bound: usize, scope: &str) -> Total {
+        let has = state.taken(ask.key);
         let new = Total {
-            bytes: size,
+            bytes: ask.bytes,
             keys: 1,
         };
-        let source = source.and_then(|source| Some((source, state.names.value(source)?.total())));
-        let lack = |before: Total| {
-            let lacks = self.scopes(key).filter_map(|(at, scope)| {
-                let mut total = state.total(at, scope).replaced(before, new);
-                if let Some((source, going)) = source
-                    && self.bounds[at].prefix.scope(source) == Some(scope)
-                {
-                    total = total.replaced(going, Total::default());
-                }
-                let beyond = total.beyond(&self.bounds[at]);
-                (!beyond.is_zero()).then(|| Lack {
-                    bound: at,
-                    scope,
-                    beyond,
-                    is_final: self.is_final(at, new),
-                })
-            });
-            // One that refuses counts first: for it nothing is evicted from the others.
-            lacks.min_by_key(|lack| !lack.is_final)
-        };
-        // As a rule there is room for it beside what it replaces: that is not looked up.
-        let lacks = lack(Total::default())?;
-        let before = state.names.value(key).map(|value| value.total());
-        match before.filter(|before| before.keys > 0) {
-            None => Some(lacks),
-            // What takes no more than what it replaces is taken by any bound.
-            Some(before) if size <= before.bytes => None,
-            Some(before) => lack(before),
-        }
+        let of_scope = |source: &&str| self.bounds[bound].prefix.scope(source) == Some(scope);
+        let going = ask
+            .source
+            .filter(of_scope)
+            .map(|source| state.taken(source));
+        has.max(new).minus(has.plus(going.unwrap_or_default()))
     }
 
-    /// True if no eviction makes room for `new` where the bound of this number has none.
-    fn is_final(&self, bound: usize, new: Total) -> bool {
-        !new.beyond(&self.bounds[bound]).is_zero() || !self.evicts(bound)
+    /// A bound that lacks room for the value of `ask`; what others wait for is theirs, unless it `is_first`.
+    fn lack<'k>(&self, state: &State, ask: &Ask<'k>, is_first: bool) -> Option<Lack<'k>> {
+        let new = Total {
+            bytes: ask.bytes,
+            keys: 1,
+        };
+        let lacks = scopes(&self.bounds, ask.key).filter_map(|(at, scope)| {
+            let (bound, sums) = (&self.bounds[at], state.scopes[at].get(scope));
+            let mut taken = sums.map_or(Total::default(), |sums| sums.total);
+            if let Some(sums) = sums.filter(|_| !is_first) {
+                taken = taken.plus(sums.waiting);
+            }
+            if !self.evicts(at) {
+                let staged = sums
+                    .map_or(0, |sums| sums.staged)
+                    .saturating_sub(ask.staged);
+                taken.bytes = taken.bytes.saturating_add(staged);
+            }
+            // As a rule there is room for it beside what it replaces: that is not looked up.
+            if taken.plus(new).beyond(bound).is_zero() {
+                return None;
+            }
+            let needs = self.need(state, ask, at, scope);
+            let after = taken.plus(needs);
+            if needs.is_zero() || after.beyond(bound).is_zero() {
+                return None;
+            }
+            let ended = self.ended_in(state, at, scope);
+            let is_of_ended = after.minus(ended).beyond(bound).is_zero();
+            let stuck = sums.map_or(Total::default(), |sums| sums.stuck);
+            let is_too_large = !new.plus(stuck).beyond(bound).is_zero();
+            Some(Lack {
+                bound: at,
+                scope,
+                is_final: !is_of_ended && (is_too_large || !self.evicts(at)),
+                is_of_ended,
+            })
+        });
+        // One that refuses counts first: for it nothing is evicted from the others.
+        lacks.min_by_key(|lack| !lack.is_final)
+    }
+
+    /// Counts a refusal, and says it.
+    fn refuse(&self, lack: &Lack<'_>) -> Error {
+        self.figures[lack.bound].refused.fetch_add(1, Relaxed);
+        self.refusal(lack)
     }
 
     /// The refusal of a value for which a bound has no room, in words for the client.
-    fn refuse(&self, lack: &Lack<'_>) -> Error {
-        self.figures[lack.bound].refused.fetch_add(1, Relaxed);
+    fn refusal(&self, lack: &Lack<'_>) -> Error {
         let bound = &self.bounds[lack.bound];
         let advice = match bound.full {
             Full::Refuse => "delete values first",
@@ -295,85 +344,34 @@ impl Account {
         Error::NoSpace(format!("the bound of {scope} is full ({bound}): {advice}").into())
     }
 
-    /// Counts the value of `key`; `used` is its last use, where it is another than what is noted.
-    pub(super) fn note(
-        &self,
-        state: &mut State,
-        key: &str,
-        size: u64,
-        written: i64,
-        used: Option<i64>,
-    ) -> Arc<Value> {
-        let value = state.names.counted(key);
-        let before = value.total();
-        value.size.store(size, Relaxed);
-        value.written.store(written, Relaxed);
-        value.count.store(state.count, Relaxed);
-        self.replace(state, key, before, value.total());
-        let noted = value.used.load(Relaxed);
-        if let Some(used) = used.filter(|&used| used > noted || noted == STUCK) {
-            value.used.store(used, Relaxed);
-            self.order_anew(state, key, used);
-        }
-        value
+    /// How often the index has looked at a name.
+    pub fn looks(&self) -> u64 {
+        self.state.lock().looks
     }
 
-    /// Has the sums of `key` have `after` in place of `before`.
-    fn replace(&self, state: &mut State, key: &str, before: Total, after: Total) {
-        if before == after {
+    /// The publisher has made a change of `key`, which it began after so many looks: its file is this one now, or none. Another program may have
+    /// changed that since: where the index has looked meanwhile, it is looked at once more.
+    pub fn made(&self, dir: &ValuesDir, key: &str, looks: u64, file: Option<Known>) {
+        if !self.counts(key) {
             return;
         }
-        for (at, scope) in self.scopes(key) {
-            let total = state.total(at, scope).replaced(before, after);
-            let scopes = &mut state.scopes[at];
-            if total.keys == 0 {
-                scopes.remove(scope);
-            } else if let Some(sums) = scopes.get_mut(scope) {
-                sums.total = total;
-            } else {
-                let sums = Scope {
-                    total,
-                    ..Scope::default()
-                };
-                scopes.insert(scope.into(), sums);
+        let mut state = self.state.lock();
+        if state.looks == looks {
+            state.note(&self.bounds, key, file, uptime());
+        } else {
+            drop(state);
+            self.look(dir, key);
+        }
+    }
+
+    /// Whether the value of `key` could not be evicted: then it is not chosen again until it changes.
+    pub fn set_stuck(&self, key: &str, is_stuck: bool) {
+        let mut state = self.state.lock();
+        state.update(&self.bounds, key, |state| {
+            if let Some(value) = state.names.value(key).cloned() {
+                value.set_stuck(is_stuck);
+                state.order(&self.bounds, key, &value);
             }
-        }
-    }
-
-    /// Forgets `key`, which has no value.
-    pub(super) fn forget(&self, state: &mut State, key: &str) {
-        if let Some(value) = state.names.remove(key) {
-            self.replace(state, key, value.total(), Total::default());
-        }
-    }
-}
-
-impl State {
-    pub fn total(&self, bound: usize, scope: &str) -> Total {
-        let sums = self.scopes[bound].get(scope);
-        sums.map_or(Total::default(), |sums| sums.total)
-    }
-
-    /// What is counted of `key`: the version, and what it takes.
-    pub fn counted(&self, key: &str) -> Option<(i64, Total)> {
-        let value = self.names.value(key)?;
-        Some((value.written.load(Relaxed), value.total()))
-    }
-
-    /// True if the folder moves in which `key` lies, and its value is not counted under its new name yet.
-    pub fn is_moving(&self, key: &str) -> bool {
-        self.moving.as_ref().is_some_and(|[from, to]| {
-            let old = |rest| self.names.value(&[&**from, rest].concat());
-            key.starts_with(&**from) || key.strip_prefix(&**to).and_then(old).is_some()
-        })
-    }
-
-    /// Ends a change of `key` that was counted; true if no other is in flight.
-    fn finish(&self, key: &str) -> bool {
-        self.names.value(key).is_none_or(|value| {
-            let left = value.in_flight.load(Relaxed).saturating_sub(1);
-            value.in_flight.store(left, Relaxed);
-            left == 0
-        })
+        });
     }
 }

@@ -1,22 +1,26 @@
 //! Bounds of what the directory keeps: how many bytes, how many values, and for how long.
 //!
-//! Owns the rules ([`Bound`]) and the [`Account`] of the values that they name. A bound that evicts removes the values that were used
-//! longest ago; one that refuses is a quota. What no bound names is counted by none and never evicted. The publisher asks the account
-//! before it decides a change, so that no bound is exceeded by more than what is under way. Removes nothing by itself: the publisher makes
-//! room for a change, and the keeper of the directory evicts ahead of need and by age.
+//! Owns the rules ([`Bound`]), the [`Account`] of the values that they name, and the [`Room`] that is made for others. A bound that evicts
+//! removes the values that were used longest ago; one that refuses is a quota. What no bound names is counted by none and never evicted. The
+//! publisher has each change admitted before it makes it, so that no bound is exceeded. Removes nothing by itself: the publisher makes room
+//! for a change, and the keeper of the directory evicts ahead of need and by age.
 
 mod account;
 mod count;
+mod ledger;
 mod names;
+mod order;
+mod room;
 mod rule;
 pub mod uses;
-mod victims;
+mod value;
 
-pub use account::{Account, size_of};
-pub use names::Value;
+pub use account::{Account, Ask, Reservation, size_of};
+pub use order::{STEP, Victim};
+pub use room::{Choice, Room};
 pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, named};
 pub use uses::Uses;
-pub use victims::{FRUITLESS, STEP, Victim};
+pub use value::{Known, Value};
 
 #[cfg(test)]
 mod tests;

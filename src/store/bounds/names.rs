@@ -1,199 +1,222 @@
-//! The names of the directory, in byte order, each with what its value takes if a bound counts it. The index of listings is these names.
+//! The names of the directory, each with its value if a bound counts it. The index of listings is these names.
+//!
+//! They are kept by folder, so that a folder that moves takes its names along and none of them is touched. Knows nothing of bounds.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::{self, Included, Unbounded};
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use rustix::time::{ClockId, clock_gettime};
-
-use super::rule::Total;
-use crate::store::clock;
-use crate::value::Version;
+use super::value::Value;
 
 /// Memory that a name takes beside its bytes, as measured: its part of a node, and the allocator's own.
-const OVERHEAD: usize = 52;
+const OVERHEAD: usize = 64;
 
-/// The size of a value that is not counted: its removal is decided, or nothing is known of it yet.
-const UNCOUNTED: u64 = u64::MAX;
+/// Names that are visited while the lock is held.
+const CHUNK: usize = 1024;
 
-/// Names that are looked at while the lock is held.
-pub(super) const CHUNK: usize = 1024;
+/// The names of one folder; a name that no bound counts has no value.
+type Folder = BTreeMap<Box<str>, Option<Arc<Value>>>;
 
-/// The time of use of a value that could not be evicted.
-pub(super) const STUCK: i64 = i64::MAX;
-
-/// A value that a bound counts. Its times are milliseconds since the system started.
-#[derive(Debug)]
-pub struct Value {
-    /// When it was used last.
-    pub(super) used: AtomicI64,
-    /// Its version: nanoseconds since 1970.
-    pub(super) written: AtomicI64,
-    /// Bytes of the disk that it takes.
-    pub(super) size: AtomicU64,
-    /// The number of the count that has met it last.
-    pub(super) count: AtomicU64,
-    /// Its changes that are counted and not made yet: its file does not tell what is counted.
-    pub(super) in_flight: AtomicU32,
-}
-
-/// Of a value of which nothing is known yet.
-impl Default for Value {
-    fn default() -> Self {
-        Self {
-            used: i64::MIN.into(),
-            written: 0.into(),
-            size: UNCOUNTED.into(),
-            count: 0.into(),
-            in_flight: 0.into(),
-        }
-    }
-}
-
-impl Value {
-    /// Notes that it is used now.
-    pub fn touch(&self) {
-        self.used.store(uptime(), Relaxed);
-    }
-
-    /// How long it has not been used, in milliseconds.
-    pub fn age(&self) -> i64 {
-        uptime().saturating_sub(self.used.load(Relaxed)).max(0)
-    }
-
-    /// The second since 1970 in which it was used last.
-    pub fn second(&self) -> i64 {
-        started().saturating_add(self.used.load(Relaxed).min(uptime())) / 1000
-    }
-
-    /// Bytes of the disk that it takes; 0 while it is not counted.
-    pub fn size(&self) -> u64 {
-        self.total().bytes
-    }
-
-    pub(super) fn total(&self) -> Total {
-        match self.size.load(Relaxed) {
-            UNCOUNTED => Total::default(),
-            bytes => Total { bytes, keys: 1 },
-        }
-    }
-
-    /// Has it count no more, until it is noted anew.
-    pub(super) fn uncount(&self) {
-        self.size.store(UNCOUNTED, Relaxed);
-    }
-}
-
-pub(super) fn nanos(version: Version) -> i64 {
-    let nanos = version.nanos();
-    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
-}
-
-/// Milliseconds since the system started, to the nearest tick of the kernel. No step of the clock changes it.
-pub(super) fn uptime() -> i64 {
-    let time = clock_gettime(ClockId::MonotonicCoarse);
-    time.tv_sec * 1000 + time.tv_nsec / 1_000_000
-}
-
-/// The uptime at so many milliseconds since 1970, if that is not in the future.
-pub(super) fn since_1970(millis: i64) -> i64 {
-    millis.saturating_sub(started()).min(uptime())
-}
-
-/// When the system started, in milliseconds since 1970. Noted, and noted anew once the clock was set or the system slept: the two clocks tick
-/// apart, and two values of one time have one time of use, whenever each is looked at.
-fn started() -> i64 {
-    static NOTED: AtomicI64 = AtomicI64::new(0);
-    let (now, noted) = (clock::now() / 1_000_000 - uptime(), NOTED.load(Relaxed));
-    if now.abs_diff(noted) < 1000 {
-        return noted;
-    }
-    NOTED.store(now, Relaxed);
-    now
-}
-
-/// The names, apart from each other: a directory without bounds takes no more memory than its names.
+/// All names, by the paths of their folders, each with a `/` behind it.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// Those that no bound counts.
-    uncounted: BTreeSet<Box<str>>,
-    counted: BTreeMap<Box<str>, Arc<Value>>,
+    folders: BTreeMap<Box<str>, Folder>,
+    len: usize,
     bytes: usize,
+}
+
+/// The folder of `key`, with a `/` behind it, and its name there.
+fn split(key: &str) -> (&str, &str) {
+    key.split_at(key.rfind('/').map_or(0, |slash| slash + 1))
 }
 
 impl Names {
     /// How many there are, and the memory that they take.
     pub fn size(&self) -> (usize, usize) {
-        (self.uncounted.len() + self.counted.len(), self.bytes)
+        (self.len, self.bytes)
     }
 
-    /// The value of `name`, if a bound counts it.
-    pub fn value(&self, name: &str) -> Option<&Arc<Value>> {
-        self.counted.get(name)
+    /// The value of `key`, if a bound counts it.
+    pub fn value(&self, key: &str) -> Option<&Arc<Value>> {
+        let (folder, name) = split(key);
+        self.folders.get(folder)?.get(name)?.as_ref()
     }
 
-    /// The value of `name`, which is added if there is none.
-    pub fn counted(&mut self, name: &str) -> Arc<Value> {
-        if let Some(value) = self.value(name) {
-            return Arc::clone(value);
-        }
-        let value = Arc::<Value>::default();
-        self.insert(name.into(), Arc::clone(&value));
-        value
-    }
-
-    /// Adds a name that is not there, with its value.
-    pub fn insert(&mut self, name: Box<str>, value: Arc<Value>) {
-        self.bytes += name.len() + OVERHEAD;
-        self.counted.insert(name, value);
-    }
-
-    /// Adds a name that no bound counts.
-    pub fn add(&mut self, name: &str) {
-        if self.uncounted.insert(name.into()) {
+    /// Gives `key` this value, if a bound counts it, in place of what was there.
+    pub fn insert(&mut self, key: &str, value: Option<Arc<Value>>) {
+        let (folder, name) = split(key);
+        let names = match self.folders.get_mut(folder) {
+            Some(names) => names,
+            None => self.folders.entry(folder.into()).or_default(),
+        };
+        if let Some(there) = names.get_mut(name) {
+            *there = value;
+        } else {
+            names.insert(name.into(), value);
+            self.len += 1;
             self.bytes += name.len() + OVERHEAD;
         }
     }
 
-    /// Removes `name`; returns its value, if a bound counted it.
-    pub fn remove(&mut self, name: &str) -> Option<Arc<Value>> {
-        let value = self.counted.remove(name);
-        if value.is_some() || self.uncounted.remove(name) {
-            self.bytes -= name.len() + OVERHEAD;
+    /// Removes `key`; returns its value, if a bound counted it.
+    pub fn remove(&mut self, key: &str) -> Option<Arc<Value>> {
+        let (folder, name) = split(key);
+        let names = self.folders.get_mut(folder)?;
+        let value = names.remove(name)?;
+        if names.is_empty() {
+            self.folders.remove(folder);
         }
+        self.len -= 1;
+        self.bytes -= name.len() + OVERHEAD;
         value
     }
 
-    /// The first name from `from` on.
-    pub fn first_from(&self, from: &str) -> Option<Box<str>> {
-        let from = (Included(from), Unbounded);
-        let counted = self.counted.range::<str, _>(from).next();
-        let uncounted = self.uncounted.range::<str, _>(from).next();
-        counted
-            .map(|(name, _)| name)
-            .into_iter()
-            .chain(uncounted)
-            .min()
-            .cloned()
+    /// The first key from `from` on, in the order of bytes.
+    pub fn first_from(&self, from: &str) -> Option<String> {
+        let above = from.match_indices('/').map(|(slash, _)| &from[..=slash]);
+        let at_or_above = std::iter::once("").chain(above).filter_map(|folder| {
+            let rest = (Included(&from[folder.len()..]), Unbounded);
+            let (name, _) = self.folders.get(folder)?.range::<str, _>(rest).next()?;
+            Some([folder, name].concat())
+        });
+        let mut first = at_or_above.min();
+        for (folder, names) in self.folders.range::<str, _>((Included(from), Unbounded)) {
+            if first.as_deref().is_some_and(|first| first < &**folder) {
+                break;
+            }
+            let name = names.keys().next().map(|name| [&**folder, name].concat());
+            first = first.into_iter().chain(name).min();
+        }
+        first
     }
 
-    /// The names that no bound counts and that begin with `prefix`.
-    pub fn uncounted<'n>(&'n self, prefix: &'n str) -> impl Iterator<Item = &'n Box<str>> {
-        let names = self
-            .uncounted
-            .range::<str, _>((Included(prefix), Unbounded));
-        names.take_while(move |name| name.starts_with(prefix))
+    /// True if the folder of `key` has another name, in it or below it.
+    pub fn has_beside(&self, key: &str) -> bool {
+        let (folder, name) = split(key);
+        let is_other = |names: &Folder| names.len() > 1 || !names.contains_key(name);
+        let below = (Excluded(folder), Unbounded);
+        let mut below = self.folders.range::<str, _>(below).map(|(path, _)| path);
+        self.folders.get(folder).is_some_and(is_other)
+            || below.next().is_some_and(|path| path.starts_with(folder))
     }
 
-    /// The values whose names come after `from` and begin with `prefix`.
-    pub fn values<'n>(
-        &'n self,
-        from: &'n Bound<Box<str>>,
-        prefix: &'n str,
-    ) -> impl Iterator<Item = (&'n Box<str>, &'n Arc<Value>)> {
-        let from = from.as_ref().map(|from| &**from);
-        let values = self.counted.range::<str, _>((from, Unbounded));
-        values.take_while(move |(name, _)| name.starts_with(prefix))
+    /// Visits some of the keys that begin with `prefix`, folder by folder, behind the key `after`; returns the last one, if there may be more.
+    pub fn visit_some(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        mut visit: impl FnMut(&str, Option<&Arc<Value>>),
+    ) -> Option<String> {
+        let (first, begin) = split(prefix);
+        let after = after.map(split);
+        let (mut key, mut left) = (String::new(), CHUNK);
+        let mut has_more = |folder: &str, names: &Folder, begin: &str| {
+            let from = match after {
+                Some((last, name)) if last == folder => Excluded(name),
+                _ => Included(begin),
+            };
+            for (name, value) in names.range::<str, _>((from, Unbounded)) {
+                if !name.starts_with(begin) {
+                    break;
+                }
+                key.clear();
+                key.push_str(folder);
+                key.push_str(name);
+                visit(&key, value.as_ref());
+                left -= 1;
+                if left == 0 {
+                    return Some(std::mem::take(&mut key));
+                }
+            }
+            None
+        };
+        if after.is_none_or(|(last, _)| last <= first)
+            && let Some(names) = self.folders.get(first)
+            && let last @ Some(_) = has_more(first, names, begin)
+        {
+            return last;
+        }
+        let from = after.map_or(prefix, |(last, _)| last.max(prefix));
+        let folders = self.folders.range::<str, _>((Included(from), Unbounded));
+        let below = folders.take_while(|(path, _)| path.starts_with(prefix));
+        let mut below = below.filter(|(path, _)| ***path != *first);
+        below.find_map(|(path, names)| has_more(path, names, ""))
+    }
+
+    /// Gives the folder `from` the name `to`, each with a `/` behind it, with all names below it. Nothing has a name below `to`.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        let folders = self.folders.range::<str, _>((Included(from), Unbounded));
+        let below = folders.take_while(|(path, _)| path.starts_with(from));
+        let moved: Vec<Box<str>> = below.map(|(path, _)| path.clone()).collect();
+        for path in moved {
+            if let Some(names) = self.folders.remove(&path) {
+                let path = [to, &path[from.len()..]].concat();
+                self.folders.insert(path.into(), names);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn names_by_folder_are_those_of_a_sorted_set(
+            keys in prop::collection::btree_set("[a-]{1,2}(/[a-]{1,2}){0,3}", 0..40),
+            gone in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+            (from, prefix) in ("[a/-]{0,6}", "[a-]{0,2}(/[a-]{0,2}){0,3}"),
+        ) {
+            let (mut names, mut keys): (_, BTreeSet<String>) = (Names::default(), keys);
+            keys.iter().for_each(|key| names.insert(key, None));
+            for at in gone {
+                if let Some(key) = keys.iter().nth(at.index(keys.len().max(1))).cloned() {
+                    names.remove(&key);
+                    keys.remove(&key);
+                }
+            }
+            prop_assert_eq!(names.size().0, keys.len());
+            prop_assert_eq!(names.first_from(&from), keys.range(from.clone()..).next().cloned());
+            let mut visited = Vec::new();
+            let mut after = None;
+            loop {
+                after = names.visit_some(&prefix, after.as_deref(), |key, _| visited.push(key.to_owned()));
+                if after.is_none() {
+                    break;
+                }
+            }
+            let expected: BTreeSet<_> = keys.iter().filter(|key| key.starts_with(&prefix)).cloned().collect();
+            prop_assert_eq!(visited.len(), expected.len());
+            prop_assert_eq!(visited.into_iter().collect::<BTreeSet<_>>(), expected);
+            for key in &keys {
+                let folder = split(key).0;
+                let has_beside = keys.iter().any(|other| other != key && other.starts_with(folder));
+                prop_assert_eq!(names.has_beside(key), has_beside);
+            }
+        }
+    }
+
+    #[test]
+    fn a_visit_in_parts_meets_each_name_once() {
+        let mut names = Names::default();
+        let keys: BTreeSet<String> = (0..3000).map(|n| format!("{}/{n}", n % 3)).collect();
+        keys.iter().for_each(|key| names.insert(key, None));
+        let (mut visited, mut after) = (BTreeSet::new(), None);
+        loop {
+            let visit = |key: &str, _: Option<&Arc<Value>>| assert!(visited.insert(key.to_owned()));
+            after = names.visit_some("", after.as_deref(), visit);
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(visited, keys);
+        names.rename("1/", "9/x/");
+        assert_eq!(names.first_from("2/999").as_deref(), Some("9/x/1"));
+        assert_eq!(names.size().0, 3000);
     }
 }

@@ -97,6 +97,19 @@ impl Total {
         }
     }
 
+    /// The larger of both, by bytes and by values.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.max(other.bytes),
+            keys: self.keys.max(other.keys),
+        }
+    }
+
+    /// Without `other`, and not below nothing.
+    pub fn minus(self, other: Self) -> Self {
+        self.replaced(other, Self::default())
+    }
+
     /// By how much it exceeds what `bound` has room for.
     pub fn beyond(self, bound: &Bound) -> Self {
         self.beyond_part(bound, |max| max)

@@ -50,10 +50,22 @@ pub fn account(prefix: &str) -> std::sync::Arc<Account> {
 /// The same, of which an earlier process has noted these uses.
 pub fn account_with(prefix: &str, noted: Uses) -> std::sync::Arc<Account> {
     let bound = bound(prefix, Some(256), None, Full::Evict);
-    let account = Account::new(vec![bound], noted);
-    account.set_may_evict(0, true);
+    let account = Account::new(vec![bound], None, noted);
+    account.set_may_remove(0, crate::store::changes::Removal::Full, true);
     account.set_whole();
     account
+}
+
+/// Has `key` have a value of so many bytes, of version 1.
+pub fn place(account: &std::sync::Arc<Account>, key: &str, bytes: u64) {
+    let file = Known {
+        version: 1,
+        bytes,
+        end: None,
+        frees_nothing: false,
+    };
+    let mut state = account.state.lock();
+    state.note(&account.bounds, key, Some(file), value::uptime());
 }
 
 proptest! {

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::store::bounds::uses::{approved, is_approved, load};
+use crate::store::bounds::uses::{approval, approved, is_approved, load};
 use crate::store::bounds::{Account, Bound, Total, named};
+use crate::store::changes::Removal;
 use crate::store::directory_fd::open_folder;
 use crate::store::layout::{OpenError, open_values};
 use crate::store::list::count_all;
@@ -19,15 +20,22 @@ const NAMED: usize = 10;
 pub fn report(dir: &Path, bounds: &[Bound]) -> Result<String, OpenError> {
     let values = open_values(dir, None)?;
     let own = open_folder(&values.root, RESERVED).ok();
-    let account = Account::new(bounds.to_vec(), own.as_ref().map(load).unwrap_or_default());
+    let account = Account::new(
+        bounds.to_vec(),
+        values.device(),
+        own.as_ref().map(load).unwrap_or_default(),
+    );
     let approved = own.as_ref().map(approved).unwrap_or_default();
     let counted = count_all(&values, &account);
     counted.map_err(|error| OpenError::Refused(format!("{}: {error}", dir.display())))?;
     account.set_whole();
     let mut text = String::new();
     for (at, bound) in bounds.iter().enumerate() {
-        let may_evict = is_approved(&approved, bound);
-        account.set_may_evict(at, true);
+        let mut may_evict = true;
+        for why in [Removal::Full, Removal::Age] {
+            account.set_may_remove(at, why, true);
+            may_evict &= approval(bound, why).is_none() || is_approved(&approved, bound, why);
+        }
         let _ = describe(&mut text, &account, at, may_evict);
     }
     Ok(text)
@@ -41,7 +49,7 @@ fn describe(text: &mut String, account: &Account, at: usize, may_evict: bool) ->
     writeln!(text, "{name} ({bound}): {keys} values, {size}")?;
     let mut values = Vec::new();
     account.visit_counted(at, |_, name, value| {
-        values.push((value.age(), value.size(), name.to_owned()));
+        values.push((value.age(), value.bytes(), name.to_owned()));
     });
     values.sort_unstable_by(|one, other| (other.0, &one.2).cmp(&(one.0, &other.2)));
     for (part, at) in [("oldest", 0), ("median", values.len() / 2)] {

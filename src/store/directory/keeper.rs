@@ -1,4 +1,5 @@
-//! The thread of the bounds: it counts all values at the start and once an hour, evicts ahead of need and by age, and notes the uses.
+//! The thread of the bounds: it counts all values at the start and once an hour, removes what has ended, evicts ahead of need and by age, and
+//! notes the uses, once a minute those since.
 //!
 //! Promises that it removes nothing before all values are counted, and nothing that a bound may not remove: where a directory had
 //! values before its bounds, an eviction waits until `--evict-existing` was given once. Each eviction is a change of the publisher, under
@@ -13,11 +14,13 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
-use crate::store::bounds::uses::{approval, approve, approved, hash, is_approved, save};
-use crate::store::bounds::{Account, STEP, Total, Victim};
+use crate::failpoint;
+use crate::store::bounds::uses::{append, approval, approve, approved, hash, is_approved, save};
+use crate::store::bounds::{Account, Choice, Room, STEP, Total, Victim};
 use crate::store::changes::Removal;
 use crate::store::list::Lister;
 use crate::store::publish::Publisher;
+use crate::store::space::Free;
 use crate::store::write_context::WriteContext;
 
 /// How often it looks whether a bound is nearly full.
@@ -26,7 +29,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// How often it looks at ages, if they are not so short that it looks more often, and whether the index is there.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// How often it notes the uses, and counts all values anew: what was edited in place has no event.
+/// How often it notes the uses since: a kill loses no more.
+const NOTE: Duration = Duration::from_secs(60);
+
+/// How often it notes all uses, and counts all values anew: where there is no index, no event tells what other programs do.
 const COUNT: Duration = Duration::from_secs(3600);
 
 /// The longest that a start waits for the first count: a directory of some hundred thousand values is counted by then.
@@ -42,7 +48,7 @@ pub struct Keeper {
 /// What the thread works with.
 #[derive(Debug)]
 struct Work {
-    account: Arc<Account>,
+    room: Arc<Room>,
     lister: Arc<Lister>,
     writer: Arc<WriteContext>,
     /// Weak: the publisher ends when the directory does.
@@ -57,7 +63,7 @@ struct Work {
 impl Keeper {
     /// Starts the thread, and waits a moment for the first count. With `takes_existing`, bounds may evict what was there before them.
     pub fn start(
-        account: Arc<Account>,
+        room: Arc<Room>,
         lister: Arc<Lister>,
         writer: Arc<WriteContext>,
         publisher: &Arc<Publisher>,
@@ -65,7 +71,7 @@ impl Keeper {
     ) -> std::io::Result<Self> {
         let (is_whole, whole) = mpsc::channel();
         let work = Arc::new(Work {
-            account,
+            room,
             lister,
             writer,
             publisher: Arc::downgrade(publisher),
@@ -94,41 +100,52 @@ impl Drop for Keeper {
         // A count may last long, and leaves nothing undone: the thread is left, and writes nothing any more.
         if !self.work.is_counting.load(Relaxed) {
             let _ = thread.join();
-            self.work.note_uses();
+            self.work.note_all_uses();
         }
     }
 }
 
 impl Work {
+    fn account(&self) -> &Arc<Account> {
+        &self.room.account
+    }
+
     fn run(&self, runtime: &Runtime) {
         self.count();
-        let bounds = self.account.bounds.iter();
+        let bounds = self.account().bounds.iter();
         let shortest = bounds.filter_map(|bound| Some(bound.max_age?.0)).min();
         let look = shortest.map_or(LOOK, |age| (age / 8).clamp(TICK, LOOK));
-        let (mut looked, mut counted) = (None, Instant::now());
+        let note = failpoint::uses_interval(NOTE);
+        let (mut looked, mut noted, mut counted) = (None, Instant::now(), Instant::now());
         while !self.has_ended.load(Relaxed) {
-            if counted.elapsed() >= COUNT {
-                self.note_uses();
+            let has_more_young = self.account().look_at_young(self.writer.dir());
+            if counted.elapsed() >= COUNT || has_more_young {
                 self.count();
-                counted = Instant::now();
+                (noted, counted) = (Instant::now(), Instant::now());
+            }
+            if noted.elapsed() >= note {
+                self.note_uses(noted.elapsed());
+                noted = Instant::now();
             }
             if looked.is_none_or(|at: Instant| at.elapsed() >= look) {
                 self.look(runtime);
                 looked = Some(Instant::now());
             }
+            while self.evict(runtime, self.account().ended()) {}
             self.evict_ahead(runtime);
-            thread::park_timeout(TICK);
+            thread::park_timeout(TICK.min(note));
         }
     }
 
     /// Counts all values; the first time, also decides which bounds may evict.
     fn count(&self) {
         self.is_counting.store(true, Relaxed);
-        match self.lister.count(&self.account) {
-            Ok(()) if self.account.is_whole() => {}
+        match self.lister.count(self.account()) {
+            Ok(()) if self.account().is_whole() => self.note_all_uses(),
             Ok(()) => {
                 self.decide_what_may_go();
-                self.account.set_whole();
+                self.account().set_whole();
+                self.note_all_uses();
                 // The start waits for it only a moment.
                 let _ = self.is_whole.send(());
             }
@@ -141,7 +158,7 @@ impl Work {
 
     /// Lets bounds evict where they were approved, or where there is nothing yet; says what each holds, and what would go.
     fn decide_what_may_go(&self) {
-        let account = &self.account;
+        let account = self.account();
         let own = &self.writer.temp_dir.own;
         let before = approved(own);
         // Of a bound that is no more, or removes nothing any more, the approval ends.
@@ -149,14 +166,18 @@ impl Work {
         for (at, bound) in account.bounds.iter().enumerate() {
             let (prefix, Total { bytes, keys }) = (bound.prefix.to_string(), account.total(at));
             tracing::info!(prefix, bytes, keys, limits = %bound, "a bound");
-            let may_evict = is_approved(&before, bound) || keys == 0 || self.takes_existing;
-            account.set_may_evict(at, may_evict);
-            if !bound.removes() {
-                continue;
+            let mut is_approval_missing = false;
+            for why in [Removal::Full, Removal::Age] {
+                let Some(approval) = approval(bound, why) else {
+                    continue;
+                };
+                let may_remove =
+                    is_approved(&before, bound, why) || keys == 0 || self.takes_existing;
+                account.set_may_remove(at, why, may_remove);
+                is_approval_missing |= !may_remove;
+                now.extend(may_remove.then_some(approval));
             }
-            if may_evict {
-                now.insert(approval(bound));
-            } else {
+            if is_approval_missing {
                 let going = account.would_go(at);
                 tracing::warn!(
                     prefix,
@@ -175,39 +196,40 @@ impl Work {
 
     /// Sees that the index is there, and evicts what is too old.
     fn look(&self, runtime: &Runtime) {
-        if !self.account.is_whole() {
+        if !self.account().is_whole() {
             return self.count();
         }
         self.is_counting.store(true, Relaxed);
         self.lister.keep_index();
         self.is_counting.store(false, Relaxed);
-        while self.evict(runtime, self.account.victims_of_age(), Removal::Age) {}
+        while self.evict(runtime, self.account().victims_of_age()) {}
     }
 
     /// Evicts in small steps what nearly full bounds, and a nearly full disk, will need.
     fn evict_ahead(&self, runtime: &Runtime) {
-        let account = &self.account;
-        while self.evict(runtime, account.victims_ahead(), Removal::Full) {}
-        let mut before = None;
-        while let Some(short) = self.short_of_space()
-            // What is removed may take its space with it, for example into a snapshot.
-            && before.is_none_or(|before| short < before)
-            && self.evict(runtime, account.victims_of_disk(short, ""), Removal::Full)
+        while self.evict(runtime, self.account().victims_ahead()) {}
+        while let Some((free, lacks)) = self.short_of_space()
+            && let Choice::Evict(victims) = self.room.for_disk(Some(free), lacks, &[])
+            && self.evict(runtime, victims)
         {
-            before = Some(short);
+            self.room.gone(|| self.free());
         }
     }
 
-    /// Bytes that are to be free beside `--min-free`, before an upload needs them.
-    fn short_of_space(&self) -> Option<u64> {
-        let writer = &self.writer;
-        let free = writer.space.free(&writer.dir().root).ok()??;
+    fn free(&self) -> Option<Free> {
+        self.writer.space.free(&self.writer.dir().root).ok()?
+    }
+
+    /// The free space, and what is to be free beside `--min-free` before an upload needs it, if it lacks.
+    fn short_of_space(&self) -> Option<(Free, Total)> {
+        let free = self.free()?;
         let wanted = free.floor + free.floor / 4;
-        Some(wanted.saturating_sub(free.bytes)).filter(|&short| short > 0)
+        let bytes = wanted.saturating_sub(free.bytes);
+        (bytes > 0).then_some((free, Total { bytes, keys: 0 }))
     }
 
     /// Has the publisher remove `victims`, some at a time; true if one is gone, and there may be more.
-    fn evict(&self, runtime: &Runtime, victims: Vec<Victim>, removal: Removal) -> bool {
+    fn evict(&self, runtime: &Runtime, victims: Vec<Victim>) -> bool {
         let mut is_gone = false;
         let mut victims = victims.into_iter().peekable();
         while victims.peek().is_some() {
@@ -215,7 +237,7 @@ impl Work {
             let Some(publisher) = publisher.filter(|_| !self.has_ended.load(Relaxed)) else {
                 return false;
             };
-            let removed = publisher.remove(victims.by_ref().take(STEP), removal);
+            let removed = publisher.evict(victims.by_ref().take(STEP));
             let mut removed = runtime.block_on(removed).into_iter();
             is_gone |= removed.any(|outcome| matches!(outcome, Ok(Some(_))));
         }
@@ -223,17 +245,35 @@ impl Work {
     }
 
     /// Notes when each value was used last, once all of them are known.
-    fn note_uses(&self) {
-        let (account, writer) = (&self.account, &self.writer);
-        if !account.is_whole() {
-            return;
+    fn note_all_uses(&self) {
+        if self.account().is_whole() {
+            let written = save(&self.writer.temp_dir.own, &self.uses(i64::MAX));
+            Self::tell_of_uses(written.map_err(Into::into));
         }
+    }
+
+    /// Notes the uses of the last `span`.
+    fn note_uses(&self, span: Duration) {
+        let span = span + TICK;
+        let uses = self.uses(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
+        if self.account().is_whole() && !uses.is_empty() {
+            Self::tell_of_uses(append(&self.writer.temp_dir.own, &uses));
+        }
+    }
+
+    /// The uses of the values that were used in so many milliseconds.
+    fn uses(&self, span: i64) -> Vec<(u64, i64)> {
         let mut uses = Vec::new();
-        account.visit("", |name, value| {
-            let second = u32::try_from(value.second()).unwrap_or(u32::MAX);
-            uses.push((hash(name), second));
+        self.account().visit("", |name, value| {
+            if value.age() <= span {
+                uses.push((hash(name), value.used_at()));
+            }
         });
-        if let Err(error) = save(&writer.temp_dir.own, uses) {
+        uses
+    }
+
+    fn tell_of_uses(written: std::io::Result<()>) {
+        if let Err(error) = written {
             tracing::error!(%error, "cannot note when values were used last: after the next start they count from their files' times");
         }
     }

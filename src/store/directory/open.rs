@@ -19,7 +19,7 @@ use rustix::thread::CpuSet;
 use super::keeper::Keeper;
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
-use crate::store::bounds::{Account, Bound, uses};
+use crate::store::bounds::{Account, Bound, Room, uses};
 use crate::store::cache::Cache;
 use crate::store::changes::Changes;
 use crate::store::directory_fd::ValuesDir;
@@ -139,10 +139,11 @@ impl Directory {
         if bounds.is_empty() {
             uses::approve_none(&temp_dir.own);
         }
-        let account =
-            (!bounds.is_empty()).then(|| Account::new(bounds.clone(), uses::load(&temp_dir.own)));
         let values = Arc::clone(&temp_dir.values);
-        let opened = Self::reading(values, options, changes, account.clone());
+        let account = (!bounds.is_empty())
+            .then(|| Account::new(bounds.clone(), values.device(), uses::load(&temp_dir.own)));
+        let room = account.clone().map(|account| Arc::new(Room::new(account)));
+        let opened = Self::reading(values, options, changes, account);
         let mut opened = opened.map_err(failed)?;
         let writer = Arc::new(WriteContext {
             temp_dir,
@@ -151,7 +152,7 @@ impl Directory {
             is_read_only: AtomicBool::new(false),
             quota,
             space: Space::new(options.min_free),
-            account: account.clone(),
+            room: room.clone(),
             cache: Arc::clone(&opened.cache),
             clock,
             counters: Arc::clone(&opened.counters),
@@ -174,9 +175,9 @@ impl Directory {
         let publisher = Publisher::start(Arc::clone(&writer), changes, journal);
         let publisher = Arc::new(publisher.map_err(failed)?);
         let takes_existing = options.evict_existing;
-        let keeper = account.map(|account| {
+        let keeper = room.map(|room| {
             let (lister, writer) = (Arc::clone(&opened.lister), Arc::clone(&writer));
-            Keeper::start(account, lister, writer, &publisher, takes_existing)
+            Keeper::start(room, lister, writer, &publisher, takes_existing)
         });
         opened.writing = Some(Writing {
             _keeper: keeper.transpose().map_err(failed)?,

@@ -41,8 +41,6 @@ pub struct Tree {
     closed: BTreeSet<String>,
     /// True while every folder was read before the last events.
     is_read: bool,
-    /// Keys that had a change in flight when they were looked at.
-    unsettled: BTreeSet<String>,
 }
 
 /// Why a tree cannot be used.
@@ -88,7 +86,6 @@ impl Tree {
             unread: BTreeSet::from([String::new()]),
             closed: BTreeSet::new(),
             is_read: false,
-            unsettled: BTreeSet::new(),
         };
         tree.catch_up()?;
         tree.catch_up()?;
@@ -114,7 +111,7 @@ impl Tree {
         while let Some(path) = self.unread.pop_last() {
             self.read_folder(&path)?;
         }
-        self.unsettled.extend(self.account.settle());
+        self.account.forget_unseen();
         self.check()
     }
 
@@ -150,7 +147,9 @@ impl Tree {
                     self.take_events()?;
                     self.check()?;
                 }
-                Met::Value(key) if self.account.counts(key.as_str()) => self.look(key.as_str()),
+                Met::Value(key) if self.account.counts(key.as_str()) => {
+                    self.account.look(&self.dir, key.as_str());
+                }
                 Met::Value(key) => self.account.set_name(key.as_str(), true),
                 Met::Folder(path) => {
                     self.unread.insert(path);
@@ -164,9 +163,6 @@ impl Tree {
         let dir = Arc::clone(&self.dir);
         let mut entries = Entries::new(&dir);
         let events = self.events.take(self.root)?;
-        for key in std::mem::take(&mut self.unsettled) {
-            self.look(&key);
-        }
         for (event, told) in events {
             // Events of a folder that was forgotten: if it is there, it is read.
             let Some(folder) = self.folders.path(event.folder) else {
@@ -186,7 +182,7 @@ impl Tree {
             };
             if self.account.counts(key.as_str()) {
                 if !self.is_known(key.as_str(), told) {
-                    self.look(key.as_str());
+                    self.account.look(&self.dir, key.as_str());
                 }
             } else {
                 let is_value = matches!(entries.look_up(&key)?, NameKind::Value(..));
@@ -209,19 +205,12 @@ impl Tree {
         }
     }
 
-    /// Looks at `key`, now or, where a change of it is in flight, with the next events.
-    fn look(&mut self, key: &str) {
-        if !self.account.look(&self.dir, key) {
-            self.unsettled.insert(key.to_owned());
-        }
-    }
-
     /// Forgets the folder `path` and all that lies below it.
     fn forget(&mut self, path: &str) {
         for watch in self.folders.remove(path) {
             self.events.forget(watch);
         }
-        self.account.doubt(&format!("{path}/"));
+        self.account.unsee(&format!("{path}/"));
     }
 
     /// The `limit + 1` smallest items of `page`.
@@ -229,7 +218,7 @@ impl Tree {
         smallest(page, |from| {
             let key = self.account.first_from(from);
             let folder = self.folders.first_lasting(from, page);
-            key.into_iter().chain(folder).min()
+            key.map(Box::from).into_iter().chain(folder).min()
         })
     }
 }
@@ -326,10 +315,10 @@ impl Folders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::bounds::{Bound, Full, MIN_AGE, Prefix, Uses};
+    use crate::store::bounds::{Ask, Bound, Full, Known, MIN_AGE, Prefix, Uses};
     use crate::store::location::Location;
     use crate::transfer::BlockingPool;
-    use crate::value::{Meta, Prefixes};
+    use crate::value::Prefixes;
     use data_server_testing::scaled;
     use proptest::prelude::*;
     use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
@@ -405,7 +394,7 @@ mod tests {
                 full: Full::Refuse,
                 min_age: MIN_AGE,
             };
-            let account = Account::new(vec![bound], Uses::default());
+            let account = Account::new(vec![bound], None, Uses::default());
             account.set_whole();
             let tree = Tree::read(&dir, u64::MAX, Arc::clone(&account));
             Self {
@@ -456,36 +445,40 @@ mod tests {
         /// As the publisher does.
         fn publish(&mut self, key: &str, blocks: Option<usize>, before: &[Step], after: &[Step]) {
             let at = self.path.join(key);
-            let new = blocks.map(|blocks| self.new_file(blocks));
-            match &new {
-                Some(new) => {
-                    let named = self.staging.path().join("named");
-                    fs::rename(new, &named).unwrap();
-                    let meta = Meta::of(&rustix::fs::stat(&named).unwrap());
-                    self.account
-                        .admit(key, meta.len, meta.version, None)
-                        .unwrap();
-                }
-                None => self.account.release(key),
+            let named = self.staging.path().join("named");
+            let (new, mut held) = (blocks.map(|blocks| self.new_file(blocks)), None);
+            let mut looks = self.account.looks();
+            if let (Some(new), Some(blocks)) = (&new, blocks) {
+                fs::rename(new, &named).unwrap();
+                let bytes = blocks as u64 * 4096;
+                let ask = Ask {
+                    key,
+                    bytes,
+                    source: None,
+                    staged: 0,
+                };
+                self.account.admit(&mut held, &ask).unwrap();
+                looks = held.as_ref().map_or(0, |held| held.looks);
             }
+            let file = fs::metadata(&named).ok().filter(|_| new.is_some());
+            let file = file.map(|_| Known::new(&rustix::fs::stat(&named).unwrap(), None, None));
             let found = at.exists();
             for step in before {
                 self.step(step);
             }
-            let named = self.staging.path().join("named");
             let made = match &new {
                 Some(_) if found => fs::rename(&named, &at),
                 Some(_) => fs::create_dir_all(at.parent().unwrap())
-                    .and_then(|()| fs::hard_link(&named, &at)),
+                    .and_then(|()| fs::hard_link(&named, &at))
+                    .and_then(|()| fs::remove_file(&named)),
                 None => fs::remove_file(&at),
             };
             for step in after {
                 self.step(step);
             }
             if made.is_ok() {
-                self.account.made(key, new.is_some());
+                self.account.made(&self.dir, key, looks, file);
             } else {
-                self.account.dropped(key);
                 self.account.look(&self.dir, key);
             }
         }
@@ -497,12 +490,10 @@ mod tests {
 
         /// The values and the bytes that each takes, as they are counted and as they are there.
         fn seen(&mut self) -> [BTreeMap<String, u64>; 2] {
-            // What was in flight is looked at with the next events.
-            self.catch_up();
             self.catch_up();
             let mut counted = BTreeMap::new();
             self.account.visit("", |name, value| {
-                counted.insert(name.to_owned(), value.size());
+                counted.insert(name.to_owned(), value.bytes());
             });
             let there = KEYS.iter().filter_map(|key| {
                 let found = fs::metadata(self.path.join(key)).ok()?;
@@ -541,7 +532,8 @@ mod tests {
             asked.update(|count| count + 1);
             let first = |from: &str| {
                 let name = keys.first_from(from);
-                name.inspect(|_| looked_at.update(|count| count + 1))
+                let name = name.map(Box::from);
+                name.inspect(|_: &Box<str>| looked_at.update(|count| count + 1))
             };
             found.add(smallest(&part, first));
         }
@@ -551,7 +543,7 @@ mod tests {
     #[test]
     fn a_page_of_few_keys_among_many_looks_at_few_names() {
         const HIDDEN: usize = 50_000;
-        let keys = Account::new(Vec::new(), Uses::default());
+        let keys = Account::new(Vec::new(), None, Uses::default());
         for n in 0..HIDDEN {
             keys.set_name(&format!("hidden{}/{n:05}", n % 100), true);
             keys.set_name(&format!("x{n:05}"), true);
@@ -609,7 +601,7 @@ mod tests {
 
     #[test]
     fn keys_that_are_removed_give_their_memory_back() {
-        let keys = Account::new(Vec::new(), Uses::default());
+        let keys = Account::new(Vec::new(), None, Uses::default());
         for key in ["a", "a/1", "a/2", "a0", "b/1", "a/1"] {
             keys.set_name(key, true);
         }
@@ -624,11 +616,11 @@ mod tests {
         };
         let (count, bytes) = keys.size();
         assert_eq!(count, 5);
-        keys.doubt("a/");
-        assert_eq!(names(), ["a", "a0", "b/1"].map(Box::from));
+        keys.unsee("a/");
+        assert_eq!(names(), ["a", "a0", "b/1"]);
         assert!(keys.size().1 < bytes);
         keys.set_name("a/1", false);
-        keys.doubt("");
+        keys.unsee("");
         assert_eq!(keys.size(), (0, 0));
     }
 }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
 use super::super::batch_reply::{self, Sender};
+use super::super::bounds::{Reservation, Victim};
 use super::super::changes::{Published, Removal};
 use super::super::commit::{A_FOLDER, TRIES};
 use super::super::new_value::{NewValue, Source};
@@ -47,6 +48,8 @@ pub struct ChangeRequest {
     pub condition: Option<Condition>,
     /// The reason of the server, where no client asked for it.
     pub removal: Option<Removal>,
+    /// The room that it waits for, or has, where a bound counts its key.
+    pub room: Option<Reservation>,
     /// The number of times that it was decided and another program was in its way.
     pub tries: u32,
     /// It was to be made, and failed so.
@@ -86,14 +89,15 @@ pub struct AppliedChange {
 }
 
 impl ChangeRequest {
-    /// A removal by the server, whose outcome no one waits for.
-    pub fn removal(key: Key<'static>, condition: Condition, removal: Removal) -> Self {
+    /// The removal of a value that makes room for another, whose outcome no one waits for.
+    pub fn eviction(victim: Victim) -> Self {
         Self {
-            key,
+            key: victim.key,
             value: None,
             folder: None,
-            condition: Some(condition),
-            removal: Some(removal),
+            condition: Some(victim.allows),
+            removal: Some(victim.why),
+            room: None,
             tries: 0,
             failure: None,
             cancels: None,
@@ -271,12 +275,15 @@ pub trait Files {
         change: &mut ChangeRequest,
         make_room: &mut dyn FnMut(&ChangeRequest) -> bool,
     ) -> MadeAtOnce;
-    /// Removals that make room for `change`, which lacks some; none where no value can be removed for it.
-    fn evictions(&self, _change: &ChangeRequest) -> Vec<ChangeRequest> {
-        Vec::new()
+    /// Removals that make room for `change`, which lacks some; none of them while others are under way that do. `None` where nobody is left who
+    /// could go.
+    fn evictions(&self, _change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
+        None
     }
-    /// A `change` is not made as it was decided, or fails with this error; it has its result if it `is_admitted`.
-    fn withdraw(&self, _change: &ChangeRequest, _is_admitted: bool, _error: Option<&Error>) {}
+    /// The removals that made room for a change are over.
+    fn evicted(&self) {}
+    /// A `change` is not made as it was decided, or fails with this error. It has no room any more.
+    fn withdraw(&self, _change: &mut ChangeRequest, _error: Option<&Error>) {}
     /// The table's answer for `key`.
     fn pending_state(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
         pending.state(key)
@@ -289,12 +296,10 @@ pub type MadeAtOnce = Result<Option<(Plan, Result<bool, Error>)>, Error>;
 /// The decision about a change.
 pub enum Decision {
     Make(Plan),
-    /// There is no room for it in place of this value, and nothing else refuses it.
-    Full(Error, Option<Meta>),
-    /// It is decided anew once its group is made, which makes room for it; until then its room is taken if it `is_admitted`.
-    Anew {
-        is_admitted: bool,
-    },
+    /// There is no room for it, and nothing else refuses it.
+    Full(Error),
+    /// It is decided anew once its group is made, which makes room for it.
+    Anew,
     /// Earlier changes that are not made yet leave it nothing to do: the files decide once those are made.
     Later,
     /// It is decided when it is made.
@@ -363,12 +368,11 @@ pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending)
     let state = files.pending_state(pending, &change.key);
     let of_source = source_state(files, change, pending);
     let is_pending = state != PendingState::Nothing || of_source != PendingState::Nothing;
-    let mut current = None;
     let planned = survive(|| {
         if !has_source(files, change, of_source)? {
             return Ok(None);
         }
-        current = match state {
+        let current = match state {
             PendingState::Occupied => return Ok(None),
             PendingState::Decided(current) => current,
             PendingState::Nothing => files.find(change)?,
@@ -378,7 +382,7 @@ pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending)
     match planned {
         Ok(Some(plan)) => Decision::Make(plan),
         Ok(None) | Err(Error::Precondition) if is_pending => Decision::Later,
-        Err(error) if lacks_room(&error) => Decision::Full(error, current),
+        Err(error) if lacks_room(&error) => Decision::Full(error),
         outcome => Decision::Answer(outcome.map(|_| None)),
     }
 }

@@ -4,8 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::bounds::{Account, size_of};
-use super::super::changes::Removal;
+use super::super::bounds::{Account, Ask, Choice, Known, Room, Total, size_of};
 use super::super::commit::{self, Found};
 use super::super::new_value::{NewValue, Place, Source};
 use super::super::space::Allowance;
@@ -55,13 +54,12 @@ impl ValueFiles {
 
     /// The value that the key of `change` will have in place of `base`, for which there is room.
     fn admit(&self, change: &mut ChangeRequest, base: Option<Meta>) -> Result<Option<Meta>, Error> {
-        let account = self.writer.account.as_deref();
         let Some(value) = &mut change.value else {
-            if let Some(account) = account {
-                account.release(change.key.as_str());
-            }
             return Ok(None);
         };
+        if let Some(account) = self.writer.account() {
+            account.admit(&mut change.room, &ask(&change.key, value))?;
+        }
         if value.is_in_memory() {
             let (space, root) = (&self.writer.space, &self.writer.dir().root);
             self.allowance.take(space, root, value.len)?;
@@ -71,31 +69,46 @@ impl ValueFiles {
             self.writer.note_end()?;
         }
         let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
-        // Last: what is counted is made, or told to be dropped.
-        if let Some(account) = account {
-            let source = value.source().map(|source| source.key.as_str());
-            account.admit(change.key.as_str(), size_of(value.len), version, source)?;
-        }
         Ok(Some(Meta::new(value.len, version).ending(end)))
+    }
+
+    /// Who goes so that the disk has space for `value` under `key`.
+    fn room_on_disk(&self, room: &Room, key: &Key<'_>, value: &NewValue) -> Result<Choice, Error> {
+        let free = self.writer.space.free(&self.writer.dir().root)?;
+        let needs = size_of(if value.is_in_memory() { value.len } else { 0 }) + size_of(1);
+        let has = free.map_or(u64::MAX, |free| free.bytes.saturating_sub(free.floor));
+        let mut lacks = Total {
+            bytes: needs.saturating_sub(has),
+            keys: u64::from(free.is_some_and(|free| free.inodes == Some(0))),
+        };
+        if lacks.is_zero() {
+            // The file system refuses it though it tells of space.
+            lacks.bytes = needs;
+        }
+        Ok(room.for_disk(free, lacks, &[key.as_str()]))
     }
 
     /// Gives the folder `from` the name `to`.
     fn move_folder(&self, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> {
         let writer = &self.writer;
         writer.journal.may_move_folders()?;
-        let account = writer.account.as_deref();
-        let begin = |account: &Account| account.begin_move(from.as_str(), to.as_str());
-        account.map_or(Ok(()), begin)?;
-        let moved = survive(|| {
-            commit::move_folder(writer.dir(), from, to)?;
-            for folder in [from, to] {
-                writer.cache.forget_all(&format!("{folder}/"));
-            }
-            account.inspect(|account| account.moved(from.as_str(), to.as_str()));
-            Ok(())
-        });
-        account.inspect(|account| account.end_move());
-        moved
+        let rename = || {
+            survive(|| {
+                commit::move_folder(writer.dir(), from, to)?;
+                for folder in [from, to] {
+                    writer.cache.forget_all(&format!("{folder}/"));
+                }
+                Ok(())
+            })
+        };
+        let ends = [from, to].map(Key::as_str);
+        let is_counted = |account: &&Arc<Account>| account.counts(&format!("{from}/"));
+        match writer.account().filter(is_counted) {
+            // The uses that an earlier process has noted have the names of before.
+            Some(account) if !account.is_whole() => Err(Error::Counting),
+            Some(account) => account.rename(ends, rename),
+            None => rename(),
+        }
     }
 
     fn look(&self, change: &ChangeRequest, is_assumed: bool) -> Result<Found<'_>, Error> {
@@ -111,6 +124,7 @@ impl ValueFiles {
         found: &Found<'_>,
         plan: Plan,
     ) -> Result<bool, Error> {
+        let looks = self.writer.account().map_or(0, |account| account.looks());
         let is_made = match &mut change.value {
             Some(NewValue {
                 place: Place::Key(source),
@@ -125,11 +139,8 @@ impl ValueFiles {
             Some(value) => commit::put(&self.writer, &change.key, value, found),
             None => commit::delete(&self.writer, &change.key, found, change.removal.is_some()),
         }?;
-        if is_made && let Some(account) = &self.writer.account {
-            account.made(change.key.as_str(), plan.result.is_some());
-            if let Some(source) = change.source() {
-                account.made(source.key.as_str(), false);
-            }
+        if is_made && let Some(account) = self.writer.account() {
+            self.count(account, change, looks);
         }
         if is_made && let Some(removal) = change.removal {
             self.writer.cache.forget(&change.key);
@@ -138,6 +149,31 @@ impl ValueFiles {
             tracing::debug!(key = change.key.as_str(), %reason, "a value is removed");
         }
         Ok(is_made)
+    }
+
+    /// Counts what `change` has made, which began after so many looks of the index.
+    fn count(&self, account: &Account, change: &mut ChangeRequest, looks: u64) {
+        let (dir, key) = (self.writer.dir(), change.key.as_str());
+        if let Some(source) = change.source() {
+            account.look(dir, key);
+            account.look(dir, source.key.as_str());
+            return;
+        }
+        if !account.counts(key) {
+            return;
+        }
+        let looks = change.room.as_ref().map_or(looks, |room| room.looks);
+        let file = change.value.as_mut().and_then(|value| {
+            let (end, len) = (value.attributes.end(), value.len);
+            let stat = rustix::fs::fstat(&*value.file().ok()?.file).ok()?;
+            let file = Known::new(&stat, end, dir.device());
+            // The file system may choose the blocks later.
+            Some(Known {
+                bytes: file.bytes.max(size_of(len)),
+                ..file
+            })
+        });
+        account.made(dir, key, looks, file);
     }
 }
 
@@ -172,7 +208,7 @@ impl Files for ValueFiles {
         match change.folder {
             Some(FolderChange::Make) => {
                 if dir.folder(path.as_str()).is_err() {
-                    if let Some(account) = &self.writer.account {
+                    if let Some(account) = self.writer.account() {
                         account.may_make_folder(path.as_str())?;
                     }
                     self.allowance.take(&self.writer.space, &dir.root, 0)?;
@@ -234,42 +270,61 @@ impl Files for ValueFiles {
         Ok(Some((plan, made)))
     }
 
-    fn evictions(&self, change: &ChangeRequest) -> Vec<ChangeRequest> {
-        let (Some(account), Some(value), None) =
-            (&self.writer.account, &change.value, change.folder)
-        else {
-            return Vec::new();
-        };
-        let source = value.source().map(|source| source.key.as_str());
-        let mut victims = account.victims_for(change.key.as_str(), size_of(value.len), source);
-        let (space, root) = (&self.writer.space, &self.writer.dir().root);
-        if victims.is_empty()
-            && value.is_in_memory()
-            && self.allowance.take(space, root, value.len).is_err()
-        {
-            victims = account.victims_of_disk(size_of(value.len), change.key.as_str());
+    fn evictions(&self, change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
+        let (room, value) = (self.writer.room.as_ref()?, change.value.as_ref()?);
+        let for_change = change
+            .room
+            .as_ref()
+            .and_then(|held| room.for_change(held, &ask(&change.key, value)));
+        let on_disk = || self.room_on_disk(room, &change.key, value);
+        match for_change.map_or_else(on_disk, Ok).ok()? {
+            Choice::Evict(victims) => {
+                Some(victims.into_iter().map(ChangeRequest::eviction).collect())
+            }
+            Choice::Wait => Some(Vec::new()),
+            Choice::Nobody => None,
         }
-        let evict = |(key, condition)| ChangeRequest::removal(key, condition, Removal::Full);
-        victims.into_iter().map(evict).collect()
     }
 
-    fn withdraw(&self, change: &ChangeRequest, is_admitted: bool, error: Option<&Error>) {
-        let Some(account) = &self.writer.account else {
+    fn evicted(&self) {
+        if let Some(room) = &self.writer.room {
+            room.gone(|| {
+                self.writer
+                    .space
+                    .free(&self.writer.dir().root)
+                    .ok()
+                    .flatten()
+            });
+        }
+    }
+
+    fn withdraw(&self, change: &mut ChangeRequest, error: Option<&Error>) {
+        change.room = None;
+        let Some(account) = self.writer.account() else {
             return;
         };
-        for key in change.keys().map(Key::as_str) {
-            if is_admitted {
-                account.dropped(key);
-            }
-            if account.counts(key) {
-                account.look(self.writer.dir(), key);
-            }
+        for key in change
+            .keys()
+            .map(Key::as_str)
+            .filter(|key| account.counts(key))
+        {
+            account.look(self.writer.dir(), key);
         }
         if let (Some(_), Some(error)) = (change.removal, error)
             && !matches!(error, Error::Precondition)
         {
-            account.note_stuck(change.key.as_str());
+            account.set_stuck(change.key.as_str(), true);
             self.log_stuck(&change.key, error);
         }
+    }
+}
+
+/// The room that `value` asks for under `key`.
+fn ask<'a>(key: &'a Key<'_>, value: &'a NewValue) -> Ask<'a> {
+    Ask {
+        key: key.as_str(),
+        bytes: size_of(value.len),
+        source: value.source().map(|source| source.key.as_str()),
+        staged: 0,
     }
 }

@@ -272,25 +272,24 @@ impl Undecided {
         frame: &mut FrameBuilder,
     ) {
         let mut decision = match change.failure.take() {
-            Some(error) if lacks_room(&error) => Decision::Full(error, None),
+            Some(error) if lacks_room(&error) => Decision::Full(error),
             Some(error) => Decision::Answer(Err(error)),
             None => decide(files, &mut change, &self.pending),
         };
-        if let Decision::Full(error, base) = decision {
-            let evictions = files.evictions(&change);
-            decision = if evictions.is_empty() {
-                Decision::Answer(Err(error))
-            } else {
-                for eviction in evictions {
-                    self.decide(files, eviction, entries, frame);
+        if let Decision::Full(error) = decision {
+            decision = match files.evictions(&change) {
+                None => Decision::Answer(Err(error)),
+                Some(evictions) => {
+                    for eviction in evictions {
+                        self.decide(files, eviction, entries, frame);
+                    }
+                    Decision::Anew
                 }
-                // The room is taken now, so that no other change gets it meanwhile.
-                let is_admitted = survive(|| files.result(&mut change, base)).is_ok();
-                Decision::Anew { is_admitted }
             };
         }
         if let (Some(_), Decision::Answer(outcome)) = (change.removal, &decision) {
-            files.withdraw(&change, false, outcome.as_ref().err());
+            let error = outcome.as_ref().err();
+            files.withdraw(&mut change, error);
         }
         self.push(Entry::new(change, decision), entries, Some(frame));
     }
@@ -331,26 +330,24 @@ impl Undecided {
         let made = match entry.decision {
             Decision::Answer(outcome) => return done.push(change.unmade(outcome)),
             Decision::AtOnce => return self.make_at_once(files, change, done),
-            Decision::Anew { is_admitted } => {
-                if is_admitted {
-                    files.withdraw(&change, true, None);
-                }
+            Decision::Anew => {
+                files.evicted();
                 return self.again.push_back(change);
             }
-            Decision::Full(..) => return self.again.push_back(change),
+            Decision::Full(_) => return self.again.push_back(change),
             Decision::Later if change.folder.is_some() => {
                 return done.push(change_folder(files, change));
             }
             // All changes before it are made by now, so the files alone decide. The table also has changes that come after it, which do not
             // concern it: so an empty table is passed.
-            Decision::Later => match decide(files, &mut change, &Pending::default()) {
-                Decision::Answer(outcome) => return done.push(change.unmade(outcome)),
-                decision => {
-                    let is_admitted = matches!(decision, Decision::Make(_));
-                    files.withdraw(&change, is_admitted, None);
-                    return self.decide_anew(change);
+            Decision::Later => {
+                let decision = decide(files, &mut change, &Pending::default());
+                if let Decision::Answer(outcome) = decision {
+                    return done.push(change.unmade(outcome));
                 }
-            },
+                files.withdraw(&mut change, None);
+                return self.decide_anew(change);
+            }
             Decision::Make(plan) => {
                 let is_allowed = change.is_allowed_still(plan);
                 let made = entry.staged.and_then(|()| {
@@ -368,12 +365,12 @@ impl Undecided {
                 done.push(change.made(plan, is_large));
             }
             Ok((_, false)) => {
-                files.withdraw(&change, true, None);
+                files.withdraw(&mut change, None);
                 change.cancels = record.or(change.cancels);
                 self.decide_anew(change);
             }
             Err(error) => {
-                files.withdraw(&change, true, Some(&error));
+                files.withdraw(&mut change, Some(&error));
                 if record.is_none() {
                     return done.push(change.unmade(Err(error)));
                 }
@@ -397,24 +394,27 @@ impl Undecided {
         loop {
             let mut make_room = |change: &ChangeRequest| self.evict(files, change, done);
             let made = survive(|| files.make_at_once(&mut change, &mut make_room));
-            let (is_admitted, error) = match made {
+            let error = match made {
                 Ok(Some((plan, Ok(true)))) => return done.push(change.made(plan, true)),
                 Ok(Some((_, Ok(false)))) => {
-                    files.withdraw(&change, true, None);
+                    files.withdraw(&mut change, None);
                     change.tries += 1;
                     continue;
                 }
                 Ok(None) => {
-                    files.withdraw(&change, false, None);
+                    files.withdraw(&mut change, None);
                     return done.push(change.unmade(Ok(None)));
                 }
-                Ok(Some((_, Err(error)))) => (true, error),
-                Err(error) => (false, error),
+                Ok(Some((_, Err(error)))) => {
+                    files.withdraw(&mut change, Some(&error));
+                    error
+                }
+                Err(error) => error,
             };
-            files.withdraw(&change, is_admitted, Some(&error));
             if lacks_room(&error) && self.evict(files, &change, done) {
                 return self.again.push_back(change);
             }
+            files.withdraw(&mut change, Some(&error));
             return done.push(change.unmade(Err(error)));
         }
     }
@@ -426,12 +426,14 @@ impl Undecided {
         change: &ChangeRequest,
         done: &mut Vec<AppliedChange>,
     ) -> bool {
-        let evictions = files.evictions(change);
-        let makes_room = !evictions.is_empty();
+        let Some(evictions) = files.evictions(change) else {
+            return false;
+        };
         for eviction in evictions {
             self.make_at_once(files, eviction, done);
         }
-        makes_room
+        files.evicted();
+        true
     }
 
     /// Another change, or another program, was in the way of `change`.
@@ -462,12 +464,10 @@ impl Group {
                 }
                 Decision::Make(_) => {
                     pending.finish_all(&entry.change);
-                    files.withdraw(&entry.change, true, None);
+                    files.withdraw(&mut entry.change, None);
                 }
                 // Without the removals there is no room for it.
-                Decision::Anew { is_admitted: true } => {
-                    files.withdraw(&entry.change, true, None);
-                }
+                Decision::Anew => entry.change.room = None,
                 Decision::Later | Decision::Answer(_) if !has_record => continue,
                 _ => {}
             }

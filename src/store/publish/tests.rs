@@ -197,6 +197,7 @@ impl Case<'_> {
                 }
             })),
             removal: None,
+            room: None,
             tries: 0,
             failure: None,
             cancels: None,

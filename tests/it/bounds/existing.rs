@@ -109,9 +109,13 @@ fn an_approval_ends_with_the_bound_and_is_of_what_it_removes() {
         let mut server = run(cache, &["--evict-existing"]);
         comes_to(&server, "c/2 c/3");
         server.stop();
-        // A cache may remove whatever a bound of age removes.
+        // Nobody has allowed an age: neither its absence nor a bound of size tells of one.
         old(&dir, "c/6");
-        let server = run(&of_age, &[]);
+        let mut server = run(&of_age, &[]);
+        assert_eq!(server.event(THERE_BEFORE).number("values"), 1);
+        super::assert_has(&server, "c/2 c/3 c/6");
+        server.stop();
+        let server = run(&of_age, &["--evict-existing"]);
         comes_to(&server, "c/2 c/3");
     }
 }

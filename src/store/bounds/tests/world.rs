@@ -4,21 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, FileTimes};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::super::account::Lack;
-use super::super::names::uptime;
+use super::super::account::Reservation;
+use super::super::ledger::scopes;
 use super::super::uses::{hash, load, save};
+use super::super::value::uptime;
 use super::super::*;
 use super::step::Step;
+use crate::store::changes::Removal;
 use crate::store::directory_fd::ValuesDir;
 use crate::store::location::Location;
+use crate::store::space::Free;
 use crate::transfer::BlockingPool;
-use crate::value::{Error, Key, Meta};
+use crate::value::{Error, Key};
 
 static DISK: LazyLock<BlockingPool> = LazyLock::new(|| BlockingPool::disk(None).unwrap());
 
@@ -42,15 +44,26 @@ pub(super) fn bound(prefix: &str, blocks: Option<u64>, max_keys: Option<u64>, fu
 }
 
 /// The time of a use, and blocks of the disk.
-type Known = (i64, u64);
+type Entry = (i64, u64);
+
+/// The bound that a value has no room in.
+struct Lack {
+    bound: usize,
+    scope: String,
+    beyond: Total,
+    /// Nothing can make any.
+    is_final: bool,
+}
 
 pub(super) struct World {
     account: Arc<Account>,
+    room: Room,
     dir: ValuesDir,
     path: PathBuf,
-    model: BTreeMap<&'static str, Known>,
+    model: BTreeMap<&'static str, Entry>,
     /// Rises with each use.
     time: i64,
+    free: u64,
 }
 
 impl World {
@@ -61,12 +74,15 @@ impl World {
         for key in KEYS {
             fs::create_dir_all(path.join(key).parent().unwrap()).unwrap();
         }
+        let account = Self::account(Uses::default());
         Self {
-            account: Self::account(Uses::default()),
+            room: Room::new(Arc::clone(&account)),
+            account,
             dir: ValuesDir::new(root, location, DISK.clone()),
             path: path.to_owned(),
             model: BTreeMap::new(),
             time: uptime(),
+            free: 0,
         }
     }
 
@@ -77,8 +93,8 @@ impl World {
             bound("{name}/", None, Some(2), Full::Evict),
             bound("b/", Some(5), None, Full::Refuse),
         ];
-        let account = Account::new(bounds, noted);
-        (0..3).for_each(|at| account.set_may_evict(at, true));
+        let account = Account::new(bounds, None, noted);
+        (0..3).for_each(|at| account.set_may_remove(at, Removal::Full, true));
         account.set_whole();
         account
     }
@@ -90,7 +106,7 @@ impl World {
         let Some(value) = self.account.read(key) else {
             panic!("{key} is not counted");
         };
-        value.used.store(self.time, Relaxed);
+        value.set_used(self.time);
         self.model.insert(key, (self.time, blocks));
     }
 
@@ -105,7 +121,7 @@ impl World {
         let mut used = None;
         self.account.visit(key, |name, value| {
             if name == key {
-                used = Some(value.used.load(Relaxed));
+                used = Some(value.used());
             }
         });
         let used = used.unwrap_or_else(|| panic!("{key} is not counted"));
@@ -145,7 +161,7 @@ impl World {
     }
 
     /// The bound that a value has no room in; final where nothing can make any.
-    fn lack<'k>(&self, key: &'k str, blocks: u64) -> Option<Lack<'k>> {
+    fn lack(&self, key: &str, blocks: u64) -> Option<Lack> {
         // What takes no more than what it replaces has room.
         if self.model.get(key).is_some_and(|(_, had)| blocks <= *had) {
             return None;
@@ -161,7 +177,7 @@ impl World {
             let is_final = rule.full == Full::Refuse || !new.beyond(rule).is_zero();
             (!beyond.is_zero()).then_some(Lack {
                 bound,
-                scope,
+                scope: scope.to_owned(),
                 beyond,
                 is_final,
             })
@@ -173,8 +189,8 @@ impl World {
     }
 
     fn remove(&mut self, key: &'static str) {
-        self.account.release(key);
-        // Another has looked meanwhile: what is decided counts.
+        let looks = self.account.looks();
+        // Another looks meanwhile.
         self.account.look(&self.dir, key);
         let folder = key.rfind('/').map(|slash| &key[..=slash]);
         let keeps_folder = folder.is_none_or(|folder| {
@@ -186,58 +202,83 @@ impl World {
             keeps_folder
         );
         let _may_not_be_there = fs::remove_file(self.path.join(key));
-        self.account.made(key, false);
+        self.account.made(&self.dir, key, looks, None);
         self.model.remove(key);
     }
 
     /// Evicts the values of this choice, which are to be the first of these.
-    fn evict(&mut self, victims: &[Victim], expected: &[&'static str]) {
-        let chosen: Vec<_> = victims.iter().map(|(key, _)| key.as_str()).collect();
+    fn evict(&mut self, choice: Option<Choice>, expected: &[&'static str]) {
+        let victims = match choice {
+            Some(Choice::Evict(victims)) => victims,
+            Some(Choice::Nobody) => Vec::new(),
+            Some(Choice::Wait) | None => panic!("nothing is under way, of {:?}", self.model),
+        };
+        let chosen: Vec<_> = victims.iter().map(|victim| victim.key.as_str()).collect();
         let (part, _) = expected.split_at(chosen.len().min(expected.len()));
         assert_eq!(chosen, part, "of {:?}", self.model);
         assert_eq!(part.is_empty(), expected.is_empty(), "{:?}", self.model);
-        for key in part {
+        for (victim, key) in victims.into_iter().zip(part) {
             self.remove(key);
+            drop(victim);
+        }
+    }
+
+    /// Has the account admit a value, once room is made for it; `None` where it is refused.
+    fn admit(&mut self, key: &'static str, blocks: u64) -> Option<Reservation> {
+        let bytes = blocks * 4096;
+        let ask = Ask {
+            key,
+            bytes,
+            source: None,
+            staged: 0,
+        };
+        let mut held = None;
+        loop {
+            let admitted = self.account.admit(&mut held, &ask);
+            let Some(lack) = self.lack(key, blocks) else {
+                assert!(admitted.is_ok(), "{:?}", self.model);
+                return held;
+            };
+            assert!(
+                matches!(admitted, Err(Error::NoSpace(_))),
+                "{:?}",
+                self.model
+            );
+            let choice = self.room.for_change(held.as_ref()?, &ask);
+            if lack.is_final {
+                assert!(matches!(choice, Some(Choice::Nobody)));
+                return None;
+            }
+            let expected = self.oldest(lack.bound, &lack.scope, lack.beyond, key);
+            self.evict(choice, &expected);
+            if expected.is_empty() {
+                return None;
+            }
         }
     }
 
     fn put(&mut self, key: &'static str, blocks: u64, fails: bool) {
-        loop {
-            let victims = self.account.victims_for(key, blocks * 4096, None);
-            let lack = self.lack(key, blocks).filter(|lack| !lack.is_final);
-            let expected = lack.map(|lack| self.oldest(lack.bound, lack.scope, lack.beyond, key));
-            let expected = expected.unwrap_or_default();
-            self.evict(&victims, &expected);
-            if expected.is_empty() {
-                break;
-            }
-        }
+        let Some(admitted) = self.admit(key, blocks) else {
+            return;
+        };
         let new = self.path.join("new");
         fs::write(&new, vec![1; usize::try_from(blocks * 4096).unwrap()]).unwrap();
-        let meta = Meta::of(&rustix::fs::stat(&new).unwrap());
-        let admitted = self.account.admit(key, blocks * 4096, meta.version, None);
-        let has_room = self.lack(key, blocks).is_none();
-        assert_eq!(admitted.is_ok(), has_room, "{:?}", self.model);
-        assert!(has_room || matches!(admitted, Err(Error::NoSpace(_))));
-        if !has_room {
-            return;
-        }
+        let file = Known::new(&rustix::fs::stat(&new).unwrap(), None, None);
         // It is not made yet, and another looks.
         self.account.look(&self.dir, key);
         let total = self.account.total(0);
-        let counted = self.total(0, "", Some((key, blocks)));
-        assert_eq!(total, counted, "what is decided counts");
+        let had = self.model.get(key).map_or(0, |(_, had)| *had);
+        let counted = self.total(0, "", Some((key, blocks.max(had))));
+        assert_eq!(total, counted, "what is admitted counts");
         if fails {
-            self.account.dropped(key);
+            drop(admitted);
             self.look(key);
-            // The change that failed has used what it would have replaced.
-            if let Some((_, blocks)) = self.model.get(key).copied() {
-                self.used(key, blocks);
-            }
             return;
         }
         fs::rename(new, self.path.join(key)).unwrap();
-        self.account.made(key, true);
+        self.account
+            .made(&self.dir, key, admitted.looks, Some(file));
+        drop(admitted);
         self.used(key, blocks);
     }
 
@@ -265,11 +306,13 @@ impl World {
         if is_there(to) || !is_there(from) {
             return;
         }
-        fs::remove_dir(self.path.join(to)).unwrap();
-        fs::rename(self.path.join(from), self.path.join(to)).unwrap();
-        fs::create_dir(self.path.join(from)).unwrap();
-        self.account
-            .moved(from.trim_end_matches('/'), to.trim_end_matches('/'));
+        let ends = [from, to].map(|folder| folder.trim_end_matches('/'));
+        let renamed = self.account.rename(ends, || {
+            fs::remove_dir(self.path.join(to))?;
+            fs::rename(self.path.join(from), self.path.join(to))?;
+            fs::create_dir(self.path.join(from))
+        });
+        renamed.unwrap();
         for key in KEYS {
             if let Some(name) = key.strip_prefix(to)
                 && let Some(known) = self.model.remove(&*format!("{from}{name}"))
@@ -279,23 +322,24 @@ impl World {
         }
     }
 
-    /// What is noted of the uses is all that is left of the account: each is known to the second.
+    /// What is noted of the uses is all that is left of the account. The time of the model may be ahead of the clock.
     fn restart(&mut self) {
         let own = tempfile::tempdir().unwrap();
         let own = OwnedFd::from(File::open(own.path()).unwrap());
         let mut uses = Vec::new();
         self.account.visit("", |name, value| {
-            uses.push((hash(name), u32::try_from(value.second()).unwrap()));
+            uses.push((hash(name), value.used_at()));
         });
-        save(&own, uses).unwrap();
+        save(&own, &uses).unwrap();
         self.account = Self::account(load(&own));
+        self.room = Room::new(Arc::clone(&self.account));
         let before = self.model.clone();
         let count = self.account.begin_count(true);
         self.reread("", KEYS.len(), &[]);
         self.account.end_count(count);
         for (key, (used, _)) in before {
             let differs = used.abs_diff(self.model[key].0);
-            assert!(differs <= 2000, "{key}: {differs} ms");
+            assert!(differs <= 100, "{key}: {differs} ms");
         }
     }
 
@@ -330,25 +374,32 @@ impl World {
                 self.account.end_count(count);
             }
             Step::Reread(folder, at, ref between) => {
-                self.account.doubt(folder);
+                self.account.unsee(folder);
                 self.reread(folder, at, between);
-                self.account.settle();
+                self.account.forget_unseen();
             }
             Step::Disk(blocks) => {
                 let beyond = Total {
                     bytes: blocks * 4096,
                     keys: 0,
                 };
-                let victims = self.account.victims_of_disk(beyond.bytes, "");
+                // Each time another amount of space is free.
+                self.free += 1 << 30;
+                self.account.largest.lock().compared = None;
+                let free = Free {
+                    bytes: self.free,
+                    ..Free::default()
+                };
+                let choice = self.room.for_disk(Some(free), beyond, &[]);
                 // Of the scope that has most, and the last of those.
                 let keys = self.model.keys();
-                let all = keys.flat_map(|key| self.account.scopes(key));
+                let all = keys.flat_map(|key| scopes(&self.account.bounds, key));
                 let evicting: BTreeSet<_> = all.filter(|&(bound, _)| bound < 2).collect();
                 let bytes = |&(bound, scope): &_| self.total(bound, scope, None).bytes;
                 let largest = evicting.into_iter().max_by_key(bytes);
                 let expected = largest.map(|(bound, scope)| self.oldest(bound, scope, beyond, ""));
                 let expected = expected.unwrap_or_default();
-                self.evict(&victims, &expected);
+                self.evict(Some(choice), &expected);
             }
         }
         self.check();

@@ -1,0 +1,152 @@
+//! Room for what is to be stored: who goes for it, in the bounds of its key and on the disk.
+//!
+//! One rule for all that need room. It ends when nothing lacks, or when nobody is left who could go, and never by a count. Only what lacks is
+//! evicted. Where evictions have given the disk nothing, as a snapshot keeps the blocks of what is removed, nobody is evicted for it until
+//! its free space has changed. Removes nothing: who asks has the publisher remove the victims, and asks again.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::account::{Account, Ask, Reservation};
+use super::order::{From, Victim};
+use super::rule::Total;
+use crate::store::space::Free;
+
+/// The part of what was evicted that is to be free after that, so that it has helped.
+const GAIN: u64 = 8;
+
+/// Who goes.
+pub enum Choice {
+    /// These, and then it is to be asked again.
+    Evict(Vec<Victim>),
+    /// Changes or evictions are under way: once one of them is over, it is to be asked again.
+    Wait,
+    /// Nobody is left.
+    Nobody,
+}
+
+/// The last evictions for the disk.
+#[derive(Debug)]
+struct Round {
+    /// The free space before.
+    free: Free,
+    /// Bytes that they were to give.
+    expected: u64,
+    /// Kept by each of them.
+    under_way: Weak<()>,
+    is_judged: bool,
+    /// The free space when they were over, if they have given nothing.
+    in_vain: Option<Free>,
+}
+
+/// The room of a directory with bounds.
+#[derive(Debug)]
+pub struct Room {
+    /// What the values take.
+    pub account: Arc<Account>,
+    last: Mutex<Option<Round>>,
+}
+
+impl Room {
+    /// That of the values of `account`.
+    pub fn new(account: Arc<Account>) -> Self {
+        Self {
+            account,
+            last: Mutex::default(),
+        }
+    }
+
+    /// Who goes for the value of `ask`, which has not been admitted by `held`; `None` where it has.
+    pub fn for_change(&self, held: &Reservation, ask: &Ask<'_>) -> Option<Choice> {
+        let account = &self.account;
+        let except = [ask.key, ask.source.unwrap_or(ask.key)];
+        let (mut lacks, mut is_under_way) = (Vec::new(), false);
+        {
+            let state = account.state.lock();
+            is_under_way |= state.under_way > 0;
+            let waits_for = held.waits_for.as_ref()?;
+            if waits_for.is_empty() {
+                return Some(Choice::Nobody);
+            }
+            for (at, scope, _) in waits_for {
+                let sums = state.scopes[*at].get(scope);
+                let beyond = sums.map_or(Total::default(), |it| {
+                    it.to_go().beyond(&account.bounds[*at])
+                });
+                if !beyond.is_zero() {
+                    lacks.push((*at, scope, beyond));
+                }
+            }
+        }
+        for (at, scope, beyond) in &lacks {
+            let is_in = |key: &str| account.bounds[*at].prefix.scope(key) == Some(scope);
+            let mut victims = account.victims_of_end(is_in);
+            if victims.is_empty() && account.evicts(*at) {
+                victims = account.oldest(From::Bound, (*at, scope), *beyond, i64::MAX, &except);
+            }
+            if !victims.is_empty() {
+                return Some(Choice::Evict(victims));
+            }
+        }
+        Some(if lacks.is_empty() || is_under_way {
+            Choice::Wait
+        } else {
+            Choice::Nobody
+        })
+    }
+
+    /// Who goes so that the disk, of which so much is `free` now, has as much more as it `lacks`; never the values of `except`.
+    pub fn for_disk(&self, free: Option<Free>, lacks: Total, except: &[&str]) -> Choice {
+        let mut last = self.last.lock();
+        let free = free.unwrap_or_default();
+        if let Some(round) = &*last {
+            if round.under_way.strong_count() > 0 {
+                return Choice::Wait;
+            }
+            let is_same = |then: Free| {
+                free.bytes.abs_diff(then.bytes) < round.expected / GAIN
+                    && free.inodes == then.inodes
+            };
+            if round.in_vain.is_some_and(is_same) {
+                return Choice::Nobody;
+            }
+        }
+        let mut victims = self.account.ended();
+        if victims.is_empty() {
+            victims = self.account.victims_of_disk(lacks, except);
+        }
+        if victims.is_empty() {
+            *last = None;
+            return Choice::Nobody;
+        }
+        let kept = Arc::new(());
+        *last = Some(Round {
+            free,
+            expected: victims.iter().map(|victim| victim.bytes).sum(),
+            under_way: Arc::downgrade(&kept),
+            is_judged: false,
+            in_vain: None,
+        });
+        for victim in &mut victims {
+            victim.keep(Arc::clone(&kept));
+        }
+        Choice::Evict(victims)
+    }
+
+    /// Evictions are over; where they were for the disk, `free` tells what it has now.
+    pub fn gone(&self, free: impl FnOnce() -> Option<Free>) {
+        let mut last = self.last.lock();
+        let round = last
+            .as_mut()
+            .filter(|it| it.under_way.strong_count() == 0 && !it.is_judged);
+        if let Some(round) = round
+            && let Some(free) = free()
+        {
+            let has_gained = free.bytes >= round.free.bytes + round.expected / GAIN
+                || free.inodes > round.free.inodes;
+            round.is_judged = true;
+            round.in_vain = (!has_gained).then_some(free);
+        }
+    }
+}
