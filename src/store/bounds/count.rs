@@ -328,12 +328,9 @@ mod tests {
             let mut stat = rustix::fs::stat(place.path()).unwrap();
             // Another program has read it since.
             (stat.st_mtime, stat.st_atime) = (1, i64::MAX / 2000);
-            let used = account.used(key, None, &stat);
-            let file = Known::new(&stat, None, None);
-            account
-                .state
-                .lock()
-                .note(&account.bounds, key, Some(file), used);
+            let last = account.used(key, None, &stat);
+            let file = Some(Known::new(&stat, None, None));
+            account.state.lock().note(&account.bounds, key, file, last);
             let met = uptime();
             while uptime() == met {
                 std::thread::yield_now();

@@ -173,7 +173,9 @@ mod tests {
             (from, prefix) in ("[a/-]{0,6}", "[a-]{0,2}(/[a-]{0,2}){0,3}"),
         ) {
             let (mut names, mut keys): (_, BTreeSet<String>) = (Names::default(), keys);
-            keys.iter().for_each(|key| names.insert(key, None));
+            for key in &keys {
+                names.insert(key, None);
+            }
             for at in gone {
                 if let Some(key) = keys.iter().nth(at.index(keys.len().max(1))).cloned() {
                     names.remove(&key);
@@ -205,7 +207,9 @@ mod tests {
     fn a_visit_in_parts_meets_each_name_once() {
         let mut names = Names::default();
         let keys: BTreeSet<String> = (0..3000).map(|n| format!("{}/{n}", n % 3)).collect();
-        keys.iter().for_each(|key| names.insert(key, None));
+        for key in &keys {
+            names.insert(key, None);
+        }
         let (mut visited, mut after) = (BTreeSet::new(), None);
         loop {
             let visit = |key: &str, _: Option<&Arc<Value>>| assert!(visited.insert(key.to_owned()));

@@ -532,8 +532,8 @@ mod tests {
             asked.update(|count| count + 1);
             let first = |from: &str| {
                 let name = keys.first_from(from);
-                let name = name.map(Box::from);
-                name.inspect(|_: &Box<str>| looked_at.update(|count| count + 1))
+                name.inspect(|_| looked_at.update(|count| count + 1))
+                    .map(Box::from)
             };
             found.add(smallest(&part, first));
         }
