@@ -23,7 +23,7 @@ use super::changes::Changes;
 use super::directory_fd::{Blocking, ValuesDir};
 use super::list::Lister;
 use super::object::{IsText, Object};
-use super::publish::{Condition, Publisher, ended};
+use super::publish::{Change, Condition, Publisher, ended};
 use super::resumable::{Field, Registry, Resumable};
 use super::space::Free;
 use super::upload::FileUpload;
@@ -248,7 +248,7 @@ impl Directory {
         let value = upload.finish().await?;
         let change = writing
             .publisher
-            .change(key.clone(), Some(value), condition);
+            .change(key.clone(), Change::Put(value), condition);
         let published = change.await;
         self.cache.forget(&key);
         writing.writer.note(published)?.ok_or_else(ended)
@@ -297,7 +297,10 @@ impl Directory {
         condition: Option<Condition>,
     ) -> Result<bool, Error> {
         let writing = self.writing()?;
-        let removed = writing.publisher.change(key.clone(), None, condition).await;
+        let removed = writing
+            .publisher
+            .change(key.clone(), Change::Remove(None), condition)
+            .await;
         self.cache.forget(&key);
         // Where there was none, nothing was written.
         let removed = removed.or_else(|error| writing.writer.note(Err(error)))?;

@@ -12,9 +12,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::attributes::Attributes;
 use super::directory::Directory;
 use super::engine::{Found, Published, Store, check, condition, holds};
-use super::new_value::{NewValue, Place, Source};
+use super::new_value::{MovedValue, Source};
 use super::object::Object;
-use super::publish::Condition;
+use super::publish::{Change, Condition};
 use super::write_context::Durability;
 use crate::s3::{Gateway, RemoteValue};
 use crate::transfer::{UploadHead, is_large};
@@ -144,15 +144,14 @@ impl Directory {
         let writer = &self.writing()?.writer;
         let meta = object.meta;
         let is_journaled = writer.journal.is_used.load(Relaxed) && !is_large(meta.len);
-        let mut value = NewValue {
-            len: meta.len,
-            attributes: attributes(object),
-            is_journaled,
-            place: Place::Key(Box::new(Source {
+        let mut value = MovedValue {
+            source: Source {
                 key: how.from.clone(),
                 version: meta.version,
-            })),
-            ..NewValue::default()
+            },
+            len: meta.len,
+            attributes: attributes(object),
+            small: None,
         };
         if is_journaled {
             value.small = Some(vec![object.whole().await?]);
@@ -164,7 +163,8 @@ impl Directory {
         }
         let (condition, was_there) = noted(how.preconditions);
         let publisher = &self.writing()?.publisher;
-        let moved = publisher.change(how.to.clone(), Some(value), Some(condition));
+        let change = Change::Move(value);
+        let moved = publisher.change(how.to.clone(), change, Some(condition));
         let moved = moved.await;
         self.cache.forget(&how.from);
         self.cache.forget(&how.to);

@@ -1,4 +1,4 @@
-//! A value that waits to be published: in memory, in a file, in a file that has its version, or under another key, from which it moves.
+//! A value that waits to be published: in memory, in a file, in a file that has its version; or under another key, from which it moves.
 //!
 //! A large value lies in a temporary file since it was received. A small one is in memory; the publisher writes its file. What is
 //! sealed has its version and its attributes, and is on the disk where that is promised, unless the journal has it.
@@ -9,6 +9,7 @@ use bytes::Bytes;
 use rustix::fs::Mode;
 
 use super::attributes::Attributes;
+use super::bounds::{Known, size_of};
 use super::directory_fd::Folder;
 use super::temp_file::{Placement, TempFile};
 use super::write_context::{Durability, WriteContext};
@@ -23,8 +24,6 @@ pub enum Place {
     Memory,
     /// In a temporary file.
     File(TempFile),
-    /// In the file of another key, which loses it.
-    Key(Box<Source>),
 }
 
 /// The key that a value moves from, and the version that it has there.
@@ -32,6 +31,17 @@ pub enum Place {
 pub struct Source {
     pub key: Key<'static>,
     pub version: Version,
+}
+
+/// A value that moves from one key to another: with its file, in which it is on the disk already unless the journal has it.
+#[derive(Debug)]
+pub struct MovedValue {
+    pub source: Source,
+    /// Its length in bytes.
+    pub len: u64,
+    pub attributes: Attributes,
+    /// Its bytes, where the journal is to hold them.
+    pub small: Option<Vec<Bytes>>,
 }
 
 /// A value that waits to be published. Dropped, it leaves nothing behind.
@@ -71,14 +81,6 @@ impl NewValue {
         matches!(self.place, Place::Memory)
     }
 
-    /// The key that it moves from, if it moves.
-    pub fn source(&self) -> Option<&Source> {
-        match &self.place {
-            Place::Key(source) => Some(source),
-            _ => None,
-        }
-    }
-
     /// The attributes and bytes that the journal is to hold, where they go there.
     pub fn journaled(&self) -> Option<(&Attributes, &[Bytes])> {
         let bytes = self.small.as_deref().filter(|_| self.is_journaled)?;
@@ -111,8 +113,7 @@ impl NewValue {
         placement: Placement,
         version: Version,
     ) -> Result<(), Error> {
-        // A value that moves gets its version together with its new name.
-        if self.sealed.is_some() || self.source().is_some() {
+        if self.sealed.is_some() {
             return Ok(());
         }
         if let (Place::Memory, Some(bytes)) = (&self.place, &self.small) {
@@ -139,11 +140,23 @@ impl NewValue {
         Ok(())
     }
 
+    /// What its file is for the account, in a directory on the device `root`; `None` where that cannot be told. Blocks.
+    pub fn known(&mut self, root: Option<u64>) -> Option<Known> {
+        let (end, len) = (self.attributes.end(), self.len);
+        let stat = rustix::fs::fstat(&*self.file().ok()?.file).ok()?;
+        let known = Known::new(&stat, end, root);
+        // The file system may choose the blocks later.
+        Some(Known {
+            bytes: known.bytes.max(size_of(len)),
+            ..known
+        })
+    }
+
     /// Its file, once it has one.
     pub fn file(&mut self) -> Result<&mut TempFile, Error> {
         match &mut self.place {
             Place::File(file) => Ok(file),
-            _ => Err(Error::Truncated),
+            Place::Memory => Err(Error::Truncated),
         }
     }
 

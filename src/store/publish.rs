@@ -17,20 +17,21 @@ use super::batch_reply;
 use super::bounds::Victim;
 use super::changes::{Changes, Removal};
 use super::journal::{Journal, Log, NoLog};
-use super::new_value::{NewValue, Place, Source};
 use super::write_context::WriteContext;
 use crate::transfer::spawn_vital;
-use crate::value::{Error, Key, Version};
+use crate::value::{Error, Key};
 
 mod acknowledge;
+mod change;
 mod decide;
 mod files;
+mod pending;
 mod pipeline;
 mod unchangeable;
 
 use acknowledge::Acknowledger;
-use decide::{ChangeRequest, PublishResult};
-pub use decide::{Condition, FolderChange};
+pub use change::{Change, Condition, FolderChange};
+use change::{ChangeRequest, PublishResult};
 use files::ValueFiles;
 use pipeline::Pipeline;
 
@@ -65,82 +66,17 @@ impl Publisher {
         })
     }
 
-    /// Hands the change over at once: `value` is published as that of `key`, without one the value of `key` is removed. The future
-    /// resolves to what was published or removed, `None` where there was nothing to remove. Not an async fn: its future would hold the whole
-    /// change until it is handed over.
+    /// Hands the change over at once, to be made in order with all others, if `condition` holds then. The future resolves to the value that
+    /// was published or removed, `None` where there was nothing to remove. Not an async fn: its future would hold the whole change until it is
+    /// handed over.
     pub fn change(
         &self,
         key: Key<'static>,
-        value: Option<NewValue>,
+        change: Change,
         condition: Option<Condition>,
-    ) -> impl Future<Output = PublishResult> {
-        self.hand_over(key, value, condition, None, None)
-    }
-
-    /// Makes this change of the folder of the name `path`, in order with all changes of values.
-    pub async fn change_folder(
-        &self,
-        path: Key<'static>,
-        change: FolderChange,
-    ) -> Result<(), Error> {
-        let changed = self.hand_over(path, None, None, None, Some(change));
-        changed.await.map(drop)
-    }
-
-    /// Gives the folder `from`, with all that is below it, the name `to`, in order with all changes of values.
-    pub async fn move_folder(&self, from: Key<'static>, to: Key<'static>) -> Result<(), Error> {
-        let version = Version::from_nanos(0);
-        let source = Source { key: from, version };
-        let value = NewValue {
-            place: Place::Key(Box::new(source)),
-            ..NewValue::default()
-        };
-        let moved = self.hand_over(to, Some(value), None, None, Some(FolderChange::Move));
-        moved.await.map(drop)
-    }
-
-    /// As [`Self::change`], for the server itself: removes the values of these keys for the reason `removal`, each if its condition holds.
-    /// All outcomes are waited for together, as [`batch_reply`] asks.
-    pub fn remove(
-        &self,
-        values: impl IntoIterator<Item = (Key<'static>, Condition)>,
-        removal: Removal,
-    ) -> impl Future<Output = Vec<PublishResult>> {
-        let remove =
-            |(key, condition)| self.hand_over(key, None, Some(condition), Some(removal), None);
-        join_all(values.into_iter().map(remove).collect::<Vec<_>>())
-    }
-
-    /// Removes these values, each if its condition holds.
-    pub fn evict(
-        &self,
-        victims: impl IntoIterator<Item = Victim>,
-    ) -> impl Future<Output = Vec<PublishResult>> {
-        let evict = |it: Victim| self.hand_over(it.key, None, Some(it.allows), Some(it.why), None);
-        join_all(victims.into_iter().map(evict).collect::<Vec<_>>())
-    }
-
-    fn hand_over(
-        &self,
-        key: Key<'static>,
-        value: Option<NewValue>,
-        condition: Option<Condition>,
-        removal: Option<Removal>,
-        folder: Option<FolderChange>,
     ) -> impl Future<Output = PublishResult> {
         let (reply_to, reply) = batch_reply::channel();
-        let change = ChangeRequest {
-            key,
-            value,
-            folder,
-            condition,
-            removal,
-            room: None,
-            tries: 0,
-            failure: None,
-            cancels: None,
-            reply_to,
-        };
+        let change = ChangeRequest::new(key, change, condition, reply_to);
         // A change that cannot be queued is dropped, and its receiver learns it.
         let full = self.running.as_ref().and_then(|(queue, _)| {
             let Err(TrySendError::Full(change)) = queue.try_send(change) else {
@@ -154,6 +90,27 @@ impl Publisher {
             }
             reply.await.unwrap_or_else(|| Err(ended()))
         }
+    }
+
+    /// Removes the values of these keys for the reason `removal` of the server, each if its condition holds. All outcomes are waited for
+    /// together, as [`batch_reply`] asks.
+    pub fn remove(
+        &self,
+        values: impl IntoIterator<Item = (Key<'static>, Condition)>,
+        removal: Removal,
+    ) -> impl Future<Output = Vec<PublishResult>> {
+        let remove =
+            |(key, condition)| self.change(key, Change::Remove(Some(removal)), Some(condition));
+        join_all(values.into_iter().map(remove).collect::<Vec<_>>())
+    }
+
+    /// Removes these values of bounds, each for its reason.
+    pub fn evict(
+        &self,
+        victims: impl IntoIterator<Item = Victim>,
+    ) -> impl Future<Output = Vec<PublishResult>> {
+        let evict = |it: Victim| self.change(it.key, Change::Remove(Some(it.why)), Some(it.allows));
+        join_all(victims.into_iter().map(evict).collect::<Vec<_>>())
     }
 }
 

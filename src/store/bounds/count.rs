@@ -77,6 +77,13 @@ impl Account {
         }
     }
 
+    /// As [`Self::look`], where a bound counts `key`.
+    pub fn look_if_counted(&self, dir: &ValuesDir, key: &str) {
+        if self.counts(key) {
+            self.look(dir, key);
+        }
+    }
+
     /// When the file of `stat` was used last, as far as that tells. Programs read files too, and each read sets a file's time of access: so
     /// that counts only where nothing else is known.
     fn used(&self, key: &str, before: Option<Known>, stat: &Stat) -> i64 {

@@ -12,15 +12,16 @@ use crate::store::commit::taken_by;
 use crate::store::directory_fd::{NameKind, ValuesDir, is_no_folder, look_up};
 use crate::store::empty_folders::{FolderRemoval, LeftOut, SLICE};
 use crate::store::list::left_out::left_out;
-use crate::store::publish::FolderChange;
+use crate::store::publish::{Change, FolderChange};
 use crate::value::{Error, Key, Page};
 
 impl Directory {
     /// Makes the folder `path`, which stays without a value.
     pub async fn make_folder(&self, path: Key<'static>) -> Result<(), Error> {
         let writing = self.writing()?;
-        let made = writing.publisher.change_folder(path, FolderChange::Make);
-        writing.writer.note(made.await)
+        let change = Change::Folder(FolderChange::Make);
+        let made = writing.publisher.change(path, change, None);
+        writing.writer.note(made.await.map(drop))
     }
 
     /// Gives the folder `from`, with all that is below it, the name `to`, which nothing has.
@@ -34,8 +35,9 @@ impl Directory {
             Ok(writer.write_ahead())
         });
         written.await?;
-        let moved = writing.publisher.move_folder(from, to);
-        writing.writer.note(moved.await)
+        let change = Change::Folder(FolderChange::Move { from });
+        let moved = writing.publisher.change(to, change, None);
+        writing.writer.note(moved.await.map(drop))
     }
 
     /// True if there is a folder `path`, also one that no listing has.
@@ -104,8 +106,9 @@ impl Directory {
         }
         let stays = &mut removal.stays;
         let name = format!("{path}/");
-        match publisher.change_folder(path, FolderChange::Remove).await {
-            Ok(()) => removal.removed += 1,
+        let remove = Change::Folder(FolderChange::Remove);
+        match publisher.change(path, remove, None).await {
+            Ok(_) => removal.removed += 1,
             Err(Error::Occupied(_)) if stays.count > 0 => {}
             Err(error @ (Error::Occupied(_) | Error::Forbidden { .. })) => {
                 stays.add(name, error.to_string());

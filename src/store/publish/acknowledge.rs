@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use super::super::batch_reply::{self, WakeBatch};
 use super::super::changes::Changes;
 use super::super::write_context::{Durability, WriteContext};
-use super::decide::{AppliedChange, ChangeRequest, Files, NameOf, PublishResult, survive};
+use super::change::{AppliedChange, Audience, PublishResult};
 use crate::transfer::spawn_vital;
 use crate::value::{Error, folder_and_above};
 
@@ -85,7 +85,7 @@ impl Acknowledger {
             made: work(),
         };
         match &self.syncer {
-            Some((batches, _)) if !is_next || batch.names().next().is_some() => {
+            Some((batches, _)) if !is_next || batch.made.iter().any(|made| made.syncs) => {
                 self.syncs.unfinished.fetch_add(1, Relaxed);
                 // Its receiver ends only after this.
                 drop(batches.send(batch));
@@ -94,20 +94,12 @@ impl Acknowledger {
         }
     }
 
-    /// As [`Self::batch`], of the move of a folder, where it `may_move` then: all before it is finished first, as names are synced where they
-    /// are, and its own names are synced before this returns. False if they could not be.
-    pub async fn alone(
-        &self,
-        files: &impl Files,
-        change: ChangeRequest,
-        may_move: impl FnOnce() -> Result<(), Error>,
-    ) -> bool {
+    /// As [`Self::batch`], of a change that `make`s the move of a folder: all before it is finished first, as names are synced where they are,
+    /// and its own names are synced before this returns. False if they could not be.
+    pub async fn alone(&self, make: impl FnOnce() -> AppliedChange) -> bool {
         self.finish_all().await;
         let failed_before = self.syncs.failed.load(Acquire);
-        self.batch(|| {
-            let moved = may_move().and_then(|()| survive(|| files.change_folder(&change)));
-            vec![change.unmade(moved.map(|()| None))]
-        });
+        self.batch(|| vec![make()]);
         self.finish_all().await;
         self.syncs.failed.load(Acquire) == failed_before
     }
@@ -117,7 +109,8 @@ impl Acknowledger {
         let (reply_to, reply) = batch_reply::channel();
         let nothing = AppliedChange {
             event: None,
-            syncs: None,
+            audience: Audience::Subscribers,
+            syncs: false,
             outcome: Ok(None),
             reply_to,
         };
@@ -134,13 +127,11 @@ impl Acknowledger {
     }
 }
 
-/// What to sync for `batches`: the folders of their names and all folders above, whose names may be in the journal alone; and values that
-/// moved, which have a new version.
+/// What to sync for `batches`: their names, and all folders above, whose names may be in the journal alone.
 fn folders(batches: &[Batch]) -> BTreeSet<Box<str>> {
-    let folders = batches.iter().flat_map(Batch::names);
-    let folders = folders.flat_map(folder_and_above);
-    let moved = batches.iter().flat_map(Batch::moved);
-    folders.chain(moved).map(Box::from).collect()
+    let made = batches.iter().flat_map(|batch| &batch.made);
+    let names = made.flat_map(AppliedChange::names_to_sync);
+    names.flat_map(folder_and_above).map(Box::from).collect()
 }
 
 /// Runs the syncer: one sync of each folder for all batches that wait.
@@ -171,27 +162,6 @@ fn sync_all(
 }
 
 impl Batch {
-    /// The folders whose names are to be synced: those of values, and folders that were made or removed themselves.
-    fn names(&self) -> impl Iterator<Item = &str> {
-        let to_sync = self.made.iter().filter_map(|made| {
-            let (key, _, _, from) = made.event.as_ref()?;
-            let from = from.as_ref().map(|from| from.folder());
-            let folder = match made.syncs? {
-                NameOf::Value | NameOf::MovedFolder => key.folder(),
-                NameOf::Folder => key.as_str(),
-            };
-            Some([Some(folder), from])
-        });
-        to_sync.flatten().flatten()
-    }
-
-    /// The names to which values and folders moved that are to be synced.
-    fn moved(&self) -> impl Iterator<Item = &str> {
-        let to_sync = self.made.iter().filter(|made| made.syncs.is_some());
-        let events = to_sync.filter_map(|made| made.event.as_ref());
-        events.filter_map(|(key, _, _, from)| from.as_ref().map(|_| key.as_str()))
-    }
-
     /// Appends the changes to the feed, and replies. A change whose name could not be synced is not acknowledged, though it may have been
     /// made.
     fn finish(
@@ -202,12 +172,12 @@ impl Batch {
     ) {
         // Subscribers get no change whose outcome is unknown or was not acknowledged, nor each key of a folder.
         let is_known = |made: &AppliedChange| {
-            made.syncs != Some(NameOf::MovedFolder)
+            made.audience != Audience::LookAnew
                 && !matches!(made.outcome, Err(Error::Failed { .. } | Error::Unsynced(_)))
         };
         if synced.is_ok() && self.made.iter().all(is_known) {
             let of_values = self.made.iter_mut();
-            let of_values = of_values.filter(|made| made.syncs != Some(NameOf::Folder));
+            let of_values = of_values.filter(|made| made.audience == Audience::Subscribers);
             changes.append(of_values.filter_map(|made| made.event.take()));
         } else {
             changes.mark_gap();
@@ -216,7 +186,7 @@ impl Batch {
             let failed = |errno: Errno| Error::failed("sync the directory")(errno.into());
             let synced = synced.map_err(|errno| failed(errno).in_doubt());
             let outcome = match made.outcome {
-                Err(error) if made.syncs.is_none() => Err(error),
+                Err(error) if !made.syncs => Err(error),
                 // Also of a folder that was there, and stays from now on.
                 outcome => synced.and(outcome),
             };
@@ -228,7 +198,6 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::super::super::batch_reply::{self, Receiver as Reply};
-    use super::super::decide::PublishResult;
     use super::*;
     use crate::value::{Key, Meta, Version};
     use std::pin::pin;
@@ -239,7 +208,8 @@ mod tests {
         let outcome = Ok(Some(Meta::new(0, Version::from_nanos(7))));
         let made = AppliedChange {
             event: Some((Key::new("a/b/k").unwrap().into_owned(), None, None, None)),
-            syncs: Some(NameOf::Value),
+            audience: Audience::Subscribers,
+            syncs: true,
             outcome,
             reply_to,
         };
@@ -264,7 +234,7 @@ mod tests {
         acknowledger.syncer = Some((to_sync, std::thread::spawn(|| ())));
         let finish = |syncs_name: bool| {
             let (mut batch, reply) = batch(0);
-            batch.made[0].syncs = syncs_name.then_some(NameOf::Value);
+            batch.made[0].syncs = syncs_name;
             acknowledger.batch(|| batch.made);
             reply
         };

@@ -4,15 +4,14 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::bounds::{Account, Ask, Choice, Known, Room, Total, size_of};
+use super::super::bounds::{Account, Choice, Room, Total, size_of};
 use super::super::commit::{self, Found};
-use super::super::new_value::{NewValue, Place, Source};
-use super::super::space::Allowance;
+use super::super::new_value::Source;
+use super::super::space::{Allowance, Free};
 use super::super::write_context::WriteContext;
-use super::decide::{
-    ChangeRequest, Files, FolderChange, MadeAtOnce, PendingState, Plan, has_source, lacks_room,
-    plan, survive,
-};
+use super::change::{Change, ChangeRequest, FolderChange, Plan};
+use super::decide::{Files, MadeAtOnce, has_source, lacks_room, plan, survive};
+use super::pending::PendingState;
 use super::unchangeable;
 use crate::value::{Error, Key, Meta};
 
@@ -54,28 +53,41 @@ impl ValueFiles {
 
     /// The value that the key of `change` will have in place of `base`, for which there is room.
     fn admit(&self, change: &mut ChangeRequest, base: Option<Meta>) -> Result<Option<Meta>, Error> {
-        let Some(value) = &mut change.value else {
+        let writer = &self.writer;
+        if let Some(account) = writer.account() {
+            let mut room = change.room.take();
+            let admitted = change.ask().map(|ask| account.admit(&mut room, &ask));
+            change.room = room;
+            admitted.transpose()?;
+        }
+        let Some((len, attributes)) = change.value() else {
             return Ok(None);
         };
-        if let Some(account) = self.writer.account() {
-            account.admit(&mut change.room, &ask(&change.key, value))?;
+        let end = attributes.end();
+        if change.is_in_memory() {
+            self.allowance
+                .take(&writer.space, &writer.dir().root, len)?;
         }
-        if value.is_in_memory() {
-            let (space, root) = (&self.writer.space, &self.writer.dir().root);
-            self.allowance.take(space, root, value.len)?;
+        if end.is_some() && !writer.dir().ends.is_possible() {
+            writer.note_end()?;
         }
-        let end = value.attributes.end();
-        if end.is_some() && !self.writer.dir().ends.is_possible() {
-            self.writer.note_end()?;
-        }
-        let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
-        Ok(Some(Meta::new(value.len, version).ending(end)))
+        let current = base.map(|meta| meta.version);
+        let version = match &mut change.kind {
+            Change::Put(value) => value.version_after(writer, current)?,
+            _ => writer.next_version(current)?,
+        };
+        Ok(Some(Meta::new(len, version).ending(end)))
     }
 
-    /// Who goes so that the disk has space for `value` under `key`.
-    fn room_on_disk(&self, room: &Room, key: &Key<'_>, value: &NewValue) -> Result<Choice, Error> {
-        let free = self.writer.space.free(&self.writer.dir().root)?;
-        let needs = size_of(if value.is_in_memory() { value.len } else { 0 }) + size_of(1);
+    fn free(&self) -> Option<Free> {
+        self.writer.space.free(&self.writer.dir().root).ok()?
+    }
+
+    /// Who goes so that the disk has space for the value of `change`.
+    fn room_on_disk(&self, room: &Room, change: &ChangeRequest) -> Choice {
+        let free = self.free();
+        let len = change.value().filter(|_| change.is_in_memory());
+        let needs = size_of(len.map_or(0, |(len, _)| len)) + size_of(1);
         let has = free.map_or(u64::MAX, |free| free.bytes.saturating_sub(free.floor));
         let mut lacks = Total {
             bytes: needs.saturating_sub(has),
@@ -85,7 +97,7 @@ impl ValueFiles {
             // The file system refuses it though it tells of space.
             lacks.bytes = needs;
         }
-        Ok(room.for_disk(free, lacks, &[key.as_str()]))
+        room.for_disk(free, lacks, &[change.key.as_str()])
     }
 
     /// Gives the folder `from` the name `to`.
@@ -101,19 +113,18 @@ impl ValueFiles {
                 Ok(())
             })
         };
-        let ends = [from, to].map(Key::as_str);
-        let is_counted = |account: &&Arc<Account>| account.counts(&format!("{from}/"));
-        match writer.account().filter(is_counted) {
+        let below = format!("{from}/");
+        match writer.account().filter(|account| account.counts(&below)) {
             // The uses that an earlier process has noted have the names of before.
             Some(account) if !account.is_whole() => Err(Error::Counting),
-            Some(account) => account.rename(ends, rename),
+            Some(account) => account.rename([from, to].map(Key::as_str), rename),
             None => rename(),
         }
     }
 
     fn look(&self, change: &ChangeRequest, is_assumed: bool) -> Result<Found<'_>, Error> {
         self.writer.journal.may_change(&change.key)?;
-        let (dir, is_put) = (self.writer.dir(), change.value.is_some());
+        let (dir, is_put) = (self.writer.dir(), change.value().is_some());
         commit::find(dir, &change.key, is_put, is_assumed)
     }
 
@@ -124,25 +135,20 @@ impl ValueFiles {
         found: &Found<'_>,
         plan: Plan,
     ) -> Result<bool, Error> {
-        let looks = self.writer.account().map_or(0, |account| account.looks());
-        let is_made = match &mut change.value {
-            Some(NewValue {
-                place: Place::Key(source),
-                ..
-            }) => match plan.result {
-                Some(result) => {
-                    let (key, version) = (&change.key, result.version);
-                    commit::rename(&self.writer, key, source, found, version)
-                }
-                None => Ok(false),
-            },
-            Some(value) => commit::put(&self.writer, &change.key, value, found),
-            None => commit::delete(&self.writer, &change.key, found, change.removal.is_some()),
+        let (writer, removal) = (&self.writer, change.removal());
+        let looks = writer.account().map_or(0, |account| account.looks());
+        let is_made = match (&mut change.kind, plan.result) {
+            (Change::Put(value), _) => commit::put(writer, &change.key, value, found),
+            (Change::Move(value), Some(Meta { version, .. })) => {
+                commit::rename(writer, &change.key, &value.source, found, version)
+            }
+            (Change::Remove(_), _) => commit::delete(writer, &change.key, found, removal.is_some()),
+            (Change::Move(_) | Change::Folder(_), _) => Ok(false),
         }?;
-        if is_made && let Some(account) = self.writer.account() {
+        if is_made && let Some(account) = writer.account() {
             self.count(account, change, looks);
         }
-        if is_made && let Some(removal) = change.removal {
+        if is_made && let Some(removal) = removal {
             self.writer.cache.forget(&change.key);
             self.writer.counters.removed[removal as usize].add(1);
             let reason = removal.name();
@@ -153,27 +159,17 @@ impl ValueFiles {
 
     /// Counts what `change` has made, which began after so many looks of the index.
     fn count(&self, account: &Account, change: &mut ChangeRequest, looks: u64) {
-        let (dir, key) = (self.writer.dir(), change.key.as_str());
-        if let Some(source) = change.source() {
-            account.look(dir, key);
-            account.look(dir, source.key.as_str());
-            return;
-        }
-        if !account.counts(key) {
-            return;
-        }
+        let (dir, key) = (self.writer.dir(), &change.key);
+        let file = match &mut change.kind {
+            Change::Put(value) if account.counts(key.as_str()) => value.known(dir.device()),
+            Change::Move(value) => {
+                account.made(dir, value.source.key.as_str(), looks, None);
+                return account.look_if_counted(dir, key.as_str());
+            }
+            _ => None,
+        };
         let looks = change.room.as_ref().map_or(looks, |room| room.looks);
-        let file = change.value.as_mut().and_then(|value| {
-            let (end, len) = (value.attributes.end(), value.len);
-            let stat = rustix::fs::fstat(&*value.file().ok()?.file).ok()?;
-            let file = Known::new(&stat, end, dir.device());
-            // The file system may choose the blocks later.
-            Some(Known {
-                bytes: file.bytes.max(size_of(len)),
-                ..file
-            })
-        });
-        account.made(dir, key, looks, file);
+        account.made(dir, key.as_str(), looks, file);
     }
 }
 
@@ -203,29 +199,27 @@ impl Files for ValueFiles {
         admitted
     }
 
-    fn change_folder(&self, change: &ChangeRequest) -> Result<(), Error> {
-        let (dir, path) = (self.writer.dir(), &change.key);
-        match change.folder {
-            Some(FolderChange::Make) => {
+    fn change_folder(&self, path: &Key<'_>, change: &FolderChange) -> Result<(), Error> {
+        let (writer, dir) = (&self.writer, self.writer.dir());
+        match change {
+            FolderChange::Make => {
                 if dir.folder(path.as_str()).is_err() {
-                    if let Some(account) = self.writer.account() {
+                    if let Some(account) = writer.account() {
                         account.may_make_folder(path.as_str())?;
                     }
-                    self.allowance.take(&self.writer.space, &dir.root, 0)?;
+                    self.allowance.take(&writer.space, &dir.root, 0)?;
                 }
                 commit::make_folder(dir, path)
             }
-            Some(FolderChange::Remove) => commit::remove_folder(dir, path),
-            Some(FolderChange::Move) | None => change
-                .source()
-                .map_or(Ok(()), |source| self.move_folder(&source.key, path)),
+            FolderChange::Remove => commit::remove_folder(dir, path),
+            FolderChange::Move { from } => self.move_folder(from, path),
         }
     }
 
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error> {
-        match (&mut change.value, plan.result) {
-            (Some(value), Some(result)) => {
-                commit::stage(&self.writer, &change.key, value, plan.base, result.version)
+        match (&mut change.kind, plan.result) {
+            (Change::Put(value), Some(Meta { version, .. })) => {
+                commit::stage(&self.writer, &change.key, value, plan.base, version)
             }
             _ => Ok(()),
         }
@@ -247,7 +241,7 @@ impl Files for ValueFiles {
         if !has_source(self, change, PendingState::Nothing)? {
             return Ok(None);
         }
-        let is_plain_put = change.value.is_some() && change.condition.is_none();
+        let is_plain_put = change.value().is_some() && change.condition.is_none();
         let creates = self.creates_in_a_row.get();
         let found = self.look(change, is_plain_put && creates >= CREATES_IN_A_ROW)?;
         let mut planned = plan(self, change, found.meta());
@@ -271,31 +265,19 @@ impl Files for ValueFiles {
     }
 
     fn evictions(&self, change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
-        let (room, value) = (self.writer.room.as_ref()?, change.value.as_ref()?);
-        let for_change = change
-            .room
-            .as_ref()
-            .and_then(|held| room.for_change(held, &ask(&change.key, value)));
-        let on_disk = || self.room_on_disk(room, &change.key, value);
-        match for_change.map_or_else(on_disk, Ok).ok()? {
-            Choice::Evict(victims) => {
-                Some(victims.into_iter().map(ChangeRequest::eviction).collect())
-            }
+        let (room, ask) = (self.writer.room.as_ref()?, change.ask()?);
+        let held = change.room.as_ref();
+        let in_bounds = held.and_then(|held| room.for_change(held, &ask));
+        match in_bounds.unwrap_or_else(|| self.room_on_disk(room, change)) {
+            Choice::Evict(some) => Some(some.into_iter().map(ChangeRequest::eviction).collect()),
             Choice::Wait => Some(Vec::new()),
             Choice::Nobody => None,
         }
     }
 
     fn evicted(&self) {
-        if let Some(room) = &self.writer.room {
-            room.gone(|| {
-                self.writer
-                    .space
-                    .free(&self.writer.dir().root)
-                    .ok()
-                    .flatten()
-            });
-        }
+        let room = self.writer.room.as_ref();
+        room.inspect(|room| room.gone(|| self.free()));
     }
 
     fn withdraw(&self, change: &mut ChangeRequest, error: Option<&Error>) {
@@ -303,28 +285,14 @@ impl Files for ValueFiles {
         let Some(account) = self.writer.account() else {
             return;
         };
-        for key in change
-            .keys()
-            .map(Key::as_str)
-            .filter(|key| account.counts(key))
-        {
-            account.look(self.writer.dir(), key);
+        for key in change.keys() {
+            account.look_if_counted(self.writer.dir(), key.as_str());
         }
-        if let (Some(_), Some(error)) = (change.removal, error)
+        if let (Some(_), Some(error)) = (change.removal(), error)
             && !matches!(error, Error::Precondition)
         {
             account.set_stuck(change.key.as_str(), true);
             self.log_stuck(&change.key, error);
         }
-    }
-}
-
-/// The room that `value` asks for under `key`.
-fn ask<'a>(key: &'a Key<'_>, value: &'a NewValue) -> Ask<'a> {
-    Ask {
-        key: key.as_str(),
-        bytes: size_of(value.len),
-        source: value.source().map(|source| source.key.as_str()),
-        staged: 0,
     }
 }

@@ -11,20 +11,23 @@
 //! it is decided anew once they are: it waits for no others, and others do not wait for it.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc::Receiver;
 
 use super::super::journal::{FrameBuilder, Log};
 use super::acknowledge::Acknowledger;
-use super::decide::{
-    AppliedChange, ChangeRequest, Decision, Files, FolderChange, Pending, decide, lacks_room,
-    survive,
-};
+use super::change::{AppliedChange, Change, ChangeRequest, FolderChange};
+use super::decide::{Decision, Files, decide, lacks_room, survive};
+use super::pending::Pending;
 use crate::value::{Error, Meta};
 
 /// The most changes that are appended and not made: each has a file open.
 const MOST: usize = 256;
+
+/// How long the publisher waits for evictions that another thread is about to hand over, where it has nothing else to do.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The loop of the publisher.
 pub struct Pipeline<'a, F, L> {
@@ -42,6 +45,8 @@ struct Undecided {
     pending: Pending,
     /// To be decided, or decided anew; or answered with their failure, once the next frame that cancels their records is synced.
     again: VecDeque<ChangeRequest>,
+    /// True if one of them waits for evictions that are not handed over yet.
+    waits_for_others: bool,
 }
 
 /// A change that was decided.
@@ -92,7 +97,10 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         loop {
             let may_take = self.room() > 0;
             if may_take && self.is_left() {
-                // Nothing is to be waited for.
+                // Nothing else is to be waited for.
+                if std::mem::take(&mut self.undecided.waits_for_others) && self.groups.is_empty() {
+                    std::thread::sleep(PAUSE);
+                }
             } else if self.groups.is_empty() {
                 let Some(change) = changes.recv().await else {
                     return;
@@ -147,7 +155,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             && !frame.as_ref().is_some_and(FrameBuilder::is_full)
             && let Some(change) = self.undecided.again.pop_front().or_else(&mut next)
         {
-            if change.folder == Some(FolderChange::Move) {
+            if matches!(change.kind, Change::Folder(FolderChange::Move { .. })) {
                 if group.entries.is_empty() {
                     self.make_alone(change).await;
                     return 1;
@@ -187,8 +195,15 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     async fn make_alone(&mut self, change: ChangeRequest) {
         self.make_until(|_| false).await;
         let (files, log) = (self.files, &mut *self.log);
-        let may_move = || files.check().and_then(|()| log.checkpoint_all());
-        if !self.acknowledger.alone(files, change, may_move).await {
+        let make = || {
+            let may_move = files.check().and_then(|()| log.checkpoint_all());
+            let Change::Folder(how) = &change.kind else {
+                return change.answered(Ok(None));
+            };
+            let moved = may_move.and_then(|()| survive(|| files.change_folder(&change.key, how)));
+            change.of_folder(moved)
+        };
+        if !self.acknowledger.alone(make).await {
             self.log.distrust();
         }
     }
@@ -280,6 +295,7 @@ impl Undecided {
             decision = match files.evictions(&change) {
                 None => Decision::Answer(Err(error)),
                 Some(evictions) => {
+                    self.waits_for_others |= evictions.is_empty();
                     for eviction in evictions {
                         self.decide(files, eviction, entries, frame);
                     }
@@ -287,9 +303,8 @@ impl Undecided {
                 }
             };
         }
-        if let (Some(_), Decision::Answer(outcome)) = (change.removal, &decision) {
-            let error = outcome.as_ref().err();
-            files.withdraw(&mut change, error);
+        if let (Some(_), Decision::Answer(outcome)) = (change.removal(), &decision) {
+            files.withdraw(&mut change, outcome.as_ref().err());
         }
         self.push(Entry::new(change, decision), entries, Some(frame));
     }
@@ -328,22 +343,23 @@ impl Undecided {
     ) {
         let mut change = entry.change;
         let made = match entry.decision {
-            Decision::Answer(outcome) => return done.push(change.unmade(outcome)),
-            Decision::AtOnce => return self.make_at_once(files, change, done),
+            Decision::Answer(outcome) => return done.push(change.answered(outcome)),
             Decision::Anew => {
                 files.evicted();
                 return self.again.push_back(change);
             }
             Decision::Full(_) => return self.again.push_back(change),
-            Decision::Later if change.folder.is_some() => {
-                return done.push(change_folder(files, change));
+            Decision::Later | Decision::AtOnce if let Change::Folder(how) = &change.kind => {
+                let outcome = survive(|| files.change_folder(&change.key, how));
+                return done.push(change.of_folder(outcome));
             }
+            Decision::AtOnce => return self.make_at_once(files, change, done),
             // All changes before it are made by now, so the files alone decide. The table also has changes that come after it, which do not
             // concern it: so an empty table is passed.
             Decision::Later => {
                 let decision = decide(files, &mut change, &Pending::default());
                 if let Decision::Answer(outcome) = decision {
-                    return done.push(change.unmade(outcome));
+                    return done.push(change.answered(outcome));
                 }
                 files.withdraw(&mut change, None);
                 return self.decide_anew(change);
@@ -372,7 +388,7 @@ impl Undecided {
             Err(error) => {
                 files.withdraw(&mut change, Some(&error));
                 if record.is_none() {
-                    return done.push(change.unmade(Err(error)));
+                    return done.push(change.answered(Err(error)));
                 }
                 (change.cancels, change.failure) = (record, Some(error));
                 self.again.push_back(change);
@@ -388,9 +404,6 @@ impl Undecided {
         mut change: ChangeRequest,
         done: &mut Vec<AppliedChange>,
     ) {
-        if change.folder.is_some() {
-            return done.push(change_folder(files, change));
-        }
         loop {
             let mut make_room = |change: &ChangeRequest| self.evict(files, change, done);
             let made = survive(|| files.make_at_once(&mut change, &mut make_room));
@@ -403,10 +416,10 @@ impl Undecided {
                 }
                 Ok(None) => {
                     files.withdraw(&mut change, None);
-                    return done.push(change.unmade(Ok(None)));
+                    return done.push(change.answered(Ok(None)));
                 }
                 Ok(Some((_, Err(error)))) => {
-                    files.withdraw(&mut change, Some(&error));
+                    files.withdraw(&mut change, None);
                     error
                 }
                 Err(error) => error,
@@ -415,7 +428,7 @@ impl Undecided {
                 return self.again.push_back(change);
             }
             files.withdraw(&mut change, Some(&error));
-            return done.push(change.unmade(Err(error)));
+            return done.push(change.answered(Err(error)));
         }
     }
 
@@ -429,6 +442,7 @@ impl Undecided {
         let Some(evictions) = files.evictions(change) else {
             return false;
         };
+        self.waits_for_others |= evictions.is_empty();
         for eviction in evictions {
             self.make_at_once(files, eviction, done);
         }
@@ -441,12 +455,6 @@ impl Undecided {
         change.tries += 1;
         self.again.push_back(change);
     }
-}
-
-/// Makes `change` of a folder.
-fn change_folder(files: &impl Files, change: ChangeRequest) -> AppliedChange {
-    let outcome = survive(|| files.change_folder(&change));
-    change.unmade(outcome.map(|()| None))
 }
 
 impl Group {

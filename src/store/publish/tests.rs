@@ -20,14 +20,14 @@ use proptest::prelude::*;
 
 use super::super::batch_reply;
 use super::super::changes::Changes;
-use super::super::new_value::{NewValue, Place, Source};
+use super::super::new_value::NewValue;
 use super::acknowledge::Acknowledger;
-use super::decide::{ChangeRequest, FolderChange, PublishResult};
+use super::change::{Change, ChangeRequest, FolderChange, PublishResult};
 use super::pipeline::Pipeline;
 use crate::value::{Error, Key};
 use asks::{Ask, Condition, MOVE, Step, any_ask, any_step, menu, menu_of_moves, schedules};
 use cuts::{Disk, Replay, disks};
-use world::{Frames, KEYS, MOVED, Planted, State, Value, World, nanos, time, version};
+use world::{Frames, KEYS, MOVED, Planted, State, Value, World, nanos, time};
 
 /// A change that was asked for, and what its writer has heard.
 struct Writer {
@@ -179,30 +179,22 @@ impl Case<'_> {
         });
         let first = self.first[ask.key];
         let key = |key: usize| Key::new(KEYS[key]).expect("a key").into_owned();
-        let mut value = NewValue::without_bytes(ask.is_large);
-        if ask.is_move {
-            let (key, version) = (key(0), version(0));
-            value.place = Place::Key(Box::new(Source { key, version }));
-        }
-        ChangeRequest {
-            key: key(ask.key),
-            value: ask.is_put.then_some(value),
-            folder: ask.is_move.then_some(FolderChange::Move),
-            condition: Some(Box::new(move |current| {
-                asking.store(writer, Relaxed);
-                match ask.condition {
-                    Condition::None => true,
-                    Condition::First => nanos(current) == first,
-                    Condition::Absent => current.is_none(),
-                }
-            })),
-            removal: None,
-            room: None,
-            tries: 0,
-            failure: None,
-            cancels: None,
-            reply_to,
-        }
+        let kind = if ask.is_move {
+            Change::Folder(FolderChange::Move { from: key(0) })
+        } else if ask.is_put {
+            Change::Put(NewValue::without_bytes(ask.is_large))
+        } else {
+            Change::Remove(None)
+        };
+        let condition = move |current| {
+            asking.store(writer, Relaxed);
+            match ask.condition {
+                Condition::None => true,
+                Condition::First => nanos(current) == first,
+                Condition::Absent => current.is_none(),
+            }
+        };
+        ChangeRequest::new(key(ask.key), kind, Some(Box::new(condition)), reply_to)
     }
 
     /// Cuts the power in every way, and looks at what replays leave.

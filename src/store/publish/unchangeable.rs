@@ -7,7 +7,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::super::commit::OTHER_FILE_SYSTEM;
 use super::super::publish_method::unpublished;
 use super::super::write_context::WriteContext;
-use super::decide::ChangeRequest;
+use super::change::ChangeRequest;
 use crate::value::{Error, Key, folder_and_above};
 
 /// Fails where a name of `change` cannot be changed, as far as the file system tells. Blocks.

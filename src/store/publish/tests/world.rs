@@ -12,7 +12,9 @@ use rustix::io::Errno;
 
 use super::super::super::journal::{FrameBuilder, Head, Log};
 use super::super::super::new_value::Source;
-use super::super::decide::{ChangeRequest, Files, MadeAtOnce, Pending, PendingState, Plan, plan};
+use super::super::change::{ChangeRequest, FolderChange, Plan};
+use super::super::decide::{Files, MadeAtOnce, plan};
+use super::super::pending::{Pending, PendingState};
 use crate::value::{Error, Key, Meta, Version};
 
 pub(super) const KEYS: [&str; 4] = ["k", "k/x", "q", "q/x"];
@@ -138,7 +140,7 @@ impl Files for World {
 
     fn find(&self, change: &ChangeRequest) -> Result<Option<Meta>, Error> {
         let key = key_index(change.key.as_str());
-        if change.value.is_some() && self.is_occupied(key) {
+        if change.value().is_some() && self.is_occupied(key) {
             return Err(Error::Occupied(String::new()));
         }
         Ok(meta(self.names.borrow()[key]))
@@ -153,7 +155,7 @@ impl Files for World {
         change: &mut ChangeRequest,
         base: Option<Meta>,
     ) -> Result<Option<Meta>, Error> {
-        let result = change.value.as_ref().map(|_| self.next_version());
+        let result = change.value().map(|_| self.next_version());
         let key = key_index(change.key.as_str());
         let planned = (self.asking.load(Relaxed), key, nanos(base), result);
         self.planned.borrow_mut().push(planned);
@@ -161,7 +163,7 @@ impl Files for World {
     }
 
     /// Only one folder moves: it is there while there is a value in it.
-    fn change_folder(&self, _: &ChangeRequest) -> Result<(), Error> {
+    fn change_folder(&self, _: &Key<'_>, _: &FolderChange) -> Result<(), Error> {
         let (from, to) = MOVED;
         if self.fails.take() {
             return Err(Error::new("rename", Errno::IO));
@@ -202,7 +204,7 @@ impl Files for World {
         if self.fails.take() {
             return Err(Error::new("link", Errno::IO));
         }
-        if change.value.is_some() && self.is_occupied(key) {
+        if change.value().is_some() && self.is_occupied(key) {
             return Err(Error::Occupied(String::new()));
         }
         if self.names.borrow()[key] != nanos(plan.base) {
