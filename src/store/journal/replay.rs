@@ -128,29 +128,29 @@ pub fn replay(
 impl Replay<'_> {
     /// As [`Self::replay`], with the removal of the key that the value of `change` moves from.
     fn replay_all(&mut self, change: &ChangeRecord) -> Result<(), Error> {
-        match (&change.source, change.removal_of_source()) {
-            (Some(source), Some(removal)) if change.small.is_none() => {
-                self.replay_move(change, source, &removal)
-            }
-            (_, removal) => {
-                // Where a hand has taken the new name, the old one is all that the value may have.
-                let is_there = self.replay(change)?;
-                let removal = removal.filter(|_| is_there);
-                removal.map_or(Ok(()), |removal| self.replay(&removal).map(drop))
-            }
+        let (Some(source), Some(removal)) = (&change.source, change.removal_of_source()) else {
+            return self.replay(change).map(drop);
+        };
+        // The file has its owner, its rights and attributes, which no record has: only one that is not there is written.
+        let is_over = self.replay_move(change, source, &removal)?;
+        // Where a hand has taken the new name, the old one is all that the value may have.
+        if !is_over && self.replay(change)? {
+            self.replay(&removal)?;
         }
+        Ok(())
     }
 
-    /// Makes the move `change` of a large value, if that still has its name as the key of `source`: its bytes were on the disk, with that
-    /// name, before the record. So a value that is not there has moved, or was removed since.
+    /// Makes the move `change`, if the value still has its name as the key of `source`; false where the record is to be made besides. The bytes
+    /// of a large value were on the disk, with that name, before the record: one that is not there has moved, or was removed since.
     fn replay_move(
         &mut self,
         change: &ChangeRecord,
         source: &Source,
         removal: &ChangeRecord,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
+        let is_large = change.small.is_none();
         if self.state == FileState::NamesWhole || self.history.is_cancelled(change.sequence) {
-            return Ok(());
+            return Ok(is_large);
         }
         let version = match self.find(&source.key)? {
             NameKind::Value(meta, _) => Some(meta.version),
@@ -158,7 +158,7 @@ impl Replay<'_> {
         };
         let Some(version) = version.filter(|v| *v == source.version || Some(*v) == change.result)
         else {
-            return Ok(());
+            return Ok(is_large);
         };
         let fate = match self.find(&change.key)? {
             NameKind::Value(meta, _) => self.history.fate(change, Some(meta.version)),
@@ -167,19 +167,22 @@ impl Replay<'_> {
         };
         match fate {
             // The value has both names, or was replaced after its move.
-            Fate::Keep | Fate::Compare => self.make(removal).map(drop),
+            Fate::Keep | Fate::Compare if is_large => self.make(removal)?,
+            Fate::Keep | Fate::Compare => return Ok(false),
             Fate::Foreign if !self.set_aside_older(change, change.key.as_str())? => {
                 self.by_hand(&change.key);
-                Ok(())
+                true
             }
             Fate::Foreign | Fate::Apply => {
                 let key = source.key.clone();
-                self.move_now(change, &Source { key, version })
+                self.move_now(change, &Source { key, version })?;
+                true
             }
-        }
+        };
+        Ok(true)
     }
 
-    /// Moves the value of `source` as `change` says.
+    /// Moves the value of `source` as `change` says; its bytes are written anew where the disk lacks them.
     fn move_now(&mut self, change: &ChangeRecord, source: &Source) -> Result<(), Error> {
         self.done.written += 1;
         let (Some(writer), Some(version)) = (self.writer, change.result) else {
@@ -192,6 +195,11 @@ impl Replay<'_> {
         for _ in 0..TRIES {
             let found = commit::find(self.dir, &change.key, true, false)?;
             if commit::rename(writer, &change.key, source, &found, version)? {
+                if let Some((_, value)) = &change.small
+                    && !self.holds(&change.key, self.find(&change.key)?, value)?
+                {
+                    self.apply(writer, change)?;
+                }
                 return Ok(());
             }
         }

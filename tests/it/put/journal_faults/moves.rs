@@ -1,5 +1,10 @@
 //! A MOVE is one record: whatever of it the disk had at a cut of power, the replay leaves the value under its new name alone.
 
+use std::fs::Permissions;
+use std::os::unix::fs::chown;
+
+use rustix::fs::XattrFlags;
+
 use super::{Kept, check, cut, date, start};
 use crate::support::prelude::*;
 
@@ -95,6 +100,54 @@ fn what_the_disk_lacks_of_a_move_is_made_by_the_replay() {
             }
         }
     }
+}
+
+/// The record has the bytes and the attributes alone: a file that is written from it can be read by all.
+#[test]
+fn a_value_that_moved_keeps_its_owner_its_rights_and_what_a_hand_gave_it() {
+    journal_only!();
+    for length in LENGTHS {
+        for replaces in [false, true] {
+            let (dir, value) = (DataDir::temporary(), pattern(1, length));
+            let mut server = start(&dir);
+            server.store("a/k", &value);
+            let (old, new) = (dir.file("a/k"), dir.file("b/k"));
+            fs::set_permissions(&old, Permissions::from_mode(0o600)).expect("a mode");
+            let _ = run("setfacl", &["-m", "u:1234:r", text(&old)]);
+            let _ = rustix::fs::setxattr(&old, "user.mine", b"x", XattrFlags::empty());
+            let _ = chown(&old, Some(1234), Some(1234));
+            let replaced = replaces.then(|| {
+                server.store("b/k", "old");
+                Kept::of(&dir, "b/k")
+            });
+            let before = Kept::of(&dir, "a/k");
+            let tag = relocate(&server, "a/k", "b/k");
+            cut(&mut server);
+            let expected = traits(&new);
+            fs::create_dir_all(dir.file("a")).expect("a folder");
+            fs::rename(&new, &old).expect("it has its old name");
+            date(&old, before.time);
+            replaced.iter().for_each(Kept::put_back);
+            let server = start(&dir);
+            let found = server.get("b/k");
+            assert!(found.body == value, "{length} {replaces}");
+            assert_eq!(found.must("etag"), tag, "{length} {replaces}");
+            assert!(!old.exists());
+            assert_eq!(traits(&new), expected, "{length} {replaces}");
+        }
+    }
+}
+
+/// The mode and the owner of a file, its ACL and an attribute.
+fn traits(file: &Path) -> (u32, u32, u32, Vec<Vec<u8>>) {
+    let meta = fs::metadata(file).expect("a file");
+    let attribute = |name| {
+        let mut value = [0; 256];
+        let len = rustix::fs::getxattr(file, name, &mut value);
+        value[..len.unwrap_or(0)].to_vec()
+    };
+    let attributes = ["system.posix_acl_access", "user.mine"].map(attribute);
+    (meta.mode(), meta.uid(), meta.gid(), attributes.to_vec())
 }
 
 /// What comes after the move counts, also of the key that it left.
