@@ -54,8 +54,9 @@ impl Publisher {
     ) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE);
         let acknowledger = Acknowledger::start(Arc::clone(&writer), watched)?;
-        // For waiting on two channels, no more.
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        // For waiting on two channels and for a time, no more.
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().build()?;
         let files = ValueFiles::new(Arc::clone(&writer));
         let thread = spawn_vital("disk-publisher", move || match journal {
             Some(journal) => work(&files, journal, acknowledger, changes, &runtime),

@@ -7,11 +7,13 @@
 //! all that was appended by then; the publisher writes files meanwhile, and makes the groups before. Without a journal there is nothing to
 //! wait for: each change is decided when it is made, by one look at its name.
 //!
+//! The move of a folder is made alone, after a checkpoint of all before it. While other changes come, such moves take a quarter of the time.
+//!
 //! A change that lacks room is asked for last, when nothing else refuses it. The values that make room for it are removed in its group, and
 //! it is decided anew once they are: it waits for no others, and others do not wait for it.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc::Receiver;
@@ -29,6 +31,9 @@ const MOST: usize = 256;
 /// How long the publisher waits for evictions that another thread is about to hand over, where it has nothing else to do.
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// For so many times as long as the move of a folder took, no other begins while other changes come.
+const SHARE: u32 = 3;
+
 /// The loop of the publisher.
 pub struct Pipeline<'a, F, L> {
     files: &'a F,
@@ -37,6 +42,11 @@ pub struct Pipeline<'a, F, L> {
     undecided: Undecided,
     /// Appended and not made, in this order.
     groups: VecDeque<Group>,
+    /// Moves of folders that wait for their turn.
+    moves: VecDeque<ChangeRequest>,
+    /// When the next of them may begin, if there `are_others`: changes since the last.
+    pub next_move: Instant,
+    are_others: bool,
 }
 
 /// The changes that are neither in a group nor answered, and the table of keys in flight.
@@ -88,6 +98,9 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             acknowledger,
             undecided: Undecided::default(),
             groups: VecDeque::new(),
+            moves: VecDeque::new(),
+            next_move: Instant::now(),
+            are_others: false,
         }
     }
 
@@ -96,21 +109,28 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     pub async fn run(mut self, changes: &mut Receiver<ChangeRequest>, observe: impl Fn(usize)) {
         loop {
             let may_take = self.room() > 0;
-            if may_take && self.is_left() {
+            let has_turn = !self.moves.is_empty() && self.may_move();
+            if may_take && (has_turn || !self.undecided.again.is_empty()) {
                 // Nothing else is to be waited for.
                 if std::mem::take(&mut self.undecided.waits_for_others) && self.groups.is_empty() {
                     std::thread::sleep(PAUSE);
                 }
-            } else if self.groups.is_empty() {
+            } else if self.groups.is_empty() && self.moves.is_empty() {
                 let Some(change) = changes.recv().await else {
                     return;
                 };
                 self.undecided.again.push_back(change);
             } else {
+                let next_move = (!self.moves.is_empty()).then_some(self.next_move);
+                let turn = async || match next_move {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                };
                 tokio::select! {
                     biased;
                     Some(change) = changes.recv(), if may_take => self.undecided.again.push_back(change),
-                    synced = self.log.wait() => self.on_synced(synced),
+                    synced = self.log.wait(), if !self.groups.is_empty() => self.on_synced(synced),
+                    () = turn() => {}
                 }
             }
             let taken = self.run_batch(|| changes.try_recv().ok()).await;
@@ -134,8 +154,14 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     }
 
     /// True while a change is left to be decided or cancelled.
+    #[cfg(test)]
     pub fn is_left(&self) -> bool {
-        !self.undecided.again.is_empty()
+        !self.undecided.again.is_empty() || !self.moves.is_empty()
+    }
+
+    /// True if the move of a folder may begin.
+    fn may_move(&self) -> bool {
+        !self.are_others || self.next_move <= Instant::now()
     }
 
     /// The number of changes that may be appended now.
@@ -147,6 +173,12 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     /// Decides what is left and what `next` gives, appends it as one group, and begins its sync. Where the segment has no room for it,
     /// all groups before it are made first: the next segment is free only when all is made that was appended long before.
     async fn append(&mut self, mut next: impl FnMut() -> Option<ChangeRequest>) -> usize {
+        if self.may_move()
+            && let Some(change) = self.moves.pop_front()
+        {
+            self.make_alone(change).await;
+            return 1;
+        }
         let room = self.room();
         let may_change = self.files.check().and_then(|()| self.log.resolve());
         let mut frame = self.log.frame();
@@ -156,6 +188,10 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             && let Some(change) = self.undecided.again.pop_front().or_else(&mut next)
         {
             if matches!(change.kind, Change::Folder(FolderChange::Move { .. })) {
+                if !self.may_move() {
+                    self.moves.push_back(change);
+                    continue;
+                }
                 if group.entries.is_empty() {
                     self.make_alone(change).await;
                     return 1;
@@ -178,6 +214,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         if taken == 0 {
             return 0;
         }
+        self.are_others = true;
         if let Some(frame) = frame.filter(|frame| frame.records > 0) {
             // Until it goes to the segment of the one before it.
             self.make_until(|log| log.has_room(&frame)).await;
@@ -193,6 +230,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     /// Moves a folder, once all before it is made and on the disk: a record names a key, so none may be left that a replay would take for the
     /// key's of another folder. For the same reason no record comes after it before its name is on the disk.
     async fn make_alone(&mut self, change: ChangeRequest) {
+        let began = Instant::now();
         self.make_until(|_| false).await;
         let (files, log) = (self.files, &mut *self.log);
         let make = || {
@@ -206,6 +244,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         if !self.acknowledger.alone(make).await {
             self.log.distrust();
         }
+        (self.next_move, self.are_others) = (Instant::now() + began.elapsed() * SHARE, false);
     }
 
     /// Makes groups until `is_enough`, or all are made.

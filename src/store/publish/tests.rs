@@ -15,6 +15,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use proptest::prelude::*;
 
@@ -129,6 +130,8 @@ impl Case<'_> {
         let mut asked = asked.into_iter();
         // As `Pipeline::run` does, as long as there is nothing to wait for but by a move.
         loop {
+            // Time does not pass here: each change has its place in the queue.
+            pipeline.next_move = Instant::now();
             let is_over = {
                 let mut batch = pin!(pipeline.run_batch(|| asked.next()));
                 let mut context = Context::from_waker(Waker::noop());
