@@ -54,8 +54,10 @@ pub enum BadKey {
     /// A segment `.` or `..`, which name directories.
     #[error("no segment of a key is '.' or '..'")]
     Dots,
-    /// Begins with [`RESERVED`] or `-/`.
-    #[error("names that begin with '{RESERVED}' or with '{PAGES}' are the server's own")]
+    /// Begins with [`RESERVED`] or `-/`, or lies below a folder [`RESERVED`]: a snapshot or a copy of a directory has one.
+    #[error(
+        "names that begin with '{RESERVED}' or with '{PAGES}', and what lies below a folder '{RESERVED}', are the server's own"
+    )]
     Reserved,
 }
 
@@ -101,7 +103,11 @@ impl fmt::Display for Key<'_> {
 
 /// True when keys may lie below the folder of this path.
 pub fn may_have_keys(folder: &str) -> bool {
-    folder.len() + 2 <= MAX_LEN && !PAGES.starts_with(folder) && check(folder).is_ok()
+    let name = folder.rsplit('/').next();
+    folder.len() + 2 <= MAX_LEN
+        && !PAGES.starts_with(folder)
+        && name != Some(RESERVED)
+        && check(folder).is_ok()
 }
 
 /// The folder `path`, those above it, and the directory itself, which is the empty path.
@@ -124,8 +130,15 @@ fn check(name: &str) -> Result<(), BadKey> {
     if name.starts_with(RESERVED) || name.starts_with(PAGES) {
         return Err(BadKey::Reserved);
     }
+    let mut is_reserved = false;
     let mut segments = name.as_bytes().split(|&b| b == b'/');
-    segments.try_for_each(check_segment)
+    segments.try_for_each(|segment| {
+        if is_reserved {
+            return Err(BadKey::Reserved);
+        }
+        is_reserved = segment == RESERVED.as_bytes();
+        check_segment(segment)
+    })
 }
 
 fn check_segment(segment: &[u8]) -> Result<(), BadKey> {
@@ -280,6 +293,8 @@ mod tests {
             ("a\0", BadKey::Nul),
             ("a/\0", BadKey::Nul),
             (".data-server", BadKey::Reserved),
+            ("a/.data-server/b", BadKey::Reserved),
+            ("a/.data-server/", BadKey::Reserved),
             (".data-server2", BadKey::Reserved),
             (".data-server/a", BadKey::Reserved),
             ("-/a", BadKey::Reserved),
@@ -312,7 +327,15 @@ mod tests {
         assert_eq!(above("a"), ["a", ""]);
         assert_eq!(above(""), [""]);
         assert!(may_have_keys("a") && may_have_keys("a/b") && may_have_keys("--"));
-        for none in ["", "-", "-/a", ".data-server", "..", "a/."] {
+        for none in [
+            "",
+            "-",
+            "-/a",
+            ".data-server",
+            "..",
+            "a/.",
+            "a/.data-server",
+        ] {
             assert!(!may_have_keys(none), "{none}");
         }
         assert!(!may_have_keys(&"a/".repeat(512)[..MAX_LEN - 1]));

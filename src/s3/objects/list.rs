@@ -14,7 +14,7 @@ use crate::s3::transport::Client;
 use crate::s3::transport::answer::{Failure, parse, unclear};
 use crate::s3::transport::call::{self, Call};
 use crate::transfer::{BlockingPool, COPIED};
-use crate::value::{Error, Key, ListedValue, Listing, Page, RESERVED, Validators};
+use crate::value::{Error, Key, ListedValue, Listing, Page, Validators, may_have_keys};
 
 /// The longest page of a store that is read: 1,000 of the longest names, encoded, are a part of it.
 const MAX_PAGE: usize = 16 << 20;
@@ -172,7 +172,7 @@ impl StorePage {
         };
         let folders = self.common_prefixes.into_iter();
         let folders = folders.filter_map(|folder| name(&folder.prefix));
-        let folders = folders.filter(|folder| !folder.starts_with(RESERVED));
+        let folders = folders.filter(|folder| may_have_keys(folder.trim_end_matches('/')));
         let folders = folders.map(Item::Folder);
         let keys = self.contents.into_iter().filter_map(|object| {
             let key = Key::new(name(&object.key)?).ok()?;

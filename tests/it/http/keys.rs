@@ -47,7 +47,8 @@ const BAD: &str = "
     . .. %2e %2E%2e .%2e ..%2foutside ../outside %2F %2Fa /a a//b a%2F/b a/%2Fb a%2F%2Fb a/. a/./b ./a ../a a/.. a/../b a/%2e%2e/b
     a%2F..%2Fb a/%2e %2e%2e%2fetc a/%00 a/b%00/c a/% a/%zz/b a/%C3/%A9 a/%FF -%2Fmetrics %2D/metrics %2d%2fhealthz
     .data-server/lock .data-server/clock .data-server/a/b .data-server-old/a %00 a%00b % a% %2 %zz %2g %%41 %c0%ae%c0%ae %C3 %A9%C3
-    %ED%A0%80 %FF .data-server %2edata-server .data-server-old .data-server%2Flock .dat%61-server";
+    %ED%A0%80 %FF .data-server %2edata-server .data-server-old .data-server%2Flock .dat%61-server
+    a/.data-server/lock a%2F.data-server%2Flock a/b/.data-server/c/d";
 const BAD_WITH_A_SPACE: &str = "% 41";
 
 #[test]
@@ -117,10 +118,46 @@ fn what_ends_with_a_slash_is_a_listing_and_no_key() {
         }
         assert_eq!(client.put(path, b"x").status, 400, "PUT /{path}");
     }
-    for path in words("/ a// %2F %2F/ ../ a/../ a/%00/ .data-server/ %2D/") {
+    for path in words("/ a// %2F %2F/ ../ a/../ a/%00/ .data-server/ a/.data-server/ %2D/") {
         assert_eq!(client.ask("GET", path).status, 400, "GET /{path}");
     }
     server.dir.assert_holds(&[]);
+}
+
+/// A snapshot of the file system below the directory, or a copy of the directory there: its journal may hold values of any key.
+#[test]
+fn what_the_server_keeps_in_a_copy_of_the_directory_is_no_key() {
+    directory_only!("files of the directory");
+    let server = TestServer::start(&["--max-size", "1MiB"]);
+    for key in ["copy/k", "copy/.data-server-2"] {
+        server.store(key, "v");
+    }
+    for own in ["copy/.data-server/journal/0", "copy/.data-server/clock"] {
+        server.dir.place(own, "another's value");
+        assert_eq!(server.get(own).status, 400, "{own}");
+    }
+    for (listing, count) in [("?limit=9", 2), ("?prefix=copy/.data-server", 1)] {
+        let listed = server.get(listing).json();
+        assert_eq!(
+            listed["keys"].as_array().map(Vec::len),
+            Some(count),
+            "{listed}"
+        );
+    }
+    let counted = || server.get("-/metrics").text();
+    assert!(
+        counted().contains("data_server_bound_keys{prefix=\"\"} 2\n"),
+        "{}",
+        counted()
+    );
+    let copied = server.request("COPY", "/copy/", "Destination: /to/\r\n", b"");
+    copied.says(200, r#"{"copied":2,"stayed":0,"why":[]}"#);
+    assert!(!server.dir.file("to/.data-server").exists());
+    let archive = server.request("GET", "/copy/?archive=tar", "", b"").body;
+    assert!(!archive.windows(7).any(|part| part == b"another"));
+    let removed = server.request("DELETE", "/copy/", "Depth: infinity\r\n", b"");
+    removed.says(409, r#""removed":2,"stayed":1"#);
+    assert!(server.dir.file("copy/.data-server/clock").exists());
 }
 
 /// A store counts the prefix in: where the key itself is short enough, it is the store that refuses it.
@@ -233,6 +270,7 @@ fn verdicts(bytes: &[u8]) -> Vec<u16> {
     let bad = bytes.contains(&0)
         || segments.iter().any(|s| matches!(*s, b"" | b"." | b".."))
         || bytes.starts_with(b".data-server")
+        || segments[..segments.len() - 1].contains(&&b".data-server"[..])
         || bytes.starts_with(b"-/")
         || std::str::from_utf8(bytes).map_or(true, |key| !takes_key(key));
     let long = bytes.len() > 1024 || segments.iter().any(|segment| segment.len() > 255);
