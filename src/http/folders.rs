@@ -14,7 +14,7 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::BadMove;
 use crate::http::values::moves::perform::relocate;
-use crate::store::{Error, Key, ListedValue, PAGE, Page, StagingQuota, Store};
+use crate::store::{Error, Key, ListedValue, StagingQuota, Store, ValuesBelow};
 
 /// Values that are copied at once: few, so that they leave disk threads to others.
 const COPIED_AT_ONCE: usize = 8;
@@ -63,17 +63,13 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
     let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
     if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
         let check = |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
-        // As MKCOL has it, there has to be a key below each folder that stays.
-        let below = |folder: &str| check(&format!("{folder}k"));
-        below(&format!("{from}/"))?;
-        let mut page = Some(Page {
-            folders: true,
-            ..Page::below(&asked.from, PAGE)
-        });
-        while let Some(listing) = store.next_page(reactor, &mut page).await? {
-            let mut keys = listing.keys.iter();
-            keys.try_for_each(|(key, _)| check(key.as_str()))?;
-            listing.folders.iter().try_for_each(|it| below(it))?;
+        let mut below = ValuesBelow::of(&asked.from);
+        while let Some(found) = store.next_values(reactor, &mut below).await? {
+            let mut values = found.values.iter();
+            values.try_for_each(|(key, _)| check(key.as_str()))?;
+            // As MKCOL has it, there has to be a key below each folder.
+            let mut folders = found.folders.iter();
+            folders.try_for_each(|folder| check(&format!("{folder}/k")))?;
         }
     }
     match store.move_folder(asked.from, asked.to.clone()).await {
@@ -87,10 +83,10 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
 pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Outcome, Refusal> {
     let service = &*request.service;
     let (store, reactor) = (&service.store, service.reactor);
-    let first = Page::below(&asked.from, PAGE);
-    let (mut page, mut is_there) = (Some(first.clone()), store.has_folder(&asked.from).await?);
-    while let Some(listing) = store.next_page(reactor, &mut page).await? {
-        for (key, _) in &listing.keys {
+    let mut below = ValuesBelow::of(&asked.from);
+    let mut is_there = store.has_folder(&asked.from).await?;
+    while let Some(found) = store.next_values(reactor, &mut below).await? {
+        for (key, _) in &found.values {
             is_there = true;
             copy_of(request.principal(), &service.config, &asked, key)?;
         }
@@ -100,18 +96,17 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
     }
     store.check_folder(&asked.to).await?;
     let mut made = CopiedFolder::default();
-    if let Err(why) = copy_all(request, &asked, first, &mut made).await {
+    if let Err(why) = copy_all(request, &asked, &mut made).await {
         let done = FolderWork::Copied(made.copied);
         return Err(Refusal::OfFolder(Box::new(why), done));
     }
     Ok(Outcome::FolderCopied(Box::new(made)))
 }
 
-/// Copies what is on the page `first` and behind it, and notes in `made` what came of it.
+/// Copies the values below the folder, and notes in `made` what came of it.
 async fn copy_all(
     request: &RequestContext,
     asked: &FolderMove,
-    first: Page,
     made: &mut CopiedFolder,
 ) -> Result<(), Refusal> {
     let Service {
@@ -120,9 +115,12 @@ async fn copy_all(
         config,
         ..
     } = &*request.service;
-    let mut page = Some(first.clone());
-    while let Some(listing) = store.next_page(*reactor, &mut page).await? {
-        let mut rest = &listing.keys[..];
+    let mut below = ValuesBelow::of(&asked.from);
+    while let Some(found) = store.next_values(*reactor, &mut below).await? {
+        for (name, why) in found.unreadable {
+            made.stays.add(name, why.to_string());
+        }
+        let mut rest = &found.values[..];
         while !rest.is_empty() {
             let some = rest.split_off(..at_once(rest, store)).unwrap_or_default();
             // It ends with the rights of the client.
@@ -151,7 +149,6 @@ async fn copy_all(
             failure?;
         }
     }
-    made.stays.append(store.left_out(first).await?.stays);
     Ok(())
 }
 

@@ -337,6 +337,11 @@ impl Directory {
         })
     }
 
+    /// How many folders and values are left out, as they cannot be read.
+    pub fn unreadable(&self) -> u64 {
+        self.dir.unserved.left_out() as u64
+    }
+
     /// True while uploads are refused because of `--min-free`.
     pub fn is_short_of_space(&self) -> bool {
         self.writer().is_some_and(|w| w.space.is_low.load(Relaxed))

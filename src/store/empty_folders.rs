@@ -1,19 +1,14 @@
 //! The removal of a tree of folders that has no value, also of folders without a mark.
 //!
-//! `rmdir` alone removes, which refuses a folder that is not empty: nothing that is no folder is ever lost. Tries each folder once. Takes
-//! memory for some names of each folder on the way, for which it reads a folder of many again, and one descriptor at a time.
-
-use std::collections::BTreeSet;
+//! `rmdir` alone removes, which refuses a folder that is not empty: nothing that is no folder is ever lost. Tries each folder once, in the
+//! order of a [`Walk`].
 
 use rustix::io::Errno;
 use serde::Serialize;
 
 use super::directory_fd::{ValuesDir, remove_folder};
-use super::list::walk::{self, FOLDERS, Met, SPARE, joined, walk};
+use super::list::{Go, Met, Order, SLICE, Walk};
 use crate::value::Error;
-
-/// Folders that are read or removed before others have their turn.
-pub const SLICE: usize = 256;
 
 /// The most that are told of what stays.
 pub const TOLD: usize = 100;
@@ -40,13 +35,6 @@ pub struct Stays {
 }
 
 impl Stays {
-    /// Adds all that `others` are.
-    pub fn append(&mut self, others: Self) {
-        self.count += others.count;
-        let room = TOLD - self.why.len();
-        self.why.extend(others.why.into_iter().take(room));
-    }
-
     /// Adds the thing of this `name`, which stays for this `reason`.
     pub fn add(&mut self, name: String, reason: String) {
         self.count += 1;
@@ -56,142 +44,66 @@ impl Stays {
     }
 }
 
-/// The folders that listings leave out.
-#[derive(Debug, Default)]
-pub struct LeftOut {
-    pub stays: Stays,
-    /// The error of one of them, if there are any.
-    pub first: Option<Error>,
-}
-
 /// The removal, under way, of the folders below one that are empty, or have empty folders alone.
 #[derive(Debug, Default)]
 pub struct FolderRemoval {
-    /// The folders on the way to the next one, each in the one before it; none once all is over.
-    levels: Vec<Level>,
-    /// Folders that may still be remembered beside [`FOLDERS`] of each.
-    spare: usize,
+    walk: Walk,
     /// The lowest that stay.
     pub stays: Stays,
+    /// The last of those.
+    last: String,
     /// The number of folders that went.
     pub removed: u64,
 }
 
-/// A folder whose folders are removed, in the order of their names.
-#[derive(Debug)]
-struct Level {
-    path: String,
-    /// The next of them, this many at most.
-    names: BTreeSet<Box<str>>,
-    most: usize,
-    /// The last of those, if there are more.
-    more: Option<Box<str>>,
-    /// How many stayed before.
-    stayed: u64,
-}
-
 impl FolderRemoval {
     pub fn below(path: &str) -> Self {
-        let mut removal = Self {
-            spare: SPARE,
+        Self {
+            walk: Walk::below(path, Order::AsRead),
             ..Self::default()
-        };
-        removal.enter(path.to_owned());
-        removal
-    }
-
-    /// Takes the next steps, this many at most; true if none is left. Blocks.
-    pub fn go_on(&mut self, dir: &ValuesDir, steps: usize) -> Result<bool, Error> {
-        for _ in 0..steps {
-            let next = |level: &mut Level| Some(joined(&level.path, &level.names.pop_first()?));
-            if let Some(path) = self.levels.last_mut().and_then(next) {
-                self.enter(path);
-            }
-            if let Some(level) = self.levels.last_mut().filter(|level| level.more.is_some()) {
-                level.read(dir, &mut self.spare)?;
-                continue;
-            }
-            if let Some(level) = self.levels.pop() {
-                self.spare += level.most - FOLDERS;
-                // The one that all others lie in stays.
-                if !self.levels.is_empty() {
-                    self.remove(dir, level.path, level.stayed);
-                }
-            }
-            if self.levels.is_empty() {
-                return Ok(true);
-            }
         }
-        Ok(false)
     }
 
-    /// Goes on with the folders in `path`, which is read next.
-    fn enter(&mut self, path: String) {
-        self.levels.push(Level {
-            path,
-            names: BTreeSet::new(),
-            most: FOLDERS,
-            more: Some("".into()),
-            stayed: self.stays.count,
+    /// Goes on for a while; true at the end. Blocks.
+    pub fn go_on(&mut self, dir: &ValuesDir) -> Result<bool, Error> {
+        let mut walk = std::mem::take(&mut self.walk);
+        let is_over = walk.go_on(dir, SLICE, |met| {
+            if let Met::Left(path) = met {
+                self.remove(dir, path);
+            }
+            Ok(Go::On)
         });
+        self.walk = walk;
+        is_over
     }
 
-    /// Removes `path`, if it is empty by now: it is told only where nothing below it is, which has stayed since `before`.
-    fn remove(&mut self, dir: &ValuesDir, path: String, before: u64) {
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
+    /// Removes `path`, if it is empty by now: it is told only where nothing below it is.
+    fn remove(&mut self, dir: &ValuesDir, path: &str) {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let removed = dir
             .folder(above)
             .and_then(|above| remove_folder(&above, name));
+        let name = format!("{path}/");
         match removed {
             Ok(()) => self.removed += 1,
-            Err(errno) if errno != Errno::NOENT && self.stays.count == before => {
+            Err(errno) if errno != Errno::NOENT && !self.last.starts_with(&name) => {
                 let reason = match errno {
                     Errno::NOTEMPTY | Errno::EXIST => NOT_EMPTY.to_owned(),
                     errno => Error::new("remove the folder", errno).to_string(),
                 };
-                self.stays.add(path + "/", reason);
+                self.last.clone_from(&name);
+                self.stays.add(name, reason);
             }
             _ => {}
         }
     }
 }
 
-impl Level {
-    /// Reads the next folders in it; each time twice as many, while others leave room for that.
-    fn read(&mut self, dir: &ValuesDir, spare: &mut usize) -> Result<(), Error> {
-        let Some(after) = self.more.take() else {
-            return Ok(());
-        };
-        if !after.is_empty() {
-            let more = self.most.min(*spare);
-            (self.most, *spare) = (self.most + more, *spare - more);
-        }
-        let Some(folder) = walk::open(dir, &self.path)? else {
-            return Ok(());
-        };
-        let above = self.path.len() + 1;
-        walk(dir, &folder, &self.path, |met| {
-            let Met::Folder(below) = met else {
-                return Ok(());
-            };
-            let name = &below[above..];
-            if *name > *after {
-                self.names.insert(name.into());
-            }
-            if self.names.len() > self.most {
-                self.names.pop_last();
-                self.more = self.names.last().cloned();
-            }
-            Ok(())
-        })
-    }
-}
-
 /// Removes the folders below `path` as [`FolderRemoval`] does, at once. Blocks.
 pub fn remove_below(dir: &ValuesDir, path: &str) -> Result<(), Error> {
-    FolderRemoval::below(path)
-        .go_on(dir, usize::MAX)
-        .map(|_| ())
+    let mut removal = FolderRemoval::below(path);
+    while !removal.go_on(dir)? {}
+    Ok(())
 }
 
 #[cfg(test)]
@@ -205,37 +117,29 @@ mod tests {
     use crate::transfer::BlockingPool;
 
     #[test]
-    fn of_any_number_of_folders_few_are_remembered_and_each_is_tried_once() {
+    fn each_folder_is_tried_once_and_the_lowest_that_stay_are_told() {
         let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let place = place.unwrap();
-        let at = |name: String| place.path().join("a").join(name);
-        for n in 0..12_000 {
-            fs::create_dir_all(at(format!("{n:05}"))).unwrap();
-            if n % 600 == 0 {
-                std::os::unix::fs::symlink("nowhere", at(format!("{n:05}/link"))).unwrap();
-            }
-            if n % 4 == 0 {
-                fs::create_dir_all(at(format!("00007/{n:05}"))).unwrap();
-            }
+        let at = |name: &str| place.path().join(name);
+        for folder in ["a/1/x", "a/2/x/y", "a/2-", "a/3"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        for link in ["a/2/x/link", "a/2/link", "a/link", "a/3/link"] {
+            std::os::unix::fs::symlink("nowhere", at(link)).unwrap();
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(place.path(), flags, Mode::empty()).unwrap();
         let location = Location::new(place.path(), &root, None).unwrap();
         let dir = ValuesDir::new(root, location, BlockingPool::disk(None).unwrap());
         let mut removal = FolderRemoval::below("a");
-        let spare = 2_000;
-        removal.spare = spare;
-        let mut steps = 0;
-        while !removal.go_on(&dir, 1).unwrap() {
-            let names = removal.levels.iter().map(|level| level.names.len());
-            assert!(names.sum::<usize>() <= spare + FOLDERS * removal.levels.len());
-            steps += 1;
-        }
-        assert_eq!(removal.spare, spare);
-        // Each is read and removed, and the two of many are read some times.
-        assert!((30_000..30_050).contains(&steps), "{steps}");
-        assert_eq!(removal.stays.count, 20);
-        assert_eq!(removal.stays.why[1].name, "a/00600/");
-        assert_eq!(fs::read_dir(place.path().join("a")).unwrap().count(), 20);
+        assert!(removal.go_on(&dir).unwrap());
+        let told: Vec<_> = removal
+            .stays
+            .why
+            .iter()
+            .map(|stayed| &*stayed.name)
+            .collect();
+        assert_eq!((told, removal.removed), (vec!["a/2/x/", "a/3/"], 4));
+        assert_eq!(fs::read_dir(at("a")).unwrap().count(), 3);
     }
 }

@@ -1,10 +1,12 @@
 //! Looks at names where a value has its end. It is read only where values may have one.
 
+use std::os::fd::AsFd;
+
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes;
-use super::directory_fd::{Blocking, Folder, NameKind, ValuesDir, kind, look_up, open_beneath};
+use super::directory_fd::{Blocking, NameKind, ValuesDir, kind, look_up, open_beneath};
 use super::value_file::Opened;
 use crate::value::{Key, Meta};
 
@@ -38,7 +40,7 @@ impl ValuesDir {
     }
 
     /// As [`look_up`], where a value has its end.
-    pub fn look_up(&self, folder: &Folder<'_>, name: &str) -> Result<NameKind, Errno> {
+    pub fn look_up(&self, folder: &impl AsFd, name: &str) -> Result<NameKind, Errno> {
         let found = look_up(folder, name)?;
         if !matches!(found, NameKind::Value(..)) || !self.ends.is_possible() {
             return Ok(found);

@@ -1,19 +1,18 @@
 //! Folders of a store: made, counted, moved, and removed with their values.
 //!
-//! Values go page by page in the order of keys, some at a time, so that changes of others have their turn in between. Each goes only
-//! if it is still the one that the page has: what is stored meanwhile stays. A caller that gives up waiting ends it.
-
-use std::sync::Arc;
+//! Values go in the order of keys, some at a time, so that changes of others have their turn in between. Each goes only
+//! if it is still the one that was found: what is stored meanwhile stays. A caller that gives up waiting ends it.
 
 use futures_util::future::join_all;
 use serde::Serialize;
 
-use super::empty_folders::{FolderRemoval, LeftOut, Stays};
+use super::empty_folders::{FolderRemoval, Stays};
 use super::engine::Store;
-use crate::value::{Error, Key, ListedValue, Listing, Page, Preconditions, Tags};
+use super::list::{FoundValues, ValueWalk};
+use crate::value::{Error, Key, ListedValue, Page, Preconditions, Prefixes, Tags};
 
-/// Values on a page.
-pub const PAGE: usize = 1000;
+/// Values on a page of an S3 store.
+const PAGE: usize = 1000;
 
 /// Values that are removed at once from a directory, and from an S3 store.
 const AT_ONCE: (usize, usize) = (64, 8);
@@ -35,6 +34,35 @@ pub struct RemovedFolder {
     /// The failure that ended it.
     #[serde(skip)]
     pub failure: Option<Error>,
+}
+
+/// The values below a folder, in the order of their keys, as far as they are not found yet.
+#[derive(Debug)]
+pub struct ValuesBelow {
+    /// Of a directory.
+    walk: ValueWalk,
+    /// The next page of an S3 store.
+    page: Option<Page>,
+}
+
+impl ValuesBelow {
+    /// Those whose keys begin with `prefix`, which is empty or ends with `/`, and are `within` these.
+    pub fn new(prefix: &str, within: Prefixes) -> Self {
+        Self {
+            walk: ValueWalk::below(prefix.trim_end_matches('/'), within.clone()),
+            page: Some(Page {
+                prefix: prefix.to_owned(),
+                limit: PAGE,
+                within,
+                ..Page::default()
+            }),
+        }
+    }
+
+    /// Those below the folder `path`.
+    pub fn of(path: &Key<'_>) -> Self {
+        Self::new(&format!("{path}/"), Prefixes::all())
+    }
 }
 
 impl Store {
@@ -65,14 +93,6 @@ impl Store {
         }
     }
 
-    /// The folders of `page`, and below, that its listings so far have left out, as the server may not read them.
-    pub async fn left_out(&self, page: Page) -> Result<LeftOut, Error> {
-        match self {
-            Self::Directory(directory) => directory.left_out(page).await,
-            Self::S3(_) => Ok(LeftOut::default()),
-        }
-    }
-
     /// Fails where no folder can be moved; false where `from` and `to` have other bounds.
     pub fn may_move_folder(&self, from: &Key<'_>, to: &Key<'_>) -> Result<bool, Error> {
         match self {
@@ -94,22 +114,29 @@ impl Store {
         }
     }
 
-    /// The page that is `next`, and then the one behind it; `None` behind the last.
-    pub async fn next_page(
+    /// The next of these values; `None` at the end.
+    pub async fn next_values(
         &self,
         reactor: usize,
-        next: &mut Option<Page>,
-    ) -> Result<Option<Arc<Listing>>, Error> {
-        let Some(page) = next.take() else {
+        below: &mut ValuesBelow,
+    ) -> Result<Option<FoundValues>, Error> {
+        let s3 = match self {
+            Self::Directory(directory) => return directory.next_values(&mut below.walk).await,
+            Self::S3(s3) => s3,
+        };
+        let Some(page) = below.page.take() else {
             return Ok(None);
         };
-        let listing = self.list(reactor, page.clone()).await?;
-        *next = listing.next.clone().map(|after| Page { after, ..page });
-        Ok(Some(listing))
+        let listing = s3.gateway(reactor).list(&page).await?;
+        below.page = listing.next.map(|after| Page { after, ..page });
+        Ok(Some(FoundValues {
+            values: listing.keys,
+            ..FoundValues::default()
+        }))
     }
 
     /// Removes the values below the folder `path`, the folders below it, and the folder, if it `is_deep`; else it only counts the values.
-    /// After each page of values it asks whether it `may_go_on`. `None` where there is no folder.
+    /// After some values it asks whether it `may_go_on`. `None` where there is no folder.
     pub async fn remove_folder(
         &self,
         reactor: usize,
@@ -119,19 +146,21 @@ impl Store {
     ) -> Result<Option<RemovedFolder>, Error> {
         let mut removed = RemovedFolder::default();
         let mut is_there = self.has_folder(&path).await?;
-        let mut page = Some(Page::below(&path, PAGE));
-        while let Some(listing) = self.next_page(reactor, &mut page).await? {
-            is_there |= !listing.keys.is_empty();
-            removed.met += listing.keys.len() as u64;
+        let mut below = ValuesBelow::of(&path);
+        let is_over = loop {
+            let Some(found) = self.next_values(reactor, &mut below).await? else {
+                break true;
+            };
+            is_there |= !found.values.is_empty();
+            removed.met += found.values.len() as u64;
             if is_deep {
-                let removing = self.remove_values(reactor, &listing.keys, &mut removed);
+                let removing = self.remove_values(reactor, &found.values, &mut removed);
                 removed.failure = removing.await.err();
             }
-            if removed.failure.is_some() || (page.is_some() && !may_go_on()) {
-                break;
+            if removed.failure.is_some() || !may_go_on() {
+                break false;
             }
-        }
-        let is_over = page.is_none() && removed.failure.is_none();
+        };
         if let (Self::Directory(directory), true) = (self, is_deep && is_over) {
             let mut removal = FolderRemoval::below(path.as_str());
             removed.failure = directory.remove_folders(path, &mut removal).await.err();

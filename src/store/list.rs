@@ -6,10 +6,12 @@
 //! and a page that no request waits for any more is not finished.
 
 mod events;
+mod folder;
 mod index;
-pub mod left_out;
+mod page;
 mod tree;
-pub mod walk;
+mod values;
+mod walk;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,8 +25,10 @@ use super::directory_fd::ValuesDir;
 use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Key, ListedValue, Listing, Page, Prefixes};
+pub use folder::Entries;
 use index::Index;
-use walk::Entries;
+pub use values::{FoundValues, SLICE, ValueWalk};
+pub use walk::{Go, Met, Order, Walk};
 
 /// A directory of more names is large: walking it costs more than the rest of a page.
 const LARGE: usize = 1024;
@@ -70,14 +74,12 @@ impl Lister {
 
     /// Makes the index that bounds need, if there is none.
     pub fn keep_index(&self) {
-        if let Err(error) = self.index.keep() {
-            tracing::error!(%error, "the names of the values cannot be read");
-        }
+        self.index.keep();
     }
 
     /// Counts all values for the bounds of `account`: by the index where there is none yet, else by a walk. Blocks, as long as a walk takes.
     pub fn count(&self, account: &Account) -> Result<(), Error> {
-        if self.index.keep()? {
+        if self.index.keep() {
             return Ok(());
         }
         count_all(&self.dir, account)
@@ -147,12 +149,7 @@ impl Lister {
             }
             let Ok(key) = Key::new(item) else { continue };
             if let Some(meta) = entries.value(&key)? {
-                let value = ListedValue {
-                    len: meta.len,
-                    validators: meta.into(),
-                    end: meta.end(),
-                };
-                keys.push((key, value));
+                keys.push((key, ListedValue::of(meta)));
             }
         }
         Ok(Listing {
@@ -228,13 +225,13 @@ impl Lister {
         }
         let walk = |most| {
             self.counters.walks.add(1);
-            walk::smallest(&self.dir, page, most, is_wanted)
+            page::smallest(&self.dir, page, most, is_wanted)
         };
         if self.index.is_possible() {
             if let Some(smallest) = walk(LARGE)? {
                 return Ok(smallest);
             }
-            if let Some(smallest) = self.index.smallest_at_last(page)? {
+            if let Some(smallest) = self.index.smallest_at_last(page) {
                 return Ok(smallest);
             }
         }
@@ -245,10 +242,14 @@ impl Lister {
 /// Counts the values of `dir` that bounds hold for, by a walk. Blocks.
 pub fn count_all(dir: &ValuesDir, account: &Account) -> Result<(), Error> {
     let count = account.begin_count(false);
-    walk::all(dir, "", |_, key| {
-        if account.counts(key.as_str()) {
+    let mut walk = Walk::below("", Order::AsRead);
+    walk.go_on(dir, usize::MAX, |met| {
+        if let Met::Value(key) = met
+            && account.counts(key.as_str())
+        {
             account.look(dir, key.as_str());
         }
+        Ok::<_, Error>(Go::On)
     })?;
     account.end_count(count);
     Ok(())
@@ -448,7 +449,7 @@ mod tests {
             let keys = place(dir.path(), keys);
             let lister = lister(dir.path(), if has_index { 1 << 20 } else { 0 });
             if has_index {
-                lister.index.smallest_at_last(&page(1)).unwrap().expect("an index");
+                lister.index.smallest_at_last(&page(1)).expect("an index");
             }
             let mut keys = end(&lister, dir.path(), keys, &ended);
             let lasting = folders(dir.path(), &empty, &marked);

@@ -70,7 +70,7 @@ pub use directory::bounds_report::report as report_bounds;
 pub use directory::open::{Inspected, JournalOptions, Options, inspect, take_default};
 pub use empty_folders::Stays;
 pub use engine::{Found, Probe, Published, Publishing, Store, Upload, check};
-pub use folders::{PAGE, RemovedFolder};
+pub use folders::{RemovedFolder, ValuesBelow};
 pub use journal::{Report as JournalReport, check as check_journal};
 pub use layout::{OpenError, make};
 pub use moves::{Relocated, Relocation};

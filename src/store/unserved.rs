@@ -1,5 +1,5 @@
 //! What lies in the directory and is not served: links, and names that are not UTF-8, of which the log names the first, once; and the folders
-//! that listings leave out because they cannot be read, each of which the log names once.
+//! and values that listings leave out because they cannot be read, each of which the log names once.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-/// The most folders that are remembered as left out. Any other is in the log each time.
+/// The most that are remembered as left out, are in the log, and count.
 const MOST_LEFT_OUT: usize = 1000;
 
 #[derive(Debug, Default)]
 pub struct Unserved {
     link: OnceLock<()>,
     name: OnceLock<()>,
-    /// The folders that are left out: those that this server has no right to, and mounts that have gone.
+    /// What is left out: what this server has no right to, mounts that have gone, and what is damaged.
     left_out: Mutex<BTreeSet<Box<str>>>,
 }
 
@@ -37,45 +37,30 @@ impl Unserved {
         });
     }
 
-    /// Returns true if `errno` means that the folder `path` cannot be read, so that listings skip it.
+    /// Returns true if `errno` means that `path`, a folder or a value, cannot be read, so that walks and listings skip it: not where that concerns
+    /// the whole directory.
     pub fn leaves_out(&self, path: &str, errno: Errno) -> bool {
-        let is_left_out = matches!(
-            errno,
-            Errno::ACCESS | Errno::NOTCONN | Errno::STALE | Errno::HOSTDOWN
-        );
-        if is_left_out && self.remember(path) {
-            tracing::warn!(folder = path, cause = %errno, "listings leave a folder out that cannot be read");
+        let is_of_server = matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM);
+        if path.is_empty() || is_of_server {
+            return false;
         }
-        is_left_out
-    }
-
-    /// Notes that a value was found in the folder `path`. Opening the folder proves nothing: without the right to search, each look-up
-    /// fails.
-    pub fn found_in(&self, path: &str) {
-        if self.left_out.lock().remove(path) {
-            tracing::info!(folder = path, "listings have a folder again");
-        }
-    }
-
-    /// True if a folder at, above or below `path` may be left out: it was, as far as that is remembered.
-    pub fn may_leave_out(&self, path: &str) -> bool {
-        let lies_in = |folder: &str, other: &str| {
-            let below = folder.strip_prefix(other);
-            other.is_empty() || below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
-        };
-        let left_out = self.left_out.lock();
-        left_out.len() >= MOST_LEFT_OUT
-            || left_out
-                .iter()
-                .any(|it| lies_in(it, path) || lies_in(path, it))
-    }
-
-    /// True if the folder `path` was not left out before.
-    fn remember(&self, path: &str) -> bool {
         let mut left_out = self.left_out.lock();
-        if left_out.len() >= MOST_LEFT_OUT {
-            return !left_out.contains(path);
+        if left_out.len() < MOST_LEFT_OUT && left_out.insert(path.into()) {
+            tracing::warn!(path, cause = %errno, "listings leave out what cannot be read");
         }
-        left_out.insert(path.into())
+        true
+    }
+
+    /// Notes that the folder or the value `path` was read. Opening a folder proves nothing: its names may be what is damaged.
+    pub fn can_be_read(&self, path: &str) {
+        let mut left_out = self.left_out.lock();
+        if left_out.remove(path) {
+            tracing::info!(path, "listings have again what could not be read");
+        }
+    }
+
+    /// How much is left out.
+    pub fn left_out(&self) -> usize {
+        self.left_out.lock().len()
     }
 }

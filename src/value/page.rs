@@ -3,11 +3,11 @@
 //! A page has items: keys, or, with [`Page::by_folder`], a folder in place of all keys below it. An item is on a page by its
 //! own text alone, so that pages give each item once, whatever comes and goes between them.
 
-use super::Validators;
 use super::key::{Key, Prefixes, above};
+use super::{Meta, Validators};
 
 /// A request for a page of keys.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Page {
     /// Only keys that begin with this.
     pub prefix: String,
@@ -31,18 +31,6 @@ struct Part {
 }
 
 impl Page {
-    /// The first page of at most `limit` keys below the folder `path`.
-    pub fn below(path: &Key<'_>, limit: usize) -> Self {
-        Self {
-            prefix: format!("{path}/"),
-            after: String::new(),
-            limit,
-            by_folder: false,
-            folders: false,
-            within: Prefixes::all(),
-        }
-    }
-
     /// The visible parts of this page, in the order of its items. A folder may come several times, once for each prefix in it.
     fn parts(&self) -> Vec<Part> {
         let all = |prefix: &str| Self {
@@ -173,6 +161,17 @@ pub struct ListedValue {
     pub validators: Validators,
     /// The second since 1970 from which on it is absent, if it has an end.
     pub end: Option<u64>,
+}
+
+impl ListedValue {
+    /// The value with this `meta`.
+    pub fn of(meta: Meta) -> Self {
+        Self {
+            len: meta.len,
+            validators: meta.into(),
+            end: meta.end(),
+        }
+    }
 }
 
 /// A page of keys.

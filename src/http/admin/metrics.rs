@@ -179,6 +179,8 @@ fn add_directory(directory: &Directory, to: &mut Exposition) {
         .number(counters.listings.index_keys.load(Relaxed));
     to.metric("data_server_listing_index_bytes Memory of the index of the directory.")
         .number(counters.listings.index_bytes.load(Relaxed));
+    to.metric("data_server_unreadable Folders and values that listings and counts leave out, as they cannot be read; 1000 at most.")
+        .number(directory.unreadable());
     to.metric("data_server_publish_batch_size Changes that the publisher made together.")
         .histogram(&[], &counters.batches);
     to.metric("data_server_sync_duration_seconds Syncs of values, of names and of the journal, under --durability disk.")

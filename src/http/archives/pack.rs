@@ -26,7 +26,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::values::representation::validators;
-use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, TRIES, second};
+use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, TRIES, ValuesBelow, second};
 
 /// Headers and short values are sent together, about so many bytes of them.
 const BATCH: usize = 16 << 10;
@@ -107,8 +107,8 @@ async fn is_there(service: &Service, page: &Page) -> Result<bool, Refusal> {
 struct Place {
     /// The number of the names before it.
     begun: usize,
-    /// The page that is listed next, of a name that has begun.
-    page: Option<Page>,
+    /// The values of a name that has begun.
+    below: Option<ValuesBelow>,
 }
 
 /// An archive that is being made.
@@ -185,47 +185,46 @@ impl Packer {
         Ok(())
     }
 
-    /// The first page of the name with this number; `None` behind the last.
-    fn first_page(&self, number: usize) -> Option<Page> {
+    /// The prefix of the keys of the name with this number; `None` behind the last.
+    fn prefix(&self, number: usize) -> Option<String> {
         let Some(names) = &self.selected else {
-            return (number == 0).then(|| self.page.clone());
+            return (number == 0).then(|| self.page.prefix.clone());
         };
-        let prefix = format!("{}{}", self.page.prefix, names.get(number)?);
-        Some(Page {
-            prefix,
-            ..self.page.clone()
-        })
+        Some(format!("{}{}", self.page.prefix, names.get(number)?))
     }
 
-    /// The keys of the page at this place that the client may read, and the place behind it; `None` at the end. Fails where the server may
-    /// not read all folders of what it has listed.
+    /// The next keys behind this place that the client may read; `None` at the end. Fails where the server may not read all that it has
+    /// found.
     async fn list(&self, place: &mut Place) -> Result<Option<Vec<Key<'static>>>, Refusal> {
-        if place.page.is_none() {
-            place.page = self.first_page(place.begun);
-            rest(&mut place.begun).await;
-        }
-        let Some(page) = place.page.take() else {
-            return Ok(None);
-        };
         let principal = self.principal.as_deref();
-        let may_read = |key: &&Key<'_>| principal.is_none_or(|it| it.may_read(key.as_str()));
-        if !page.prefix.is_empty() && !page.prefix.ends_with('/') {
-            // One value, which was selected: if it is not there, it is left out when its turn comes.
-            let key = page.within.has(&page.prefix).then_some(page.prefix);
-            let key = key.and_then(|key| Key::new(key).ok());
-            return Ok(Some(key.filter(|key| may_read(&key)).into_iter().collect()));
+        let may_read = |key: &Key<'_>| principal.is_none_or(|it| it.may_read(key.as_str()));
+        let (store, within) = (&self.service.store, &self.page.within);
+        if place.below.is_none() {
+            let Some(prefix) = self.prefix(place.begun) else {
+                return Ok(None);
+            };
+            rest(&mut place.begun).await;
+            if !prefix.is_empty() && !prefix.ends_with('/') {
+                // One value, which was selected: if it is not there, it is left out when its turn comes.
+                let key = Key::new(prefix).ok().filter(|key| within.has(key.as_str()));
+                return Ok(Some(key.filter(may_read).into_iter().collect()));
+            }
+            place.below = Some(ValuesBelow::new(&prefix, within.clone()));
         }
-        let (store, reactor) = (&self.service.store, self.service.reactor);
-        let listing = store.list(reactor, page.clone()).await?;
-        if let Some(after) = listing.next.clone() {
-            place.page = Some(Page { after, ..page });
-        } else {
-            let after = String::new();
-            let left_out = store.left_out(Page { after, ..page }).await?;
-            left_out.first.map_or(Ok(()), Err)?;
+        let reactor = self.service.reactor;
+        let found = match &mut place.below {
+            Some(below) => store.next_values(reactor, below).await?,
+            None => None,
+        };
+        let Some(found) = found else {
+            place.below = None;
+            return Ok(Some(Vec::new()));
+        };
+        if let Some((_, why)) = found.unreadable.into_iter().next() {
+            return Err(why.into());
         }
-        let keys = listing.keys.iter().map(|(key, _)| key);
-        Ok(Some(keys.filter(may_read).cloned().collect()))
+        let keys = found.values.into_iter().map(|(key, _)| key);
+        Ok(Some(keys.filter(may_read).collect()))
     }
 
     /// Opens the value of `key`, if the client may still read it: its length, the second in which it was written, and its bytes. `None`

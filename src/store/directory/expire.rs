@@ -12,8 +12,8 @@ use tokio::sync::mpsc::{self, Sender};
 use super::Directory;
 use crate::failpoint;
 use crate::store::changes::Removal;
-use crate::store::directory_fd::{NameKind, ValuesDir};
-use crate::store::list::walk;
+use crate::store::directory_fd::ValuesDir;
+use crate::store::list::{Entries, Go, Met, Order, Walk};
 use crate::store::publish::{Condition, Publisher};
 use crate::value::{Error, Key, Meta};
 
@@ -73,22 +73,25 @@ fn is_still(found: Meta) -> Condition {
 
 /// Sends the values of `dir` below the folder `below` that have ended, some at a time. Answers the first failure. Blocks.
 fn find_ended(dir: &ValuesDir, below: &str, found: &Sender<Ended>) -> Option<Error> {
-    let (mut ended, mut failure) = (Ended::new(), None);
-    let walked = walk::all(dir, below, |folder, key| {
+    let (mut ended, mut failure, mut entries) = (Ended::new(), None, Entries::new(dir));
+    let mut walk = Walk::below(below, Order::AsRead);
+    let walked = walk.go_on(dir, usize::MAX, |met| {
         // Nothing waits any more where the directory is closed.
         if found.is_closed() {
-            return;
+            return Ok(Go::Past);
         }
-        match dir.look_up(folder, key.name()) {
-            Ok(NameKind::Value(meta, _)) if meta.has_ended() => {
-                ended.push((key.clone().into_owned(), meta));
-            }
+        let Met::Value(key) = met else {
+            return Ok(Go::On);
+        };
+        match entries.meta(&key)? {
+            Ok(Some(meta)) if meta.has_ended() => ended.push((key.into_owned(), meta)),
             Ok(_) => {}
-            Err(errno) => drop(failure.get_or_insert(Error::new("look up", errno))),
+            Err(why) => drop(failure.get_or_insert(why)),
         }
         if ended.len() == REMOVED_AT_ONCE {
             let _ = found.blocking_send(std::mem::take(&mut ended));
         }
+        Ok(Go::On)
     });
     let _ = found.blocking_send(ended);
     failure.or(walked.err())

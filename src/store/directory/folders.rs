@@ -10,10 +10,10 @@ use rustix::io::Errno;
 use super::Directory;
 use crate::store::commit::taken_by;
 use crate::store::directory_fd::{NameKind, ValuesDir, is_no_folder, look_up};
-use crate::store::empty_folders::{FolderRemoval, LeftOut, SLICE};
-use crate::store::list::left_out::left_out;
+use crate::store::empty_folders::FolderRemoval;
+use crate::store::list::{FoundValues, ValueWalk};
 use crate::store::publish::{Change, FolderChange};
-use crate::value::{Error, Key, Page};
+use crate::value::{Error, Key};
 
 impl Directory {
     /// Makes the folder `path`, which stays without a value.
@@ -58,30 +58,33 @@ impl Directory {
         self.dir.disk.spawn(check).await
     }
 
-    /// The folders of `page`, and below, that listings leave out, as they cannot be read: a walk, where one may have been.
-    pub async fn left_out(&self, page: Page) -> Result<LeftOut, Error> {
-        if !self.dir.unserved.may_leave_out(page.folder()) {
-            return Ok(LeftOut::default());
-        }
-        let (mut left, mut folders) = (LeftOut::default(), vec![page.folder().to_owned()]);
-        // Listings have their turn in between, and a caller that gives up waiting ends it.
-        while !folders.is_empty() {
-            let (dir, page) = (Arc::clone(&self.dir), page.clone());
-            let go_on = move || {
-                let tell = |name, error: Error| {
-                    left.stays.add(name, error.to_string());
-                    left.first.get_or_insert(error);
-                };
-                left_out(&dir, &page, &mut folders, SLICE, tell)?;
-                Ok((left, folders))
-            };
-            (left, folders) = self.lister.threads.spawn(go_on).await?;
-        }
-        Ok(left)
+    /// The next of the values that `walk` is of.
+    pub async fn next_values(&self, walk: &mut ValueWalk) -> Result<Option<FoundValues>, Error> {
+        self.slice(walk, ValueWalk::next).await
+    }
+
+    /// Has a listing thread take some steps of a `walk`: listings have their turn in between, and a caller that gives up waiting ends it.
+    async fn slice<T, R>(
+        &self,
+        walk: &mut T,
+        go_on: fn(&mut T, &ValuesDir) -> Result<R, Error>,
+    ) -> Result<R, Error>
+    where
+        T: Default + Send + 'static,
+        R: Send + 'static,
+    {
+        let (dir, mut part) = (Arc::clone(&self.dir), std::mem::take(walk));
+        let go_on = move || {
+            let went_on = go_on(&mut part, &dir);
+            Ok((part, went_on))
+        };
+        let went_on;
+        (*walk, went_on) = self.lister.threads.spawn(go_on).await?;
+        went_on
     }
 
     /// Removes the folder `path` and those below it that have no value, and what in them has ended; notes in `removal`, of this path, what
-    /// goes and what stays. Listings have their turn in between, and a caller that gives up waiting ends it.
+    /// goes and what stays.
     pub async fn remove_folders(
         &self,
         path: Key<'static>,
@@ -93,17 +96,7 @@ impl Directory {
         {
             return Err(error);
         }
-        let mut is_over = false;
-        while !is_over {
-            let (dir, mut part) = (Arc::clone(&self.dir), std::mem::take(removal));
-            let go_on = move || {
-                let went_on = part.go_on(&dir, SLICE);
-                Ok((part, went_on))
-            };
-            let went_on;
-            (*removal, went_on) = self.lister.threads.spawn(go_on).await?;
-            is_over = went_on?;
-        }
+        while !self.slice(removal, FolderRemoval::go_on).await? {}
         let stays = &mut removal.stays;
         let name = format!("{path}/");
         let remove = Change::Folder(FolderChange::Remove);

@@ -14,9 +14,10 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::events::{Events, EventsLost, Mounts, Told, Watch, may_be_mount};
-use super::walk::{Entries, Met, joined, open, walk};
+use super::folder::Entries;
+use super::walk::{Go, Met, Order, Walk};
 use crate::store::bounds::Account;
-use crate::store::directory_fd::{NameKind, ValuesDir};
+use crate::store::directory_fd::ValuesDir;
 use crate::store::implicit::is_implicit;
 use crate::value::{Error, Key, Page, may_have_keys};
 
@@ -129,19 +130,16 @@ impl Tree {
             // It may have been read before, under this path or another.
             self.forget(path);
         }
-        let Some(folder) = open(&dir, path)? else {
-            if may_be_mount(&self.mounts, path) {
-                self.closed.insert(path.to_owned());
-            }
-            return Ok(());
-        };
-        let watch = self.events.watch(&folder).map_err(TreeError::Unwatched)?;
-        // Its mark is read after that: a mark that comes later is an event of the folder.
-        let is_lasting = !path.is_empty() && !is_implicit(&folder);
-        self.folders
-            .insert(path, watch.ok_or(TreeError::Remote)?, is_lasting)?;
-        walk(&dir, &folder, path, |met| {
+        let mut walk = Walk::below(path, Order::AsRead);
+        walk.go_on(&dir, usize::MAX, |met| {
             match met {
+                Met::Opened(folder, path) => {
+                    let watch = self.events.watch(folder).map_err(TreeError::Unwatched)?;
+                    // Its mark is read after that: a mark that comes later is an event of the folder.
+                    let is_lasting = !path.is_empty() && !is_implicit(folder);
+                    let watch = watch.ok_or(TreeError::Remote)?;
+                    self.folders.insert(path, watch, is_lasting)?;
+                }
                 // The names read so far have been added, so the events on them apply after that.
                 Met::Pause => {
                     self.take_events()?;
@@ -151,12 +149,14 @@ impl Tree {
                     self.account.look(&self.dir, key.as_str());
                 }
                 Met::Value(key) => self.account.set_name(key.as_str(), true),
-                Met::Folder(path) => {
-                    self.unread.insert(path);
+                Met::Unreadable(path, _) if may_be_mount(&self.mounts, path) => {
+                    self.closed.insert(path.to_owned());
                 }
+                _ => {}
             }
-            Ok(())
-        })
+            Ok::<_, TreeError>(Go::On)
+        })?;
+        Ok(())
     }
 
     fn take_events(&mut self) -> Result<(), TreeError> {
@@ -169,14 +169,18 @@ impl Tree {
                 continue;
             };
             if event.name.is_empty() {
-                self.unread.insert(folder.to_owned());
+                let folder = folder.to_owned();
+                self.unread.insert(folder);
                 continue;
             }
             let Ok(name) = std::str::from_utf8(&event.name) else {
                 dir.unserved.name(folder, &event.name);
                 continue;
             };
-            let path = joined(folder, name);
+            let path = match folder {
+                "" => name.to_owned(),
+                folder => format!("{folder}/{name}"),
+            };
             let Ok(key) = Key::new(path.as_str()) else {
                 continue;
             };
@@ -185,7 +189,8 @@ impl Tree {
                     self.account.look(&self.dir, key.as_str());
                 }
             } else {
-                let is_value = matches!(entries.look_up(&key)?, NameKind::Value(..));
+                let found = entries.meta(&key)?;
+                let is_value = matches!(found, Ok(Some(_)));
                 self.account.set_name(key.as_str(), is_value);
             }
             if event.is_folder && may_have_keys(&path) {

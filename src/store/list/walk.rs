@@ -1,373 +1,455 @@
-//! Walking the directory: every name in a folder, in the order in which the file system keeps them.
+//! The one walk of the folders: it goes on where it stopped, in memory of a bounded number of names, and leaves out what cannot be read
+//! ([`folder`](super::folder)).
 //!
-//! Names that no key can be, what is neither a regular file nor a directory, and what lies in a folder that this server may
-//! not read are left out. What comes or goes during a walk may be met or not; on tmpfs that holds for a value that is
-//! replaced meanwhile as well, whose name gets a new place in the directory.
+//! The folders in a folder come in the order of their names, once each. The values in a folder come as they are read, or, [in the order of
+//! keys](Order::Keys), between the folders. The walk remembers some names of each folder on the way, and reads a folder of more names again:
+//! each time for twice as many, up to [`SPARE`]. So the time of a folder grows with its names, and of a folder of millions with the
+//! square of `names / SPARE`. One descriptor is open at a time, and none between two steps. Names that no key can be, and what is neither a
+//! regular file nor a directory, are passed over. What comes or goes meanwhile may be met or not; on tmpfs a value that is replaced
+//! meanwhile may be met twice, but for the order of keys.
 
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 
-use crate::store::directory_fd::{Folder, NameKind, ValuesDir, is_no_folder, look_up, open_folder};
-use crate::store::implicit::is_implicit;
-use crate::value::{Error, Key, Meta, Page, may_have_keys};
+use super::folder::{is_absent, leave_out, open};
+use crate::store::directory_fd::{ValuesDir, stat};
+use crate::value::{Error, Key, may_have_keys};
 
 /// Bytes that are read at once: some thousand names, while which the kernel keeps the directory from being changed.
 const READ: usize = 32 << 10;
 
-/// Folders that a walk remembers at once of each folder that it is in; for more, it reads the folder again.
-pub const FOLDERS: usize = 1024;
+/// Names that a walk remembers at once of each folder that it is in.
+pub const NAMES: usize = 1024;
 
-/// Folders that a walk may remember beside those, in all: a folder of many is read again some times, and not once for each [`FOLDERS`] of
-/// them. The names of a folder have up to 255 bytes, so this takes up to 10 MiB.
+/// Names that a walk may remember beside those, in all: they have up to 255 bytes, so this takes up to 10 MiB.
 pub const SPARE: usize = 32 << 10;
 
-/// Opens the folder `path` of `dir`, if it is there and can be read.
-pub fn open<'d>(dir: &'d ValuesDir, path: &str) -> Result<Option<Folder<'d>>, Error> {
-    match dir.folder(path) {
-        Ok(folder) => Ok(Some(folder)),
-        Err(errno) if is_no_folder(errno) || dir.unserved.leaves_out(path, errno) => Ok(None),
-        Err(errno) => Err(Error::new("open the folder", errno)),
-    }
+/// The order of values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Those in a folder as they are read, before the folders in it.
+    #[default]
+    AsRead,
+    /// The order of their keys, beside the folders.
+    Keys,
 }
 
-/// What a walk finds.
+/// What a walk meets.
 pub enum Met<'a> {
+    /// The path of a folder: its name is read, or the folder is to be opened now.
+    Folder(&'a str),
+    /// A folder that was opened, and its path, before what lies in it.
+    Opened(&'a OwnedFd, &'a str),
     /// A value.
     Value(Key<'a>),
-    /// A folder that keys may lie below, by its path.
-    Folder(String),
+    /// What is left out, by its path, and why.
+    Unreadable(&'a str, Error),
+    /// A folder, also one that cannot be read, behind all that lies in it.
+    Left(&'a str),
     /// The next names are read only after this.
     Pause,
 }
 
-/// Calls `visit` for each name in `folder` of `dir`, whose path is `path`, until `visit` fails.
-pub fn walk<E: From<Error>>(
-    dir: &ValuesDir,
-    folder: &Folder<'_>,
-    path: &str,
-    mut visit: impl FnMut(Met<'_>) -> Result<(), E>,
-) -> Result<(), E> {
-    let own;
-    let opened = match folder {
-        // A descriptor that is shared has one place in its directory for all.
-        Folder::Root(root) => {
-            let opened = open_folder(root, ".");
-            own = opened.map_err(Error::errno_while("open the directory"))?;
-            own.as_fd()
-        }
-        Folder::Below(opened) => opened.as_fd(),
-    };
-    let mut buf = vec![MaybeUninit::uninit(); READ];
-    let mut entries = RawDir::new(opened, &mut buf);
-    loop {
-        if entries.is_buffer_empty() {
-            visit(Met::Pause)?;
-        }
-        let entry = match entries.next() {
-            None => return Ok(()),
-            Some(Err(Errno::INTR)) => continue,
-            // It was removed meanwhile.
-            Some(Err(Errno::NOENT)) if !path.is_empty() => return Ok(()),
-            Some(entry) => entry.map_err(Error::errno_while("list"))?,
-        };
-        let Ok(name) = entry.file_name().to_str() else {
-            let name = entry.file_name().to_bytes();
-            dir.unserved.name(path, name);
-            continue;
-        };
-        let kind = match entry.file_type() {
-            FileType::Unknown => kind_of(folder, name)?,
-            kind => kind,
-        };
-        match kind {
-            FileType::RegularFile => {
-                if let Ok(key) = Key::new(joined(path, name)) {
-                    visit(Met::Value(key))?;
-                }
-            }
-            FileType::Directory => {
-                let path = joined(path, name);
-                if may_have_keys(&path) {
-                    visit(Met::Folder(path))?;
-                }
-            }
-            FileType::Symlink => dir.unserved.link(&joined(path, name)),
-            _ => {}
-        }
-    }
+/// How a walk goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Go {
+    On,
+    /// Without this folder, or without the rest of the one that the value lies in.
+    Past,
 }
 
-/// Calls `visit` for each key of `dir` below the folder `from`, with the folder that it lies in. A folder that fails keeps none from being
-/// walked; the first failure is answered.
-pub fn all(
-    dir: &ValuesDir,
-    from: &str,
-    mut visit: impl FnMut(&Folder<'_>, &Key<'_>),
-) -> Result<(), Error> {
-    let mut walked = Ok(());
-    let mut folders = vec![from.to_owned()];
-    while let Some(path) = folders.pop() {
-        let folder = match open(dir, &path) {
-            Ok(Some(folder)) => folder,
-            Ok(None) => continue,
-            Err(error) => {
-                walked = walked.and(Err(error));
-                continue;
-            }
-        };
-        let of_folder = walk(dir, &folder, &path, |met| {
-            match met {
-                Met::Value(key) => visit(&folder, &key),
-                Met::Folder(path) => folders.push(path),
-                Met::Pause => {}
-            }
-            Ok::<_, Error>(())
-        });
-        walked = walked.and(of_folder);
-    }
-    walked
+/// A walk under way.
+#[derive(Debug, Default)]
+pub struct Walk {
+    /// The folders on the way to the next one, each in the one before it; none once all is over.
+    levels: Vec<Level>,
+    /// Names that may still be remembered beside [`NAMES`] of each.
+    pub(super) spare: usize,
+    order: Order,
 }
 
-/// The path of `name` in the folder of this path.
-pub fn joined(folder: &str, name: &str) -> String {
-    match folder {
-        "" => name.to_owned(),
-        folder => [folder, "/", name].concat(),
-    }
+/// A folder on the way.
+#[derive(Debug)]
+struct Level {
+    /// Its path with a `/` behind it, but for the directory itself.
+    path: String,
+    names: Names,
 }
 
-/// The type of `name`, on file systems that do not report the type with the name.
-fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Error> {
-    let entry = look_up(folder, name).map_err(Error::errno_while("look up"))?;
-    Ok(match entry {
-        NameKind::Value(..) => FileType::RegularFile,
-        NameKind::Folder => FileType::Directory,
-        NameKind::Absent | NameKind::Other => FileType::Unknown,
-    })
-}
-
-/// Why a walk for a page ended before its end.
-enum Cut {
-    /// There are more names than may be met.
-    Long,
-    /// The rest of a folder adds nothing.
-    Enough,
-    Failed(Error),
-}
-
-impl From<Error> for Cut {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// The `limit + 1` smallest items of `page`, or any one with a limit of 0; `None` if more than `most` names are met on the way to them.
-/// Takes memory for those alone, and walks no folder that cannot have one.
-pub fn smallest(
-    dir: &ValuesDir,
-    page: &Page,
+/// The next names in a folder, those of folders with a `/` behind them.
+#[derive(Debug)]
+struct Names {
+    next: BTreeSet<Box<str>>,
+    /// The number of them at most.
     most: usize,
-    is_wanted: &dyn Fn() -> Result<(), Error>,
-) -> Result<Option<Vec<String>>, Error> {
-    let mut search = Search {
-        dir,
-        page,
-        left: most,
-        is_wanted,
-        spare: SPARE,
-        found: BTreeSet::new(),
-    };
-    let folder = page.folder();
-    if folder.is_empty() || may_have_keys(folder) {
-        match search.folder(folder) {
-            Err(Cut::Failed(error)) => return Err(error),
-            Err(Cut::Long | Cut::Enough) => return Ok(None),
-            Ok(()) => {}
-        }
-    }
-    Ok(Some(search.found.into_iter().collect()))
+    /// All names up to this one are read.
+    after: Box<str>,
+    /// More names are to be read.
+    has_more: bool,
 }
 
-/// A walk for a page.
-struct Search<'a> {
-    dir: &'a ValuesDir,
-    page: &'a Page,
-    /// Names that may still be met.
-    left: usize,
-    is_wanted: &'a dyn Fn() -> Result<(), Error>,
-    /// Folders that may still be remembered beside [`FOLDERS`] of each.
-    spare: usize,
-    /// A set, as a name that is renamed over during the walk may be met twice.
-    found: BTreeSet<String>,
+/// Why the reading of a folder ended.
+enum Stop<E> {
+    Past,
+    Failed(E),
 }
 
-impl Search<'_> {
-    fn folder(&mut self, path: &str) -> Result<(), Cut> {
-        let (mut after, mut most) = (String::new(), FOLDERS);
-        loop {
-            let (folders, is_cut) = self.names(path, &after, most)?;
-            after = folders.last().cloned().unwrap_or_default();
-            for name in folders {
-                let below = joined(path, &name);
-                if self.may_take(&below) {
-                    self.folder(below.trim_end_matches('/'))?;
-                }
-            }
-            if !is_cut {
-                self.spare += most - FOLDERS;
-                return Ok(());
-            }
-            let more = most.min(self.spare);
-            (most, self.spare) = (most + more, self.spare - more);
-        }
+impl<E: From<Error>> From<Error> for Stop<E> {
+    fn from(error: Error) -> Self {
+        Self::Failed(E::from(error))
     }
+}
 
-    /// Takes the values in the folder `path`; answers the names of the `most` smallest folders in it that come after `after`, each with
-    /// a `/` behind it, and whether there are more.
-    fn names(
-        &mut self,
-        path: &str,
-        after: &str,
-        most: usize,
-    ) -> Result<(BTreeSet<String>, bool), Cut> {
-        let (mut folders, mut is_cut) = (BTreeSet::new(), false);
-        let Some(folder) = open(self.dir, path)? else {
-            return Ok((folders, is_cut));
+impl Walk {
+    /// The walk of what lies below the folder `path`.
+    pub fn below(path: &str, order: Order) -> Self {
+        let mut walk = Self {
+            spare: SPARE,
+            order,
+            ..Self::default()
         };
-        // All keys in it are one item.
-        let is_one = !path.is_empty() && self.page.common(&format!("{path}/")).is_some();
-        if !path.is_empty()
-            && self.page.folders
-            && let name = format!("{path}/")
-            && let Some(item) = self.page.item_of_folder(&name)
-            && !is_implicit(&folder)
-        {
-            self.offer_item(item);
-            if is_one || self.has_one() {
-                return Ok((folders, is_cut));
+        walk.enter(path.to_owned() + if path.is_empty() { "" } else { "/" });
+        walk
+    }
+
+    /// True if nothing is left.
+    pub fn is_over(&self) -> bool {
+        self.levels.is_empty()
+    }
+
+    /// Takes the next steps, this many at most; true if none is left. A step opens a folder, reads names or visits a value in the order of
+    /// keys. Blocks.
+    pub fn go_on<E: From<Error>>(
+        &mut self,
+        dir: &ValuesDir,
+        steps: usize,
+        mut visit: impl FnMut(Met<'_>) -> Result<Go, E>,
+    ) -> Result<bool, E> {
+        for _ in 0..steps {
+            if self.is_over() {
+                break;
+            }
+            self.step(dir, &mut visit)?;
+        }
+        Ok(self.is_over())
+    }
+
+    fn step<E: From<Error>>(
+        &mut self,
+        dir: &ValuesDir,
+        visit: &mut impl FnMut(Met<'_>) -> Result<Go, E>,
+    ) -> Result<(), E> {
+        let Some(level) = self.levels.last_mut() else {
+            return Ok(());
+        };
+        if let Some(name) = level.names.next.pop_first() {
+            let path = [&*level.path, &*name].concat();
+            if let Some(folder) = path.strip_suffix('/') {
+                if may_have_keys(folder) && visit(Met::Folder(folder))? == Go::On {
+                    self.enter(path);
+                }
+            } else if let Ok(key) = Key::new(path)
+                && visit(Met::Value(key))? == Go::Past
+            {
+                level.names.clear();
+            }
+        } else if level.names.has_more {
+            match level.read(dir, &mut self.spare, self.order, visit) {
+                Ok(()) => {}
+                Err(Stop::Past) => level.names.clear(),
+                Err(Stop::Failed(error)) => return Err(error),
+            }
+        } else if let Some(level) = self.levels.pop() {
+            self.spare += level.names.most - NAMES;
+            if !self.is_over() {
+                visit(Met::Left(folder_of(&level.path)))?;
             }
         }
-        let above = path.len() + usize::from(!path.is_empty());
-        let walked = walk(self.dir, &folder, path, |met| {
-            if !matches!(met, Met::Pause) {
-                self.left = self.left.checked_sub(1).ok_or(Cut::Long)?;
+        Ok(())
+    }
+
+    /// Goes on with what lies in the folder of this path, which is read next.
+    fn enter(&mut self, path: String) {
+        let names = Names {
+            next: BTreeSet::new(),
+            most: NAMES,
+            after: "".into(),
+            has_more: true,
+        };
+        self.levels.push(Level { path, names });
+    }
+}
+
+impl Level {
+    /// Reads the next names in it.
+    fn read<E: From<Error>>(
+        &mut self,
+        dir: &ValuesDir,
+        spare: &mut usize,
+        order: Order,
+        visit: &mut impl FnMut(Met<'_>) -> Result<Go, E>,
+    ) -> Result<(), Stop<E>> {
+        let is_first = self.names.after.is_empty();
+        if !is_first {
+            self.names.grow(spare);
+        }
+        self.names.has_more = false;
+        let mut visit = |met: Met<'_>| match visit(met).map_err(Stop::Failed)? {
+            Go::On => Ok(()),
+            Go::Past => Err(Stop::Past),
+        };
+        let Self { path: above, names } = self;
+        let path = folder_of(above);
+        let folder = match open(dir, path) {
+            Ok(folder) => folder,
+            Err(errno) if is_absent(path, errno) => return Ok(()),
+            Err(errno) => {
+                let why = leave_out(dir, path, "open the folder", errno)?;
+                return visit(Met::Unreadable(path, why));
             }
-            let below = match met {
-                Met::Pause => return Ok((self.is_wanted)()?),
-                Met::Value(key) => {
-                    self.offer(key.as_str());
-                    let is_enough = is_one || self.has_one();
-                    return if is_enough { Err(Cut::Enough) } else { Ok(()) };
-                }
-                Met::Folder(path) => path + "/",
+        };
+        if is_first {
+            visit(Met::Opened(&folder, path))?;
+        }
+        let mut buf = vec![MaybeUninit::uninit(); READ];
+        let mut entries = RawDir::new(&folder, &mut buf);
+        let read = loop {
+            if entries.is_buffer_empty() {
+                visit(Met::Pause)?;
+            }
+            let entry = match entries.next() {
+                None => break Ok(()),
+                Some(Err(Errno::INTR)) => continue,
+                // It was removed meanwhile.
+                Some(Err(Errno::NOENT)) if !path.is_empty() => break Ok(()),
+                Some(Err(errno)) => break Err(errno),
+                Some(Ok(entry)) => entry,
             };
-            let name = &below[above..];
-            if name > after && self.may_take(&below) {
-                folders.insert(name.to_owned());
+            let Ok(name) = entry.file_name().to_str() else {
+                dir.unserved.name(path, entry.file_name().to_bytes());
+                continue;
+            };
+            let item = |end| [&**above, name, end].concat();
+            match kind_of(&folder, name, entry.file_type()) {
+                Ok(FileType::RegularFile) if order == Order::Keys && names.takes(name) => {
+                    names.add(name);
+                }
+                Ok(FileType::RegularFile) if order == Order::AsRead && is_first => {
+                    if let Ok(key) = Key::new(item("")) {
+                        visit(Met::Value(key))?;
+                    }
+                }
+                Ok(FileType::Directory) if name != "." && name != ".." => {
+                    let item = item("/");
+                    let name = &item[above.len()..];
+                    if names.takes(name) {
+                        match visit(Met::Folder(folder_of(&item))) {
+                            Ok(()) => names.add(name),
+                            Err(Stop::Past) => {}
+                            failed => return failed,
+                        }
+                    }
+                }
+                Ok(FileType::Symlink) => dir.unserved.link(&item("")),
+                Err(errno) if is_first => {
+                    let path = item("");
+                    let why = leave_out(dir, &path, "look up", errno)?;
+                    visit(Met::Unreadable(&path, why))?;
+                }
+                _ => {}
             }
-            if folders.len() > most {
-                folders.pop_last();
-                is_cut = true;
-            }
-            Ok(())
-        });
-        match walked {
-            Err(Cut::Enough) => Ok((BTreeSet::new(), false)),
-            walked => walked.map(|()| (folders, is_cut)),
-        }
-    }
-
-    fn offer(&mut self, key: &str) {
-        let item = self.page.item(key);
-        if self.page.has(item) {
-            self.offer_item(item);
-        }
-    }
-
-    fn offer_item(&mut self, item: &str) {
-        if self.is_beyond(item) {
-            return;
-        }
-        if self.found.insert(item.to_owned()) && self.found.len() > self.page.limit + 1 {
-            self.found.pop_last();
-        }
-    }
-
-    /// True if the page only asks whether there is an item, and there is.
-    fn has_one(&self) -> bool {
-        self.page.limit == 0 && !self.found.is_empty()
-    }
-
-    /// True if keys that begin with `below` may add an item.
-    fn may_take(&self, below: &str) -> bool {
-        let is_found = |item| self.found.contains(item);
-        self.page.may_have_below(below)
-            && !self.has_one()
-            && !self.is_beyond(below)
-            && !self.page.common(below).is_some_and(is_found)
-    }
-
-    /// True if enough items before `item` are found.
-    fn is_beyond(&self, item: &str) -> bool {
-        let is_full = self.found.len() > self.page.limit;
-        is_full && self.found.last().is_some_and(|last| item > last.as_str())
-    }
-}
-
-/// Looks up keys.
-pub struct Entries<'d> {
-    dir: &'d ValuesDir,
-    /// The folder of the last key, open if there is one.
-    last: Option<(String, Option<Folder<'d>>)>,
-}
-
-impl<'d> Entries<'d> {
-    pub fn new(dir: &'d ValuesDir) -> Self {
-        Self { dir, last: None }
-    }
-
-    /// The entry under `key`; absent if its folder cannot be read.
-    pub fn look_up(&mut self, key: &Key<'_>) -> Result<NameKind, Error> {
-        self.look_up_by(key, |_, folder, name| look_up(folder, name))
-    }
-
-    /// The value of `key`, if there is one that has not ended.
-    pub fn value(&mut self, key: &Key<'_>) -> Result<Option<Meta>, Error> {
-        match self.look_up_by(key, ValuesDir::look_up)? {
-            NameKind::Value(meta, _) if !meta.has_ended() => Ok(Some(meta)),
-            _ => Ok(None),
-        }
-    }
-
-    fn look_up_by(
-        &mut self,
-        key: &Key<'_>,
-        look_up: fn(&ValuesDir, &Folder<'d>, &str) -> Result<NameKind, Errno>,
-    ) -> Result<NameKind, Error> {
-        let dir = self.dir;
-        let Some(folder) = self.folder(key.folder())? else {
-            return Ok(NameKind::Absent);
         };
-        match look_up(dir, folder, key.name()) {
-            Err(errno) if !key.is_flat() && dir.unserved.leaves_out(key.folder(), errno) => {
-                Ok(NameKind::Absent)
-            }
-            Err(errno) => Err(Error::new("look up", errno)),
-            Ok(entry) => {
-                dir.unserved.found_in(key.folder());
-                Ok(entry)
+        names.after = names.next.last().cloned().unwrap_or_default();
+        match read {
+            Ok(()) => dir.unserved.can_be_read(path),
+            Err(errno) => {
+                let why = leave_out(dir, path, "list", errno)?;
+                if is_first {
+                    visit(Met::Unreadable(path, why))?;
+                }
             }
         }
+        Ok(())
+    }
+}
+
+/// The path of a folder without the `/` behind it.
+fn folder_of(path: &str) -> &str {
+    path.strip_suffix('/').unwrap_or_default()
+}
+
+/// The type of `name`, also on file systems that do not report it with the name.
+fn kind_of(folder: &OwnedFd, name: &str, told: FileType) -> Result<FileType, Errno> {
+    if told != FileType::Unknown {
+        return Ok(told);
+    }
+    match stat(folder, name) {
+        Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode)),
+        // It was removed meanwhile.
+        Err(Errno::NOENT) => Ok(FileType::Unknown),
+        Err(errno) => Err(errno),
+    }
+}
+
+impl Names {
+    /// Takes twice as many from now on, while others leave room for that.
+    fn grow(&mut self, spare: &mut usize) {
+        let more = self.most.min(*spare);
+        (self.most, *spare) = (self.most + more, *spare - more);
     }
 
-    fn folder(&mut self, path: &str) -> Result<Option<&Folder<'d>>, Error> {
-        if self.last.as_ref().is_none_or(|(last, _)| last != path) {
-            self.last = Some((path.to_owned(), open(self.dir, path)?));
+    /// True if `name` is to be read, and not only after those that there are.
+    fn takes(&mut self, name: &str) -> bool {
+        let is_beyond =
+            self.next.len() == self.most && self.next.last().is_some_and(|last| **last <= *name);
+        self.has_more |= is_beyond;
+        *name > *self.after && !is_beyond
+    }
+
+    /// Adds a name that it takes.
+    fn add(&mut self, name: &str) {
+        if self.next.len() == self.most {
+            self.next.pop_last();
+            self.has_more = true;
         }
-        Ok(self.last.as_ref().and_then(|(_, folder)| folder.as_ref()))
+        self.next.insert(name.into());
+    }
+
+    /// Passes over what is left.
+    fn clear(&mut self) {
+        self.next.clear();
+        self.has_more = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use proptest::collection::btree_set;
+    use proptest::prelude::*;
+    use rustix::fs::{Mode, OFlags};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::store::location::Location;
+    use crate::transfer::BlockingPool;
+
+    fn place() -> TempDir {
+        let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        place.unwrap()
+    }
+
+    fn dir(path: &Path) -> ValuesDir {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty()).unwrap();
+        let location = Location::new(path, &root, None).unwrap();
+        ValuesDir::new(root, location, BlockingPool::disk(None).unwrap())
+    }
+
+    /// What a walk meets, said in words, and the number of steps and of reads of a folder.
+    fn met(walk: &mut Walk, dir: &ValuesDir, spare: usize) -> (Vec<String>, usize, usize) {
+        walk.spare = spare;
+        let (mut said, mut steps, mut reads) = (Vec::new(), 0, 0);
+        let mut is_over = false;
+        while !is_over {
+            is_over = walk
+                .go_on(dir, 1, |met| {
+                    match met {
+                        Met::Folder(_) | Met::Opened(_, "") => {}
+                        Met::Opened(_, path) => said.push(format!("{path}/")),
+                        Met::Value(key) => said.push(key.to_string()),
+                        Met::Left(path) => said.push(format!("{path}/.")),
+                        Met::Pause => reads += 1,
+                        Met::Unreadable(path, why) => panic!("{path}: {why}"),
+                    }
+                    Ok::<_, Error>(Go::On)
+                })
+                .unwrap();
+            let names = walk.levels.iter().map(|level| level.names.next.len());
+            assert!(names.sum::<usize>() <= spare + NAMES * walk.levels.len());
+            steps += 1;
+        }
+        assert_eq!(walk.spare, spare);
+        (said, steps, reads)
+    }
+
+    #[test]
+    fn of_any_number_of_names_few_are_remembered_and_each_is_met_once_and_in_order() {
+        const MANY: usize = 20_000;
+        let place = place();
+        let path = |at: String| place.path().join(at);
+        for n in 0..MANY {
+            match n % 4 {
+                0 => fs::create_dir_all(path(format!("a/{n:05}"))).unwrap(),
+                _ => fs::write(path(format!("a/{n:05}")), "").unwrap(),
+            }
+        }
+        for n in 0..3_000 {
+            fs::write(path(format!("a/08000/{n:05}")), "").unwrap();
+        }
+        let dir = dir(place.path());
+        let (said, steps, reads) = met(&mut Walk::below("a", Order::Keys), &dir, 4 * NAMES);
+        let keys: Vec<_> = said.iter().filter(|said| !said.ends_with('.')).collect();
+        assert_eq!(keys.len(), 1 + MANY + 3_000);
+        assert!(keys.is_sorted());
+        // Each name is a step, and each folder is also read and left; those of many are read some times.
+        let least = MANY + 3_000 + 2 * MANY / 4;
+        assert!((least..least + 20).contains(&steps), "{steps}");
+        let (said, steps, fewer) = met(&mut Walk::below("a", Order::AsRead), &dir, 4 * NAMES);
+        let values = said
+            .iter()
+            .filter(|said| !said.contains("/.") && !said.ends_with('/'));
+        assert_eq!(values.count(), MANY / 4 * 3 + 3_000);
+        assert!(
+            steps <= 3 * MANY / 4 + 10 && fewer < reads,
+            "{steps}, {fewer} of {reads}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn all_is_met_once_in_each_order_and_a_folder_before_and_behind_what_lies_in_it(
+            keys in btree_set("[ab0-](/?[ab0-]){0,4}", 0..20),
+        ) {
+            let place = place();
+            let mut there = BTreeSet::new();
+            for key in keys {
+                let path = place.path().join(&key);
+                if fs::create_dir_all(path.parent().unwrap()).is_ok() && fs::write(&path, "").is_ok() {
+                    there.insert(key.clone());
+                }
+                let mut above = &*key;
+                while let Some((folder, _)) = above.rsplit_once('/') {
+                    above = folder;
+                    if place.path().join(folder).is_dir() {
+                        there.insert(format!("{folder}/"));
+                    }
+                }
+            }
+            there.retain(|name| Key::new(name.trim_end_matches('/')).is_ok() && !name.starts_with("-/"));
+            let dir = dir(place.path());
+            for order in [Order::Keys, Order::AsRead] {
+                let (said, ..) = met(&mut Walk::below("", order), &dir, SPARE);
+                let (left, mut entered): (Vec<_>, Vec<_>) =
+                    said.iter().cloned().partition(|said| said.ends_with("/."));
+                for folder in left {
+                    let folder = folder.trim_end_matches('.');
+                    let within = said.iter().enumerate().filter(|(_, said)| said.starts_with(folder));
+                    let within: Vec<_> = within.map(|(at, _)| at).collect();
+                    prop_assert_eq!(within[within.len() - 1] - within[0], within.len() - 1);
+                    prop_assert_eq!(&said[within[0]], folder);
+                }
+                if order == Order::AsRead {
+                    entered.sort();
+                }
+                prop_assert_eq!(entered, Vec::from_iter(there.clone()));
+            }
+        }
     }
 }

@@ -199,9 +199,59 @@ fn a_folder_that_cannot_be_searched_is_left_out_of_listings_and_told_once() {
     }
     chmod(dir.file("closed"), 0o755);
     assert_eq!(listed(&server, "?limit=10"), ["a", "closed/k", "z"]);
-    server.event("listings have a folder again");
-    let told = server.events("listings leave a folder out that cannot be read");
+    server.event("listings have again what could not be read");
+    let told = server.events("listings leave out what cannot be read");
     assert_eq!(told.len(), 1, "{told:?}");
+}
+
+/// Each PUT below any bound was 503 for ever, and listings of large folders were 500.
+#[test]
+fn a_damaged_folder_is_left_out_and_ends_no_service() {
+    directory_only!("files of the directory");
+    let fill = |at: &Path| {
+        for (folder, values) in [("old/bad", 3), ("old/good", 1), ("c", 1_500)] {
+            fs::create_dir_all(at.join(folder)).expect("a folder");
+            for n in 0..values {
+                fs::write(at.join(format!("{folder}/{n}")), "v").expect("a value");
+            }
+        }
+    };
+    let mount = needed!(Mount::damaged(fill, "old/bad", "a damaged folder"));
+    let bound = r#"prefix = "c/", max-size = "10MiB", full = "refuse""#;
+    let server = Launch::new(&["--bound", bound]).on(&mount.dir()).start();
+    eventually("values are counted", || {
+        server.put("c/new", "v").status != 503
+    });
+    for (key, stored) in [("c/new", 200), ("old/good/1", 200)] {
+        assert_eq!(server.put(key, "v").status, stored);
+    }
+    for _ in 0..3 {
+        assert_eq!(listed(&server, "?prefix=c/&limit=2"), ["c/0", "c/1"]);
+        assert_eq!(
+            listed(&server, "?prefix=old/"),
+            ["old/good/0", "old/good/1"]
+        );
+    }
+    let count = server.ask("DELETE", "c/");
+    count.says(409, "the 1501 values below it");
+    let told = server.events("listings leave out what cannot be read");
+    let paths: Vec<_> = told.iter().map(|told| told.field("path")).collect();
+    assert_eq!(paths, ["old/bad"]);
+    let metrics = server.get("-/metrics").text();
+    assert!(metrics.contains("data_server_unreadable 1\n"), "{metrics}");
+    assert!(
+        metrics.contains("data_server_bound_keys{prefix=\"c/\"} 1501\n"),
+        "{metrics}"
+    );
+    // Who takes all of a folder is told of it.
+    let copied = server.request("COPY", "/old/", "Destination: /new/\r\n", b"");
+    copied.says(409, r#""copied":2,"stayed":1"#);
+    copied.says(409, "old/bad/");
+    let archive = server.request("GET", "/old/?archive=tar", "", b"");
+    archive.says(500, "list");
+    let removed = server.request("DELETE", "/old/", "Depth: infinity\r\n", b"");
+    removed.says(409, r#""removed":2"#);
+    removed.says(409, "old/bad/");
 }
 
 /// Each listing above it was 500.
@@ -237,12 +287,12 @@ fn a_mount_that_is_dead_is_left_out_of_listings_and_told_once() {
     for _ in 0..3 {
         assert_eq!(all(), ["a", "z"]);
     }
-    let told = server.event("listings leave a folder out that cannot be read");
-    assert_eq!(told.field("folder"), "folder");
+    let told = server.event("listings leave out what cannot be read");
+    assert_eq!(told.field("path"), "folder");
     drop(unmounted);
     server.dir.place("folder/k", "v");
     assert_eq!(all(), ["a", "folder/k", "z"]);
-    let told = server.events("listings leave a folder out that cannot be read");
+    let told = server.events("listings leave out what cannot be read");
     assert_eq!(told.len(), 1, "{told:?}");
 }
 

@@ -116,6 +116,22 @@ impl Mount {
         Self::or_left_out(place, mounted, left_out)
     }
 
+    /// An ext4 that has what `fill` puts in its `data`, and a folder there whose names cannot be read: its first block is zeroed.
+    pub fn damaged(fill: impl FnOnce(&Path), folder: &str, left_out: &str) -> Option<Self> {
+        let place = TempDir::new().expect("a mount point");
+        let path = |name: &str| place.path().join(name);
+        let (from, image) = (path("from"), path("image"));
+        fs::create_dir_all(from.join("data")).expect("a directory");
+        fill(&from.join("data"));
+        let made = File::create(&image).and_then(|file| file.set_len(32 << 20));
+        made.expect("an image");
+        let zap = format!("zap_block -f /data/{folder} 0");
+        let mounted = run("mkfs.ext4", &["-q", "-F", "-d", text(&from), text(&image)])
+            .and_then(|()| run("debugfs", &["-w", "-R", &zap, text(&image)]))
+            .and_then(|()| Mounted::image(&image, &path("mount"), "errors=continue"));
+        Self::or_left_out(place, mounted, left_out)
+    }
+
     /// A FUSE file system of `program` over directories of the test. If it is not installed, or may not mount, prints what the
     /// test leaves out.
     pub fn fuse(program: Fuse, left_out: &str) -> Option<Self> {

@@ -1,0 +1,69 @@
+//! The values below a folder, in the order of their keys, some at a time.
+
+use super::folder::Entries;
+use super::walk::{Go, Met, Order, Walk};
+use crate::store::directory_fd::ValuesDir;
+use crate::value::{Error, Key, ListedValue, Prefixes};
+
+/// Steps of a walk between which others have their turn.
+pub const SLICE: usize = 1000;
+
+/// Names that a walk of values may remember beside [`NAMES`](super::walk::NAMES) of each folder: an archive keeps them for as long as its client
+/// takes.
+const SPARE: usize = 8 << 10;
+
+/// Some of the values below a folder.
+#[derive(Debug, Default)]
+pub struct FoundValues {
+    /// In the order of their keys.
+    pub values: Vec<(Key<'static>, ListedValue)>,
+    /// The folders before and between them, also without a value.
+    pub folders: Vec<String>,
+    /// What cannot be read, and why; a folder ends with `/`.
+    pub unreadable: Vec<(String, Error)>,
+}
+
+/// A walk of the values below a folder.
+#[derive(Debug, Default)]
+pub struct ValueWalk {
+    walk: Walk,
+    within: Prefixes,
+}
+
+impl ValueWalk {
+    /// Those below the folder `path` whose keys are `within` these.
+    pub fn below(path: &str, within: Prefixes) -> Self {
+        let mut walk = Walk::below(path, Order::Keys);
+        walk.spare = SPARE;
+        Self { walk, within }
+    }
+
+    /// The next values that have not ended, fewer than [`SLICE`]; `None` at the end. Blocks.
+    pub fn next(&mut self, dir: &ValuesDir) -> Result<Option<FoundValues>, Error> {
+        if self.walk.is_over() {
+            return Ok(None);
+        }
+        let Self { walk, within } = self;
+        let (mut found, mut entries) = (FoundValues::default(), Entries::new(dir));
+        dir.ends.look_again(&dir.root);
+        walk.go_on(dir, SLICE, |met| {
+            match met {
+                Met::Folder(path) if !within.may_have_below(&format!("{path}/")) => {
+                    return Ok(Go::Past);
+                }
+                Met::Value(key) if within.has(key.as_str()) => match entries.meta(&key)? {
+                    Ok(Some(meta)) if !meta.has_ended() => {
+                        found.values.push((key.into_owned(), ListedValue::of(meta)));
+                    }
+                    Ok(_) => {}
+                    Err(why) => found.unreadable.push((key.as_str().to_owned(), why)),
+                },
+                Met::Opened(_, path) => found.folders.push(path.to_owned()),
+                Met::Unreadable(path, why) => found.unreadable.push((path.to_owned() + "/", why)),
+                _ => {}
+            }
+            Ok::<_, Error>(Go::On)
+        })?;
+        Ok(Some(found))
+    }
+}
