@@ -3,7 +3,8 @@
 //! The kernel queues an event for each name that is made, removed or renamed, before the call that does it returns, for
 //! calls of this server and of other programs alike. A reader that has emptied the queue therefore knows every change that
 //! was complete when it began to read. A queue that overflows says so. A folder whose rights change has an event too, as what can
-//! be read in it may be another. What is mounted has none: the kernel's table of mounts tells of that.
+//! be read in it may be another, and so has a file that is closed after it was open for writing, as it may be larger. What is mounted has
+//! none: the kernel's table of mounts tells of that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
@@ -39,7 +40,7 @@ pub type Watch = i32;
 pub struct Event {
     /// The directory of the name.
     pub folder: Watch,
-    /// Empty where it is the directory's own rights that have changed, which of a mount is the only event.
+    /// Empty where it is the directory's own attributes that have changed, which of a mount is the only event.
     pub name: Box<[u8]>,
     /// True if the name is that of a directory.
     pub is_folder: bool,
@@ -54,6 +55,10 @@ pub enum Told {
     Gone,
     /// It stands for something else, or may do so.
     Changed,
+    /// The file was closed that some program had open for writing under this name.
+    Written,
+    /// The rights or other attributes of the directory have changed, and nothing else.
+    Attributes,
 }
 
 impl Told {
@@ -63,6 +68,10 @@ impl Told {
             Self::Made
         } else if flags.contains(ReadFlags::DELETE) {
             Self::Gone
+        } else if flags.contains(ReadFlags::CLOSE_WRITE) {
+            Self::Written
+        } else if flags.contains(ReadFlags::ATTRIB) {
+            Self::Attributes
         } else {
             // A name that is exchanged with another is there after "moved from" as well.
             Self::Changed
@@ -70,10 +79,11 @@ impl Told {
     }
 
     /// What it tells after another event.
-    fn after_another(self) -> Self {
+    fn after(self, before: Self) -> Self {
         match self {
             Self::Gone => Self::Gone,
-            Self::Made | Self::Changed => Self::Changed,
+            Self::Written | Self::Attributes if before == self => self,
+            _ => Self::Changed,
         }
     }
 }
@@ -124,8 +134,11 @@ impl Events {
         if !FsType::of(&folder)?.has_events {
             return Ok(None);
         }
-        let changes =
-            WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ATTRIB;
+        let changes = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVE
+            | WatchFlags::ATTRIB
+            | WatchFlags::CLOSE_WRITE;
         // The very directory that is open, whatever has its path now.
         let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
         inotify::add_watch(&self.inotify, path, changes | WatchFlags::ONLYDIR).map(Some)
@@ -137,11 +150,9 @@ impl Events {
         let _ = inotify::remove_watch(&self.inotify, folder);
     }
 
-    /// The events since the last time: each name once, those of a directory together. The directory `root` is to
-    /// stay.
+    /// The events since the last time: each name once, those of a directory together. The directory `root` is to stay.
     pub fn take(&self, root: Watch) -> Result<BTreeMap<Event, Told>, EventsLost> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
-        const OF_ROOT: ReadFlags = ReadFlags::IGNORED.union(ReadFlags::ATTRIB);
         let mut buf = vec![MaybeUninit::uninit(); READ];
         let mut events = Reader::new(&self.inotify, &mut buf);
         let mut taken = BTreeMap::new();
@@ -154,8 +165,7 @@ impl Events {
             };
             let (flags, folder) = (event.events(), event.wd());
             let name = event.file_name().map(CStr::to_bytes);
-            let is_of_root = folder == root && name.is_none();
-            if flags.intersects(LOST) || (is_of_root && flags.intersects(OF_ROOT)) {
+            if flags.intersects(LOST) || (folder == root && flags.contains(ReadFlags::IGNORED)) {
                 return Err(EventsLost);
             }
             let is_folder = flags.contains(ReadFlags::ISDIR);
@@ -171,7 +181,7 @@ impl Events {
                 let told = Told::by(flags);
                 taken
                     .entry(event)
-                    .and_modify(|before: &mut Told| *before = told.after_another())
+                    .and_modify(|before: &mut Told| *before = told.after(*before))
                     .or_insert(told);
             }
         }

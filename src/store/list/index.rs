@@ -281,6 +281,7 @@ impl Index {
 mod tests {
     use super::*;
     use crate::store::directory_fd::ValuesDir;
+    use crate::store::implicit::{is_implicit, mark_implicit, unmark_implicit};
     use crate::store::list::page as by_walk;
     use crate::store::location::Location;
     use crate::transfer::BlockingPool;
@@ -616,6 +617,45 @@ mod tests {
                 .iter()
                 .eq(&values(dir.path()))
         );
+    }
+
+    /// The subtree of a folder of rights or of a mark was read again.
+    #[test]
+    fn a_folder_whose_attributes_change_is_looked_at_itself() {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let dir = dir.unwrap();
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        fs::write(dir.path().join("a/b/k"), "").unwrap();
+        let account = Account::new(Vec::new(), None, Uses::default());
+        let index = Index {
+            account: Some(Arc::clone(&account)),
+            ..Arc::into_inner(index(dir.path(), 1 << 20)).unwrap()
+        };
+        let index = Arc::new(index);
+        let page = Page {
+            folders: true,
+            ..page("", 10)
+        };
+        let all = ["a/", "a/b/", "a/b/k"];
+        assert_eq!(found(&index, &page), all);
+        // What is read again is forgotten first.
+        let mark = |name: &str| account.set_name(name, true);
+        mark("a/b/unseen");
+        let all = [&all[..], &["a/b/unseen"]].concat();
+        let [a, root] = [dir.path().join("a"), dir.path().to_owned()];
+        for path in [&a, &root] {
+            let rights = fs::metadata(path).unwrap().permissions();
+            fs::set_permissions(path, rights).unwrap();
+            assert_eq!(found(&index, &page), all);
+        }
+        let folder = fs::File::open(&a).unwrap();
+        mark_implicit(&folder);
+        let is_marked = is_implicit(&folder);
+        assert_eq!(found(&index, &page), all[usize::from(is_marked)..]);
+        unmark_implicit(&folder).unwrap();
+        assert_eq!(found(&index, &page), all);
+        fs::rename(&a, dir.path().join("c")).unwrap();
+        assert_eq!(found(&index, &page), ["c/", "c/b/", "c/b/k"]);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 //!
 //! Each folder is watched before it is read, so an event is there for whatever the reading may have missed. An event says
 //! only that a name has changed: what the name stands for now is looked up, and is the result of all its events. Without a look, a name
-//! that was removed last is free where the account does not have it; and a value that the account has was counted after its name was
-//! made, if that is all that has happened to the name since all events before it were read. So what the publisher makes and removes is not
-//! looked at again. A folder that comes, goes or is renamed is forgotten with all that lies below it; if it is there, it is read again.
-//! Blocks.
+//! that was removed last is free where the account does not have it, and so is the name that a file had when it was closed: a file of the
+//! publisher has another by then. And a value that the account has was counted after its name was made, if that is all that has happened
+//! to the name since all events before it were read. So what the publisher makes and removes is not looked at again. A folder that comes,
+//! goes or is renamed is forgotten with all that lies below it; if it is there, it is read again. Where only its attributes have changed,
+//! it is looked at itself. Blocks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Included, Unbounded};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::events::{Events, EventsLost, Mounts, Told, Watch, may_be_mount};
-use super::folder::Entries;
+use super::folder::{Entries, is_absent, leave_out, open};
 use super::walk::{Go, Met, Order, Walk};
 use crate::store::bounds::Account;
 use crate::store::directory_fd::ValuesDir;
@@ -170,7 +171,7 @@ impl Tree {
             };
             if event.name.is_empty() {
                 let folder = folder.to_owned();
-                self.unread.insert(folder);
+                self.look_at_folder(&folder)?;
                 continue;
             }
             let Ok(name) = std::str::from_utf8(&event.name) else {
@@ -184,11 +185,17 @@ impl Tree {
             let Ok(key) = Key::new(path.as_str()) else {
                 continue;
             };
+            if told == Told::Attributes {
+                if may_have_keys(&path) {
+                    self.look_at_folder(&path)?;
+                }
+                continue;
+            }
             if self.account.counts(key.as_str()) {
                 if !self.is_known(key.as_str(), told) {
                     self.account.look(&self.dir, key.as_str());
                 }
-            } else {
+            } else if told != Told::Written {
                 let found = entries.meta(&key)?;
                 let is_value = matches!(found, Ok(Some(_)));
                 self.account.set_name(key.as_str(), is_value);
@@ -205,9 +212,30 @@ impl Tree {
     fn is_known(&self, key: &str, told: Told) -> bool {
         match told {
             Told::Made => self.is_read && self.account.has(key) == Some(true),
-            Told::Gone => self.account.has(key).is_none(),
-            Told::Changed => false,
+            Told::Gone | Told::Written => self.account.has(key).is_none(),
+            Told::Changed | Told::Attributes => false,
         }
+    }
+
+    /// Looks at the folder `path` itself, whose attributes have changed: whether it stays without a value, and whether it can be read.
+    fn look_at_folder(&mut self, path: &str) -> Result<(), TreeError> {
+        let dir = Arc::clone(&self.dir);
+        match open(&dir, path) {
+            Ok(_) if path.is_empty() => {}
+            Ok(folder) if self.folders.by_path.contains_key(path) => {
+                self.folders.set_lasting(path, !is_implicit(folder));
+            }
+            Ok(_) => {
+                self.unread.insert(path.to_owned());
+            }
+            Err(errno) => {
+                if !is_absent(path, errno) {
+                    leave_out(&dir, path, "open the folder", errno)?;
+                }
+                self.forget(path);
+            }
+        }
+        Ok(())
     }
 
     /// Forgets the folder `path` and all that lies below it.
@@ -279,10 +307,19 @@ impl Folders {
         }
         self.by_path.insert(path.into(), watch);
         self.bytes += 2 * path.len() + FOLDER_OVERHEAD;
-        if is_lasting && self.lasting.insert(format!("{path}/").into()) {
-            self.bytes += path.len() + FOLDER_OVERHEAD / 2;
-        }
+        self.set_lasting(path, is_lasting);
         Ok(())
+    }
+
+    /// Notes whether the folder `path` stays without a value.
+    fn set_lasting(&mut self, path: &str, is_lasting: bool) {
+        let name = format!("{path}/");
+        let bytes = path.len() + FOLDER_OVERHEAD / 2;
+        if is_lasting && self.lasting.insert(name.as_str().into()) {
+            self.bytes += bytes;
+        } else if !is_lasting && self.lasting.remove(name.as_str()) {
+            self.bytes -= bytes;
+        }
     }
 
     /// The first folder from `from` on that stays and is an item of `page`, with a `/` behind it.
@@ -307,9 +344,7 @@ impl Folders {
         let removed = gone.iter().filter_map(|path| {
             let watch = self.by_path.remove(path)?;
             self.by_watch.remove(&watch);
-            if self.lasting.remove(&*format!("{path}/")) {
-                self.bytes -= path.len() + FOLDER_OVERHEAD / 2;
-            }
+            self.set_lasting(path, false);
             self.bytes -= 2 * path.len() + FOLDER_OVERHEAD;
             Some(watch)
         });

@@ -65,6 +65,63 @@ fn what_is_placed_above_a_bound_that_evicts_is_evicted_by_itself() {
     assert!(server.dir.file("a").exists(), "it was used");
 }
 
+/// As `cp`, `dd` and `wget` do: the file has its name before it has its bytes.
+#[test]
+fn a_file_that_is_written_in_place_is_counted_when_it_is_closed() {
+    directory_only!("bounds");
+    let server = start(&["--max-size", "1MiB"]);
+    for key in ["a", "b", "c"] {
+        server.store(key, vec![7; 128 << 10]);
+        super::tick();
+    }
+    let is_counted = |bytes: u64| {
+        let line = format!("data_server_bound_bytes{{prefix=\"\"}} {bytes}\n");
+        eventually(&line, || server.get("-/metrics").text().contains(&line));
+    };
+    let mut file = File::create(server.dir.file("by-hand")).expect("a file");
+    // The new name is looked at before there are bytes.
+    eventually("it is listed", || {
+        server.get("?").text().contains("by-hand")
+    });
+    is_counted(384 << 10);
+    for _ in 0..10 {
+        file.write_all(&vec![1; 64 << 10]).expect("bytes");
+        server.get("?");
+    }
+    drop(file);
+    is_counted(1 << 20);
+    // And where it is written again under its name: then the oldest goes.
+    let mut file = File::options()
+        .append(true)
+        .open(server.dir.file("by-hand"))
+        .expect("a file");
+    file.write_all(&vec![1; 64 << 10]).expect("bytes");
+    drop(file);
+    comes_to(&server, "b by-hand c");
+    is_counted(960 << 10);
+}
+
+/// The files in it are there, and cannot be told.
+#[test]
+fn what_lies_in_a_folder_counts_as_long_as_the_server_may_read_it() {
+    directory_only!("bounds");
+    let dir = DataDir::in_memory();
+    let args = [&QUOTA[..], &["--listing-index", "1MiB"]].concat();
+    dir.place("q/closed/below/k", BLOCK);
+    let server = needed!(served_by_nobody_with(&dir, &args, "rights of folders"));
+    let counts = |keys: u64| {
+        let line = format!("data_server_bound_keys{{prefix=\"q/\"}} {keys}\n");
+        eventually(&line, || server.get("-/metrics").text().contains(&line));
+    };
+    counts(1);
+    for _ in 0..2 {
+        chmod(server.dir.file("q/closed"), 0o700);
+        counts(0);
+        chmod(server.dir.file("q/closed"), 0o755);
+        counts(1);
+    }
+}
+
 #[test]
 fn a_copied_folder_goes_by_the_times_of_its_files() {
     directory_only!("bounds");
